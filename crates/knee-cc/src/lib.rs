@@ -1,0 +1,282 @@
+//! Congestion controls: each a file, all behind [`CongestionControl`] and listed once in [`registry`].
+//!
+//! What an ACK goes through, in Linux's order (`tcp_ack`): the sender takes RTT and delivery-rate samples and hands
+//! them to [`CongestionControl::on_measure`]; loss detection may then ask [`CongestionControl::on_congestion`] for a
+//! new `ssthresh` and tell of a change of state by [`CongestionControl::on_state`]; last, where the window may grow,
+//! [`CongestionControl::on_ack`] says how. While a reduction is under way the sender itself moves the window to
+//! `ssthresh` (proportional rate reduction), unless the algorithm asked for [`Needs::full_control`].
+
+pub mod increase;
+pub mod registry;
+
+mod reno;
+
+pub use registry::{Entry, Family, find, registry};
+
+use knee_core::{Params, Rate, Rng, Time};
+
+/// The value of `ssthresh` before any reduction: larger than every window.
+pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// What an algorithm answers: how much may be in flight, and how fast it may leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// Congestion window in packets, at least 1.
+    pub cwnd: u32,
+    /// Slow-start threshold in packets; [`INFINITE_SSTHRESH`] before the first reduction.
+    pub ssthresh: u32,
+    /// Packets acknowledged towards the next increase of `cwnd` by one (Linux's `snd_cwnd_cnt`). The sender resets it
+    /// on reductions and timeouts, as Linux does.
+    pub cwnd_cnt: u32,
+    /// Least number of packets sent in one burst where pacing or the ACK clock would allow fewer (Linux's `min_tso_segs`).
+    pub min_burst: u8,
+    /// Index into [`Entry::phases`]: the state the algorithm is in, for the `state` column and its events.
+    pub phase: u8,
+    /// Pacing rate of the IP packets; `None`: the sender's own, a factor times `cwnd / srtt` as in Linux.
+    pub pacing_rate: Option<Rate>,
+}
+
+impl Control {
+    /// The window a connection starts with.
+    pub const fn initial(cwnd: u32) -> Self {
+        Self { cwnd, ssthresh: INFINITE_SSTHRESH, cwnd_cnt: 0, min_burst: 2, phase: 0, pacing_rate: None }
+    }
+
+    /// Whether the window is below the threshold.
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+/// State of the sender's loss recovery (Linux's `tcp_ca_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaState {
+    /// Nothing dubious.
+    Open,
+    /// SACKs or duplicate ACKs seen, nothing lost yet.
+    Disorder,
+    /// The window is being reduced after an ECN echo.
+    Cwr,
+    /// The window is being reduced after a loss, losses are repaired.
+    Recovery,
+    /// A retransmission timeout fired.
+    Loss,
+}
+
+/// The sender as an event finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// Current time.
+    pub now: Time,
+    /// Smoothed RTT, at microseconds; zero before the first sample.
+    pub srtt: Time,
+    /// Least RTT of the last 300 s, at microseconds; [`Time::MAX`] before the first sample.
+    pub min_rtt: Time,
+    /// First segment not yet acknowledged.
+    pub snd_una: u64,
+    /// Next segment to be sent.
+    pub snd_nxt: u64,
+    /// Packets in flight (sent, neither delivered nor deemed lost).
+    pub in_flight: u32,
+    /// Packets delivered so far, SACKed ones included.
+    pub delivered: u64,
+    /// Packets delivered with a CE mark so far.
+    pub delivered_ce: u64,
+    /// Packets deemed lost so far.
+    pub lost: u64,
+    /// Loss recovery's state.
+    pub ca: CaState,
+}
+
+/// A sample of the delivery rate, taken per ACK (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation, and
+/// Linux `tcp_rate.c`).
+#[derive(Clone, Copy, Debug)]
+pub struct RateSample {
+    /// Packets delivered over `interval`.
+    pub delivered: u32,
+    /// Of them, those delivered with a CE mark.
+    pub delivered_ce: u32,
+    /// The longer of the send and the ACK interval; `None` where there is no valid sample.
+    pub interval: Option<Time>,
+    /// `delivered` of the connection when the newest packet of the sample was sent.
+    pub prior_delivered: u64,
+    /// `lost` of the connection when that packet was sent.
+    pub prior_lost: u64,
+    /// Packets in flight just after that packet was sent, itself included.
+    pub tx_in_flight: u32,
+    /// Whether the application, not the window, limited sending at that time.
+    pub app_limited: bool,
+    /// Whether that packet was a retransmission.
+    pub is_retrans: bool,
+    /// Whether the ACK was probably delayed by the receiver.
+    pub ack_delayed: bool,
+}
+
+/// An ACK, seen after RTT, delivery rate and scoreboard are up to date.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// The sender after this ACK.
+    pub view: View,
+    /// RTT sample of this ACK at microseconds: of the newest packet it acknowledged that was not retransmitted.
+    pub rtt: Option<Time>,
+    /// Packets this ACK acknowledged cumulatively (Linux's `pkts_acked`), counting those SACKed before.
+    pub acked: u32,
+    /// Packets newly delivered: acknowledged or SACKed by this ACK for the first time (Linux's `acked_sacked`).
+    pub delivered: u32,
+    /// Packets newly deemed lost on this ACK.
+    pub lost: u32,
+    /// Packets in flight before this ACK.
+    pub prior_in_flight: u32,
+    /// First unacknowledged segment before this ACK.
+    pub prior_una: u64,
+    /// Whether the window limited sending lately; it should not grow where it did not (RFC 7661; Linux's
+    /// `tcp_is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// Whether the ACK carries an ECN echo.
+    pub ece: bool,
+    /// Delivery rate.
+    pub rate: RateSample,
+}
+
+/// Why the window must come down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Packets were lost.
+    Loss,
+    /// The receiver echoed a CE mark.
+    Ecn,
+    /// The retransmission timer fired.
+    Timeout,
+}
+
+/// The moment of a congestion signal, at most one per round trip (RFC 5681).
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    /// The sender.
+    pub view: View,
+    /// What happened.
+    pub signal: Signal,
+}
+
+/// Something that happened to the connection beside ACKs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateEvent {
+    /// Loss recovery entered this state (Linux's `set_state`).
+    Entered(CaState),
+    /// A timeout was about to be handled (Linux's `CA_EVENT_LOSS`).
+    Timeout,
+    /// A reduction ran its course: `cwnd` is at `ssthresh` (Linux's `CA_EVENT_COMPLETE_CWR`).
+    ReductionDone,
+    /// First transmission after nothing was in flight (Linux's `CA_EVENT_TX_START`).
+    Restart,
+}
+
+/// A [`StateEvent`] and the sender it happened to.
+#[derive(Clone, Copy, Debug)]
+pub struct StateChange {
+    /// The sender.
+    pub view: View,
+    /// What happened.
+    pub event: StateEvent,
+}
+
+/// The end of a reduction that proved wrong: nothing had been lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Undo {
+    /// The sender.
+    pub view: View,
+    /// The window before the reduction.
+    pub prior_cwnd: u32,
+}
+
+/// New data left the sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// The sender after the transmission.
+    pub view: View,
+    /// How many packets left in this burst.
+    pub packets: u32,
+    /// Whether they are retransmissions.
+    pub retransmission: bool,
+}
+
+/// What a new connection gives its algorithm.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// When the handshake ended.
+    pub now: Time,
+    /// RTT of the handshake, at microseconds.
+    pub rtt: Time,
+    /// Initial window in packets.
+    pub cwnd: u32,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// The kernel's clock tick, 1/HZ; zero for an ideal clock. Algorithms that count jiffies in Linux see time at
+    /// this resolution.
+    pub tick: Time,
+    /// A random stream of the connection's own.
+    pub rng: Rng,
+}
+
+/// A congestion control.
+///
+/// Each method takes the control in force and returns the one that shall be; the sender applies it. None may panic,
+/// whatever the sequence of events.
+pub trait CongestionControl: Send {
+    /// Takes the measurements of every ACK, also those that acknowledge nothing new, before loss detection
+    /// (Linux's `pkts_acked`). May lower `ssthresh` to leave slow start.
+    fn on_measure(&mut self, _ack: &Ack, control: Control) -> Control {
+        control
+    }
+
+    /// Grows the window on an ACK of new data outside of reductions (Linux's `cong_avoid`); with
+    /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
+    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control;
+
+    /// The new `ssthresh` in packets after a congestion signal (Linux's `ssthresh`).
+    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32;
+
+    /// Hears of changes of state; the control in force is returned where it takes none of them up.
+    fn on_state(&mut self, _change: &StateChange, control: Control) -> Control {
+        control
+    }
+
+    /// The window after a reduction was undone (Linux's `undo_cwnd`).
+    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+        control.cwnd.max(undo.prior_cwnd)
+    }
+
+    /// Hears of transmissions; called only with [`Needs::sent`].
+    fn on_sent(&mut self, _sent: &Sent, control: Control) -> Control {
+        control
+    }
+}
+
+/// How an algorithm reacts to ECN (RFC 3168, RFC 8257).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// As to a loss, once per round trip; used where a scenario turns ECN on.
+    #[default]
+    Classic,
+    /// The receiver echoes each mark by itself and the algorithm counts them (DCTCP); always on.
+    PerPacket,
+    /// As `PerPacket`, and packets are marked ECT(1) (L4S, RFC 9331).
+    Scalable,
+}
+
+/// What an algorithm asks of the sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Needs {
+    /// Packets must be paced, at [`Control::pacing_rate`] or the sender's own rate.
+    pub pacing: bool,
+    /// [`CongestionControl::on_ack`] is called on every ACK and sets the window also during recovery (Linux's
+    /// `cong_control`): no proportional rate reduction.
+    pub full_control: bool,
+    /// [`CongestionControl::on_sent`] is called.
+    pub sent: bool,
+    /// Reaction to ECN.
+    pub ecn: Ecn,
+}
+
+/// Makes an algorithm from its parameters at the start of a connection.
+pub type Make = fn(&Params, &Init) -> Box<dyn CongestionControl>;

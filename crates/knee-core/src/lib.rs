@@ -1,0 +1,11 @@
+//! What every part of knee speaks: units, packets, declared parameters and named random streams.
+
+pub mod packet;
+pub mod params;
+pub mod rng;
+pub mod units;
+
+pub use packet::Packet;
+pub use params::{Kind, Param, ParamError, Params, Value};
+pub use rng::Rng;
+pub use units::{Bytes, Rate, Time};

@@ -1,0 +1,74 @@
+//! The packet: 32 bytes, copied by value through queues and pipes.
+
+use crate::units::Time;
+
+/// IP packet size of a full segment, in bytes.
+pub const MTU: u16 = 1500;
+/// Payload of a full segment: 1500 less IP (20), TCP (20) and the timestamp option (12).
+pub const MSS: u16 = 1448;
+/// IP packet size of a pure ACK: IP, TCP and the timestamp option.
+pub const ACK_SIZE: u16 = 52;
+
+/// A packet on its way through links and pipes.
+///
+/// Segments are counted, not bytes: segment `seq` of a flow carries [`MSS`] bytes (the last one of a finite
+/// transfer may carry fewer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// When it entered the queue it is in, or entered last.
+    pub enqueued: Time,
+    /// Data: its segment. ACK: the next segment expected (cumulative).
+    pub seq: u64,
+    /// Index of its flow.
+    pub flow: u32,
+    /// Timestamp option in milliseconds; data: TSval, ACK: TSecr.
+    pub stamp: u32,
+    /// Data: queueing delay so far in units of [`Packet::QUEUED_UNIT`]. ACK: handle of its SACK blocks, or 0.
+    pub extra: u32,
+    /// Size of the IP packet in bytes.
+    pub size: u16,
+    /// See the associated constants.
+    pub flags: u8,
+    /// Which link of its path it crosses (or is about to), from 0.
+    pub hop: u8,
+}
+
+const _: () = assert!(size_of::<Packet>() == 32);
+
+impl Packet {
+    /// An acknowledgement, travelling against its flow's data.
+    pub const ACK: u8 = 1 << 0;
+    /// ECN-capable transport (RFC 3168).
+    pub const ECT: u8 = 1 << 1;
+    /// Congestion experienced, set by a queue.
+    pub const CE: u8 = 1 << 2;
+    /// ECN echo, on ACKs.
+    pub const ECE: u8 = 1 << 3;
+    /// Congestion window reduced, on data.
+    pub const CWR: u8 = 1 << 4;
+    /// A handshake packet.
+    pub const SYN: u8 = 1 << 5;
+    /// L4S: ECT(1) rather than ECT(0) (RFC 9331); goes with `ECT`.
+    pub const L4S: u8 = 1 << 6;
+    /// On ACKs: the first SACK block is a D-SACK (RFC 2883).
+    pub const DSACK: u8 = 1 << 7;
+
+    /// Resolution of the accumulated queueing delay: 64 ns, so that 32 bits hold 274 s.
+    pub const QUEUED_UNIT: Time = Time::from_nanos(64);
+
+    /// Whether `flag` is set.
+    pub const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Adds a stay in a queue to the packet's account.
+    pub fn add_queued(&mut self, stay: Time) {
+        let units = (stay.as_nanos() + 32) / Self::QUEUED_UNIT.as_nanos();
+        self.extra = self.extra.saturating_add(units.min(u64::from(u32::MAX)) as u32);
+    }
+
+    /// The queueing delay the packet has met so far, over all queues.
+    pub fn queued(&self) -> Time {
+        Self::QUEUED_UNIT * u64::from(self.extra)
+    }
+}

@@ -1,0 +1,337 @@
+//! Parameters, declared once: scenario files, Python, help and docs all read the declaration.
+
+use crate::units::{Bytes, Rate, Time};
+use thiserror::Error;
+
+/// What a parameter measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A span of time, e.g. `"5 ms"`.
+    Time,
+    /// A rate, e.g. `"10 Mbit/s"`.
+    Rate,
+    /// An amount of data, e.g. `"100 kB"`.
+    Bytes,
+    /// A number of packets or another count, e.g. `"250 packets"` or `250`.
+    Count,
+    /// A number without unit, e.g. `1.25`.
+    Ratio,
+    /// `true` or `false`.
+    Bool,
+    /// One of the named words.
+    Choice(&'static [&'static str]),
+}
+
+/// The value of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// See [`Kind::Time`].
+    Time(Time),
+    /// See [`Kind::Rate`].
+    Rate(Rate),
+    /// See [`Kind::Bytes`].
+    Bytes(Bytes),
+    /// See [`Kind::Count`].
+    Count(u64),
+    /// See [`Kind::Ratio`].
+    Ratio(f64),
+    /// See [`Kind::Bool`].
+    Bool(bool),
+    /// See [`Kind::Choice`].
+    Choice(&'static str),
+}
+
+/// The declaration of one parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its name in scenario files.
+    pub name: &'static str,
+    /// What it measures.
+    pub kind: Kind,
+    /// Its value where none is given.
+    pub default: Value,
+    /// The least value allowed, where there is an order.
+    pub min: Value,
+    /// The greatest value allowed, where there is an order.
+    pub max: Value,
+    /// Where the default comes from.
+    pub source: &'static str,
+    /// One line on what it does.
+    pub about: &'static str,
+}
+
+impl Param {
+    /// A span of time within `min..=max`.
+    pub const fn time(
+        name: &'static str,
+        default: Time,
+        range: (Time, Time),
+        source: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Time,
+            default: Value::Time(default),
+            min: Value::Time(range.0),
+            max: Value::Time(range.1),
+            source,
+            about,
+        }
+    }
+    /// A rate within `min..=max`.
+    pub const fn rate(
+        name: &'static str,
+        default: Rate,
+        range: (Rate, Rate),
+        source: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Rate,
+            default: Value::Rate(default),
+            min: Value::Rate(range.0),
+            max: Value::Rate(range.1),
+            source,
+            about,
+        }
+    }
+    /// An amount of data within `min..=max`.
+    pub const fn bytes(
+        name: &'static str,
+        default: Bytes,
+        range: (Bytes, Bytes),
+        source: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Bytes,
+            default: Value::Bytes(default),
+            min: Value::Bytes(range.0),
+            max: Value::Bytes(range.1),
+            source,
+            about,
+        }
+    }
+    /// A count within `min..=max`.
+    pub const fn count(
+        name: &'static str,
+        default: u64,
+        range: (u64, u64),
+        source: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Count,
+            default: Value::Count(default),
+            min: Value::Count(range.0),
+            max: Value::Count(range.1),
+            source,
+            about,
+        }
+    }
+    /// A number without unit within `min..=max`.
+    pub const fn ratio(
+        name: &'static str,
+        default: f64,
+        range: (f64, f64),
+        source: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Ratio,
+            default: Value::Ratio(default),
+            min: Value::Ratio(range.0),
+            max: Value::Ratio(range.1),
+            source,
+            about,
+        }
+    }
+    /// A switch.
+    pub const fn switch(name: &'static str, default: bool, source: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Bool,
+            default: Value::Bool(default),
+            min: Value::Bool(false),
+            max: Value::Bool(true),
+            source,
+            about,
+        }
+    }
+    /// One word of several; the first is the default.
+    pub const fn choice(
+        name: &'static str,
+        words: &'static [&'static str],
+        source: &'static str,
+        about: &'static str,
+    ) -> Self {
+        let first = Value::Choice(words[0]);
+        Self { name, kind: Kind::Choice(words), default: first, min: first, max: first, source, about }
+    }
+
+    fn accepts(&self, value: Value) -> bool {
+        match (value, self.min, self.max) {
+            (Value::Time(v), Value::Time(lo), Value::Time(hi)) => lo <= v && v <= hi,
+            (Value::Rate(v), Value::Rate(lo), Value::Rate(hi)) => lo <= v && v <= hi,
+            (Value::Bytes(v), Value::Bytes(lo), Value::Bytes(hi)) => lo <= v && v <= hi,
+            (Value::Count(v), Value::Count(lo), Value::Count(hi)) => lo <= v && v <= hi,
+            (Value::Ratio(v), Value::Ratio(lo), Value::Ratio(hi)) => lo <= v && v <= hi,
+            (Value::Bool(_), ..) => true,
+            (Value::Choice(word), ..) => matches!(self.kind, Kind::Choice(words) if words.contains(&word)),
+            _ => false,
+        }
+    }
+}
+
+/// Why given parameters were refused.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ParamError {
+    /// No parameter of that name.
+    #[error("no parameter `{name}`; there are: {known}")]
+    Unknown {
+        /// The name found.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A value outside the declared range, or of another kind.
+    #[error("`{name}` is {found}; it takes {accepted}")]
+    Refused {
+        /// The parameter.
+        name: &'static str,
+        /// The value found.
+        found: String,
+        /// What would do.
+        accepted: String,
+    },
+}
+
+/// A full set of values for a list of declarations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params(Vec<(&'static str, Value)>);
+
+impl Params {
+    /// The declared defaults with `given` values in place of some.
+    ///
+    /// # Errors
+    /// If a name is not declared, or a value is of another kind or out of range.
+    pub fn resolve<'a>(
+        declared: &[Param],
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<Self, ParamError> {
+        let mut values: Vec<_> = declared.iter().map(|p| (p.name, p.default)).collect();
+        for (name, value) in given {
+            let Some(i) = declared.iter().position(|p| p.name == name) else {
+                let known = declared.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+                let known = if known.is_empty() { "none".into() } else { known };
+                return Err(ParamError::Unknown { name: name.into(), known });
+            };
+            let param = &declared[i];
+            if !param.accepts(value) {
+                let accepted = format!("{:?} to {:?}", param.min, param.max);
+                return Err(ParamError::Refused { name: param.name, found: format!("{value:?}"), accepted });
+            }
+            values[i].1 = value;
+        }
+        Ok(Self(values))
+    }
+
+    /// The declared defaults.
+    pub fn defaults(declared: &[Param]) -> Self {
+        Self(declared.iter().map(|p| (p.name, p.default)).collect())
+    }
+
+    fn get(&self, name: &str) -> Value {
+        match self.0.iter().find(|(n, _)| *n == name) {
+            Some((_, value)) => *value,
+            None => panic!("parameter `{name}` is read but not declared"),
+        }
+    }
+
+    /// The value of a [`Kind::Time`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter is declared; so do all the others.
+    pub fn time(&self, name: &str) -> Time {
+        match self.get(name) {
+            Value::Time(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not a time"),
+        }
+    }
+    /// The value of a [`Kind::Rate`] parameter.
+    pub fn rate(&self, name: &str) -> Rate {
+        match self.get(name) {
+            Value::Rate(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not a rate"),
+        }
+    }
+    /// The value of a [`Kind::Bytes`] parameter.
+    pub fn bytes(&self, name: &str) -> Bytes {
+        match self.get(name) {
+            Value::Bytes(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not bytes"),
+        }
+    }
+    /// The value of a [`Kind::Count`] parameter.
+    pub fn count(&self, name: &str) -> u64 {
+        match self.get(name) {
+            Value::Count(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not a count"),
+        }
+    }
+    /// The value of a [`Kind::Ratio`] parameter.
+    pub fn ratio(&self, name: &str) -> f64 {
+        match self.get(name) {
+            Value::Ratio(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not a ratio"),
+        }
+    }
+    /// The value of a [`Kind::Bool`] parameter.
+    pub fn switch(&self, name: &str) -> bool {
+        match self.get(name) {
+            Value::Bool(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not a switch"),
+        }
+    }
+    /// The value of a [`Kind::Choice`] parameter.
+    pub fn choice(&self, name: &str) -> &'static str {
+        match self.get(name) {
+            Value::Choice(v) => v,
+            v => panic!("parameter `{name}` is {v:?}, not a choice"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DECLARED: &[Param] = &[
+        Param::time("q_target", Time::from_millis(5), (Time::from_micros(1), Time::from_secs(1)), "LoLa, V-A", ""),
+        Param::ratio("gamma", 0.95, (0.1, 1.0), "LoLa, V-A", ""),
+    ];
+
+    #[test]
+    fn given_values_stand_and_the_rest_is_default() {
+        let params = Params::resolve(DECLARED, [("gamma", Value::Ratio(0.5))]).unwrap();
+        assert_eq!(params.ratio("gamma"), 0.5);
+        assert_eq!(params.time("q_target"), Time::from_millis(5));
+    }
+
+    #[test]
+    fn unknown_names_other_kinds_and_values_out_of_range_are_refused() {
+        for (name, value) in [
+            ("gama", Value::Ratio(0.5)),
+            ("gamma", Value::Ratio(1.5)),
+            ("gamma", Value::Count(1)),
+            ("q_target", Value::Time(Time::ZERO)),
+        ] {
+            assert!(Params::resolve(DECLARED, [(name, value)]).is_err(), "{name} = {value:?}");
+        }
+    }
+}

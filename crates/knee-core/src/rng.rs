@@ -1,0 +1,63 @@
+//! Named random streams: one seed, and for each user of chance a stream of its own, so that adding a user
+//! changes nobody else's numbers.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
+/// A deterministic stream of random numbers (xoshiro256++).
+#[derive(Clone, Debug)]
+pub struct Rng(Xoshiro256PlusPlus);
+
+impl Rng {
+    /// The stream called `name` under `seed`: same seed and name, same numbers, on every machine.
+    pub fn stream(seed: u64, name: &str) -> Self {
+        // FNV-1a spreads the name; seed_from_u64 runs SplitMix64 over the mixture.
+        let hash =
+            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+        Self(Xoshiro256PlusPlus::seed_from_u64(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// Uniform over all 64-bit integers.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Uniform in `0..n`; 0 where `n` is 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Uniform in [0, 1), a multiple of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// True with probability `p`; never for `p <= 0`, always for `p >= 1`.
+    pub fn chance(&mut self, p: f64) -> bool {
+        self.unit() < p
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_repeat_and_differ_by_name_and_seed() {
+        let take = |seed, name| -> Vec<u64> {
+            let mut rng = Rng::stream(seed, name);
+            (0..4).map(|_| rng.next_u64()).collect()
+        };
+        assert_eq!(take(1, "loss/a"), take(1, "loss/a"));
+        assert_ne!(take(1, "loss/a"), take(1, "loss/b"));
+        assert_ne!(take(1, "loss/a"), take(2, "loss/a"));
+    }
+
+    #[test]
+    fn chance_comes_true_as_often_as_it_says() {
+        let mut rng = Rng::stream(7, "chance");
+        let hits = (0..100_000).filter(|_| rng.chance(0.25)).count();
+        // Four standard deviations of a binomial with n = 1e5 and p = 1/4 are 548.
+        assert!((24_452..25_548).contains(&hits), "{hits}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`registry`].
+//!
+//! What a packet goes through: the link hands it to [`Queue::enqueue`], which keeps it or drops it (or drops others
+//! for it); when the link can send it asks [`Queue::dequeue`]. A discipline that holds packets back says by
+//! [`Queue::next_wake`] when to ask again. Every packet dropped is put into [`Context::dropped`], so that none is
+//! lost without account.
+
+pub mod registry;
+
+mod pfifo;
+
+pub use registry::{Entry, find, registry};
+
+use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
+
+/// Capacity of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At most so many packets.
+    Packets(u64),
+    /// At most so many bytes (IP packets plus the link's overhead).
+    Bytes(Bytes),
+    /// At most what the link carries in this time.
+    Time(Time),
+}
+
+/// What became of a packet at [`Queue::enqueue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in the queue.
+    Queued,
+    /// It is in the queue, marked CE.
+    Marked,
+    /// It was dropped, and is in [`Context::dropped`].
+    Dropped,
+}
+
+/// What a queue holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets held.
+    pub packets: u64,
+    /// Bytes held: IP packets plus the link's overhead for each.
+    pub bytes: Bytes,
+}
+
+/// Something a discipline wants on record: a change of state, a buffer size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Note {
+    /// The flow it is about, where there is one.
+    pub flow: Option<u32>,
+    /// What it is.
+    pub event: &'static str,
+    /// Its figure.
+    pub value: f64,
+}
+
+/// What a queue is given at each call, and where it leaves what others must hear of.
+#[derive(Debug, Default)]
+pub struct Context {
+    /// Current time.
+    pub now: Time,
+    /// Packets dropped during the call; the caller empties it.
+    pub dropped: Vec<Packet>,
+    /// Packets that were marked CE, since the start.
+    pub marks: u64,
+    /// Notes left during the call; the caller empties it.
+    pub notes: Vec<Note>,
+}
+
+/// What a new queue is told about its link.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// Its capacity; `None`: the discipline's own default.
+    pub limit: Option<Limit>,
+    /// Bytes counted on top of each IP packet.
+    pub overhead: u32,
+    /// The link's rate (the mean rate of a trace).
+    pub rate: Rate,
+    /// A random stream of the queue's own; also perturbs flow hashes.
+    pub rng: Rng,
+}
+
+impl Init {
+    /// Bytes that `packet` counts on the link.
+    pub fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + u64::from(self.overhead)
+    }
+}
+
+/// A queue discipline.
+///
+/// For every sequence of calls: packets in = packets out + dropped + held, in packets and in bytes; the packets of
+/// one flow leave in the order they came; the backlog never exceeds the limit.
+pub trait Queue: Send {
+    /// Takes `packet` in, or drops it or others.
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
+
+    /// Gives the next packet to send, if one may leave now.
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet>;
+
+    /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.
+    fn next_wake(&self) -> Option<Time> {
+        None
+    }
+
+    /// What is held.
+    fn backlog(&self) -> Backlog;
+
+    /// Changes the capacity; what no longer fits is dropped.
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context);
+
+    /// Hears of a new rate of the link.
+    fn set_rate(&mut self, _rate: Rate, _cx: &mut Context) {}
+}
+
+/// Makes a queue.
+pub type Make = fn(&Params, &Init) -> Box<dyn Queue>;

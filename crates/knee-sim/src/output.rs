@@ -1,0 +1,141 @@
+//! What a simulation gives: rows of time series as plain memory, and figures per flow and link.
+
+use bytemuck::{Pod, Zeroable};
+use serde::Serialize;
+
+/// One flow over one interval. Rates in Mbit/s, times in ms; NaN where there is no figure.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct SampleRow {
+    /// End of the interval, s.
+    pub t_s: f64,
+    /// Index of the flow.
+    pub flow: u32,
+    /// Phase of the algorithm in bits 0 to 7, state of loss recovery in bits 8 to 15 (0 open, 1 disorder, 2 cwr,
+    /// 3 recovery, 4 loss), bit 16 set where the algorithm keeps its window in recovery too (`full_control`).
+    pub state: u32,
+    /// Payload acknowledged for the first time.
+    pub goodput_mbps: f32,
+    /// IP packets and link overhead received.
+    pub throughput_mbps: f32,
+    /// IP packets and link overhead sent.
+    pub sending_rate_mbps: f32,
+    /// Mean of the RTT samples.
+    pub rtt_mean_ms: f32,
+    /// Least RTT sample.
+    pub rtt_min_ms: f32,
+    /// Greatest RTT sample.
+    pub rtt_max_ms: f32,
+    /// Smoothed RTT at the end.
+    pub srtt_ms: f32,
+    /// Window at the end.
+    pub cwnd_packets: f32,
+    /// Packets in flight at the end.
+    pub in_flight_packets: f32,
+    /// Pacing rate at the end; NaN where the flow is not paced.
+    pub pacing_rate_mbps: f32,
+    /// Packets deemed lost by the sender.
+    pub lost_packets: u32,
+    /// Packets retransmitted.
+    pub retransmitted_packets: u32,
+}
+
+/// One link (or the reverse direction of one) over one interval.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct LinkRow {
+    /// End of the interval, s.
+    pub t_s: f64,
+    /// Bytes in the queue at the end.
+    pub backlog_bytes: u64,
+    /// Index of the link; reverse directions follow after all forward ones.
+    pub link: u32,
+    /// Packets in the queue at the end.
+    pub backlog_packets: u32,
+    /// Mean queueing delay of the packets that left, ms; NaN where none did.
+    pub queue_delay_mean_ms: f32,
+    /// Greatest queueing delay of the packets that left, ms; NaN where none did.
+    pub queue_delay_max_ms: f32,
+    /// Packets dropped by the queue or by random loss.
+    pub drops: u32,
+    /// Packets marked CE.
+    pub marks: u32,
+    /// Bytes that left over what the link could have carried.
+    pub utilization: f32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Something that happened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct EventRow {
+    /// When, s.
+    pub t_s: f64,
+    /// Its figure.
+    pub value: f64,
+    /// Index of the flow, or -1.
+    pub flow: i32,
+    /// Index of the link, or -1.
+    pub link: i32,
+    /// Index into [`Output::event_names`].
+    pub event: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<SampleRow>() == 64 && size_of::<LinkRow>() == 48 && size_of::<EventRow>() == 32);
+
+/// Figures of a flow, from its start plus warmup; names as in `summary.json`. Times in ms, rates in Mbit/s.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names are the definitions of the result format")]
+pub struct FlowFigures {
+    pub goodput_mbps: f64,
+    pub throughput_mbps: f64,
+    pub sending_rate_mbps: f64,
+    pub goodput_ratio: Option<f64>,
+    pub rtt_mean_ms: Option<f64>,
+    pub rtt_min_ms: Option<f64>,
+    pub rtt_p50_ms: Option<f64>,
+    pub rtt_p95_ms: Option<f64>,
+    pub rtt_p99_ms: Option<f64>,
+    pub rtt_max_ms: Option<f64>,
+    pub queue_delay_mean_ms: Option<f64>,
+    pub cwnd_mean_packets: Option<f64>,
+    pub sent_packets: u64,
+    pub lost_packets: u64,
+    pub retransmitted_packets: u64,
+    pub timeouts: u64,
+    pub completion_s: Option<f64>,
+    /// Throughput over the window in which all flows run ([`Output::common_window_s`]).
+    pub common_throughput_mbps: Option<f64>,
+}
+
+/// Figures of a link, warmup excluded; names as in `summary.json`.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names are the definitions of the result format")]
+pub struct LinkFigures {
+    pub link: String,
+    pub utilization: f64,
+    pub queue_delay_mean_ms: Option<f64>,
+    pub queue_delay_p95_ms: Option<f64>,
+    pub queue_delay_p99_ms: Option<f64>,
+    pub queue_delay_max_ms: Option<f64>,
+    pub drops: u64,
+    pub marks: u64,
+}
+
+/// All that came out of a run, but for the rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Output {
+    /// Data packets delivered to their receivers.
+    pub packets: u64,
+    /// Figures per flow, in the order of the specification.
+    pub flows: Vec<FlowFigures>,
+    /// Figures per link: forward directions first, then the reverse directions that have a queue.
+    pub links: Vec<LinkFigures>,
+    /// From when to when all flows ran, s; none where there is no such time.
+    pub common_window_s: Option<(f64, f64)>,
+    /// Names of the events.
+    pub event_names: Vec<String>,
+}

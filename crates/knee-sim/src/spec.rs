@@ -1,0 +1,257 @@
+//! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
+//! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
+
+use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A whole experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Simulated time, ns.
+    pub duration: u64,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// Figures count from each flow's start plus this, ns.
+    pub warmup: u64,
+    /// Interval of the time series, ns.
+    pub interval: u64,
+    /// Settings of the TCP endpoints.
+    #[serde(default)]
+    pub tcp: TcpSpec,
+    /// The links.
+    pub links: Vec<LinkSpec>,
+    /// The flows.
+    pub flows: Vec<FlowSpec>,
+    /// What changes on the way.
+    #[serde(default)]
+    pub changes: Vec<ChangeSpec>,
+}
+
+/// Settings of the TCP endpoints, the same for all flows; the defaults are Linux's.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TcpSpec {
+    /// Clock tick of the kernel, ns: timers and algorithms that count jiffies see time at this resolution. 0: ideal.
+    pub tick: u64,
+    /// Initial window in packets (RFC 6928).
+    pub initial_window: u32,
+    /// Least retransmission timeout, ns (Linux's TCP_RTO_MIN).
+    pub rto_min: u64,
+    /// Longest delay of an ACK, ns (Linux's TCP_DELACK_MIN, its usual value).
+    pub delayed_ack: u64,
+    /// Longest delay of compressed SACKs, ns (Linux's tcp_comp_sack_delay_ns); 0 sends each at once.
+    pub sack_delay: u64,
+    /// Whether senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
+    /// autosizing and deferral), or one by one.
+    pub tso: bool,
+    /// Receive window in bytes; none: does not limit.
+    pub receive_window: Option<u64>,
+}
+
+impl Default for TcpSpec {
+    fn default() -> Self {
+        Self {
+            tick: 4_000_000,
+            initial_window: 10,
+            rto_min: 200_000_000,
+            delayed_ack: 40_000_000,
+            sack_delay: 1_000_000,
+            tso: true,
+            receive_window: None,
+        }
+    }
+}
+
+/// A link with its queue.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Its name.
+    pub name: String,
+    /// What it carries.
+    pub capacity: Capacity,
+    /// Name of the queue discipline.
+    pub queue: String,
+    /// Capacity of the queue; none: the discipline's own default.
+    pub limit: Option<LimitSpec>,
+    /// Parameters of the queue discipline.
+    #[serde(default)]
+    pub queue_params: BTreeMap<String, ValueSpec>,
+    /// Bytes counted on top of each IP packet.
+    pub overhead: u32,
+    /// Random loss probability before the queue.
+    pub loss: f64,
+    /// Propagation delay behind the queue, ns; part of the base RTT of the flows that cross it.
+    pub delay: u64,
+    /// Largest random extra delay behind the queue, ns, uniform from 0.
+    pub jitter: u64,
+    /// Whether jitter may change the order of packets.
+    pub reorder: bool,
+    /// Bytes a token bucket may send at once (Linux's htb); none: a wire that serialises each packet.
+    pub burst: Option<u64>,
+    /// The other direction; none: it never queues.
+    pub reverse: Option<ReverseSpec>,
+}
+
+/// The reverse direction of a link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReverseSpec {
+    /// What it carries.
+    pub capacity: Capacity,
+    /// Name of the queue discipline.
+    pub queue: String,
+    /// Capacity of the queue.
+    pub limit: Option<LimitSpec>,
+    /// Parameters of the queue discipline.
+    #[serde(default)]
+    pub queue_params: BTreeMap<String, ValueSpec>,
+}
+
+/// What a link carries.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Capacity {
+    /// A fixed rate, bit/s.
+    Rate(u64),
+    /// Delivery opportunities of 1500 bytes each at these milliseconds, ascending; repeats after the last.
+    Trace(Vec<u64>),
+}
+
+/// Capacity of a queue.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitSpec {
+    /// Packets.
+    Packets(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// Time at the link's rate, ns.
+    Time(u64),
+}
+
+impl From<LimitSpec> for knee_queue::Limit {
+    fn from(limit: LimitSpec) -> Self {
+        match limit {
+            LimitSpec::Packets(n) => Self::Packets(n),
+            LimitSpec::Bytes(n) => Self::Bytes(Bytes(n)),
+            LimitSpec::Time(ns) => Self::Time(Time::from_nanos(ns)),
+        }
+    }
+}
+
+/// A parameter's value, tagged with its kind.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueSpec {
+    /// ns.
+    Time(u64),
+    /// bit/s.
+    Rate(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// A count.
+    Count(u64),
+    /// A plain number.
+    Ratio(f64),
+    /// A switch.
+    Bool(bool),
+    /// A word.
+    Choice(String),
+}
+
+impl ValueSpec {
+    /// The value as `param` declares it; `None` for a word that is not one of its choices.
+    pub fn to_value(&self, param: &Param) -> Option<Value> {
+        Some(match self {
+            Self::Time(ns) => Value::Time(Time::from_nanos(*ns)),
+            Self::Rate(bps) => Value::Rate(Rate::from_bps(*bps)),
+            Self::Bytes(n) => Value::Bytes(Bytes(*n)),
+            Self::Count(n) => Value::Count(*n),
+            Self::Ratio(x) => Value::Ratio(*x),
+            Self::Bool(b) => Value::Bool(*b),
+            Self::Choice(word) => {
+                let Kind::Choice(words) = param.kind else { return None };
+                Value::Choice(words.iter().find(|w| *w == word)?)
+            }
+        })
+    }
+}
+
+/// A flow.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Its name.
+    pub label: String,
+    /// Name of the congestion control.
+    pub cc: String,
+    /// Parameters of the congestion control.
+    #[serde(default)]
+    pub cc_params: BTreeMap<String, ValueSpec>,
+    /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.
+    pub rtt: u64,
+    /// When the connection is opened, ns.
+    pub start: u64,
+    /// When the sender stops sending new data, ns.
+    pub stop: u64,
+    /// Size of a finite transfer; none: endless.
+    pub bytes: Option<u64>,
+    /// Indices of the links crossed, in order.
+    pub path: Vec<usize>,
+    /// Whether the data takes the links' reverse direction, from the last of the path to the first.
+    #[serde(default)]
+    pub reverse: bool,
+    /// Whether window-based algorithms are paced too.
+    #[serde(default)]
+    pub pacing: bool,
+    /// Whether packets are ECN-capable (RFC 3168); algorithms that need ECN have it in any case.
+    #[serde(default)]
+    pub ecn: bool,
+}
+
+/// Something that changes during the run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeSpec {
+    /// When, ns.
+    pub at: u64,
+    /// What.
+    pub what: Change,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A link's rate, bit/s.
+    Rate {
+        /// Index of the link.
+        link: usize,
+        /// The new rate, bit/s.
+        rate: u64,
+    },
+    /// A link's loss probability.
+    Loss {
+        /// Index of the link.
+        link: usize,
+        /// The new probability.
+        loss: f64,
+    },
+    /// A queue's capacity.
+    Limit {
+        /// Index of the link.
+        link: usize,
+        /// The new capacity.
+        limit: LimitSpec,
+    },
+    /// A flow's base RTT.
+    Rtt {
+        /// Index of the flow.
+        flow: usize,
+        /// The new base RTT, ns.
+        rtt: u64,
+    },
+}
