@@ -1,0 +1,81 @@
+# `make demo` and `make test` need Python >= 3.11 and Rust, nothing else. Each step leaves a stamp in .venv/stamps and
+# is done again only where something it depends on has changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo setup test check lint types test-rust test-python fmt clean
+
+help:
+	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
+	@echo "make test    set up, then all checks and tests, as CI does (make check is the same)"
+	@echo "make setup   .venv with the package, the release build of the core and the tools"
+	@echo "make fmt     format Rust and Python"
+	@echo "make clean   remove .venv, target and results"
+
+demo: $(STAMPS)/core
+	$(BIN)/knee run lola-fig4a
+	@echo "The report: $(CURDIR)/results/lola-fig4a/report.html"
+
+setup: $(STAMPS)/core $(STAMPS)/dev
+
+test: check
+
+check: lint types test-rust test-python
+
+lint: $(STAMPS)/dev
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+
+types: $(STAMPS)/core $(STAMPS)/dev
+	$(BIN)/mypy --no-error-summary
+
+# The binding has no tests of its own in Rust: linking it needs an interpreter. Python's tests cover it.
+test-rust:
+	cargo test --workspace --exclude knee-py --quiet
+
+test-python: $(STAMPS)/core $(STAMPS)/dev
+	$(BIN)/python -m pytest -n auto --quiet
+
+fmt: $(STAMPS)/dev
+	cargo fmt --all
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --fix --quiet .
+
+clean:
+	rm -rf $(VENV) target results
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "knee needs Python 3.11 or later; name one with make PYTHON=..." >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "knee needs Rust 1.88 or later: https://rustup.rs" >&2; exit 1; }
+	@rm -rf $(VENV)
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+	  elif command -v virtualenv >/dev/null; then virtualenv --quiet --python $(PYTHON) $(VENV); \
+	  elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	    $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; \
+	  else echo "This Python cannot make virtual environments. On Debian: sudo apt-get install python3-venv" >&2; exit 1; fi
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/maturin: $(STAMPS)/venv
+	$(PIP) install 'maturin>=1.9,<2'
+	@touch $@
+
+# The package itself is imported from python/: a change to Python needs no build.
+$(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
+	. $(BIN)/activate && maturin develop --release --quiet
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' \
+	  > $(STAMPS)/dev.txt
+	$(PIP) install -r $(STAMPS)/dev.txt
+	@touch $@

@@ -1,0 +1,75 @@
+//! The registries of algorithms and queue disciplines as JSON.
+
+use knee_cc::Ecn;
+use knee_core::{Kind, Param, Value};
+use serde_json::{Value as Json, json};
+
+/// All there is to know about algorithms and queue disciplines. Times in ns, rates in bit/s, sizes in bytes.
+pub fn registry() -> Json {
+    let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
+    let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();
+    json!({ "cc": cc, "queues": queues })
+}
+
+fn algorithm(entry: &knee_cc::Entry) -> Json {
+    json!({
+        "name": entry.name,
+        "family": entry.family.name(),
+        "about": entry.about,
+        "source": entry.source,
+        "params": entry.params.iter().map(param).collect::<Vec<_>>(),
+        "phases": entry.phases,
+        "needs": {
+            "pacing": entry.needs.pacing,
+            "full_control": entry.needs.full_control,
+            "ecn": match entry.needs.ecn {
+                Ecn::Classic => "classic",
+                Ecn::PerPacket => "per_packet",
+                Ecn::Scalable => "scalable",
+            },
+        },
+    })
+}
+
+fn discipline(entry: &knee_queue::Entry) -> Json {
+    json!({
+        "name": entry.name,
+        "about": entry.about,
+        "source": entry.source,
+        "params": entry.params.iter().map(param).collect::<Vec<_>>(),
+    })
+}
+
+fn param(param: &Param) -> Json {
+    let (kind, words): (&str, &[&str]) = match param.kind {
+        Kind::Time => ("time", &[]),
+        Kind::Rate => ("rate", &[]),
+        Kind::Bytes => ("bytes", &[]),
+        Kind::Count => ("count", &[]),
+        Kind::Ratio => ("ratio", &[]),
+        Kind::Bool => ("bool", &[]),
+        Kind::Choice(words) => ("choice", words),
+    };
+    json!({
+        "name": param.name,
+        "kind": kind,
+        "words": words,
+        "default": value(param.default),
+        "min": value(param.min),
+        "max": value(param.max),
+        "source": param.source,
+        "about": param.about,
+    })
+}
+
+fn value(value: Value) -> Json {
+    match value {
+        Value::Time(time) => json!(time.as_nanos()),
+        Value::Rate(rate) => json!(rate.as_bps()),
+        Value::Bytes(bytes) => json!(bytes.0),
+        Value::Count(n) => json!(n),
+        Value::Ratio(x) => json!(x),
+        Value::Bool(b) => json!(b),
+        Value::Choice(word) => json!(word),
+    }
+}

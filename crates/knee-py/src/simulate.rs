@@ -1,0 +1,93 @@
+//! Runs the engine on a thread of its own, so that Python stays responsive: it hears of progress and can interrupt.
+
+use crate::error::Failure;
+use knee_sim::output::{Output, Rows};
+use knee_sim::{Simulation, Spec};
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Events between two looks at whether to go on: some milliseconds of work.
+const EVENTS_PER_STEP: u64 = 100_000;
+
+/// How long the caller waits before it looks around: 20 times a second.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What the engine's thread and its caller share.
+#[derive(Default)]
+struct Shared {
+    /// Simulated time, ns.
+    now: AtomicU64,
+    /// Whether to stop.
+    cancel: AtomicBool,
+}
+
+/// Runs `spec` to its end. Calls `look` some 20 times a second with the fraction of simulated time that has passed;
+/// an error of `look` cancels the run.
+///
+/// # Errors
+/// Those of the engine, and those of `look`.
+pub fn run<E: From<Failure>>(
+    spec: &Spec,
+    spool: Option<File>,
+    wait: impl Fn(&mut dyn FnMut()),
+    mut look: impl FnMut(f64) -> Result<(), E>,
+) -> Result<(Output, Rows), E> {
+    let shared = Shared::default();
+    thread::scope(|scope| {
+        let (give, take) = sync_channel(1);
+        let shared = &shared;
+        scope.spawn(move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, spool, shared)));
+            // Nobody listens any more only where the caller gave up: then there is nobody to tell.
+            let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
+        });
+        loop {
+            if let Some(outcome) = receive(&take, &wait) {
+                return Ok(outcome?);
+            }
+            let fraction = shared.now.load(Relaxed) as f64 / spec.duration as f64;
+            if let Err(error) = look(fraction.min(1.0)) {
+                shared.cancel.store(true, Relaxed);
+                return Err(error);
+            }
+        }
+    })
+}
+
+type Outcome = Result<(Output, Rows), Failure>;
+
+/// Waits a while for the outcome, inside of `wait`; none where it is not there yet.
+fn receive(take: &Receiver<Outcome>, wait: &impl Fn(&mut dyn FnMut())) -> Option<Outcome> {
+    let mut received = None;
+    wait(&mut || {
+        received = match take.recv_timeout(PATIENCE) {
+            Ok(outcome) => Some(outcome),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Failure::Panic("its thread is gone".into()))),
+        };
+    });
+    received
+}
+
+fn drive(spec: &Spec, spool: Option<File>, shared: &Shared) -> Outcome {
+    let mut simulation = Simulation::new(spec).map_err(|error| Failure::Spec(error.to_string()))?;
+    if let Some(file) = spool {
+        simulation.spool(file);
+    }
+    while simulation.step(EVENTS_PER_STEP) {
+        if shared.cancel.load(Relaxed) {
+            return Err(Failure::Cancelled);
+        }
+        shared.now.store(simulation.now().as_nanos(), Relaxed);
+    }
+    Ok(simulation.finish())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}
