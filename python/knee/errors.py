@@ -1,0 +1,43 @@
+"""What can go wrong, each with what was found and what would do."""
+
+from __future__ import annotations
+
+
+class KneeError(Exception):
+    """Anything that knee itself reports; its text is one paragraph for the person who asked."""
+
+
+class RunError(KneeError):
+    """A run that was accepted and then failed."""
+
+
+class InputError(KneeError, ValueError):
+    """Input that was refused before anything started."""
+
+
+class FolderError(InputError):
+    """A result folder that cannot be read, or must not be replaced."""
+
+
+class ScenarioError(InputError):
+    """A scenario that was refused.
+
+    Attributes:
+        where: the file, or what the scenario came from.
+        key: the key at fault, as ``flows[2].rtt``; empty where the file as a whole is.
+        found: what was found there.
+        accepted: what would be accepted.
+    """
+
+    def __init__(self, where: str, key: str, found: str, accepted: str) -> None:
+        self.where, self.key, self.found, self.accepted = where, key, found, accepted
+        place = f"{where}: {key}" if key else where
+        super().__init__(f"{place}: {found}; {accepted}.")
+
+
+class Refused(ValueError):
+    """A refusal on the way up, before the file and the whole key are known."""
+
+    def __init__(self, found: str, accepted: str, key: str = "") -> None:
+        self.found, self.accepted, self.key = found, accepted, key
+        super().__init__(f"{found}; {accepted}")

@@ -1,0 +1,164 @@
+"""The registries of the core: congestion controls, queue disciplines and their parameters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from knee import _core
+from knee.errors import Refused
+from knee.units import (
+    format_bytes,
+    format_rate,
+    format_time,
+    near,
+    parse_bytes,
+    parse_count,
+    parse_rate,
+    parse_time,
+    shown,
+)
+
+#: A parameter's value in base units: ns, bit/s, bytes, a count, a number, a switch or a word.
+Value = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class Param:
+    """The declaration of a parameter; ``default``, ``min`` and ``max`` are in base units."""
+
+    name: str
+    kind: str
+    default: Value
+    min: Value
+    max: Value
+    source: str
+    about: str
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> str:
+        """What it takes, as an error message says it."""
+        if self.kind == "choice":
+            return f"one of {', '.join(self.words)} will do"
+        if self.kind == "bool":
+            return "true or false will do"
+        return f"{self.text(self.min)} to {self.text(self.max)} will do"
+
+    def parse(self, value: object) -> Value:
+        """The value in base units, from what a scenario file says."""
+        parsed = self._parse(value)
+        # Booleans and words have no order; all else does, and NaN fails the comparison.
+        if self.kind not in ("bool", "choice") and not self.min <= parsed <= self.max:  # type: ignore[operator]
+            raise Refused(f"{shown(value)} is out of range", self.accepted)
+        return parsed
+
+    def _parse(self, value: object) -> Value:
+        match self.kind:
+            case "time":
+                return parse_time(value)
+            case "rate":
+                return parse_rate(value, zero=True)
+            case "bytes":
+                return parse_bytes(value)
+            case "count":
+                return parse_count(value)
+            case "bool" if isinstance(value, bool):
+                return value
+            case "ratio" if isinstance(value, int | float) and not isinstance(value, bool):
+                if isinstance(value, int) and abs(value) > 2**53:
+                    raise Refused(f"{shown(value)} is out of range", self.accepted)
+                return float(value)
+            case "choice" if isinstance(value, str) and value in self.words:
+                return value
+        raise Refused(f"{shown(value)} is of the wrong kind", self.accepted)
+
+    def plain(self, value: Value) -> Value:
+        """The value as scenario files write it; ``parse`` gives the same value back."""
+        match self.kind:
+            case "time":
+                return format_time(int(value))
+            case "rate":
+                return format_rate(int(value))
+            case "bytes":
+                return format_bytes(int(value))
+        return value
+
+    def text(self, value: Value) -> str:
+        """The value as listings show it."""
+        plain = self.plain(value)
+        return str(plain).lower() if isinstance(plain, bool) else str(plain)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A congestion control or a queue discipline.
+
+    Attributes:
+        family: of a congestion control; empty for a queue.
+        phases: names of a congestion control's phases, by number.
+        needs: what a congestion control asks of the sender: ``pacing``, ``full_control``, ``ecn``.
+    """
+
+    name: str
+    about: str
+    source: str
+    params: dict[str, Param]
+    family: str = ""
+    phases: tuple[str, ...] = ()
+    needs: dict[str, Any] = field(default_factory=dict)
+
+    def resolve(self, given: dict[str, Value]) -> dict[str, Value]:
+        """Values for all parameters, in base units: those given, and the defaults."""
+        values = {name: param.default for name, param in self.params.items()}
+        for name, value in given.items():
+            param = self.params.get(name)
+            if param is None:
+                raise Refused(f"{self.name} has no such parameter", near(name, list(self.params)), key=name)
+            try:
+                values[name] = param.parse(value)
+            except Refused as refused:
+                raise Refused(refused.found, refused.accepted, key=name) from None
+        return values
+
+    def plain(self, values: dict[str, Value]) -> dict[str, Value]:
+        """Resolved values as scenario files write them."""
+        return {name: self.params[name].plain(value) for name, value in values.items()}
+
+    def tagged(self, values: dict[str, Value]) -> dict[str, dict[str, Value]]:
+        """Resolved values as the core reads them, each with its kind."""
+        return {name: {self.params[name].kind: value} for name, value in values.items()}
+
+
+def _entry(raw: dict[str, Any]) -> Entry:
+    params = {param["name"]: Param(**param) for param in raw["params"]}
+    return Entry(**{**raw, "params": params, "phases": tuple(raw.get("phases", ()))})
+
+
+@cache
+def _registry() -> tuple[dict[str, Entry], dict[str, Entry]]:
+    raw = json.loads(_core.registry())
+    ccs, queues = ({e["name"]: _entry(e) for e in raw[part]} for part in ("cc", "queues"))
+    return ccs, queues
+
+
+def congestion_controls() -> dict[str, Entry]:
+    """All congestion controls by name, in the order of listings."""
+    return _registry()[0]
+
+
+def queues() -> dict[str, Entry]:
+    """All queue disciplines by name, in the order of listings."""
+    return _registry()[1]
+
+
+def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
+    """The entry called ``name``; where there is none, the refusal lists the near names."""
+    if not isinstance(name, str):
+        raise Refused(f"{shown(name)} is not a name", f"the name of a {kind} in quotes will do")
+    entry = known.get(name)
+    if entry is None:
+        raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))
+    return entry

@@ -1,0 +1,163 @@
+"""What must hold between the parts of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from knee.errors import Refused
+from knee.units import format_bytes, format_time, near, shown
+
+if TYPE_CHECKING:
+    from knee.scenario.model import Change, Flow, Link, Scenario
+
+MAX_FLOWS = 10**6
+#: Rows of the time series beyond which a run would not fit a machine.
+MAX_ROWS = 10**8
+#: An IP packet of full size, in bytes; the bucket of a link must hold one.
+FULL_PACKET = 1500
+
+
+def check(scenario: Scenario) -> None:
+    """Refuses a scenario whose parts do not fit together, naming the key."""
+    links = _check_links(scenario)
+    _check_flows(scenario, links)
+    _check_times(scenario)
+    _check_changes(scenario, links)
+
+
+def _check_links(scenario: Scenario) -> dict[str, Link]:
+    if not scenario.links:
+        raise Refused("there is no link", "a [link] or one or more [[links]] are needed", key="links")
+    links: dict[str, Link] = {}
+    for i, link in enumerate(scenario.links):
+        if link.name in links:
+            raise Refused(f"{shown(link.name)} is taken", "each link has its own name", key=f"links[{i}].name")
+        if link.burst is not None:
+            key = f"links[{i}].burst"
+            if link.trace is not None:
+                raise Refused("a link with a trace has no token bucket", "leave it out", key=key)
+            least = FULL_PACKET + link.overhead
+            if link.burst < least:
+                found = f"{format_bytes(link.burst)} never holds a full packet"
+                raise Refused(found, f"{format_bytes(least)} or more will do", key=key)
+        if link.reorder and not link.jitter:
+            raise Refused("there is no jitter to reorder by", 'give jitter = "1 ms" too', key=f"links[{i}].reorder")
+        links[link.name] = link
+    return links
+
+
+def _check_flows(scenario: Scenario, links: dict[str, Link]) -> None:
+    if not scenario.flows:
+        raise Refused("there is no flow", "one or more [[flows]] are needed", key="flows")
+    total = sum(flow.count for flow in scenario.flows)
+    if total > MAX_FLOWS:
+        raise Refused(f"there are {total} flows", f"at most {MAX_FLOWS} will do", key="flows")
+    for i, flow in enumerate(scenario.flows):
+        try:
+            _check_path(flow, links)
+            _check_span(scenario, flow)
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
+    labels = scenario.labels
+    if len(set(labels)) != len(labels):
+        _refuse_twins(scenario, labels)
+
+
+def _refuse_twins(scenario: Scenario, labels: list[str]) -> None:
+    seen: set[str] = set()
+    groups = (i for i, flow in enumerate(scenario.flows) for _ in range(flow.count))
+    for i, label in zip(groups, labels, strict=True):
+        if label in seen:
+            raise Refused(f"{shown(label)} is taken", "each flow has its own label", key=f"flows[{i}].label")
+        seen.add(label)
+
+
+def _check_path(flow: Flow, links: dict[str, Link]) -> None:
+    path = flow.path or []
+    if not path:
+        raise Refused("no link is crossed", f"one or more of {', '.join(links)} will do", key="path")
+    for j, name in enumerate(path):
+        if name not in links:
+            raise Refused(f"no link is called {shown(name)}", near(name, list(links)), key=f"path[{j}]")
+        if name in path[:j]:
+            raise Refused(f"{shown(name)} is crossed twice", "each link at most once", key=f"path[{j}]")
+        if flow.direction == "reverse" and links[name].reverse is None:
+            accepted = f"give the link {name} a reverse = {{ rate = ... }}, or leave direction out"
+            raise Refused(f"the reverse direction of {shown(name)} is not described", accepted, key="direction")
+    _check_delay(flow.rtt, path, links)
+
+
+def _check_delay(rtt: int, path: Iterable[str], links: dict[str, Link]) -> None:
+    delay = sum(links[name].delay for name in path)
+    if delay > rtt:
+        found = f"{format_time(rtt)} is less than the links' delay of {format_time(delay)}"
+        raise Refused(found, "the links' delay is part of the round-trip time", key="rtt")
+
+
+def _check_span(scenario: Scenario, flow: Flow) -> None:
+    last_start = flow.start + (flow.count - 1) * flow.stagger
+    if last_start >= scenario.duration:
+        key = "start" if flow.start >= scenario.duration else "stagger"
+        found = f"the start at {format_time(last_start)} is not before the end at {format_time(scenario.duration)}"
+        raise Refused(found, "an earlier start or a longer duration will do", key=key)
+    if flow.stop is not None and flow.lasts is not None:
+        raise Refused("there are both stop and lasts", "one of them will do", key="lasts")
+    if flow.stop is not None and flow.stop <= last_start:
+        found = f"the stop at {format_time(flow.stop)} is not after the start at {format_time(last_start)}"
+        raise Refused(found, "a later stop will do", key="stop")
+
+
+def _check_times(scenario: Scenario) -> None:
+    if scenario.warmup >= scenario.duration:
+        found = f"{format_time(scenario.warmup)} leaves nothing of {format_time(scenario.duration)}"
+        raise Refused(found, "a warmup shorter than the duration will do", key="warmup")
+    parts = sum(flow.count for flow in scenario.flows) + len(scenario.links)
+    rows = parts * -(-scenario.duration // scenario.interval)
+    if rows > MAX_ROWS:
+        least = format_time(-(-parts * scenario.duration // MAX_ROWS))
+        found = f"an interval of {format_time(scenario.interval)} gives {rows} rows of time series"
+        raise Refused(found, f"at most {MAX_ROWS}, an interval of {least} or more, will do", key="interval")
+
+
+def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
+    paths: dict[str, list[str]] | None = None
+    for i, change in enumerate(scenario.changes):
+        key = f"changes[{i}]"
+        if change.at > scenario.duration:
+            found = f"{format_time(change.at)} is after the end at {format_time(scenario.duration)}"
+            raise Refused(found, "a time before the end will do", key=f"{key}.at")
+        if (change.link is None) == (change.flow is None):
+            raise Refused("it names " + ("both" if change.link else "neither"), "a link or a flow will do", key=key)
+        try:
+            if change.link is not None:
+                _check_link_change(change, change.link, links)
+            else:
+                if paths is None:
+                    each = [flow.path or [] for flow in scenario.flows for _ in range(flow.count)]
+                    paths = dict(zip(scenario.labels, each, strict=True))
+                _check_flow_change(change, str(change.flow), paths, links)
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"{key}.{refused.key}") from None
+
+
+def _check_link_change(change: Change, name: str, links: dict[str, Link]) -> None:
+    if name not in links:
+        raise Refused(f"no link is called {shown(name)}", near(name, list(links)), key="link")
+    if change.rtt is not None:
+        raise Refused("a link has no rtt", "rate, loss and limit of a link can change", key="rtt")
+    if change.rate is None and change.loss is None and change.limit is None:
+        raise Refused("nothing changes", "rate, loss or limit will do", key="link")
+    if change.rate is not None and links[name].trace is not None:
+        raise Refused("the link follows a trace", "only links with a rate change it", key="rate")
+
+
+def _check_flow_change(change: Change, label: str, paths: dict[str, list[str]], links: dict[str, Link]) -> None:
+    if label not in paths:
+        raise Refused(f"no flow is called {shown(label)}", near(label, list(paths)), key="flow")
+    for key in ("rate", "loss", "limit"):
+        if getattr(change, key) is not None:
+            raise Refused(f"a flow has no {key}", "the rtt of a flow can change", key=key)
+    if change.rtt is None:
+        raise Refused("nothing changes", 'rtt = "40 ms" will do', key="flow")
+    _check_delay(change.rtt, paths[label], links)

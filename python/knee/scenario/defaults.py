@@ -1,0 +1,52 @@
+"""Defaults that depend on other keys, filled into the plain data before it is read.
+
+What is not of the form expected is left as it is: reading it gives the error that names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from knee.errors import Refused
+
+DEFAULT_LINK = "bottleneck"
+
+
+def _as_plain(value: Any) -> Any:
+    """Tables given as models, as plain data."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_none=True)
+    return [_as_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def fill_defaults(raw: Any) -> Any:
+    """Plain data of a scenario with paths, stops and labels filled in, and ``link`` as one of ``links``."""
+    if not isinstance(raw, dict):
+        return raw
+    raw = {key: _as_plain(value) for key, value in raw.items()}
+    if "link" in raw:
+        if "links" in raw:
+            raise Refused("there are both link and links", "one [link] or any number of [[links]] will do", key="link")
+        raw["links"] = [raw.pop("link")]
+    links, flows = raw.get("links"), raw.get("flows")
+    if not isinstance(links, list) or not isinstance(flows, list):
+        return raw
+    names = [link.get("name", DEFAULT_LINK) for link in links if isinstance(link, dict)]
+    filled, number = [], 1
+    for flow in flows:
+        if not isinstance(flow, dict):
+            filled.append(flow)
+            continue
+        given = dict(flow)
+        given.setdefault("path", list(names))
+        if "stop" not in given and "lasts" not in given and "duration" in raw:
+            given["stop"] = raw["duration"]
+        count = given.get("count", 1)
+        # Identical flows are numbered where they are counted out (Scenario.labels); only a single one has its own name.
+        if count == 1:
+            given.setdefault("label", f"flow {number}")
+        filled.append(given)
+        number += count if isinstance(count, int) else 1
+    return {**raw, "flows": filled}

@@ -1,0 +1,156 @@
+"""Reads scenarios, from files, shipped names, text and plain data; whatever is wrong becomes one ScenarioError."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from knee.errors import Refused, ScenarioError
+from knee.scenario import shipped, traces
+from knee.scenario.model import Scenario
+from knee.scenario.overrides import apply
+from knee.units import near, shown
+
+#: What pydantic says, by its name for the kind of error, and what would do.
+_KINDS = {
+    "string_type": "text in quotes will do",
+    "bool_type": "true or false will do",
+    "int_type": "a whole number without unit will do",
+    "int_from_float": "a whole number without unit will do",
+    "float_type": "a plain number such as 0.01 will do",
+    "list_type": "a list will do",
+    "dict_type": "a table will do",
+    "model_type": "a table will do",
+    "model_attributes_type": "a table will do",
+}
+
+
+def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
+    """The scenario in a file, or the shipped one of that name.
+
+    Args:
+        source: path of a TOML file, or the name of a shipped scenario such as ``lola-fig4a``.
+        overrides: changes such as ``link.rate=5 Gbit/s`` and ``flows.0.cc=reno``, applied before anything is checked.
+
+    Raises:
+        ScenarioError: names the file, the key, what was found and what would be accepted.
+    """
+    path = shipped.find(source)
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        accepted = "a readable TOML file or the name of a shipped scenario will do"
+        raise ScenarioError(shown(str(source)).strip('"'), "", f"it cannot be read ({reason})", accepted) from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        found = f"byte {error.start} is not UTF-8"
+        raise ScenarioError(str(path), "", found, "TOML is UTF-8 text") from None
+    return from_dict(
+        _with_traces_beside(_tables(text, str(path)), path.parent), where=str(path), name=path.stem, overrides=overrides
+    )
+
+
+def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Names of traces that lie beside the scenario file become paths, which hold wherever the scenario goes."""
+    links = [data.get("link"), *(data["links"] if isinstance(data.get("links"), list) else [])]
+    for link in (link for link in links if isinstance(link, dict)):
+        for table in (link, link.get("reverse")):
+            if isinstance(table, dict) and isinstance(trace := table.get("trace"), str) and trace.isprintable():
+                beside = folder / trace
+                table["trace"] = str(beside.resolve()) if traces.exists(beside) else trace
+    return data
+
+
+def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()) -> Scenario:
+    """The scenario in TOML text; ``where`` is what errors call it, ``name`` its default name."""
+    return from_dict(_tables(text, where), where=where, name=name, overrides=overrides)
+
+
+def _tables(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deep or a number too long"
+        raise ScenarioError(where, "", f"it is not TOML ({reason})", "see https://toml.io") from None
+
+
+def from_dict(
+    data: dict[str, Any], *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
+) -> Scenario:
+    """The scenario in plain data, with quantities as text, as TOML gives it."""
+    try:
+        data = apply(data, overrides)
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+    try:
+        return Scenario.model_validate({"name": name} | data)
+    except ValidationError as error:
+        raise _scenario_error(where, error, short="link" in data) from None
+
+
+def _scenario_error(where: str, error: ValidationError, *, short: bool) -> ScenarioError:
+    errors = error.errors(include_url=False)
+    # A key that nobody knows says more than the missing one it was meant for.
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    key = _key(first["loc"])
+    refused = first.get("ctx", {}).get("error")
+    if isinstance(refused, Refused):
+        key = ".".join(part for part in (key, refused.key) if part)
+        found, accepted = refused.found, refused.accepted
+    else:
+        found, accepted = _in_words(first)
+    if short:
+        key = re.sub(r"^links\[0\]", "link", key)
+    return ScenarioError(where, key, found, accepted)
+
+
+def _key(loc: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    # A key of the file may be anything; it is shown on one line.
+    return text if text.isprintable() and len(text) <= 100 else ascii(text)[1:100]
+
+
+def _in_words(error: Any) -> tuple[str, str]:
+    """What was found and what would do, for an error of pydantic's own."""
+    kind, value, table = error["type"], error["input"], _table(error["loc"][:-1])
+    fields = table.model_fields if table else {}
+    name = str(error["loc"][-1]) if error["loc"] else ""
+    about = fields[name].description if name in fields else None
+    if kind == "extra_forbidden":
+        return "there is no such key", near(name, [*fields, *(["link"] if table is Scenario else [])])
+    if kind == "missing":
+        return "it is missing", f"it takes {about}" if about else "it is needed"
+    if kind == "literal_error":
+        words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
+        return f"{shown(value)} is not known", near(str(value), words)
+    found = f"{shown(value)} is of the wrong kind" if kind in _KINDS else f"{shown(value)} is out of range"
+    return found, _KINDS.get(kind) or (f"it takes {about}" if about else str(error["msg"]))
+
+
+def _table(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
+    """The model of the table at ``loc``."""
+    table: type[BaseModel] = Scenario
+    for part in loc:
+        if isinstance(part, int):
+            continue
+        field = table.model_fields.get(part)
+        inner = _model_in(field.annotation) if field else None
+        if inner is None:
+            return None
+        table = inner
+    return table
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for arg in get_args(annotation) if (model := _model_in(arg))), None)

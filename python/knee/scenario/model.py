@@ -1,0 +1,235 @@
+"""The scenario model: section 1 of the contract, all quantities as integers in base units (ns, bit/s, bytes).
+
+Input has quantities as text (``"21 ms"``), and so has what :meth:`Scenario.plain` gives back. Each field's description
+says what it takes; error messages quote it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from knee import registry, units
+from knee.errors import Refused
+from knee.registry import Value
+from knee.scenario.check import check
+from knee.scenario.defaults import DEFAULT_LINK, fill_defaults
+
+FORMAT = 1
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable() or len(text) > 200:
+        raise Refused(f"{units.shown(text)} is no line of text", "at most 200 printable characters will do")
+    return text
+
+
+def _name(text: str) -> str:
+    _one_line(text)
+    if not text.strip() or text != text.strip() or len(text) > 100:
+        raise Refused(f"{units.shown(text)} is no name", "1 to 100 characters, no space at the ends, will do")
+    return text
+
+
+def _folder_name(text: str) -> str:
+    if "/" in _name(text) or text.startswith("."):
+        raise Refused(f"{units.shown(text)} cannot name a folder", "a name without / and without a leading dot will do")
+    return text
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, int) and abs(value) > 2**53:
+        raise Refused(f"{units.shown(value)} is out of range", "a plain number such as 0.01 will do")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_one_line)]
+Name = Annotated[str, AfterValidator(_name)]
+Time = Annotated[int, BeforeValidator(units.parse_time), PlainSerializer(units.format_time)]
+SomeTime = Annotated[int, BeforeValidator(partial(units.parse_time, zero=False)), PlainSerializer(units.format_time)]
+Rate = Annotated[int, BeforeValidator(units.parse_rate), PlainSerializer(units.format_rate)]
+Bytes = Annotated[int, BeforeValidator(units.parse_bytes), PlainSerializer(units.format_bytes)]
+SomeBytes = Annotated[int, BeforeValidator(partial(units.parse_bytes, zero=False)), PlainSerializer(units.format_bytes)]
+Limit = Annotated[InstanceOf[units.Limit], BeforeValidator(units.parse_limit), PlainSerializer(str)]
+Probability = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def plain(self) -> dict[str, Any]:
+        """The table as a scenario file writes it."""
+        return self.model_dump(exclude_none=True)
+
+
+class _Queueing(_Table):
+    """A capacity and the queue before it."""
+
+    rate: Rate | None = Field(None, description='the rate, such as "100 Mbit/s"')
+    trace: Text | None = Field(None, description="a file with a line per 1500-byte delivery opportunity, in ms")
+    queue: str = Field("pfifo", description="the name of a queue discipline")
+    limit: Limit | None = Field(None, description='a capacity such as "250 packets", "100 MB" or "80 ms"')
+    queue_params: dict[str, Any] = Field({}, description="a table of the discipline's own parameters")
+
+    @field_validator("queue")
+    @classmethod
+    def _queue_is_known(cls, name: str) -> str:
+        return registry.find("queue discipline", name, registry.queues()).name
+
+    @field_validator("queue_params")
+    @classmethod
+    def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        # Where the name itself was refused there is nothing to check the parameters against.
+        return registry.queues()[info.data["queue"]].resolve(given) if "queue" in info.data else {}
+
+    @field_serializer("queue_params")
+    def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
+        return registry.queues()[self.queue].plain(values)
+
+    @model_validator(mode="after")
+    def _one_capacity(self) -> _Queueing:
+        if (self.rate is None) == (self.trace is None):
+            found = "rate and trace are both missing" if self.rate is None else "rate and trace are both given"
+            raise Refused(found, 'one of rate = "100 Mbit/s" or trace = "FILE" will do')
+        return self
+
+
+class Reverse(_Queueing):
+    """The reverse direction of a link."""
+
+
+class Link(_Queueing):
+    """A link with its queue, in the data direction."""
+
+    name: Name = Field(DEFAULT_LINK, description="the link's name")
+    overhead: Bytes = Field(14, le=10_000, description='bytes counted on top of each IP packet, such as "14 B"')
+    loss: Probability = Field(0.0, description="a probability, 0 to 1")
+    delay: Time = Field(0, description='propagation, part of the rtt of the flows that cross it, such as "5 ms"')
+    jitter: Time = Field(0, description='the greatest random extra delay, such as "100 us"')
+    reorder: bool = Field(False, description="whether jitter may change the order of packets: true or false")
+    burst: SomeBytes | None = Field(None, description='the size of a token bucket, such as "1600 B"')
+    reverse: Reverse | None = Field(None, description='a table such as { rate = "10 Mbit/s", queue = "pfifo" }')
+
+
+class Flow(_Table):
+    """A flow, or ``count`` identical ones."""
+
+    cc: str = Field(description="the name of a congestion control")
+    cc_params: dict[str, Any] = Field({}, description="a table of the algorithm's own parameters")
+    rtt: SomeTime = Field(description='the base round-trip time, such as "20 ms"')
+    start: Time = Field(0, description='when it starts, such as "20 s"')
+    stop: SomeTime | None = Field(None, description='when it stops, such as "60 s"; default: the end')
+    lasts: SomeTime | None = Field(None, description='how long it runs from its own start, in place of stop: "200 s"')
+    bytes: SomeBytes | None = Field(None, description='the size of a finite transfer, such as "10 MB"')
+    count: int = Field(1, ge=1, description="how many identical flows, 1 or more")
+    stagger: Time = Field(0, description='the time between the starts of identical flows, such as "4 s"')
+    transport: Literal["tcp", "quic"] = Field("tcp", description='"tcp" or "quic"')
+    label: Name | None = Field(None, description="the flow's name in results")
+    path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
+    direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
+    pacing: Literal["auto", "on"] = Field("auto", description='"auto" or "on"')
+    ecn: bool = Field(False, description="whether its packets are ECN-capable: true or false")
+
+    @field_validator("cc")
+    @classmethod
+    def _cc_is_known(cls, name: str) -> str:
+        return registry.find("congestion control", name, registry.congestion_controls()).name
+
+    @field_validator("cc_params")
+    @classmethod
+    def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        return registry.congestion_controls()[info.data["cc"]].resolve(given) if "cc" in info.data else {}
+
+    @field_serializer("cc_params")
+    def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
+        return registry.congestion_controls()[self.cc].plain(values)
+
+
+class Change(_Table):
+    """What changes at one moment of the run, on one link or one flow."""
+
+    at: Time = Field(description='when, such as "30 s"')
+    link: str | None = Field(None, description="the name of the link that changes")
+    flow: str | None = Field(None, description="the label of the flow that changes")
+    rate: Rate | None = Field(None, description='the link\'s new rate, such as "5 Gbit/s"')
+    loss: Probability | None = Field(None, description="the link's new loss probability, 0 to 1")
+    limit: Limit | None = Field(None, description='the queue\'s new capacity, such as "250 packets"')
+    rtt: SomeTime | None = Field(None, description='the flow\'s new base round-trip time, such as "40 ms"')
+
+
+class Tcp(_Table):
+    """Settings of the TCP endpoints, the same for all flows; the defaults are Linux's."""
+
+    tick: Time = Field(4_000_000, description='the kernel\'s clock tick, such as "4 ms"; "0 s" is an ideal clock')
+    initial_window: int = Field(10, ge=1, le=1000, description="packets, 1 to 1000")
+    rto_min: SomeTime = Field(200_000_000, description='the least retransmission timeout, such as "200 ms"')
+    delayed_ack: Time = Field(40_000_000, description='the longest delay of an ACK, such as "40 ms"')
+    sack_delay: Time = Field(1_000_000, description='the longest delay of compressed SACKs, such as "1 ms"')
+    tso: bool = Field(True, description="whether senders hand segments down in bursts: true or false")
+    receive_window: SomeBytes | None = Field(None, description='such as "6 MB"; default: does not limit')
+
+
+class Run(_Table):
+    """How the scenario is run."""
+
+    ground: Literal["sim", "uml", "host"] = Field("sim", description='"sim", "uml" or "host"')
+
+
+class Scenario(_Table):
+    """One experiment, every default filled in."""
+
+    name: Annotated[Name, AfterValidator(_folder_name)] = Field("scenario", description="a name for the results")
+    title: Text = Field("", description="one line on what this is")
+    duration: SomeTime = Field(description='the simulated time, such as "60 s"')
+    seed: int = Field(1, ge=0, lt=2**63, description="a whole number from 0")
+    warmup: Time = Field(0, description='figures count from each flow\'s start plus this, such as "5 s"')
+    interval: SomeTime = Field(100_000_000, description='the interval of the time series, such as "100 ms"')
+    run: Run = Field(Run(), description='a table such as { ground = "sim" }')
+    tcp: Tcp = Field(Tcp(), description="a table of TCP settings")
+    links: list[Link] = Field(description="a [link] table or several [[links]]")
+    flows: list[Flow] = Field(description="one or more [[flows]]")
+    changes: list[Change] = Field([], description="[[changes]] during the run")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_defaults(cls, raw: Any) -> Any:
+        return fill_defaults(raw)
+
+    @model_validator(mode="after")
+    def _check(self) -> Scenario:
+        check(self)
+        return self
+
+    def plain(self) -> dict[str, Any]:
+        """The scenario as plain data with every default written out; loads again to the same scenario."""
+        data = super().plain()
+        # The short form stays short, so that what was said as link.rate can be said again.
+        if [link.name for link in self.links] == [DEFAULT_LINK]:
+            data = {("link" if k == "links" else k): (v[0] if k == "links" else v) for k, v in data.items()}
+            del data["link"]["name"]
+        return data
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of every single flow, in order."""
+        labels: list[str] = []
+        for flow in self.flows:
+            base = f"{flow.label} " if flow.label is not None else "flow "
+            first = 1 if flow.label is not None else len(labels) + 1
+            single = flow.label if flow.count == 1 else None
+            labels += [single] if single is not None else [f"{base}{first + i}" for i in range(flow.count)]
+        return labels

@@ -1,0 +1,34 @@
+"""The scenarios that come with the program."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from knee.errors import ScenarioError
+from knee.scenario.traces import exists
+from knee.units import near, shown
+
+FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
+
+
+@cache
+def shipped() -> dict[str, Path]:
+    """Shipped scenario files by name."""
+    return {path.stem: path for path in sorted(FOLDER.rglob("*.toml"))}
+
+
+def find(source: str | Path) -> Path:
+    """The file that ``source`` means: an existing path, or the name of a shipped scenario."""
+    path = Path(source)
+    text = str(source)
+    if exists(path):
+        return path
+    if text in shipped():
+        return shipped()[text]
+    # What looks like a path is one, and reading it gives the system's own reason.
+    if isinstance(source, Path) or "/" in text or text.endswith(".toml"):
+        return path
+    raise ScenarioError(
+        shown(text).strip('"'), "", "no file and no shipped scenario is called so", near(text, list(shipped()))
+    )

@@ -1,0 +1,115 @@
+"""What the core is told: a scenario with groups of flows counted out and names replaced by numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knee import registry
+from knee.errors import Refused, ScenarioError
+from knee.scenario import traces
+from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+from knee.units import Limit
+
+
+def spec(scenario: Scenario) -> dict[str, Any]:
+    """The specification of a scenario, in the form of ``crates/knee-sim/src/spec.rs``.
+
+    Raises:
+        ScenarioError: where a trace cannot be used, or the simulator does not do what is asked.
+    """
+    numbers = {link.name: i for i, link in enumerate(scenario.links)}
+    try:
+        return {
+            "duration": scenario.duration,
+            "seed": scenario.seed,
+            "warmup": scenario.warmup,
+            "interval": scenario.interval,
+            "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
+            "links": [_link(link, i) for i, link in enumerate(scenario.links)],
+            "flows": _flows(scenario, numbers),
+            "changes": _changes(scenario, numbers),
+        }
+    except Refused as refused:
+        raise ScenarioError(scenario.name, refused.key, refused.found, refused.accepted) from None
+
+
+def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
+    capacity: dict[str, Any] = {"rate": link.rate}
+    if link.trace is not None:
+        try:
+            capacity = {"trace": traces.read(traces.find(link.trace))}
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
+    return {
+        "capacity": capacity,
+        "queue": link.queue,
+        "limit": None if link.limit is None else _limit(link.limit),
+        "queue_params": registry.queues()[link.queue].tagged(link.queue_params),
+    }
+
+
+def _limit(limit: Limit) -> dict[str, int]:
+    return {limit.kind: limit.amount}
+
+
+def _link(link: Link, number: int) -> dict[str, Any]:
+    key = f"links[{number}]"
+    return _queueing(link, key) | {
+        "name": link.name,
+        "overhead": link.overhead,
+        "loss": link.loss,
+        "delay": link.delay,
+        "jitter": link.jitter,
+        "reorder": link.reorder,
+        "burst": link.burst,
+        "reverse": None if link.reverse is None else _queueing(link.reverse, f"{key}.reverse"),
+    }
+
+
+def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    labels = iter(scenario.labels)
+    flows = []
+    for i, flow in enumerate(scenario.flows):
+        if flow.transport != "tcp":
+            found = f'the simulator does not run "{flow.transport}" yet'
+            raise Refused(found, 'transport = "tcp" will do', key=f"flows[{i}].transport")
+        shared = {
+            "cc": flow.cc,
+            "cc_params": registry.congestion_controls()[flow.cc].tagged(flow.cc_params),
+            "rtt": flow.rtt,
+            "bytes": flow.bytes,
+            "path": [numbers[name] for name in flow.path or []],
+            "reverse": flow.direction == "reverse",
+            "pacing": flow.pacing == "on",
+            "ecn": flow.ecn,
+        }
+        for j in range(flow.count):
+            start, stop = span(scenario, flow, j)
+            flows.append(shared | {"label": next(labels), "start": start, "stop": stop})
+    return flows
+
+
+def span(scenario: Scenario, flow: Flow, number: int) -> tuple[int, int]:
+    """When flow ``number`` (from 0) of a group starts and stops, ns."""
+    start = flow.start + number * flow.stagger
+    stop = start + flow.lasts if flow.lasts is not None else flow.stop or scenario.duration
+    return start, min(stop, scenario.duration)
+
+
+def _changes(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    flows = {label: i for i, label in enumerate(scenario.labels)} if scenario.changes else {}
+    return [{"at": change.at, "what": what} for change in scenario.changes for what in _whats(change, numbers, flows)]
+
+
+def _whats(change: Change, links: dict[str, int], flows: dict[str, int]) -> list[dict[str, Any]]:
+    if change.flow is not None:
+        return [{"rtt": {"flow": flows[change.flow], "rtt": change.rtt}}]
+    link = links[change.link or ""]
+    whats: list[dict[str, Any]] = []
+    if change.rate is not None:
+        whats.append({"rate": {"link": link, "rate": change.rate}})
+    if change.loss is not None:
+        whats.append({"loss": {"link": link, "loss": change.loss}})
+    if change.limit is not None:
+        whats.append({"limit": {"link": link, "limit": _limit(change.limit)}})
+    return whats

@@ -1,0 +1,62 @@
+"""Recorded capacities: files with a line per delivery opportunity of 1500 bytes, in whole ms, ascending."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from knee.errors import Refused
+from knee.units import shown
+
+_ACCEPTED = "a line per delivery opportunity of 1500 bytes, in whole milliseconds, ascending, will do"
+#: Three years, as for all times.
+_MAX_MS = 10**11
+
+
+def folders() -> list[Path]:
+    """Where traces are looked for: here, in KNEE_TRACES, in shared/traces beside the checkout or beside here."""
+    checkout = Path(__file__).resolve().parents[3]
+    named = [Path(part) for part in os.environ.get("KNEE_TRACES", "").split(os.pathsep) if part]
+    beside_checkout = [root.parent / "shared" / "traces" for root in (checkout, Path.cwd())]
+    return [Path.cwd(), *named, *beside_checkout]
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file; a path the system refuses to look up is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def find(name: str) -> Path:
+    """The file of the trace ``name``."""
+    found = next((folder / name for folder in folders() if exists(folder / name)), None)
+    if found is None:
+        accepted = "put it beside the scenario file, or into a folder that KNEE_TRACES names"
+        raise Refused(f"no trace {shown(name)} can be found", accepted)
+    return found
+
+
+def read(path: Path) -> list[int]:
+    """The trace's delivery opportunities, in ms."""
+    try:
+        lines = path.read_text(encoding="ascii").split()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not plain text"
+        raise Refused(f"the trace {path} cannot be read ({reason})", _ACCEPTED) from None
+    if not lines:
+        raise Refused(f"the trace {path} is empty", _ACCEPTED)
+    times: list[int] = []
+    last = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.isdigit() or len(line) > 12 or int(line) > _MAX_MS:
+            raise Refused(f"line {number} of the trace {path} is {shown(line)}", _ACCEPTED)
+        time = int(line)
+        if time < last:
+            raise Refused(f"line {number} of the trace {path} goes back from {last} to {time}", _ACCEPTED)
+        times.append(time)
+        last = time
+    if last == 0:
+        raise Refused(f"the trace {path} ends at 0 ms", _ACCEPTED)
+    return times
