@@ -1,0 +1,54 @@
+"""knee: a laboratory for low-delay networking.
+
+One scenario file, several grounds, one kind of result::
+
+    import knee
+
+    result = knee.run("hello")
+    result.summary["fairness"]["jain"]
+    result.samples.filter(pl.col("flow") == 1)
+
+Names are loaded when they are first used, so that ``import knee`` alone is quick and small.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knee.errors import FolderError, InputError, KneeError, RunError, ScenarioError
+    from knee.result import Result
+    from knee.runner import run
+    from knee.scenario import Scenario, load
+
+__all__ = [
+    "FolderError",
+    "InputError",
+    "KneeError",
+    "Result",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "__version__",
+    "load",
+    "run",
+]
+
+_HOME = {
+    **dict.fromkeys(["FolderError", "InputError", "KneeError", "RunError", "ScenarioError"], "knee.errors"),
+    "Result": "knee.result",
+    "run": "knee.runner",
+    "Scenario": "knee.scenario",
+    "load": "knee.scenario",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("knee._core").version()
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'knee' has no attribute {name!r}")

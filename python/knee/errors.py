@@ -35,7 +35,7 @@ class ScenarioError(InputError):
         super().__init__(f"{place}: {found}; {accepted}.")
 
 
-class Refused(ValueError):
+class Refused(ValueError):  # noqa: N818 - it never leaves the package
     """A refusal on the way up, before the file and the whole key are known."""
 
     def __init__(self, found: str, accepted: str, key: str = "") -> None:

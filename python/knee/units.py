@@ -103,7 +103,7 @@ def _parse(value: object, measure: _Measure, *, zero: bool) -> int:
         found = f"{shown(value)} has no unit" if not unit else f'{shown(value)} has the unit "{unit[:20]}"'
         close = difflib.get_close_matches(unit.casefold(), [u.casefold() for u in measure.units], n=1, cutoff=0.6)
         meant = next((u for u in measure.units if close and u.casefold() == close[0]), None)
-        raise Refused(found, (f"did you mean {meant}? " if meant else "") + measure.accepted)
+        raise Refused(found, f"did you mean {meant}? A{measure.accepted[1:]}" if meant else measure.accepted)
     amount = number * measure.units[unit]
     if amount < 0:
         raise Refused(

@@ -1,0 +1,146 @@
+"""The core's rows of raw memory as polars frames with the columns of the result format.
+
+The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-sim/src/output.rs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee.registry import Entry, congestion_controls
+
+SAMPLE = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("flow", "<u4"),
+        ("state", "<u4"),
+        ("goodput_mbps", "<f4"),
+        ("throughput_mbps", "<f4"),
+        ("sending_rate_mbps", "<f4"),
+        ("rtt_mean_ms", "<f4"),
+        ("rtt_min_ms", "<f4"),
+        ("rtt_max_ms", "<f4"),
+        ("srtt_ms", "<f4"),
+        ("cwnd_packets", "<f4"),
+        ("in_flight_packets", "<f4"),
+        ("pacing_rate_mbps", "<f4"),
+        ("lost_packets", "<u4"),
+        ("retransmitted_packets", "<u4"),
+    ]
+)
+LINK = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("backlog_bytes", "<u8"),
+        ("link", "<u4"),
+        ("backlog_packets", "<u4"),
+        ("queue_delay_mean_ms", "<f4"),
+        ("queue_delay_max_ms", "<f4"),
+        ("drops", "<u4"),
+        ("marks", "<u4"),
+        ("utilization", "<f4"),
+        ("reserved", "<u4"),
+    ]
+)
+EVENT = np.dtype([("t_s", "<f8"), ("value", "<f8"), ("flow", "<i4"), ("link", "<i4"), ("event", "<u4"), ("_", "<u4")])
+assert (SAMPLE.itemsize, LINK.itemsize, EVENT.itemsize) == (64, 48, 32)
+
+#: States of loss recovery that hide the algorithm's own phase (bits 8 to 15 of ``state``).
+RECOVERY = {2: "cwr", 3: "recovery", 4: "loss"}
+FULL_CONTROL = 1 << 16
+
+Rows = np.ndarray[Any, np.dtype[np.void]]
+
+
+def from_bytes(raw: bytes, dtype: np.dtype[np.void], spool: Path | None = None) -> Rows:
+    """Rows in ``raw``, after those in the file ``spool``; the file is mapped where all rows are in it."""
+    here = np.frombuffer(raw, dtype=dtype)
+    if spool is None or not spool.exists() or spool.stat().st_size == 0:
+        return here
+    there = np.memmap(spool, dtype=dtype, mode="r")
+    return np.concatenate([there, here]) if len(here) else there
+
+
+def _figures(rows: Rows, names: Sequence[str]) -> dict[str, pl.Series]:
+    """Columns of f64, NaN as null."""
+    return {name: pl.Series(name, rows[name].astype(np.float64), nan_to_null=True) for name in names}
+
+
+def _named(codes: np.ndarray[Any, Any], names: Sequence[str]) -> pl.Series:
+    """Codes replaced by the names they index."""
+    return pl.Series(names, dtype=pl.String).gather(pl.Series(codes.astype(np.uint32)))
+
+
+def state_name(state: int, entry: Entry) -> str:
+    """What ``state`` says: loss recovery where it holds the window, else the phase of the algorithm."""
+    recovery = RECOVERY.get(state >> 8 & 0xFF)
+    if recovery is not None and not state & FULL_CONTROL:
+        return recovery
+    return entry.phases[state & 0xFF]
+
+
+def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFrame:
+    """``samples.parquet``: a row per flow and interval; flows are counted from 1.
+
+    Args:
+        rows: records of :data:`SAMPLE`.
+        labels: label per flow.
+        ccs: congestion control per flow.
+    """
+    # One code per pair of algorithm and state, then a name per code: the rows are many, the codes few.
+    known = sorted(set(ccs))
+    number = {name: i for i, name in enumerate(known)}
+    cc_of_flow = np.array([number[name] for name in ccs], dtype=np.uint64)
+    codes = cc_of_flow[rows["flow"]] << np.uint64(32) | rows["state"]
+    unique, inverse = np.unique(codes, return_inverse=True)
+    entries = congestion_controls()
+    states = [state_name(int(code) & 0xFFFFFFFF, entries[known[int(code) >> 32]]) for code in unique]
+    rates = ["goodput_mbps", "throughput_mbps", "sending_rate_mbps"]
+    rtts = ["rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms"]
+    columns = {
+        "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+        "flow": pl.Series((rows["flow"] + 1).astype(np.uint32)),
+        "label": _named(rows["flow"], labels),
+        **_figures(rows, [*rates, *rtts, "cwnd_packets", "in_flight_packets", "pacing_rate_mbps"]),
+        "lost_packets": pl.Series(rows["lost_packets"].astype(np.uint32)),
+        "retransmitted_packets": pl.Series(rows["retransmitted_packets"].astype(np.uint32)),
+        "state": _named(inverse, states),
+    }
+    return pl.DataFrame(columns)
+
+
+def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
+    """``links.parquet``: a row per link and interval; ``names`` per link, reverse directions last."""
+    return pl.DataFrame(
+        {
+            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            "link": _named(rows["link"], names),
+            "backlog_packets": pl.Series(rows["backlog_packets"].astype(np.uint32)),
+            "backlog_bytes": pl.Series(rows["backlog_bytes"].astype(np.uint64)),
+            **_figures(rows, ["queue_delay_mean_ms", "queue_delay_max_ms"]),
+            "drops": pl.Series(rows["drops"].astype(np.uint32)),
+            "marks": pl.Series(rows["marks"].astype(np.uint32)),
+            **_figures(rows, ["utilization"]),
+        }
+    )
+
+
+def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str]) -> pl.DataFrame:
+    """``events.parquet``: what happened, to which flow (counted from 1) or link."""
+    # An index of -1 means none; the list of names has none at its end.
+    return pl.DataFrame(
+        {
+            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            "flow": pl.Series(rows["flow"].astype(np.int64) + 1).replace(0, None).cast(pl.UInt32),
+            "link": pl.Series([*link_names, None], dtype=pl.String).gather(
+                pl.Series(np.where(rows["link"] < 0, len(link_names), rows["link"]).astype(np.uint32))
+            ),
+            "event": _named(rows["event"], event_names),
+            **_figures(rows, ["value"]),
+        }
+    )
