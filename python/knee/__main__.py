@@ -1,0 +1,5 @@
+"""``python -m knee``."""
+
+from knee.cli import entry
+
+entry()

@@ -1,0 +1,69 @@
+"""How fast this machine simulates: the cases, each run in a fresh process so that its memory is its own."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from knee.errors import InputError, RunError
+from knee.scenario import Scenario, from_dict, load
+from knee.scenario.spec import spec
+from knee.units import near, shown
+
+
+def _reno2() -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    return from_dict({"duration": "20 s", "link": link, "flows": [{"cc": "reno", "rtt": "20 ms", "count": 2}]})
+
+
+def _cubic10k() -> Scenario:
+    # A bandwidth-delay product of buffer; the flows start over one second.
+    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "41667 packets"}
+    flows = [{"cc": "cubic", "rtt": "50 ms", "count": 10_000, "stagger": "100 us"}]
+    return from_dict({"duration": "10 s", "link": link, "flows": flows})
+
+
+CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
+    "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
+    "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", lambda: load("lola-fig6")),
+    "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
+}
+
+
+def case(name: str, runs: int = 1) -> dict[str, Any]:
+    """Runs one case.
+
+    Args:
+        name: one of :data:`CASES`.
+        runs: how often; the run of median wall time counts.
+
+    Returns:
+        ``name``, ``packets`` (data packets delivered), ``wall_s`` (of the simulation alone, time series recorded),
+        ``packets_per_s`` and ``peak_rss_mib`` (of the whole process).
+    """
+    if name not in CASES:
+        raise InputError(f"There is no case {shown(name)}; {near(name, list(CASES))}.")
+    told = json.dumps(spec(CASES[name][1]()))
+    measured = sorted((_measure(name, told) for _ in range(runs)), key=lambda run: float(run["wall_s"]))
+    median = measured[(runs - 1) // 2]
+    wall_s = statistics.median(run["wall_s"] for run in measured)
+    return {
+        "name": name,
+        "packets": median["packets"],
+        "wall_s": wall_s,
+        "packets_per_s": median["packets"] / wall_s,
+        "peak_rss_mib": median["peak_rss_mib"],
+    }
+
+
+def _measure(name: str, told: str) -> dict[str, Any]:
+    child = subprocess.run([sys.executable, "-m", "knee.bench_child"], input=told, capture_output=True, text=True)
+    if child.returncode != 0:
+        reason = child.stderr.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
+        raise RunError(f"The case {name} failed: {reason[0]}")
+    measured: dict[str, Any] = json.loads(child.stdout)
+    return measured

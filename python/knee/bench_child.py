@@ -1,0 +1,40 @@
+"""The process that runs a benchmark case: reads a specification, writes what the run took. Imports the core only."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from knee import _core
+
+
+def _peak_rss_mib() -> float:
+    """The most memory this process has held. Linux counts it anew for each program; getrusage() does not."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        if match:
+            return int(match[1]) / 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+
+
+def main() -> None:
+    """Runs the specification on standard input once."""
+    told = sys.stdin.read()
+    with tempfile.TemporaryDirectory(prefix="knee-") as folder:
+        begin = time.perf_counter()
+        figures, *_ = _core.simulate(told, str(Path(folder) / "samples"), None)
+        wall_s = time.perf_counter() - begin
+    packets = json.loads(figures)["packets"]
+    json.dump({"packets": packets, "wall_s": wall_s, "peak_rss_mib": _peak_rss_mib()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""``knee bench``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from knee import bench as benchmark
+from knee.cli.console import out
+from knee.cli.tables import number, table
+from knee.errors import InputError
+from knee.units import near, shown
+
+
+def bench(
+    cases: Annotated[
+        list[str] | None, typer.Argument(metavar="[CASE...]", help=f"Of {', '.join(benchmark.CASES)}; default: all.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Run each case N times and take the median.")] = 1,
+) -> None:
+    """Measure how fast this machine simulates.
+
+    A packet is a data packet delivered to its receiver; the time is that of the simulation alone, with its time series
+    recorded; each case runs in a process of its own, whose peak memory is given.
+    """
+    names = cases or list(benchmark.CASES)
+    for name in names:
+        if name not in benchmark.CASES:
+            raise InputError(f"There is no case {shown(name)}; {near(name, list(benchmark.CASES))}.")
+    measured = []
+    for name in names:
+        if sys.stderr.isatty():
+            print(f"{name}: {benchmark.CASES[name][0]} ...", file=sys.stderr)
+        measured.append(benchmark.case(name, runs))
+    if as_json:
+        json.dump({"cases": measured}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    rows = table(None, ["case", "packets", "wall s", "million packets/s", "peak memory MiB"])
+    for case in measured:
+        speed = number(case["packets_per_s"] / 1e6)
+        rows.add_row(
+            case["name"], number(case["packets"]), number(case["wall_s"]), speed, number(case["peak_rss_mib"], 1)
+        )
+    out().print(rows)

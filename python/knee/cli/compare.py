@@ -1,0 +1,30 @@
+"""``knee compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from knee.cli.console import out
+from knee.cli.tables import figures, number, table
+from knee.errors import InputError
+from knee.result import Result
+
+
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR...", help="Result folders of knee run.")],
+) -> None:
+    """Set results side by side: a column per result folder, a row per figure."""
+    if len(folders) < 2:
+        raise InputError("There is one result only; name two or more folders to compare.")
+    results = [Result.load(folder) for folder in folders]
+    each = [figures(result.summary) for result in results]
+    rows = table("Results side by side", ["figure", *(str(folder) for folder in folders)])
+    for key in ("name", "ground", "seed"):
+        rows.add_row(key, *(str(result.summary[key]) for result in results))
+    rows.add_row("algorithms", *(", ".join(dict.fromkeys(f["cc"] for f in r.summary["flows"])) for r in results))
+    for figure in dict.fromkeys(name for run in each for name in run):
+        rows.add_row(figure, *(number(run.get(figure)) for run in each))
+    out().print(rows)

@@ -1,0 +1,66 @@
+"""Where the command line writes: results to standard output, errors as one paragraph to standard error."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+#: Width of tables where standard output is not a terminal.
+_FILE_WIDTH = 120
+#: After how long a run shows its progress, s.
+_PATIENCE_S = 1.0
+
+
+def out() -> Console:
+    """The console of standard output."""
+    return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, highlight=False)
+
+
+def complain(message: str) -> None:
+    """Writes one paragraph to standard error, wrapped on a terminal."""
+    text = " ".join(f"knee: {message}".split())
+    if sys.stderr.isatty():
+        width = min(shutil.get_terminal_size().columns, 100)
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    print(text, file=sys.stderr)
+
+
+class Bar:
+    """A progress bar on a terminal, for whatever takes more than a second; called with the fraction that is done."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begin = time.perf_counter()
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __call__(self, fraction: float) -> None:
+        """Takes note that ``fraction``, 0 to 1, of the work is done."""
+        if self._progress is None:
+            if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
+                return
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+            self._task = self._progress.add_task(self._name, total=1.0)
+        done = self._name if fraction < 1 else f"{self._name}: writing the results"
+        self._progress.update(self._task, completed=fraction, description=done)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._progress is not None:
+            self._progress.stop()

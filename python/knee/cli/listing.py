@@ -1,0 +1,93 @@
+"""``knee list``."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from knee import registry
+from knee.cli.console import out
+from knee.cli.tables import table
+from knee.errors import InputError, Refused
+from knee.registry import Entry
+from knee.scenario.shipped import FOLDER, shipped
+from knee.units import near, shown
+
+_PARTS = ["scenarios", "cc", "queues"]
+
+
+def list_(
+    what: Annotated[str | None, typer.Argument(metavar="[scenarios|cc|queues]", help="By default all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, with its parameters.")] = None,
+) -> None:
+    """List scenarios, congestion controls and queue disciplines.
+
+    With a name, for instance knee list cc lola, shows that one's parameters: what each does, its default, its range,
+    and where the default comes from.
+    """
+    if what is not None and what not in _PARTS:
+        raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
+    console = out()
+    if name is not None:
+        _one(console, str(what), name)
+        return
+    for part in [what] if what else _PARTS:
+        {"scenarios": _scenarios, "cc": _ccs, "queues": _queues}[part](console)
+
+
+def _scenarios(console: Console) -> None:
+    rows = table("Scenarios", ["name", "what", "from"], text=3)
+    for name, path in shipped().items():
+        title = tomllib.loads(path.read_text(encoding="utf-8")).get("title", "")
+        rows.add_row(name, title, str(path.relative_to(FOLDER).parent).replace(".", ""))
+    console.print(rows)
+
+
+def _ccs(console: Console) -> None:
+    rows = table("Congestion controls", ["name", "family", "what", "source"], text=4)
+    for entry in registry.congestion_controls().values():
+        rows.add_row(entry.name, entry.family, entry.about, entry.source)
+    console.print(rows)
+
+
+def _queues(console: Console) -> None:
+    rows = table("Queue disciplines", ["name", "what", "source"], text=3)
+    for entry in registry.queues().values():
+        rows.add_row(entry.name, entry.about, entry.source)
+    console.print(rows)
+
+
+def _one(console: Console, what: str, name: str) -> None:
+    if what == "scenarios":
+        if name not in shipped():
+            raise InputError(f"No scenario is called {shown(name)}; {near(name, list(shipped()))}.")
+        console.print(shipped()[name].read_text(encoding="utf-8"), markup=False, soft_wrap=True)
+        return
+    kind, known = {
+        "cc": ("congestion control", registry.congestion_controls()),
+        "queues": ("queue discipline", registry.queues()),
+    }[what]
+    try:
+        entry = registry.find(kind, name, known)
+    except Refused as refused:
+        raise InputError(f"{refused.found[0].upper()}{refused.found[1:]}; {refused.accepted}.") from None
+    _details(console, entry)
+
+
+def _details(console: Console, entry: Entry) -> None:
+    family = f" ({entry.family})" if entry.family else ""
+    console.print(f"{entry.name}{family}: {entry.about}\nSource: {entry.source}", soft_wrap=True)
+    if entry.phases:
+        console.print(f"Phases: {', '.join(entry.phases)}", soft_wrap=True)
+    if not entry.params:
+        console.print("No parameters of its own.")
+        return
+    rows = table(None, ["parameter", "default", "range", "what", "default from"], text=5)
+    for param in entry.params.values():
+        span = f"{param.text(param.min)} to {param.text(param.max)}"
+        span = {"choice": ", ".join(param.words), "bool": "true, false"}.get(param.kind, span)
+        rows.add_row(param.name, param.text(param.default), span, param.about, param.source)
+    console.print(rows)

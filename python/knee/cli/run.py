@@ -1,0 +1,95 @@
+"""``knee run``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from knee import runner
+from knee.cli import tables
+from knee.cli.console import Bar, out
+from knee.errors import InputError
+from knee.folder import check_target
+from knee.scenario import Scenario, load
+from knee.scenario.spec import spec
+
+
+@dataclass(frozen=True)
+class _Job:
+    scenario: Scenario
+    ground: str
+    folder: Path
+
+
+def run(
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="FILE-or-NAME...", help="TOML files, or names that knee list shows.")
+    ],
+    ground: Annotated[
+        str | None, typer.Option(metavar="G", help="Where to run; by default what the file says, and else sim.")
+    ] = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The result folder (of several runs: the one around theirs)."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds from the scenario's own on.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print summary.json alone (of several runs: a list).")
+    ] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Draw report.html and figures.")] = True,
+) -> None:
+    """Run scenarios and write their results.
+
+    Each run leaves a folder, results/NAME by default: summary.json, the time series as parquet files, and report.html
+    with its figures. A folder that holds another knee result is replaced, anything else is not touched.
+    """
+    loaded = [load(source, changes or ()) for source in scenarios]
+    jobs = _jobs(loaded, ground, out_folder, seeds)
+    summaries: list[dict[str, Any]] = []
+    for job in jobs:
+        with Bar(job.folder.name) as bar:
+            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar)
+        summaries.append(result.summary)
+        if not as_json:
+            _show(job, result.summary, compact=seeds > 1, report=report)
+    if as_json:
+        json.dump(summaries[0] if len(summaries) == 1 else summaries, sys.stdout, indent=1, ensure_ascii=False)
+        sys.stdout.write("\n")
+    elif seeds > 1:
+        for i, scenario in enumerate(loaded):
+            tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
+
+
+def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int) -> list[_Job]:
+    """All runs, each checked as far as that goes before the first one starts."""
+    single = len(loaded) == 1 and seeds == 1
+    jobs: list[_Job] = []
+    for scenario in loaded:
+        runner.check_ground(ground or scenario.run.ground)
+        spec(scenario)
+        for k in range(scenario.seed, scenario.seed + seeds):
+            name = scenario.name if seeds == 1 else f"{scenario.name}-seed{k}"
+            target = folder if single and folder is not None else (folder or Path("results")) / name
+            check_target(target)
+            if any(job.folder == target for job in jobs):
+                raise InputError(f"Two runs would write to {target}; run them one by one, with --out for each.")
+            seeded = scenario.model_copy(update={"seed": k})
+            jobs.append(_Job(seeded, ground or scenario.run.ground, target))
+    return jobs
+
+
+def _show(job: _Job, summary: dict[str, Any], *, compact: bool, report: bool) -> None:
+    console = out()
+    if not compact:
+        tables.show_summary(console, summary)
+    what = "report" if report else "result"
+    console.print(f"The {what}: {job.folder / 'report.html' if report else job.folder}", soft_wrap=True)

@@ -1,0 +1,130 @@
+"""Tables of results for the terminal."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+#: Flows beyond which a table shows the first and says how many there are.
+MOST_FLOWS = 20
+
+
+def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
+    """An empty table; the first ``text`` columns are words, the others numbers."""
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for i, column in enumerate(columns):
+        made.add_column(column, justify="left" if i < text else "right", no_wrap=i >= text, overflow="fold")
+    return made
+
+
+def number(value: float | int | None, places: int = 2) -> str:
+    """A figure, or a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:.{places}f}"
+
+
+def rate(mbps: float | None) -> str:
+    """A rate in Mbit/s with four digits that say something."""
+    if mbps is None:
+        return "-"
+    return f"{mbps:.0f}" if mbps >= 1000 else f"{mbps:.4g}"
+
+
+def show_summary(console: Console, summary: dict[str, Any]) -> None:
+    """Flows, links and fairness of one run."""
+    title = f"{summary['name']}: {summary.get('title') or 'no title'}"
+    flows = table(
+        title,
+        [
+            "flow",
+            "cc",
+            "start s",
+            "goodput Mbit/s",
+            "RTT ms: mean",
+            "p95",
+            "max",
+            "queueing ms",
+            "lost",
+            "resent",
+            "RTOs",
+        ],
+        text=2,
+    )
+    for flow in summary["flows"][:MOST_FLOWS]:
+        flows.add_row(
+            flow["label"],
+            flow["cc"],
+            number(flow["start_s"], 1),
+            rate(flow["goodput_mbps"]),
+            *(number(flow[name]) for name in ("rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_mean_ms")),
+            *(number(flow[name]) for name in ("lost_packets", "retransmitted_packets", "timeouts")),
+        )
+    console.print(flows)
+    if len(summary["flows"]) > MOST_FLOWS:
+        goodput = sum(flow["goodput_mbps"] for flow in summary["flows"])
+        console.print(f"... of {len(summary['flows'])} flows; together {rate(goodput)} Mbit/s goodput\n")
+    links = table(None, ["link", "used %", "queueing ms: mean", "p95", "p99", "max", "drops", "marks"])
+    for link in summary["links"]:
+        delays = (number(link[f"queue_delay_{name}_ms"]) for name in ("mean", "p95", "p99", "max"))
+        links.add_row(
+            link["link"], number(link["utilization"] * 100, 1), *delays, number(link["drops"]), number(link["marks"])
+        )
+    console.print(links)
+    console.print(_fairness_line(summary))
+
+
+def _fairness_line(summary: dict[str, Any]) -> str:
+    fairness = summary["fairness"]
+    parts = [f"Jain's index {number(fairness['jain'], 3)}", f"per interval {number(fairness['jain_interval_mean'], 3)}"]
+    converged = fairness["convergence_s"]
+    parts.append("never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start")
+    if fairness["jain"] is None:
+        parts = ["the flows never all run at once"]
+    wall, packets = summary["wall_s"], summary["packets"]
+    speed = f" ({packets / wall / 1e6:.1f} million a second)" if wall > 0 else ""
+    return f"{', '.join(parts)}. {number(packets)} packets in {wall:.2f} s{speed}."
+
+
+def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
+    """The figures by which results are set side by side, by name with unit."""
+    flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
+    values: dict[str, float | int | None] = {
+        "goodput of all flows, Mbit/s": sum(flow["goodput_mbps"] for flow in flows),
+        "Jain's index": fairness["jain"],
+        "Jain's index, mean of intervals": fairness["jain_interval_mean"],
+        "convergence, s": fairness["convergence_s"],
+        "packets lost": sum(flow["lost_packets"] for flow in flows),
+        "timeouts": sum(flow["timeouts"] for flow in flows),
+    }
+    for link in links:
+        name = link["link"]
+        values[f"{name}: used, %"] = link["utilization"] * 100
+        values[f"{name}: queueing delay, mean, ms"] = link["queue_delay_mean_ms"]
+        values[f"{name}: queueing delay, p95, ms"] = link["queue_delay_p95_ms"]
+        values[f"{name}: drops"] = link["drops"]
+        values[f"{name}: marks"] = link["marks"]
+    for flow in flows[:MOST_FLOWS]:
+        values[f"{flow['label']}: goodput, Mbit/s"] = flow["goodput_mbps"]
+        values[f"{flow['label']}: RTT, mean, ms"] = flow["rtt_mean_ms"]
+    return values
+
+
+def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]) -> None:
+    """Mean and spread of a scenario's figures over several seeds."""
+    seeds = ", ".join(str(summary["seed"]) for summary in summaries)
+    spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "least", "greatest"])
+    each = [figures(summary) for summary in summaries]
+    for figure in each[0]:
+        values = [v for run in each if (v := run.get(figure)) is not None]
+        if values:
+            deviation = statistics.stdev(values) if len(values) > 1 else None
+            columns = [statistics.fmean(values), deviation, float(min(values)), float(max(values))]
+            note = "" if len(values) == len(each) else f" ({len(values)} of {len(each)} runs)"
+            spread.add_row(figure + note, *(number(v, 3) for v in columns))
+    console.print(spread)
