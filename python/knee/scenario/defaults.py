@@ -39,7 +39,7 @@ def fill_defaults(raw: Any) -> Any:
         if not isinstance(flow, dict):
             filled.append(flow)
             continue
-        given = dict(flow)
+        given = {key: value for key, value in flow.items() if value is not None}
         given.setdefault("path", list(names))
         if "stop" not in given and "lasts" not in given and "duration" in raw:
             given["stop"] = raw["duration"]

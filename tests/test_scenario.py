@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knee import registry, units
+from knee.errors import ScenarioError
+from knee.scenario import Scenario, from_dict, from_toml, load
+from knee.scenario.shipped import shipped
+from knee.scenario.spec import spec
+from knee.scenario.toml import dumps
+
+Make = Callable[..., dict[str, Any]]
+
+
+def again(scenario: Scenario) -> Scenario:
+    return from_toml(dumps(scenario.plain()))
+
+
+def test_the_short_form_is_one_link_called_bottleneck(scenario: Make) -> None:
+    made = from_dict(scenario())
+    assert [link.name for link in made.links] == ["bottleneck"]
+    assert made.flows[0].path == ["bottleneck"]
+    assert "link" in made.plain()
+
+
+def test_defaults_are_those_of_the_contract(scenario: Make) -> None:
+    plain = from_dict(scenario()).plain()
+    assert (plain["seed"], plain["warmup"], plain["interval"]) == (1, "0 s", "100 ms")
+    link = {k: plain["link"][k] for k in ("queue", "overhead", "loss", "jitter", "reorder")}
+    assert link == {"queue": "pfifo", "overhead": "14 B", "loss": 0.0, "jitter": "0 s", "reorder": False}
+    flow = {k: plain["flows"][0][k] for k in ("start", "stop", "count", "transport", "label", "path", "pacing")}
+    assert flow == {
+        "start": "0 s",
+        "stop": "3 s",
+        "count": 1,
+        "transport": "tcp",
+        "label": "flow 1",
+        "path": ["bottleneck"],
+        "pacing": "auto",
+    }
+    assert plain["run"] == {"ground": "sim"}
+
+
+def test_groups_are_counted_out(scenario: Make) -> None:
+    groups = [
+        {"cc": "reno", "rtt": "20 ms"},
+        {"cc": "reno", "rtt": "20 ms", "count": 2, "stagger": "1 s", "lasts": "500 ms"},
+        {"cc": "reno", "rtt": "20 ms", "count": 2, "label": "late", "start": "2 s"},
+        {"cc": "reno", "rtt": "20 ms"},
+    ]
+    flows = spec(from_dict(scenario(flows=groups)))["flows"]
+    assert [flow["label"] for flow in flows] == ["flow 1", "flow 2", "flow 3", "late 1", "late 2", "flow 6"]
+    assert [flow["start"] // 10**6 for flow in flows] == [0, 0, 1000, 2000, 2000, 0]
+    assert [flow["stop"] // 10**6 for flow in flows] == [3000, 500, 1500, 3000, 3000, 3000]
+
+
+def test_a_stop_after_the_end_is_the_end(scenario: Make) -> None:
+    made = from_dict(scenario(flows=[{"cc": "reno", "rtt": "20 ms", "stop": "9 s"}]))
+    assert spec(made)["flows"][0]["stop"] == made.duration
+
+
+def test_changes_name_links_and_flows_by_number(scenario: Make) -> None:
+    changes = [
+        {"at": "1 s", "link": "bottleneck", "rate": "5 Mbit/s", "limit": "20 packets"},
+        {"at": "2 s", "flow": "flow 2", "rtt": "40 ms"},
+    ]
+    assert spec(from_dict(scenario(changes=changes)))["changes"] == [
+        {"at": 10**9, "what": {"rate": {"link": 0, "rate": 5_000_000}}},
+        {"at": 10**9, "what": {"limit": {"link": 0, "limit": {"packets": 20}}}},
+        {"at": 2 * 10**9, "what": {"rtt": {"flow": 1, "rtt": 40_000_000}}},
+    ]
+
+
+def test_overrides_reach_tables_lists_and_keys_that_are_not_there_yet(scenario: Make) -> None:
+    changes = ["link.rate=5 Gbit/s", "flows.0.rtt=7 ms", "flows[1].count=2", "tcp.tso=false", "title=a = b", 'name="x"']
+    made = from_dict(scenario(), overrides=changes)
+    assert (made.links[0].rate, made.flows[0].rtt, made.flows[1].count) == (5 * 10**9, 7_000_000, 2)
+    assert (made.tcp.tso, made.title, made.name) == (False, "a = b", "x")
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ("duration", "--set"),
+        ("=3", "--set"),
+        (".=3", "--set"),
+        ("flows.2.cc=reno", "flows.2"),
+        ("flows.x.cc=reno", "flows.x"),
+        ("duration.x=3", "duration.x"),
+        ("link.rate=5", "link.rate"),
+        ("linc.rate=5", "linc"),
+    ],
+)
+def test_overrides_that_fit_nowhere(scenario: Make, change: str, key: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        from_dict(scenario(), overrides=[change])
+    assert error.value.key == key
+
+
+def test_an_override_does_not_change_the_data_it_was_given(scenario: Make) -> None:
+    data = scenario()
+    from_dict(data, overrides=["link.rate=5 Gbit/s"])
+    assert data == scenario()
+
+
+@pytest.mark.parametrize("name", list(shipped()))
+def test_every_shipped_scenario_loads(name: str) -> None:
+    made = load(name)
+    assert made.name == name
+    assert made.title
+    assert again(made) == made
+    if any(link.trace for link in made.links):
+        try:
+            spec(made)
+        except ScenarioError as error:
+            pytest.skip(f"the trace is not here: {error}")
+    assert spec(made)["flows"]
+
+
+def test_shipped_scenarios_say_where_they_come_from() -> None:
+    for path in shipped().values():
+        assert path.read_text(encoding="utf-8").startswith("# "), path
+    assert Path("scenarios").resolve() == next(p for p in shipped()["hello"].parents if p.name == "scenarios")
+
+
+def test_lola_fig6_is_the_papers() -> None:
+    flows = spec(load("lola-fig6"))["flows"]
+    assert len(flows) == 18
+    assert {flow["stop"] - flow["start"] for flow in flows} == {200 * 10**9}
+    assert flows[-1]["start"] == 68 * 10**9
+
+
+# Property tests.
+
+times = st.integers(0, 10**9).map(units.format_time)
+some_times = st.integers(1, 10**9).map(units.format_time)
+sizes = st.integers(1, 10**9).map(units.format_bytes)
+limits = st.builds(units.Limit, st.sampled_from(["packets", "bytes", "time"]), st.integers(1, 10**9)).map(str)
+words = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
+rates = st.integers(1, 10**12).map(units.format_rate)
+capacity = st.one_of(st.fixed_dictionaries({"rate": rates}), st.fixed_dictionaries({"trace": words}))
+queueing = {"queue": st.sampled_from(list(registry.queues())), "limit": limits}
+reverse = st.builds(lambda a, b: a | b, capacity, st.fixed_dictionaries({}, optional=queueing))
+link_rest = st.fixed_dictionaries(
+    {},
+    optional=queueing
+    | {
+        "overhead": st.integers(0, 100).map(units.format_bytes),
+        "loss": st.floats(0, 1),
+        "jitter": some_times,
+        "delay": st.just("1 ns"),
+        "reverse": reverse,
+    },
+)
+link = st.builds(lambda a, b: a | b, capacity, link_rest)
+flow = st.fixed_dictionaries(
+    {"cc": st.sampled_from(list(registry.congestion_controls())), "rtt": st.integers(2, 10**9).map(units.format_time)},
+    optional={
+        "start": times,
+        "bytes": sizes,
+        "count": st.integers(1, 50),
+        "stagger": st.integers(0, 10**6).map(units.format_time),
+        "pacing": st.sampled_from(["auto", "on"]),
+        "ecn": st.booleans(),
+        "lasts": some_times,
+        "transport": st.sampled_from(["tcp", "quic"]),
+    },
+)
+scenarios = st.fixed_dictionaries(
+    {
+        "duration": st.integers(2 * 10**9, 10**11).map(units.format_time),
+        "link": link,
+        "flows": st.lists(flow, min_size=1, max_size=5),
+    },
+    optional={
+        "seed": st.integers(0, 2**63 - 1),
+        "warmup": times,
+        "interval": st.integers(10**7, 10**9).map(units.format_time),
+        "title": st.text(st.characters(exclude_categories=["C", "Z"]), max_size=50),
+        "tcp": st.fixed_dictionaries({}, optional={"tick": times, "tso": st.booleans(), "receive_window": sizes}),
+        "changes": st.lists(
+            st.fixed_dictionaries({"at": times, "link": st.just("bottleneck"), "loss": st.floats(0, 1)}), max_size=3
+        ),
+    },
+)
+
+
+@given(scenarios)
+@settings(max_examples=200, deadline=None)
+def test_a_resolved_scenario_loads_again_to_itself(data: dict[str, Any]) -> None:
+    made = from_dict(data)
+    text = dumps(made.plain())
+    assert from_toml(text) == made
+    assert dumps(from_toml(text).plain()) == text
+
+
+@given(scenarios)
+@settings(max_examples=50, deadline=None)
+def test_the_specification_is_plain_json_in_integers(data: dict[str, Any]) -> None:
+    data["link"] = data["link"] | {"rate": "1 Mbit/s"}
+    data["link"].pop("trace", None)
+    data["link"].pop("reverse", None)
+    data["flows"] = [flow | {"transport": "tcp"} for flow in data["flows"]]
+    told = spec(from_dict(data))
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert all(isinstance(flow[k], int) for flow in told["flows"] for k in ("start", "stop", "rtt"))
+
+
+def refused_or_fine(load: Callable[[], Scenario]) -> None:
+    try:
+        made = load()
+    except ScenarioError as error:
+        assert "\n" not in str(error)
+        str(error).encode()
+    else:
+        assert again(made) == made
+
+
+@given(st.binary(max_size=200))
+@settings(deadline=None)
+def test_any_bytes_are_a_scenario_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    file = tmp_path_factory.getbasetemp() / "garbage.toml"
+    file.write_bytes(content)
+    refused_or_fine(lambda: load(file))
+
+
+HELLO = dumps(
+    from_dict({"duration": "1 s", "link": {"rate": "1 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "9 ms"}]}).plain()
+)
+
+
+@given(st.integers(0, len(HELLO)), st.integers(0, 12), st.text(max_size=6))
+@settings(max_examples=500, deadline=None)
+def test_any_mutated_text_is_a_scenario_or_refused(at: int, cut: int, put: str) -> None:
+    refused_or_fine(lambda: from_toml(HELLO[:at] + put + HELLO[at + cut :]))
+
+
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | times | limits,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values inside of ``data``."""
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else []
+    return [p for key, value in inside for p in [(*path, key), *places(value, (*path, key))]]
+
+
+@given(st.data(), plain_values)
+@settings(max_examples=500, deadline=None)
+def test_any_value_in_any_place_is_fine_or_refused(data: st.DataObject, value: Any) -> None:
+    tables = tomllib.loads(HELLO)
+    *way, last = data.draw(st.sampled_from(places(tables)))
+    place: Any = tables
+    for key in way:
+        place = place[key]
+    place[last] = value
+    refused_or_fine(lambda: from_dict(tables))
+
+
+def test_floats_are_written_so_that_they_read_back() -> None:
+    for x in (0.1, 1e-300, 1e300, 5e-324, math.pi):
+        assert tomllib.loads(dumps({"x": x}))["x"] == x

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knee.errors import ScenarioError
+from knee.scenario import from_dict, from_toml, load
+from knee.scenario.spec import spec
+
+Make = Callable[..., dict[str, Any]]
+FLOW = {"cc": "reno", "rtt": "20 ms"}
+LINK = {"rate": "10 Mbit/s"}
+
+# What is changed in a valid scenario, the key the error must name, and words it must have.
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    # Unknown keys and names, with the near ones.
+    ({"duraton": "1 s"}, "duraton", "did you mean duration"),
+    ({"link": LINK | {"rat": 1}}, "link.rat", "did you mean rate"),
+    ({"flows": [FLOW, FLOW | {"rttt": "1 ms"}]}, "flows[1].rttt", "did you mean rtt"),
+    ({"flows": [FLOW | {"cc": "renoo"}]}, "flows[0].cc", "did you mean reno"),
+    ({"flows": [FLOW | {"cc": 3}]}, "flows[0].cc", "text in quotes"),
+    ({"link": LINK | {"queue": "pfif"}}, "link.queue", "did you mean pfifo"),
+    ({"link": LINK | {"queue_params": {"x": 1}}}, "link.queue_params.x", "no such parameter"),
+    ({"flows": [FLOW | {"cc_params": {"x": 1}}]}, "flows[0].cc_params.x", "no such parameter"),
+    ({"flows": [FLOW | {"path": ["botleneck"]}]}, "flows[0].path[0]", "did you mean bottleneck"),
+    ({"flows": [FLOW | {"transport": "udp"}]}, "flows[0].transport", "tcp, quic"),
+    ({"run": {"ground": "moon"}}, "run.ground", "sim, uml, host"),
+    ({"tcp": {"tick": "4 m"}}, "tcp.tick", "did you mean ms"),
+    # Quantities.
+    ({"duration": "3"}, "duration", "has no unit"),
+    ({"duration": 3}, "duration", "has no unit"),
+    ({"duration": "0 s"}, "duration", "zero"),
+    ({"interval": "0 s"}, "interval", "zero"),
+    ({"link": {"rate": "0 bit/s"}}, "link.rate", "above zero"),
+    ({"link": {"rate": "-1 Mbit/s"}}, "link.rate", "negative"),
+    ({"link": {"rate": "10 MB"}}, "link.rate", "bit/s"),
+    ({"link": LINK | {"limit": "3 apples"}}, "link.limit", "250 packets"),
+    ({"link": LINK | {"loss": 1.5}}, "link.loss", "0 to 1"),
+    ({"link": LINK | {"loss": "0.1"}}, "link.loss", "plain number"),
+    ({"link": LINK | {"loss": float("nan")}}, "link.loss", "0 to 1"),
+    ({"link": LINK | {"overhead": 14}}, "link.overhead", "has no unit"),
+    ({"flows": [FLOW | {"rtt": "0 ms"}]}, "flows[0].rtt", "zero"),
+    ({"flows": [FLOW | {"bytes": "0 B"}]}, "flows[0].bytes", "zero"),
+    ({"flows": [FLOW | {"ecn": "yes"}]}, "flows[0].ecn", "true or false"),
+    ({"flows": [FLOW | {"pacing": "off"}]}, "flows[0].pacing", "auto, on"),
+    ({"seed": -1}, "seed", "from 0"),
+    ({"seed": 1.5}, "seed", "whole number"),
+    ({"seed": True}, "seed", "whole number"),
+    # Things missing, doubled or of the wrong form.
+    ({"flows": []}, "flows", "no flow"),
+    ({"flows": {}}, "flows", "a list"),
+    ({"flows": [3]}, "flows[0]", "a table"),
+    ({"flows": [{"cc": "reno"}]}, "flows[0].rtt", "missing"),
+    ({"link": {}}, "link", "rate and trace are both missing"),
+    ({"link": LINK | {"trace": "x"}}, "link", "rate and trace are both given"),
+    ({"links": [LINK]}, "link", "both link and links"),
+    ({"flows": [FLOW | {"label": "a"}, FLOW | {"label": "a"}]}, "flows[1].label", "taken"),
+    ({"flows": [FLOW | {"path": ["bottleneck", "bottleneck"]}]}, "flows[0].path[1]", "twice"),
+    ({"flows": [FLOW | {"path": []}]}, "flows[0].path", "no link is crossed"),
+    ({"flows": [FLOW | {"stop": "2 s", "lasts": "1 s"}]}, "flows[0].lasts", "both stop and lasts"),
+    ({"flows": [FLOW | {"count": 0}]}, "flows[0].count", "1 or more"),
+    # What does not fit together.
+    ({"flows": [FLOW | {"start": "3 s"}]}, "flows[0].start", "not before the end"),
+    ({"flows": [FLOW | {"count": 4, "stagger": "1 s"}]}, "flows[0].stagger", "not before the end"),
+    ({"flows": [FLOW | {"start": "2 s", "stop": "1 s"}]}, "flows[0].stop", "not after the start"),
+    ({"flows": [FLOW | {"count": 1_000_001}]}, "flows", "at most 1000000"),
+    ({"flows": [FLOW | {"count": 10**18}]}, "flows", "at most 1000000"),
+    ({"interval": "1 ns"}, "interval", "rows"),
+    ({"warmup": "3 s"}, "warmup", "leaves nothing"),
+    ({"link": LINK | {"delay": "30 ms"}}, "flows[0].rtt", "less than the links' delay"),
+    ({"link": LINK | {"burst": "1000 B"}}, "link.burst", "1514 B"),
+    ({"link": LINK | {"reorder": True}}, "link.reorder", "jitter"),
+    ({"flows": [FLOW | {"direction": "reverse"}]}, "flows[0].direction", "reverse ="),
+    ({"name": "a/b"}, "name", "folder"),
+    ({"name": ".."}, "name", "folder"),
+    ({"name": ""}, "name", "no name"),
+    ({"title": "two\nlines"}, "title", "printable"),
+    # Changes.
+    ({"changes": [{"at": "9 s", "link": "bottleneck", "loss": 0.1}]}, "changes[0].at", "after the end"),
+    ({"changes": [{"at": "1 s", "loss": 0.1}]}, "changes[0]", "neither"),
+    ({"changes": [{"at": "1 s", "link": "x", "loss": 0.1}]}, "changes[0].link", "no link is called"),
+    ({"changes": [{"at": "1 s", "link": "bottleneck"}]}, "changes[0].link", "nothing changes"),
+    ({"changes": [{"at": "1 s", "link": "bottleneck", "rtt": "1 ms"}]}, "changes[0].rtt", "a link has no rtt"),
+    ({"changes": [{"at": "1 s", "flow": "flow 3", "rtt": "1 ms"}]}, "changes[0].flow", "did you mean flow"),
+    ({"changes": [{"at": "1 s", "flow": "flow 1", "loss": 0.1}]}, "changes[0].loss", "a flow has no loss"),
+    ({"changes": [{"at": "1 s", "link": "bottleneck", "rate": "0 bit/s"}]}, "changes[0].rate", "above zero"),
+]
+
+
+@pytest.mark.parametrize(("changed", "key", "words"), REFUSED, ids=[f"{key}: {words}" for _, key, words in REFUSED])
+def test_refusals_name_file_key_and_what_would_do(
+    scenario: Make, changed: dict[str, Any], key: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        from_dict(scenario(**changed), where="lab.toml")
+    message = str(error.value)
+    assert error.value.key == key
+    assert message.startswith(f"lab.toml: {key}: ")
+    assert words in message
+    assert "\n" not in message
+    assert error.value.accepted
+
+
+def test_a_missing_table_is_named(scenario: Make) -> None:
+    for key in ("duration", "flows"):
+        data = scenario()
+        del data[key]
+        with pytest.raises(ScenarioError) as error:
+            from_dict(data)
+        assert error.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"\xff", "not UTF-8"), (b"a = ", "not TOML"), (b"a = 1\na = 2", "not TOML"), (b"a=" + b"[" * 9999, "not TOML")],
+)
+def test_files_that_are_not_toml(tmp_path: Path, content: bytes, words: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_bytes(content)
+    with pytest.raises(ScenarioError, match=words):
+        load(file)
+
+
+def test_unknown_names_are_told_the_near_ones() -> None:
+    with pytest.raises(ScenarioError, match="did you mean hello"):
+        load("helo")
+    with pytest.raises(ScenarioError, match="No such file"):
+        load("./helo")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("", "is empty"),
+        ("5\n3\n", "line 2 of the trace .* goes back from 5 to 3"),
+        ("1\nx\n", 'line 2 of the trace .* is "x"'),
+        ("-1\n", "line 1"),
+        ("1.5\n", "line 1"),
+        ("0\n0\n", "ends at 0 ms"),
+        ("9" * 5000, "line 1"),
+    ],
+)
+def test_traces_that_cannot_be_used(tmp_path: Path, lines: str, words: str) -> None:
+    (tmp_path / "some.trace").write_text(lines)
+    (tmp_path / "s.toml").write_text(
+        'duration = "1 s"\nlink.trace = "some.trace"\nflows = [{ cc = "reno", rtt = "1 ms" }]'
+    )
+    with pytest.raises(ScenarioError, match=words) as error:
+        spec(load(tmp_path / "s.toml"))
+    assert error.value.key == "links[0].trace"
+
+
+def test_a_trace_that_is_nowhere(scenario: Make) -> None:
+    for name in ("nowhere.down", "/", "a" * 190):
+        with pytest.raises(ScenarioError, match="can be found"):
+            spec(from_dict(scenario(link={"trace": name})))
+
+
+def test_traces_are_found_beside_the_file_and_in_named_folders(
+    scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.trace").write_text("1\n1\n4\n")
+    text = 'duration = "1 s"\nlink.trace = "a.trace"\nflows = [{ cc = "reno", rtt = "1 ms" }]'
+    (tmp_path / "s.toml").write_text(text)
+    beside = spec(load(tmp_path / "s.toml"))
+    monkeypatch.setenv("KNEE_TRACES", f"/nowhere:{tmp_path}")
+    named = spec(from_toml(text))
+    assert beside["links"][0]["capacity"] == named["links"][0]["capacity"] == {"trace": [1, 1, 4]}
+
+
+def test_quic_is_a_transport_the_simulator_does_not_run_yet(scenario: Make) -> None:
+    made = from_dict(scenario(flows=[FLOW, FLOW | {"transport": "quic"}]))
+    with pytest.raises(ScenarioError, match="quic"):
+        spec(made)
