@@ -9,6 +9,9 @@
 pub mod increase;
 pub mod registry;
 
+mod cubic;
+mod cubic_fn;
+mod hystart;
 mod reno;
 
 pub use registry::{Entry, Family, find, registry};
