@@ -223,10 +223,7 @@ impl Cubic {
 impl Params {
     /// Packets per increase that the cubic function asks for at `t`.
     fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
-        let t = t.mul_div(1 << cubic_fn::TIME_BITS, 1_000_000_000).as_nanos();
-        let delta = cubic_fn::cube(self.scale(), t.abs_diff(epoch.k));
-        let origin = u64::from(epoch.origin);
-        let target = if t < epoch.k { origin.saturating_sub(delta) } else { origin.saturating_add(delta) };
+        let target = cubic_fn::w_cubic(self.scale(), t, epoch.k, epoch.origin);
         let cwnd = u64::from(cwnd);
         // At or above its target the window hardly grows.
         let cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };

@@ -1,5 +1,7 @@
 //! The cubic function of CUBIC (RFC 9438, 4.2) in Linux's fixed point: time in units of 2^-10 s, windows in packets.
 
+use knee_core::Time;
+
 /// Fractional bits of a second (`BICTCP_HZ`).
 pub const TIME_BITS: u32 = 10;
 
@@ -14,12 +16,19 @@ pub fn cube_root(a: u64) -> u32 {
     })
 }
 
-/// `C · |t - K|³` in packets, rounded down; `offset` in 2^-10 s, `scale` is C in 1/1024 for an RTT of 100 ms, that is
-/// `10 · bic_scale`, as in Linux.
+/// `C · |t - K|³` in packets, rounded down; `offset` in 2^-10 s, `scale` is C in 1/1024, Linux's `10 · bic_scale`.
 pub fn cube(scale: u64, offset: u64) -> u64 {
     let offset = u128::from(offset.min(1 << 32));
     let packets = (u128::from(scale) * offset.pow(3)) >> (10 + 3 * TIME_BITS);
     u64::try_from(packets).unwrap_or(u64::MAX)
+}
+
+/// `W(t) = C (t - K)³ + W_max` in packets, not below zero (RFC 9438, Eq. 1); `k` in 2^-10 s.
+pub fn w_cubic(scale: u64, t: Time, k: u64, w_max: u32) -> u64 {
+    let t = t.mul_div(1 << TIME_BITS, 1_000_000_000).as_nanos();
+    let delta = cube(scale, t.abs_diff(k));
+    let w_max = u64::from(w_max);
+    if t < k { w_max.saturating_sub(delta) } else { w_max.saturating_add(delta) }
 }
 
 /// K in 2^-10 s: the time in which the cubic function grows by `packets` up to its plateau.
@@ -38,6 +47,8 @@ mod tests {
         assert_eq!([0, 1, 7, 8, 26, 27, 1_000_000, u64::MAX].map(cube_root), [0, 1, 1, 2, 2, 3, 100, 2_642_245]);
         // C = 0.4 packets/s³: after 2 s 0.400390625 · 8 = 3.2 packets, after 10 s 400.39.
         assert_eq!([2_048, 10_240].map(|t| cube(410, t)), [3, 400]);
+        // The function with K = 2 s starts at 100 - 3.2 and is as far above 100 after 4 s.
+        assert_eq!([0, 2, 4].map(|s| w_cubic(410, Time::from_secs(s), 2_048, 100)), [97, 100, 103]);
         // 300 packets at C = 410/1024: cbrt(300 / 0.400390625) = 9.0827 s = 9300.7 / 1024 s.
         assert_eq!(k(410, 300), 9_300);
     }
