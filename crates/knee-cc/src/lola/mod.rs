@@ -22,6 +22,8 @@
 //!   acknowledged and the minimum filter has let go of older RTTs. Added on every ACK, the same difference would be
 //!   added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and it
 //!   at most doubles the window, for a flow that did not use its window while `X(t)` went on.
+//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X` for
+//!   the same moment, `t` counts from that span before the state was entered.
 //! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
 //! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
@@ -208,6 +210,7 @@ impl Lola {
         self.since = now;
     }
 
+    /// Section III-A.
     fn slow_start(&mut self, ack: &Ack, mut control: Control) -> Control {
         let (least, greatest) = self.slow_start_rtt;
         if greatest.saturating_sub(least) > 2 * self.params.q_low {
@@ -222,6 +225,7 @@ impl Lola {
         control
     }
 
+    /// Eq. 1 and the watch for a standing queue.
     fn cubic_increase(&mut self, ack: &Ack, control: Control) -> Control {
         let now = ack.view.now;
         if now >= self.settled && self.rtt_now != u64::MAX {
@@ -259,6 +263,7 @@ impl Lola {
         epoch.counted = now;
     }
 
+    /// Fig. 2.
     fn fair_flow_balancing(&mut self, ack: &Ack, mut control: Control) -> Control {
         let now = ack.view.now;
         if self.q_delay() > self.params.q_target {
@@ -268,7 +273,8 @@ impl Lola {
             self.epoch.start = self.epoch.start.map(|start| start.saturating_add(away));
             self.enter(Phase::CubicIncrease, now);
         } else if ack.cwnd_limited && now >= self.adjusted {
-            let target = equations::fair_flow_target(now.saturating_sub(self.since), self.params.phi);
+            let age = now.saturating_sub(self.since).saturating_add(self.feedback_delay());
+            let target = equations::fair_flow_target(age, self.params.phi);
             let queued = equations::q_data(u64::from(control.cwnd) * self.mss, self.rtt_now, self.rtt_min);
             let packets = (target.saturating_sub(queued) / self.mss).min(u64::from(control.cwnd)) as u32;
             if packets > 0 {
@@ -279,6 +285,7 @@ impl Lola {
         control
     }
 
+    /// Section III-E.
     fn tailored_decrease(&mut self, now: Time, mut control: Control) -> Control {
         self.enter(Phase::TailoredDecrease, now);
         self.epoch = Epoch { cwnd_max: control.cwnd, ..Epoch::default() };
