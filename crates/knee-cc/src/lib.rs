@@ -9,6 +9,11 @@
 pub mod increase;
 pub mod registry;
 
+mod cubic;
+mod cubic_fn;
+mod filter;
+mod hystart;
+mod lola;
 mod reno;
 
 pub use registry::{Entry, Family, find, registry};

@@ -1,7 +1,20 @@
-//! Deterministic packet simulator.
+//! Deterministic packet simulator: links with queues, TCP endpoints that behave as Linux's, observers.
+//!
+//! [`Spec`] says what to simulate, [`Simulation`] does it, [`Output`] and [`Rows`] are what comes out. Times are whole
+//! nanoseconds; the same specification gives the same bits on every machine.
 
+pub mod events;
+pub mod link;
+pub mod observe;
 pub mod output;
+pub mod pipe;
+pub mod receiver;
+pub mod sender;
+pub mod simulation;
 pub mod spec;
+pub mod timer;
 
+pub use observe::Rows;
 pub use output::{EventRow, LinkRow, Output, SampleRow};
+pub use simulation::{Simulation, SpecError};
 pub use spec::Spec;

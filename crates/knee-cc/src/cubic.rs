@@ -1,0 +1,485 @@
+//! CUBIC: the window is a cubic function of the time since the last loss, steep, flat around the window of that loss,
+//! steep again; it does not depend on the RTT.
+//!
+//! Source: Linux's net/ipv4/tcp_cubic.c (6.12), which RFC 9438 describes. Windows in packets, C in 1/1024 per 0.1 s of
+//! RTT (`bic_scale` = 41: C = 0.4), time in 2^-10 s.
+//!
+//! - `W(t) = C (t - K)³ + W_max` (RFC 9438, Eq. 1), `K = cbrt((W_max - cwnd) / C)` (Eq. 2); `t` is the time since the
+//!   epoch began plus the least RTT, and the window grows by one per `cwnd / (W(t) - cwnd)` packets acknowledged
+//! - a loss: `ssthresh = beta · cwnd` (4.6), `W_max = cwnd`, or `cwnd (1 + beta) / 2` where the window had not reached
+//!   its former maximum (fast convergence, 4.7)
+//! - at least as fast as Reno with `beta` (Reno-friendly region, 4.3)
+//! - slow start ends by [`hystart`]
+//!
+//! Differences from Linux: the cube root is exact; time since the last transmission is derived from the newest RTT
+//! sample. Where Linux's 32-bit products would wrap (windows beyond some 10^6 packets), these do not.
+
+use crate::hystart::{self, HyStart};
+use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::{
+    Ack, CaState, Congestion, CongestionControl, Control, Ecn, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
+    View, cubic_fn, increase,
+};
+use knee_core::{Param, Time};
+
+const SOURCE: &str = "Linux net/ipv4/tcp_cubic.c";
+
+/// CUBIC's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "cubic",
+    family: Family::LossBased,
+    about: "window grows as a cubic function of the time since the last loss",
+    source: "RFC 9438; Linux net/ipv4/tcp_cubic.c",
+    params: &[
+        Param::switch("fast_convergence", true, SOURCE, "release bandwidth faster where the maximum window shrinks"),
+        Param::count("beta", 717, (1, 1023), SOURCE, "what is left of the window after a loss, in 1/1024"),
+        Param::count("initial_ssthresh", 0, (0, 1 << 30), SOURCE, "first ssthresh in packets, used without HyStart"),
+        Param::count("bic_scale", 41, (1, 1024), SOURCE, "C in 1/1024 per 100 ms of RTT (41: C = 0.4)"),
+        Param::switch("tcp_friendliness", true, SOURCE, "grow at least as fast as Reno would"),
+        Param::switch("hystart", true, SOURCE, "leave slow start by HyStart"),
+        Param::choice("hystart_detect", &["both", "ack_train", "delay"], SOURCE, "what HyStart looks for"),
+        Param::count("hystart_low_window", 16, (0, 1 << 30), SOURCE, "least window for HyStart, in packets"),
+        Param::count("hystart_ack_delta_us", 2000, (0, 1_000_000), SOURCE, "longest gap in an ACK train, in us"),
+    ],
+    phases: CLASSIC_PHASES,
+    edges: CLASSIC_EDGES,
+    min_cwnd: 1,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Cubic::new(&Params::read(params), init)),
+};
+
+/// What a loss does to the window; shared with algorithms that treat loss as CUBIC does.
+#[derive(Clone, Copy, Debug)]
+pub struct Decrease {
+    /// What is left of the window, in 1/1024.
+    pub beta: u32,
+    /// Whether `W_max` shrinks further where the window had not reached its former maximum.
+    pub fast_convergence: bool,
+}
+
+impl Decrease {
+    /// `ssthresh` after a loss at window `cwnd` (RFC 9438, 4.6).
+    pub fn ssthresh(self, cwnd: u32) -> u32 {
+        let left = u64::from(cwnd) * u64::from(self.beta) / 1024;
+        (left as u32).max(2)
+    }
+
+    /// The new `W_max` after a loss at window `cwnd`, where the last one was `w_max` (RFC 9438, 4.7).
+    pub fn w_max(self, cwnd: u32, w_max: u32) -> u32 {
+        if cwnd < w_max && self.fast_convergence {
+            (u64::from(cwnd) * u64::from(1024 + self.beta) / 2048) as u32
+        } else {
+            cwnd
+        }
+    }
+}
+
+/// The module parameters.
+#[derive(Clone, Copy, Debug)]
+struct Params {
+    decrease: Decrease,
+    initial_ssthresh: u32,
+    bic_scale: u64,
+    tcp_friendliness: bool,
+    hystart: bool,
+    detect: hystart::Params,
+}
+
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
+        let count = |name| params.count(name).min(u64::from(u32::MAX)) as u32;
+        let detect = params.choice("hystart_detect");
+        Self {
+            decrease: Decrease { beta: count("beta"), fast_convergence: params.switch("fast_convergence") },
+            initial_ssthresh: count("initial_ssthresh"),
+            bic_scale: params.count("bic_scale"),
+            tcp_friendliness: params.switch("tcp_friendliness"),
+            hystart: params.switch("hystart"),
+            detect: hystart::Params {
+                ack_train: detect != "delay",
+                delay: detect != "ack_train",
+                low_window: count("hystart_low_window"),
+                ack_delta_us: params.count("hystart_ack_delta_us"),
+            },
+        }
+    }
+
+    /// C as [`cubic_fn`] takes it (`cube_rtt_scale`).
+    const fn scale(&self) -> u64 {
+        self.bic_scale * 10
+    }
+
+    /// Packets per increase of Reno's estimated window, in 1/8 of the window: `8 (1 + beta) / (3 (1 - beta))`
+    /// (RFC 9438, 4.3: alpha = 3 (1 - beta) / (1 + beta)), rounded in Linux's order (`beta_scale`).
+    const fn reno_scale(&self) -> u64 {
+        let beta = self.decrease.beta as u64;
+        8 * (1024 + beta) / 3 / (1024 - beta)
+    }
+}
+
+/// The growth between two losses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    /// Packets to be acknowledged per increase by one.
+    cnt: u32,
+    /// Window at the last loss (`W_max`), 0 before the first.
+    last_max_cwnd: u32,
+    /// Window and time when `cnt` was last computed.
+    last_cwnd: u32,
+    last_time: Time,
+    /// Plateau of the cubic function, in packets, and the time to it, in 2^-10 s.
+    origin: u32,
+    k: u64,
+    /// When the epoch began; none until the first ACK after a loss.
+    start: Option<Time>,
+    /// Packets acknowledged that Reno's estimated window has not taken up.
+    ack_cnt: u32,
+    /// Reno's estimated window.
+    tcp_cwnd: u32,
+    /// Least RTT in microseconds, 0 before the first sample.
+    delay_min_us: u64,
+}
+
+struct Cubic {
+    params: Params,
+    epoch: Epoch,
+    hystart: HyStart,
+    /// Whether HyStart ended slow start.
+    found: bool,
+    mss: u32,
+    tick: Time,
+    /// When the newest packet that has been acknowledged was sent.
+    last_sent: Time,
+}
+
+impl Cubic {
+    fn new(params: &Params, init: &Init) -> Self {
+        Self {
+            params: *params,
+            epoch: Epoch::default(),
+            hystart: HyStart::new(params.detect, init.now.as_micros(), 0),
+            found: false,
+            mss: init.mss,
+            tick: init.tick,
+            last_sent: init.now,
+        }
+    }
+
+    /// The time as jiffies show it.
+    fn jiffies(&self, time: Time) -> Time {
+        time.floor_to(self.tick)
+    }
+
+    /// Brings `cnt` up to date after `acked` packets at window `cwnd` (`bictcp_update`).
+    fn update(&mut self, now: Time, cwnd: u32, acked: u32) {
+        let now = self.jiffies(now);
+        let epoch = &mut self.epoch;
+        epoch.ack_cnt = epoch.ack_cnt.saturating_add(acked);
+        let rest = Time::from_nanos(31_250_000).floor_to(self.tick);
+        if epoch.last_cwnd == cwnd && now.saturating_sub(epoch.last_time) <= rest {
+            return;
+        }
+        // Once per jiffy is enough for the cubic function.
+        if epoch.start.is_none() || now != epoch.last_time {
+            epoch.last_cwnd = cwnd;
+            epoch.last_time = now;
+            let start = *epoch.start.get_or_insert_with(|| {
+                epoch.ack_cnt = acked;
+                epoch.tcp_cwnd = cwnd;
+                epoch.origin = cwnd.max(epoch.last_max_cwnd);
+                epoch.k = cubic_fn::k(self.params.scale(), epoch.origin - cwnd);
+                now
+            });
+            // One RTT ahead: what is acknowledged by then is sent now.
+            let ahead = Time::from_micros(epoch.delay_min_us).ceil_to(self.tick);
+            let t = now.saturating_sub(start).saturating_add(ahead);
+            epoch.cnt = self.params.cubic_count(epoch, t, cwnd);
+        }
+        if self.params.tcp_friendliness {
+            self.params.catch_up_with_reno(epoch, cwnd);
+        }
+        // At most 1.5 times the window per RTT.
+        epoch.cnt = epoch.cnt.max(2);
+    }
+
+    fn in_phase(control: Control) -> Control {
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    /// Whether HyStart wants slow start to end at this ACK.
+    fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
+        self.hystart.update(&hystart::Sample {
+            now_us: view.now.as_micros(),
+            snd_una: view.snd_una,
+            snd_nxt: view.snd_nxt,
+            cwnd: control.cwnd,
+            rtt_us,
+            rtt_min_us: self.epoch.delay_min_us,
+            ack_delay_us: hystart::ack_delay_us(control.cwnd, control.ssthresh, self.mss, view.srtt),
+        })
+    }
+}
+
+impl Params {
+    /// Packets per increase that the cubic function asks for at `t`.
+    fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
+        let target = cubic_fn::w_cubic(self.scale(), t, epoch.k, epoch.origin);
+        let cwnd = u64::from(cwnd);
+        // At or above its target the window hardly grows.
+        let cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        // Before the first loss the curve may be far too flat: at least 5 % per RTT.
+        let limit = if epoch.last_max_cwnd == 0 { 20 } else { u64::from(u32::MAX) };
+        cnt.min(limit) as u32
+    }
+
+    /// Lets Reno's estimated window grow, and follows where it is ahead.
+    fn catch_up_with_reno(&self, epoch: &mut Epoch, cwnd: u32) {
+        let per_packet = (u64::from(cwnd) * self.reno_scale() / 8).clamp(1, u64::from(u32::MAX)) as u32;
+        // A full count is taken up only by the next packet, hence rounded up less one.
+        let growth = epoch.ack_cnt.div_ceil(per_packet).saturating_sub(1);
+        epoch.ack_cnt -= growth * per_packet;
+        epoch.tcp_cwnd = epoch.tcp_cwnd.saturating_add(growth);
+        if epoch.tcp_cwnd > cwnd {
+            epoch.cnt = epoch.cnt.min(cwnd / (epoch.tcp_cwnd - cwnd));
+        }
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+        let mut control = control;
+        if !self.params.hystart && self.params.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
+            control.ssthresh = self.params.initial_ssthresh;
+        }
+        let Some(rtt) = ack.rtt else { return Self::in_phase(control) };
+        let now = ack.view.now;
+        self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
+        // RTTs right after a recovery say little.
+        let young = |start| self.jiffies(now).saturating_sub(start) < Time::from_secs(1);
+        if self.epoch.start.is_some_and(young) {
+            return Self::in_phase(control);
+        }
+        let rtt_us = rtt.as_micros().max(1);
+        if self.epoch.delay_min_us == 0 || rtt_us < self.epoch.delay_min_us {
+            self.epoch.delay_min_us = rtt_us;
+        }
+        let look = self.params.hystart && !self.found && control.in_slow_start();
+        if look && self.slow_start_ends(&ack.view, rtt_us, &control) {
+            self.found = true;
+            control.ssthresh = control.cwnd;
+        }
+        Self::in_phase(control)
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+        if !ack.cwnd_limited {
+            return control;
+        }
+        let (mut control, mut acked) = (control, ack.delivered);
+        if control.in_slow_start() {
+            (control, acked) = increase::slow_start(control, acked);
+            if acked == 0 {
+                return Self::in_phase(control);
+            }
+        }
+        self.update(ack.view.now, control.cwnd, acked);
+        Self::in_phase(increase::additive_increase(control, self.epoch.cnt, acked))
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        let decrease = self.params.decrease;
+        self.epoch.start = None;
+        self.epoch.last_max_cwnd = decrease.w_max(control.cwnd, self.epoch.last_max_cwnd);
+        decrease.ssthresh(control.cwnd)
+    }
+
+    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+        let now = change.view.now;
+        match change.event {
+            StateEvent::Entered(CaState::Loss) => {
+                self.epoch = Epoch::default();
+                self.found = false;
+                self.hystart.new_round(now.as_micros(), change.view.snd_nxt);
+            }
+            // An idle time does not count as time of growth.
+            StateEvent::Restart => {
+                let idle = self.jiffies(now).saturating_sub(self.jiffies(self.last_sent));
+                let now = self.jiffies(now);
+                self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
+            }
+            _ => {}
+        }
+        control
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RateSample, Signal};
+    use knee_core::{Rng, Value};
+
+    const TICK: Time = Time::from_millis(4);
+
+    /// A connection that is acknowledged one window per RTT, in ACKs of two packets.
+    struct Loop {
+        cc: Cubic,
+        control: Control,
+        now: Time,
+        rtt: Time,
+    }
+
+    impl Loop {
+        fn new(given: &[(&'static str, Value)], cwnd: u32, rtt: Time) -> Self {
+            let rng = Rng::stream(1, "cubic");
+            let params = knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
+            let init = Init { now: Time::ZERO, rtt, cwnd, mss: 1448, tick: TICK, rng };
+            let cc = Cubic::new(&Params::read(&params), &init);
+            Self { cc, control: Control::initial(cwnd), now: Time::from_secs(1), rtt }
+        }
+
+        fn view(&self) -> View {
+            View {
+                now: self.now,
+                srtt: self.rtt,
+                min_rtt: self.rtt,
+                snd_una: 0,
+                snd_nxt: 0,
+                in_flight: 0,
+                delivered: 0,
+                delivered_ce: 0,
+                lost: 0,
+                ca: CaState::Open,
+            }
+        }
+
+        fn ack(&mut self) {
+            let rate = RateSample {
+                delivered: 2,
+                delivered_ce: 0,
+                interval: None,
+                prior_delivered: 0,
+                prior_lost: 0,
+                tx_in_flight: 0,
+                app_limited: false,
+                is_retrans: false,
+                ack_delayed: false,
+            };
+            let ack = Ack {
+                view: self.view(),
+                rtt: Some(self.rtt),
+                acked: 2,
+                delivered: 2,
+                lost: 0,
+                prior_in_flight: 0,
+                prior_una: 0,
+                cwnd_limited: true,
+                ece: false,
+                rate,
+            };
+            self.control = self.cc.on_measure(&ack, self.control);
+            self.control = self.cc.on_ack(&ack, self.control);
+        }
+
+        fn run_until(&mut self, end: Time) {
+            while self.now < end {
+                self.now += self.rtt.mul_div(2, u64::from(self.control.cwnd));
+                self.ack();
+            }
+        }
+
+        fn lose(&mut self) {
+            let congestion = Congestion { view: self.view(), signal: Signal::Loss };
+            self.control.ssthresh = self.cc.on_congestion(&congestion, self.control);
+            self.control.cwnd = self.control.ssthresh;
+            self.control.cwnd_cnt = 0;
+        }
+    }
+
+    #[test]
+    fn a_loss_leaves_seven_tenths_and_fast_convergence_lowers_the_maximum_further() {
+        let decrease = Decrease { beta: 717, fast_convergence: true };
+        // 1000 · 717 / 1024 = 700.2; 1000 · 1741 / 2048 = 850.1.
+        assert_eq!([1000, 3, 2, 1].map(|w| decrease.ssthresh(w)), [700, 2, 2, 2]);
+        assert_eq!([900, 1000, 1001].map(|w_max| decrease.w_max(1000, w_max)), [1000, 1000, 850]);
+        assert_eq!(Decrease { fast_convergence: false, ..decrease }.w_max(1000, 1001), 1000);
+    }
+
+    #[test]
+    fn the_window_is_back_at_its_maximum_after_k_and_flat_there() {
+        let mut l = Loop::new(&[], 1000, Time::from_millis(100));
+        l.lose();
+        assert_eq!(l.control.cwnd, 700);
+        // K = cbrt(300 / 0.4004) = 9.08 s; the first half of that wins 7/8 of the way.
+        l.run_until(Time::from_millis(1_000 + 4_540));
+        assert!((950..=963).contains(&l.control.cwnd), "{}", l.control.cwnd);
+        l.run_until(Time::from_millis(1_000 + 9_080));
+        assert!((990..=1000).contains(&l.control.cwnd), "{}", l.control.cwnd);
+        // 8 s beyond the plateau: 0.4 · 8³ = 205 packets above it, less an RTT's lag of 8 packets.
+        l.run_until(Time::from_millis(1_000 + 17_080));
+        assert!((1190..=1206).contains(&l.control.cwnd), "{}", l.control.cwnd);
+    }
+
+    #[test]
+    fn growth_does_not_depend_on_the_rtt() {
+        let after = |rtt| {
+            let mut l = Loop::new(&[("tcp_friendliness", Value::Bool(false))], 1000, Time::from_millis(rtt));
+            l.lose();
+            l.run_until(Time::from_secs(6));
+            l.control.cwnd
+        };
+        assert!(after(10).abs_diff(after(80)) <= 10, "{} {}", after(10), after(80));
+    }
+
+    #[test]
+    fn where_reno_is_faster_cubic_grows_like_reno_with_its_beta() {
+        let mut l = Loop::new(&[], 100, Time::from_millis(10));
+        l.lose();
+        l.run_until(Time::from_secs(2));
+        // 3 (1 - 0.7) / (1 + 0.7) = 0.529 packets per RTT, Linux's rounding makes it 8 / 15; 100 RTTs from 70 packets.
+        assert!((118..=124).contains(&l.control.cwnd), "{}", l.control.cwnd);
+    }
+
+    #[test]
+    fn before_the_first_loss_the_window_grows_five_percent_per_rtt() {
+        let mut l = Loop::new(&[], 1000, Time::from_millis(100));
+        l.control.ssthresh = 1000;
+        l.run_until(Time::from_millis(1_100));
+        assert!((1048..=1054).contains(&l.control.cwnd), "{}", l.control.cwnd);
+    }
+
+    #[test]
+    fn idle_time_does_not_count_as_growth() {
+        let mut l = Loop::new(&[], 1000, Time::from_millis(100));
+        l.lose();
+        l.run_until(Time::from_secs(4));
+        let start = l.cc.epoch.start.unwrap();
+        // The newest acknowledged packet left 100 ms ago; then nothing for 10 s.
+        l.now += Time::from_secs(10);
+        let restart = StateChange { view: l.view(), event: StateEvent::Restart };
+        l.cc.on_state(&restart, l.control);
+        let shift = l.cc.epoch.start.unwrap() - start;
+        assert!(shift >= Time::from_millis(10_096) && shift <= Time::from_millis(10_104), "{shift}");
+    }
+
+    #[test]
+    fn a_timeout_forgets_the_maximum_and_lets_hystart_look_again() {
+        let mut l = Loop::new(&[], 1000, Time::from_millis(100));
+        l.lose();
+        l.run_until(Time::from_secs(3));
+        l.cc.found = true;
+        let change = StateChange { view: l.view(), event: StateEvent::Entered(CaState::Loss) };
+        l.cc.on_state(&change, l.control);
+        assert_eq!((l.cc.epoch.last_max_cwnd, l.cc.epoch.delay_min_us, l.cc.found), (0, 0, false));
+    }
+
+    #[test]
+    fn initial_ssthresh_holds_only_without_hystart() {
+        for (hystart, ssthresh) in [(true, INFINITE_SSTHRESH), (false, 12)] {
+            let given = [("hystart", Value::Bool(hystart)), ("initial_ssthresh", Value::Count(12))];
+            let mut l = Loop::new(&given, 10, Time::from_millis(100));
+            l.ack();
+            assert_eq!((l.control.cwnd, l.control.ssthresh), (12, ssthresh));
+        }
+    }
+}

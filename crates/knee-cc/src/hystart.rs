@@ -1,0 +1,200 @@
+//! HyStart: finds the end of slow start before packets are lost, from the ACKs of one round trip.
+//!
+//! Two signs that the window has reached the path's capacity, either is enough:
+//! - ACK train: closely spaced ACKs (at most [`Params::ack_delta_us`] apart) that go on for half of the least RTT
+//!   after the round began mean that half a round trip of data leaves in one train;
+//! - delay increase: the least of at least eight RTT samples of the round exceeds the least RTT by an eighth of it,
+//!   though by no less than 4 ms and no more than 16 ms.
+//!
+//! Source: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), in the form of
+//! Linux's `hystart_update` (net/ipv4/tcp_cubic.c, 6.12). Times in microseconds, windows in packets.
+//!
+//! As Linux and unlike the paper: ACKs are timed by arrival, and the train's threshold grows by the time that
+//! aggregated packets may add ([`ack_delay_us`]). Linux takes all of the threshold instead of half where the sender
+//! is paced; algorithms are not told of that here, half is taken always.
+
+use knee_core::Time;
+
+/// RTT samples a round needs before their minimum counts (`HYSTART_MIN_SAMPLES`).
+const MIN_SAMPLES: u8 = 8;
+/// Bounds of the delay increase that ends slow start, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
+const DELAY_MIN_US: u64 = 4_000;
+const DELAY_MAX_US: u64 = 16_000;
+/// Bytes of one aggregated packet: 64 KiB less the room Linux keeps for headers (`sk_gso_max_size`).
+const GSO_MAX_BYTES: u128 = 65_536 - 321;
+
+/// What to look for.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Whether to look for ACK trains.
+    pub ack_train: bool,
+    /// Whether to look for an increase of delay.
+    pub delay: bool,
+    /// Least window at which slow start may end, in packets.
+    pub low_window: u32,
+    /// Longest gap between ACKs of a train.
+    pub ack_delta_us: u64,
+}
+
+/// One ACK with an RTT sample in slow start.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Arrival of the ACK.
+    pub now_us: u64,
+    /// First unacknowledged segment, this ACK taken into account.
+    pub snd_una: u64,
+    /// Next segment to be sent.
+    pub snd_nxt: u64,
+    /// The window.
+    pub cwnd: u32,
+    /// The sample.
+    pub rtt_us: u64,
+    /// Least RTT so far.
+    pub rtt_min_us: u64,
+    /// How long aggregation may hold packets back, see [`ack_delay_us`].
+    pub ack_delay_us: u64,
+}
+
+/// The state of the current round.
+#[derive(Clone, Copy, Debug)]
+pub struct HyStart {
+    params: Params,
+    round_start_us: u64,
+    last_ack_us: u64,
+    /// The round ends when more than this segment is acknowledged.
+    end_seq: u64,
+    /// Least RTT of the round.
+    rtt_us: u64,
+    samples: u8,
+}
+
+/// Time that two aggregated packets take at the pacing rate of slow start, doubled since that rate is twice the
+/// delivery rate; at most 1 ms (Linux's `hystart_ack_delay`).
+///
+/// The pacing rate is the sender's own, which Linux keeps also where it does not pace (`tcp_update_pacing_rate`): twice
+/// `cwnd · mss / srtt` below half of `ssthresh`, 1.2 times above.
+pub const fn ack_delay_us(cwnd: u32, ssthresh: u32, mss: u32, srtt: Time) -> u64 {
+    let percent: u128 = if cwnd < ssthresh / 2 { 200 } else { 120 };
+    let bytes_per_srtt_in_percent = percent * cwnd as u128 * mss as u128;
+    if bytes_per_srtt_in_percent == 0 {
+        return 0;
+    }
+    let us = 4 * GSO_MAX_BYTES * 100 * srtt.as_micros() as u128 / bytes_per_srtt_in_percent;
+    if us > 1_000 { 1_000 } else { us as u64 }
+}
+
+/// How much the RTT may exceed its minimum before slow start ends.
+pub fn delay_threshold_us(rtt_min_us: u64) -> u64 {
+    (rtt_min_us / 8).clamp(DELAY_MIN_US, DELAY_MAX_US)
+}
+
+impl HyStart {
+    /// Starts with a round that ends at `snd_nxt`.
+    pub fn new(params: Params, now_us: u64, snd_nxt: u64) -> Self {
+        let mut start = Self { params, round_start_us: 0, last_ack_us: 0, end_seq: 0, rtt_us: u64::MAX, samples: 0 };
+        start.new_round(now_us, snd_nxt);
+        start
+    }
+
+    /// Starts a new round that ends at `snd_nxt`.
+    pub fn new_round(&mut self, now_us: u64, snd_nxt: u64) {
+        self.round_start_us = now_us;
+        self.last_ack_us = now_us;
+        self.end_seq = snd_nxt;
+        self.rtt_us = u64::MAX;
+        self.samples = 0;
+    }
+
+    /// Takes a sample; whether slow start should end now.
+    pub fn update(&mut self, sample: &Sample) -> bool {
+        if sample.snd_una > self.end_seq {
+            self.new_round(sample.now_us, sample.snd_nxt);
+        }
+        if sample.cwnd < self.params.low_window {
+            return false;
+        }
+        let train = self.params.ack_train && self.long_train(sample);
+        let slower = self.params.delay && self.delay_increased(sample);
+        train || slower
+    }
+
+    fn long_train(&mut self, sample: &Sample) -> bool {
+        if sample.now_us.saturating_sub(self.last_ack_us) > self.params.ack_delta_us {
+            return false;
+        }
+        self.last_ack_us = sample.now_us;
+        let threshold = sample.rtt_min_us.saturating_add(sample.ack_delay_us) / 2;
+        sample.now_us.saturating_sub(self.round_start_us) > threshold
+    }
+
+    fn delay_increased(&mut self, sample: &Sample) -> bool {
+        self.rtt_us = self.rtt_us.min(sample.rtt_us);
+        if self.samples < MIN_SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        self.rtt_us > sample.rtt_min_us.saturating_add(delay_threshold_us(sample.rtt_min_us))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: Params = Params { ack_train: true, delay: true, low_window: 16, ack_delta_us: 2_000 };
+
+    fn sample(now_us: u64, rtt_us: u64) -> Sample {
+        Sample { now_us, snd_una: 5, snd_nxt: 50, cwnd: 40, rtt_us, rtt_min_us: 40_000, ack_delay_us: 1_000 }
+    }
+
+    /// How many ACKs `gap_us` apart with this RTT it takes to leave slow start, of at most 100 in one round.
+    fn acks_until_exit(params: Params, gap_us: u64, rtt_us: u64, cwnd: u32) -> Option<u64> {
+        let mut hystart = HyStart::new(params, 0, 10);
+        (1..=100).find(|n| hystart.update(&Sample { cwnd, ..sample(n * gap_us, rtt_us) }))
+    }
+
+    #[test]
+    fn a_train_of_half_the_least_rtt_ends_slow_start() {
+        // (40 ms + 1 ms) / 2 = 20.5 ms: the first ACK at 1 ms spacing beyond that is the 21st.
+        assert_eq!(acks_until_exit(PARAMS, 1_000, 40_000, 40), Some(21));
+        // ACKs further apart than 2 ms are no train.
+        assert_eq!(acks_until_exit(PARAMS, 2_001, 40_000, 40), None);
+        assert_eq!(acks_until_exit(Params { ack_train: false, ..PARAMS }, 1_000, 40_000, 40), None);
+    }
+
+    #[test]
+    fn the_ninth_sample_above_the_threshold_ends_slow_start() {
+        // 40 ms / 8 = 5 ms.
+        assert_eq!(acks_until_exit(PARAMS, 5_000, 45_001, 40), Some(9));
+        assert_eq!(acks_until_exit(PARAMS, 5_000, 45_000, 40), None);
+        assert_eq!(acks_until_exit(Params { delay: false, ..PARAMS }, 5_000, 45_001, 40), None);
+        assert_eq!([8_000, 40_000, 400_000].map(delay_threshold_us), [4_000, 5_000, 16_000]);
+    }
+
+    #[test]
+    fn nothing_ends_slow_start_below_the_low_window() {
+        assert_eq!(acks_until_exit(PARAMS, 1_000, 90_000, 15), None);
+    }
+
+    #[test]
+    fn one_low_sample_clears_a_round_and_a_new_round_forgets_it() {
+        let mut hystart = HyStart::new(PARAMS, 0, 10);
+        assert!(!hystart.update(&sample(5_000, 40_000)));
+        assert!((2..50).all(|n| !hystart.update(&sample(n * 5_000, 60_000))));
+        // Segment 11 is acknowledged: a new round, whose ninth sample decides.
+        let later = |n: u64| Sample { snd_una: 11, ..sample((50 + n) * 5_000, 60_000) };
+        assert!((1..9).all(|n| !hystart.update(&later(n))));
+        assert!(hystart.update(&later(9)));
+    }
+
+    #[test]
+    fn aggregation_counts_four_packets_of_64_kib_at_the_pacing_rate_up_to_1_ms() {
+        let srtt = Time::from_millis(20);
+        // 2 · 10000 · 1448 B / 20 ms = 1.448 GB/s; 4 · 65215 B take 180.15 us.
+        assert_eq!(ack_delay_us(10_000, u32::MAX, 1448, srtt), 180);
+        // At 1.2 instead of 2: 300.25 us.
+        assert_eq!(ack_delay_us(10_000, 10_000, 1448, srtt), 300);
+        assert_eq!(ack_delay_us(10, u32::MAX, 1448, srtt), 1_000);
+        assert_eq!(ack_delay_us(10, u32::MAX, 1448, Time::ZERO), 0);
+    }
+}

@@ -1,0 +1,381 @@
+//! TCP LoLa: keeps the queueing delay around a fixed target, whatever the number of flows, and gives all the same rate.
+//!
+//! Each flow raises the window until a small standing queue shows that the link is full; then all flows grow their own
+//! part of that queue along the same function of time, so that the smaller ones catch up; at the target delay all stop,
+//! wait for one another and take out just what they have queued.
+//!
+//! Source: M. Hock, F. Neumeister, M. Zitterbart, R. Bless, "TCP LoLa: Congestion Control for Low Latencies and High
+//! Throughput", IEEE LCN 2017. The equations stand in [`equations`], the states are those of its Fig. 1:
+//!
+//! ```text
+//! slow start ── RTT_max - RTT_min > 2 Q_low ──> cubic increase <──────────────┐
+//!                                                     │ Q_delay > Q_low       │
+//!                                            fair flow balancing              │
+//!                                                     │ Q_delay > Q_target    │
+//!                                                 CWnd hold ── t_sync ──> tailored decrease
+//! ```
+//!
+//! A loss leads to cubic increase as in CUBIC, a timeout to slow start.
+//!
+//! What the paper leaves open, and what is done here:
+//! - Fig. 2 adds `X(t) - Q_data` to the window, but `Q_data` shows an addition only when packets sent after it have been
+//!   acknowledged and the minimum filter has let go of older RTTs. Added on every ACK, the same difference would be
+//!   added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and it
+//!   at most doubles the window, for a flow that did not use its window while `X(t)` went on.
+//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X` for
+//!   the same moment, `t` counts from that span before the state was entered.
+//! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
+//! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
+//!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
+//!   round. The cubic function goes on from where it was left.
+//! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
+//! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could double
+//!   several times. It also ends at `ssthresh` after a timeout.
+//! - After slow start `K` is 0 and `CWnd_max` the window.
+//! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
+
+mod equations;
+#[cfg(test)]
+mod simulation;
+
+use crate::cubic::Decrease;
+use crate::filter::WindowedMin;
+use crate::registry::{Entry, Family};
+use crate::{
+    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, Signal, StateChange, StateEvent, cubic_fn,
+    increase,
+};
+use knee_core::{Param, Time};
+
+const PAPER: &str = "LoLa, Section V-A";
+
+/// LoLa's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "lola",
+    family: Family::DelayBased,
+    about: "keeps the queueing delay around a fixed target and balances the flows' shares of the queue",
+    source: "Hock et al., TCP LoLa, IEEE LCN 2017",
+    params: &[
+        Param::time("q_low", Time::from_millis(1), TIMES, PAPER, "queueing delay that shows a full link"),
+        Param::time("q_target", Time::from_millis(5), TIMES, PAPER, "queueing delay that ends a round"),
+        Param::time("t_sync", Time::from_millis(250), TIMES, PAPER, "how long the window is held before the decrease"),
+        Param::time("t_measure", Time::from_millis(40), TIMES, PAPER, "span of the minimum filter of the RTT"),
+        Param::count("gamma", 973, (1, 1024), PAPER, "further factor of tailored decrease, in 1/1024"),
+        Param::ratio(
+            "phi",
+            35.0,
+            (0.01, 10_000.0),
+            PAPER,
+            "steepness of the fair amount of queued data, X = (t/phi)^3",
+        ),
+        Param::ratio("c", 0.4, (0.001, 100.0), "LoLa, Eq. 1; CUBIC", "factor C of the cubic function"),
+        Param::count(
+            "min_rtt_resets",
+            100,
+            (1, 1 << 32),
+            "LoLa, Section IV",
+            "decreases without RTT_min until it is reset",
+        ),
+        Param::time(
+            "min_rtt_close",
+            Time::from_micros(500),
+            TIMES,
+            "ours: half of q_low",
+            "how close an RTT confirms RTT_min",
+        ),
+        Param::count("beta", 717, (1, 1023), "CUBIC as in Linux", "what is left of the window after a loss, in 1/1024"),
+        Param::switch("fast_convergence", true, "CUBIC as in Linux", "lower CWnd_max where losses come earlier"),
+    ],
+    phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
+    edges: &[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4), (4, 1), (3, 1), (1, 0), (2, 0), (3, 0), (4, 0)],
+    min_cwnd: 1,
+    needs: Needs { pacing: true, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Lola::new(&Params::read(params), init)),
+};
+
+/// Range of all times.
+const TIMES: (Time, Time) = (Time::from_micros(1), Time::from_secs(100));
+
+/// Section V-A; delays in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Params {
+    q_low: u64,
+    q_target: u64,
+    t_sync: Time,
+    t_measure: Time,
+    gamma: u64,
+    phi: f64,
+    /// C in 1/1024, as [`cubic_fn`] takes it.
+    scale: u64,
+    min_rtt_resets: u64,
+    min_rtt_close: u64,
+    loss: Decrease,
+}
+
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
+        Self {
+            q_low: params.time("q_low").as_micros(),
+            q_target: params.time("q_target").as_micros(),
+            t_sync: params.time("t_sync"),
+            t_measure: params.time("t_measure"),
+            gamma: params.count("gamma"),
+            phi: params.ratio("phi"),
+            scale: ((params.ratio("c") * 1024.0).round() as u64).max(1),
+            min_rtt_resets: params.count("min_rtt_resets"),
+            min_rtt_close: params.time("min_rtt_close").as_micros(),
+            loss: Decrease { beta: params.count("beta") as u32, fast_convergence: params.switch("fast_convergence") },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    SlowStart,
+    CubicIncrease,
+    FairFlowBalancing,
+    CwndHold,
+    TailoredDecrease,
+}
+
+/// The cubic function since the last reduction (Eq. 1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    /// When it began; none until the first ACK after the reduction.
+    start: Option<Time>,
+    /// `CWnd_max` in packets, 0 before the first reduction.
+    cwnd_max: u32,
+    /// K in 2^-10 s.
+    k: u64,
+    /// Packets acknowledged per increase by one; none where the function is not above the window.
+    count: Option<u32>,
+    /// When `count` was computed.
+    counted: Time,
+}
+
+struct Lola {
+    params: Params,
+    mss: u64,
+    phase: Phase,
+    /// When the phase began.
+    since: Time,
+    filter: WindowedMin,
+    /// RTTs in microseconds, [`u64::MAX`] before the first sample.
+    rtt_now: u64,
+    rtt_min: u64,
+    /// Least and greatest RTT of slow start.
+    slow_start_rtt: (u64, u64),
+    epoch: Epoch,
+    /// Until then `Q_delay` does not show the last reduction.
+    settled: Time,
+    /// Until then `Q_data` does not show the last adjustment.
+    adjusted: Time,
+    /// Tailored decreases since an RTT close to `rtt_min`.
+    unconfirmed: u64,
+    /// When the newest packet that has been acknowledged was sent.
+    last_sent: Time,
+}
+
+impl Lola {
+    fn new(params: &Params, init: &Init) -> Self {
+        Self {
+            params: *params,
+            mss: u64::from(init.mss.max(1)),
+            phase: Phase::SlowStart,
+            since: init.now,
+            filter: WindowedMin::new(params.t_measure),
+            rtt_now: u64::MAX,
+            rtt_min: u64::MAX,
+            slow_start_rtt: (u64::MAX, 0),
+            epoch: Epoch::default(),
+            settled: init.now,
+            adjusted: init.now,
+            unconfirmed: 0,
+            last_sent: init.now,
+        }
+    }
+
+    fn q_delay(&self) -> u64 {
+        equations::q_delay(self.rtt_now, self.rtt_min)
+    }
+
+    /// How long it takes until the RTT shows a change of the window.
+    fn feedback_delay(&self) -> Time {
+        let rtt = if self.rtt_now == u64::MAX { 0 } else { self.rtt_now };
+        Time::from_micros(rtt).saturating_add(self.params.t_measure)
+    }
+
+    fn enter(&mut self, phase: Phase, now: Time) {
+        self.phase = phase;
+        self.since = now;
+    }
+
+    /// Section III-A.
+    fn slow_start(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let (least, greatest) = self.slow_start_rtt;
+        if greatest.saturating_sub(least) > 2 * self.params.q_low {
+            control.ssthresh = control.ssthresh.min(control.cwnd);
+            self.epoch.cwnd_max = 0;
+        } else if ack.cwnd_limited && control.in_slow_start() {
+            control = increase::slow_start(control, ack.delivered).0;
+        }
+        if !control.in_slow_start() {
+            self.enter(Phase::CubicIncrease, ack.view.now);
+        }
+        control
+    }
+
+    /// Eq. 1 and the watch for a standing queue.
+    fn cubic_increase(&mut self, ack: &Ack, control: Control) -> Control {
+        let now = ack.view.now;
+        if now >= self.settled && self.rtt_now != u64::MAX {
+            self.check_rtt_min();
+            if self.q_delay() > self.params.q_low {
+                self.enter(Phase::FairFlowBalancing, now);
+                return control;
+            }
+        }
+        if !ack.cwnd_limited {
+            return control;
+        }
+        // The function moves by far less than a packet per ACK: once per millisecond will do.
+        if self.epoch.start.is_none() || now.saturating_sub(self.epoch.counted) >= Time::from_millis(1) {
+            self.follow_cubic(now, control.cwnd);
+        }
+        self.epoch.count.map_or(control, |count| increase::additive_increase(control, count, ack.delivered))
+    }
+
+    /// Sets the rate of increase by Eq. 1.
+    fn follow_cubic(&mut self, now: Time, cwnd: u32) {
+        let (scale, epoch) = (self.params.scale, &mut self.epoch);
+        let start = *epoch.start.get_or_insert_with(|| {
+            epoch.cwnd_max = epoch.cwnd_max.max(cwnd);
+            epoch.k = cubic_fn::k(scale, epoch.cwnd_max - cwnd);
+            now
+        });
+        // One RTT ahead, as CUBIC does: what is acknowledged by then is sent now.
+        let ahead = if self.rtt_min == u64::MAX { Time::ZERO } else { Time::from_micros(self.rtt_min) };
+        let t = now.saturating_sub(start).saturating_add(ahead);
+        let target = cubic_fn::w_cubic(scale, t, epoch.k, epoch.cwnd_max);
+        let missing = target.saturating_sub(u64::from(cwnd));
+        // At most half a packet per packet, as CUBIC.
+        epoch.count = u64::from(cwnd).checked_div(missing).map(|count| count.max(2) as u32);
+        epoch.counted = now;
+    }
+
+    /// Fig. 2.
+    fn fair_flow_balancing(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let now = ack.view.now;
+        if self.q_delay() > self.params.q_target {
+            self.enter(Phase::CwndHold, now);
+        } else if self.q_delay() <= self.params.q_low / 2 {
+            let away = now.saturating_sub(self.since);
+            self.epoch.start = self.epoch.start.map(|start| start.saturating_add(away));
+            self.enter(Phase::CubicIncrease, now);
+        } else if ack.cwnd_limited && now >= self.adjusted {
+            let age = now.saturating_sub(self.since).saturating_add(self.feedback_delay());
+            let target = equations::fair_flow_target(age, self.params.phi);
+            let queued = equations::q_data(u64::from(control.cwnd) * self.mss, self.rtt_now, self.rtt_min);
+            let packets = (target.saturating_sub(queued) / self.mss).min(u64::from(control.cwnd)) as u32;
+            if packets > 0 {
+                control.cwnd = control.cwnd.saturating_add(packets).min(crate::INFINITE_SSTHRESH);
+                self.adjusted = now.saturating_add(self.feedback_delay());
+            }
+        }
+        control
+    }
+
+    /// Section III-E.
+    fn tailored_decrease(&mut self, now: Time, mut control: Control) -> Control {
+        self.enter(Phase::TailoredDecrease, now);
+        self.epoch = Epoch { cwnd_max: control.cwnd, ..Epoch::default() };
+        let left = equations::tailored_decrease(control.cwnd, self.rtt_now, self.rtt_min, self.params.gamma);
+        control.cwnd = left.min(control.cwnd);
+        control.ssthresh = control.cwnd;
+        control.cwnd_cnt = 0;
+        self.unconfirmed += 1;
+        self.settled = now.saturating_add(self.feedback_delay());
+        control
+    }
+
+    /// Forgets an `RTT_min` that no longer shows after many tailored decreases (Section IV).
+    fn check_rtt_min(&mut self) {
+        if self.unconfirmed >= self.params.min_rtt_resets {
+            self.rtt_min = self.rtt_now;
+            self.unconfirmed = 0;
+        }
+    }
+
+    fn in_phase(&self, control: Control) -> Control {
+        Control { phase: self.phase as u8, ..control }
+    }
+}
+
+impl CongestionControl for Lola {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+        if let Some(rtt) = ack.rtt {
+            let now = ack.view.now;
+            self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
+            let rtt = rtt.as_micros().max(1);
+            self.rtt_now = self.filter.update(now, rtt);
+            self.rtt_min = self.rtt_min.min(self.rtt_now);
+            if self.q_delay() <= self.params.min_rtt_close {
+                self.unconfirmed = 0;
+            }
+            if self.phase == Phase::SlowStart {
+                let (least, greatest) = self.slow_start_rtt;
+                self.slow_start_rtt = (least.min(rtt), greatest.max(rtt));
+            }
+        }
+        self.in_phase(control)
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+        let now = ack.view.now;
+        let control = match self.phase {
+            Phase::SlowStart => self.slow_start(ack, control),
+            Phase::CubicIncrease => self.cubic_increase(ack, control),
+            Phase::FairFlowBalancing => self.fair_flow_balancing(ack, control),
+            Phase::CwndHold if now.saturating_sub(self.since) >= self.params.t_sync => {
+                self.tailored_decrease(now, control)
+            }
+            Phase::CwndHold => control,
+            Phase::TailoredDecrease => {
+                self.enter(Phase::CubicIncrease, now);
+                control
+            }
+        };
+        self.in_phase(control)
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+        let now = congestion.view.now;
+        let cwnd_max = self.params.loss.w_max(control.cwnd, self.epoch.cwnd_max);
+        self.epoch = Epoch { cwnd_max, ..Epoch::default() };
+        if congestion.signal != Signal::Timeout {
+            self.enter(Phase::CubicIncrease, now);
+            self.settled = now.saturating_add(self.feedback_delay());
+        }
+        self.params.loss.ssthresh(control.cwnd)
+    }
+
+    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+        let now = change.view.now;
+        match change.event {
+            StateEvent::Entered(CaState::Loss) => {
+                self.slow_start_rtt = (u64::MAX, 0);
+                self.epoch.start = None;
+                self.enter(Phase::SlowStart, now);
+            }
+            // The reduction is complete only now; its effect shows an RTT later.
+            StateEvent::ReductionDone => self.settled = now.saturating_add(self.feedback_delay()),
+            // An idle time does not count as time of growth.
+            StateEvent::Restart => {
+                let idle = now.saturating_sub(self.last_sent);
+                self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
+            }
+            _ => {}
+        }
+        self.in_phase(control)
+    }
+}

@@ -1,0 +1,445 @@
+//! Invariants of every registered algorithm under random sequences of events, plausible and implausible.
+//!
+//! The test plays the sender: it calls the algorithm in the order Linux's `tcp_ack` would and applies every answer.
+//! After each call: the window is within bounds, `ssthresh` and the pacing rate make sense, the phase exists and was
+//! reached along an allowed edge. The same events give the same answers twice.
+//!
+//! Algorithms are tried with their defaults and with parameters at the ends of their declared ranges.
+//! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these.
+
+use knee_cc::{
+    Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
+    StateChange, StateEvent, Undo, View, registry,
+};
+use knee_core::{Kind, Param, Params, Rate, Rng, Time, Value};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// The largest window the sender lets stand: 2^30 packets.
+const MAX_WINDOW: u32 = 1 << 30;
+
+/// The start of a connection.
+#[derive(Clone, Debug)]
+struct Start {
+    now_ns: u64,
+    rtt_ns: u64,
+    cwnd: u32,
+    mss: u32,
+    tick_ns: u64,
+    seed: u64,
+    /// For each parameter in turn: 0 the least value, 1 the greatest, else the default.
+    picks: Vec<u8>,
+}
+
+/// Where an RTT sample comes from.
+#[derive(Clone, Copy, Debug)]
+enum RttSample {
+    Missing,
+    /// The start's RTT plus this many permille of it.
+    Queued(u16),
+    Wild(u64),
+}
+
+/// The contents of one ACK; shares are in 1/255 of what is in flight.
+#[derive(Clone, Debug)]
+struct AckStep {
+    gap_ns: u64,
+    rtt: RttSample,
+    acked: u8,
+    sacked: u8,
+    lost: u8,
+    ece: bool,
+    cwnd_limited: bool,
+    app_limited: bool,
+    interval_ns: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Fills the window, then takes that many ACKs of two packets each, spread over a queued RTT.
+    Round {
+        acks: u16,
+        queued: u16,
+        ce: u8,
+    },
+    /// Sends up to this share of the window, in 1/255.
+    Send {
+        share: u8,
+        retransmission: bool,
+    },
+    Ack(AckStep),
+    Echo,
+    Timeout,
+    Undo,
+    Disorder,
+    Idle {
+        ns: u64,
+    },
+}
+
+/// Spread evenly over orders of magnitude from 1 to 2^`bits`.
+fn log_uniform(bits: u32) -> impl Strategy<Value = u64> + Clone {
+    (0..bits, any::<u64>()).prop_map(|(exponent, noise)| (1 << exponent) | (noise & ((1 << exponent) - 1)))
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    let cwnd = prop_oneof![4 => 1u32..200, 1 => log_uniform(30).prop_map(|w| w as u32)];
+    let tick = prop_oneof![Just(0), Just(1_000_000), Just(4_000_000), Just(10_000_000)];
+    // 1 us to 10 s.
+    let rtt = log_uniform(23).prop_map(|us| 1_000 * us.min(10_000_000));
+    let mss = prop_oneof![Just(1448), 1u32..65_536];
+    let picks = prop_oneof![Just(vec![2]), prop::collection::vec(0u8..6, 1..24)];
+    (log_uniform(44), rtt, cwnd, mss, tick, any::<u64>(), picks).prop_map(
+        |(now_ns, rtt_ns, cwnd, mss, tick_ns, seed, picks)| Start { now_ns, rtt_ns, cwnd, mss, tick_ns, seed, picks },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let rtt = prop_oneof![
+        1 => Just(RttSample::Missing),
+        6 => (0u16..2000).prop_map(RttSample::Queued),
+        2 => log_uniform(34).prop_map(RttSample::Wild),
+    ];
+    let share = || prop_oneof![2 => Just(0u8), 3 => 0u8..20, 1 => any::<u8>()];
+    let lost = prop_oneof![12 => Just(0u8), 1 => any::<u8>()];
+    let flags = (any::<bool>(), prop::bool::weighted(0.8), prop::bool::weighted(0.2));
+    let ack = (log_uniform(34), rtt, share(), share(), lost, flags, prop::option::of(log_uniform(36))).prop_map(
+        |(gap_ns, rtt, acked, sacked, lost, (ece, cwnd_limited, app_limited), interval_ns)| {
+            Step::Ack(AckStep { gap_ns, rtt, acked, sacked, lost, ece, cwnd_limited, app_limited, interval_ns })
+        },
+    );
+    let ce = prop_oneof![3 => Just(0u8), 1 => any::<u8>()];
+    prop_oneof![
+        8 => (1u16..80, 0u16..3000, ce).prop_map(|(acks, queued, ce)| Step::Round { acks, queued, ce }),
+        4 => (any::<u8>(), prop::bool::weighted(0.1)).prop_map(|(share, retransmission)| Step::Send { share, retransmission }),
+        12 => ack,
+        1 => Just(Step::Echo),
+        1 => Just(Step::Timeout),
+        1 => Just(Step::Undo),
+        1 => Just(Step::Disorder),
+        1 => log_uniform(42).prop_map(|ns| Step::Idle { ns }),
+    ]
+}
+
+/// The parameters a start asks for.
+fn params(declared: &[Param], picks: &[u8]) -> Params {
+    let given = declared.iter().enumerate().map(|(i, param)| {
+        let pick = picks[i % picks.len()];
+        let value = match (param.kind, pick) {
+            (Kind::Choice(words), 0 | 1) => Value::Choice(words[words.len() - 1 - usize::from(pick) % words.len()]),
+            (_, 0) => param.min,
+            (_, 1) => param.max,
+            _ => param.default,
+        };
+        (param.name, value)
+    });
+    Params::resolve(declared, given).expect("the ends of a declared range are within it")
+}
+
+/// A sender as far as an algorithm sees it.
+struct Sender<'a> {
+    entry: &'a Entry,
+    cc: Box<dyn CongestionControl>,
+    control: Control,
+    view: View,
+    base_rtt: Time,
+    /// Packets SACKed above `snd_una`.
+    sacked: u32,
+    /// Window and `ssthresh` before the reduction under way, and the segment whose ACK ends it.
+    reduction: Option<(u32, u32, u64)>,
+    answers: Vec<Control>,
+}
+
+impl<'a> Sender<'a> {
+    fn new(entry: &'a Entry, start: &Start) -> Self {
+        let rtt = Time::from_nanos(start.rtt_ns);
+        let init = Init {
+            now: Time::from_nanos(start.now_ns),
+            rtt,
+            cwnd: start.cwnd,
+            mss: start.mss,
+            tick: Time::from_nanos(start.tick_ns),
+            rng: Rng::stream(start.seed, "invariants"),
+        };
+        let cc = (entry.make)(&params(entry.params, &start.picks), &init);
+        let view = View {
+            now: init.now,
+            srtt: rtt,
+            min_rtt: rtt,
+            snd_una: 0,
+            snd_nxt: 0,
+            in_flight: 0,
+            delivered: 0,
+            delivered_ce: 0,
+            lost: 0,
+            ca: CaState::Open,
+        };
+        let control = Control::initial(start.cwnd);
+        Self { entry, cc, control, view, base_rtt: rtt, sacked: 0, reduction: None, answers: Vec::new() }
+    }
+
+    /// Checks an answer against all invariants and puts it in force.
+    fn apply(&mut self, call: &str, answer: Control) -> Result<(), TestCaseError> {
+        let (entry, given) = (self.entry, self.control);
+        // A window that the sender itself brought below the algorithm's minimum may stay, but not shrink further.
+        let least = entry.min_cwnd.max(1).min(given.cwnd);
+        prop_assert!(answer.cwnd >= least, "{call}: cwnd {} below {least}", answer.cwnd);
+        prop_assert!(answer.cwnd < 1 << 31, "{call}: cwnd {}", answer.cwnd);
+        prop_assert!((1..=INFINITE_SSTHRESH).contains(&answer.ssthresh), "{call}: ssthresh {}", answer.ssthresh);
+        prop_assert!(answer.pacing_rate.is_none_or(|rate| rate > Rate::ZERO), "{call}: pacing rate 0");
+        prop_assert!(usize::from(answer.phase) < entry.phases.len(), "{call}: phase {}", answer.phase);
+        let edge = (given.phase, answer.phase);
+        let name = |phase: u8| entry.phases[usize::from(phase)];
+        prop_assert!(
+            edge.0 == edge.1 || entry.edges.contains(&edge),
+            "{call}: no edge from {} to {}",
+            name(edge.0),
+            name(edge.1)
+        );
+        self.control = Control { cwnd: answer.cwnd.min(MAX_WINDOW), ..answer };
+        self.answers.push(answer);
+        Ok(())
+    }
+
+    fn tell(&mut self, event: StateEvent) -> Result<(), TestCaseError> {
+        if let StateEvent::Entered(ca) = event {
+            self.view.ca = ca;
+        }
+        let answer = self.cc.on_state(&StateChange { view: self.view, event }, self.control);
+        self.apply("on_state", answer)
+    }
+
+    /// Asks for `ssthresh` and enters the state that follows from the signal.
+    fn reduce(&mut self, signal: Signal, ca: CaState) -> Result<(), TestCaseError> {
+        let before = (self.control.cwnd, self.control.ssthresh, self.view.snd_nxt);
+        let ssthresh = self.cc.on_congestion(&Congestion { view: self.view, signal }, self.control);
+        let unchanged = ssthresh == self.control.ssthresh;
+        prop_assert!(unchanged || (2..=INFINITE_SSTHRESH).contains(&ssthresh), "on_congestion: ssthresh {ssthresh}");
+        self.reduction = Some(before);
+        self.control.ssthresh = ssthresh;
+        self.control.cwnd_cnt = 0;
+        self.answers.push(self.control);
+        if signal == Signal::Timeout {
+            self.tell(StateEvent::Timeout)?;
+            self.view.lost += u64::from(self.view.in_flight);
+            self.view.in_flight = 0;
+            self.control.cwnd = 1;
+        }
+        self.tell(StateEvent::Entered(ca))
+    }
+
+    fn send(&mut self, share: u8, retransmission: bool) -> Result<(), TestCaseError> {
+        let room = self.control.cwnd.saturating_sub(self.view.in_flight);
+        let packets = (u64::from(room) * u64::from(share) / 255) as u32;
+        if packets == 0 {
+            return Ok(());
+        }
+        if self.view.in_flight == 0 {
+            self.tell(StateEvent::Restart)?;
+        }
+        if !retransmission {
+            self.view.snd_nxt += u64::from(packets);
+        }
+        self.view.in_flight += packets;
+        if self.entry.needs.sent {
+            let sent = Sent { view: self.view, packets, retransmission };
+            let answer = self.cc.on_sent(&sent, self.control);
+            self.apply("on_sent", answer)?;
+        }
+        Ok(())
+    }
+
+    fn ack(&mut self, step: &AckStep) -> Result<(), TestCaseError> {
+        let share = |of: u32, share: u8| (u64::from(of) * u64::from(share)).div_ceil(255) as u32;
+        let prior = self.view;
+        let view = &mut self.view;
+        view.now += Time::from_nanos(step.gap_ns);
+        let delivered_now = share(view.in_flight, step.acked).min(1 << 20);
+        view.in_flight -= delivered_now;
+        // A cumulative ACK takes what was SACKed with it.
+        let outstanding = (view.snd_nxt - view.snd_una).min(1 << 30) as u32;
+        let acked = if delivered_now > 0 { (delivered_now + self.sacked).min(outstanding) } else { 0 };
+        self.sacked = if acked > 0 { 0 } else { self.sacked };
+        view.snd_una += u64::from(acked);
+        let sacked = share(view.in_flight, step.sacked).min(1 << 20);
+        view.in_flight -= sacked;
+        self.sacked = self.sacked.saturating_add(sacked).min(1 << 20);
+        let lost = share(view.in_flight, step.lost);
+        view.in_flight -= lost;
+        let delivered = delivered_now + sacked;
+        view.delivered += u64::from(delivered);
+        let ce = if step.ece { delivered } else { 0 };
+        view.delivered_ce += u64::from(ce);
+        let rtt = match step.rtt {
+            RttSample::Missing => None,
+            RttSample::Queued(permille) => {
+                Some(self.base_rtt + self.base_rtt.mul_div(u64::from(permille), 1000).floor_to(Time::from_micros(1)))
+            }
+            RttSample::Wild(ns) => Some(Time::from_nanos(ns).floor_to(Time::from_micros(1))),
+        };
+        if let Some(rtt) = rtt {
+            view.min_rtt = view.min_rtt.min(rtt);
+            view.srtt = (view.srtt * 7 + rtt) / 8;
+        }
+        let ack = Ack {
+            view: *view,
+            rtt,
+            acked,
+            delivered,
+            lost,
+            prior_in_flight: prior.in_flight,
+            prior_una: prior.snd_una,
+            cwnd_limited: step.cwnd_limited,
+            ece: step.ece,
+            rate: RateSample {
+                delivered,
+                delivered_ce: ce,
+                interval: step.interval_ns.map(Time::from_nanos),
+                prior_delivered: prior.delivered.saturating_sub(u64::from(prior.in_flight)),
+                prior_lost: prior.lost,
+                tx_in_flight: prior.in_flight,
+                app_limited: step.app_limited,
+                is_retrans: matches!(step.rtt, RttSample::Missing),
+                ack_delayed: delivered == 1,
+            },
+        };
+        let answer = self.cc.on_measure(&ack, self.control);
+        self.apply("on_measure", answer)?;
+        self.view.lost += u64::from(lost);
+        self.recover(lost)?;
+
+        let full_control = self.entry.needs.full_control;
+        let reducing = matches!(self.view.ca, CaState::Cwr | CaState::Recovery);
+        let ack = Ack { view: self.view, ..ack };
+        if full_control || (!reducing && delivered > 0) {
+            let answer = self.cc.on_ack(&ack, self.control);
+            self.apply("on_ack", answer)?;
+        } else if reducing {
+            // Proportional rate reduction, in its outcome: in step with what is delivered.
+            self.control.cwnd = self.control.cwnd.min(self.view.in_flight.saturating_add(delivered)).max(1);
+        }
+        Ok(())
+    }
+
+    /// Enters and leaves recovery.
+    fn recover(&mut self, lost: u32) -> Result<(), TestCaseError> {
+        if let Some((_, _, until)) = self.reduction
+            && self.view.snd_una >= until
+        {
+            self.reduction = None;
+            if self.view.ca != CaState::Loss {
+                if !self.entry.needs.full_control && self.control.ssthresh < INFINITE_SSTHRESH {
+                    self.control.cwnd = self.control.ssthresh.min(MAX_WINDOW);
+                }
+                self.tell(StateEvent::ReductionDone)?;
+            }
+            self.tell(StateEvent::Entered(CaState::Open))?;
+        }
+        if lost > 0 && !matches!(self.view.ca, CaState::Recovery | CaState::Loss) {
+            self.reduce(Signal::Loss, CaState::Recovery)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match *step {
+            Step::Round { acks, queued, ce } => {
+                self.send(255, false)?;
+                let rtt = self.base_rtt + self.base_rtt.mul_div(u64::from(queued), 1000);
+                let gap_ns = rtt.as_nanos() / u64::from(acks);
+                for i in 0..acks {
+                    let ack = AckStep {
+                        gap_ns,
+                        rtt: RttSample::Queued(queued),
+                        acked: (510 / self.view.in_flight.max(2)).max(1) as u8,
+                        sacked: 0,
+                        lost: 0,
+                        ece: ce > (i % 256) as u8,
+                        cwnd_limited: true,
+                        app_limited: false,
+                        interval_ns: Some(rtt.as_nanos()),
+                    };
+                    self.ack(&ack)?;
+                    self.send(255, false)?;
+                }
+                Ok(())
+            }
+            Step::Send { share, retransmission } => self.send(share, retransmission),
+            Step::Ack(ref ack) => self.ack(ack),
+            Step::Echo if matches!(self.view.ca, CaState::Open | CaState::Disorder) => {
+                self.reduce(Signal::Ecn, CaState::Cwr)
+            }
+            Step::Timeout => self.reduce(Signal::Timeout, CaState::Loss),
+            Step::Undo => {
+                let Some((prior_cwnd, prior_ssthresh, _)) = self.reduction.take() else { return Ok(()) };
+                let cwnd = self.cc.on_undo(&Undo { view: self.view, prior_cwnd }, self.control);
+                prop_assert!((1..1 << 31).contains(&cwnd), "on_undo: cwnd {cwnd}");
+                self.control.cwnd = cwnd.min(MAX_WINDOW);
+                self.control.ssthresh = self.control.ssthresh.max(prior_ssthresh);
+                self.answers.push(self.control);
+                self.tell(StateEvent::Entered(CaState::Open))
+            }
+            Step::Disorder if self.view.ca == CaState::Open => self.tell(StateEvent::Entered(CaState::Disorder)),
+            Step::Idle { ns } => {
+                self.view.in_flight = 0;
+                self.view.snd_una = self.view.snd_nxt;
+                self.view.now += Time::from_nanos(ns);
+                self.send(255, false)
+            }
+            Step::Echo | Step::Disorder => Ok(()),
+        }
+    }
+}
+
+/// Runs an algorithm through a sequence and returns all its answers.
+fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Vec<Control>, TestCaseError> {
+    let mut sender = Sender::new(entry, start);
+    for (i, step) in steps.iter().enumerate() {
+        sender.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
+    }
+    Ok(sender.answers)
+}
+
+#[test]
+fn every_algorithm_keeps_the_invariants_whatever_happens() {
+    let wanted = std::env::var("KNEE_CC").ok();
+    let wanted = |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|w| w == name));
+    let mut failures = Vec::new();
+    for entry in registry().iter().filter(|entry| wanted(entry.name)) {
+        let config = Config { failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
+        // The same cases every time: a failure is there for everybody.
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let case = (start(), prop::collection::vec(step(), 1..120));
+        let outcome = runner.run(&case, |(start, steps)| {
+            let once = run(entry, &start, &steps)?;
+            prop_assert!(once == run(entry, &start, &steps)?, "the same events gave other answers");
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(why, (start, steps))) => {
+                failures.push(format!("{}: {why}\n  {start:?}\n  {steps:?}", entry.name));
+            }
+            Err(TestError::Abort(why)) => failures.push(format!("{}: {why}", entry.name)),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn the_registry_is_sound() {
+    let mut names = std::collections::BTreeSet::new();
+    for entry in registry() {
+        assert!(names.insert(entry.name), "{} is listed twice", entry.name);
+        assert!(!entry.about.is_empty() && !entry.source.is_empty(), "{}", entry.name);
+        for &(from, to) in entry.edges {
+            assert!(usize::from(from.max(to)) < entry.phases.len() && from != to, "{}: edge {from} {to}", entry.name);
+        }
+        let mut params = std::collections::BTreeSet::new();
+        for param in entry.params {
+            assert!(params.insert(param.name), "{}: {} is declared twice", entry.name, param.name);
+            let default = Params::resolve(entry.params, [(param.name, param.default)]);
+            assert!(default.is_ok(), "{}: {default:?}", entry.name);
+        }
+    }
+}

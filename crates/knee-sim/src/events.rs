@@ -1,0 +1,173 @@
+//! What happens next: a heap of the heads of everything that waits.
+//!
+//! A link, a pipe and a timer each have at most one entry at a time, so that the heap holds sources, not packets.
+//! Entries are ordered by time, then by the order in which they were scheduled.
+
+use knee_core::Time;
+
+/// Something that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A link direction may send its next packet.
+    Link(u32),
+    /// The head of a pipe arrives.
+    Pipe(u32),
+    /// A sender's retransmission timer (RTO, loss probe or reordering).
+    Retransmit(u32),
+    /// A paced sender may send again.
+    Pace(u32),
+    /// A receiver's delayed ACK is due.
+    DelayedAck(u32),
+    /// A receiver's compressed SACK is due.
+    CompressedSack(u32),
+    /// A flow opens its connection.
+    Start(u32),
+    /// A flow stops sending new data.
+    Stop(u32),
+    /// A change of the scenario.
+    Change(u32),
+    /// The end of an interval of the time series.
+    Sample,
+    /// A flow's figures start to count.
+    Measure(u32),
+    /// The links' figures start to count.
+    MeasureLinks,
+    /// The window in which all flows run begins.
+    CommonStart,
+    /// The window in which all flows run ends.
+    CommonEnd,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    at: Time,
+    order: u64,
+    event: Event,
+}
+
+impl Entry {
+    fn before(&self, other: &Self) -> bool {
+        (self.at, self.order) < (other.at, other.order)
+    }
+}
+
+/// A four-ary heap: half the levels of a binary one, and four children share a cache line or two.
+#[derive(Default)]
+pub struct Events {
+    heap: Vec<Entry>,
+    order: u64,
+}
+
+const ARITY: usize = 4;
+
+impl Events {
+    /// Schedules `event` for `at`.
+    pub fn push(&mut self, at: Time, event: Event) {
+        self.order += 1;
+        self.heap.push(Entry { at, order: self.order, event });
+        self.sift_up(self.heap.len() - 1);
+    }
+
+    /// The next event and its time.
+    pub fn peek(&self) -> Option<(Time, Event)> {
+        self.heap.first().map(|e| (e.at, e.event))
+    }
+
+    /// Removes the next event.
+    pub fn pop(&mut self) {
+        let Some(last) = self.heap.pop() else { return };
+        if let Some(first) = self.heap.first_mut() {
+            *first = last;
+            self.sift_down();
+        }
+    }
+
+    /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
+    pub fn postpone(&mut self, at: Time) {
+        self.order += 1;
+        let order = self.order;
+        if let Some(first) = self.heap.first_mut() {
+            (first.at, first.order) = (at, order);
+            self.sift_down();
+        }
+    }
+
+    fn sift_up(&mut self, mut i: usize) {
+        let entry = self.heap[i];
+        while i > 0 {
+            let parent = (i - 1) / ARITY;
+            if !entry.before(&self.heap[parent]) {
+                break;
+            }
+            self.heap[i] = self.heap[parent];
+            i = parent;
+        }
+        self.heap[i] = entry;
+    }
+
+    fn sift_down(&mut self) {
+        let entry = self.heap[0];
+        let len = self.heap.len();
+        let mut i = 0;
+        loop {
+            let first = i * ARITY + 1;
+            if first >= len {
+                break;
+            }
+            let mut least = first;
+            for child in first + 1..(first + ARITY).min(len) {
+                if self.heap[child].before(&self.heap[least]) {
+                    least = child;
+                }
+            }
+            if !self.heap[least].before(&entry) {
+                break;
+            }
+            self.heap[i] = self.heap[least];
+            i = least;
+        }
+        self.heap[i] = entry;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ties_in_time_leave_in_the_order_they_came() {
+        let mut events = Events::default();
+        for i in 0..50 {
+            events.push(Time::from_nanos(u64::from(i % 2)), Event::Link(i));
+        }
+        let mut seen = Vec::new();
+        while let Some((_, Event::Link(i))) = events.peek() {
+            seen.push(i);
+            events.pop();
+        }
+        let expected: Vec<u32> = (0..50).step_by(2).chain((1..50).step_by(2)).collect();
+        assert_eq!(seen, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn times_never_run_backwards(ops in prop::collection::vec((0u64..1000, 0u8..3), 1..300)) {
+            let (mut events, mut now) = (Events::default(), Time::ZERO);
+            for (delta, op) in ops {
+                match op {
+                    0 => events.push(now + Time::from_nanos(delta), Event::Sample),
+                    1 => if let Some((at, _)) = events.peek() {
+                        prop_assert!(at >= now);
+                        now = at;
+                        events.pop();
+                    },
+                    _ => if let Some((at, _)) = events.peek() {
+                        now = at;
+                        events.postpone(at + Time::from_nanos(delta));
+                    },
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! One direction of a link: a queue discipline and what it sends at.
+
+use crate::spec::Capacity;
+use knee_core::{Bytes, Packet, Rate, Rng, Time};
+use knee_queue::{Context, Queue};
+
+/// A packet that a link sends, and how long it had been in the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// The packet.
+    pub packet: Packet,
+    /// Its stay in the queue.
+    pub sojourn: Time,
+}
+
+/// What a link sends at.
+pub enum Server {
+    /// A wire: a packet leaves when its last bit has.
+    Wire(Wire),
+    /// A token bucket (Linux's htb): a packet leaves at once while there are tokens.
+    Bucket(Bucket),
+    /// Recorded delivery opportunities.
+    Trace(Trace),
+}
+
+/// Serialisation at a fixed rate. Fractions of nanoseconds carry over, so that a busy wire keeps its rate exactly.
+pub struct Wire {
+    rate: u64,
+    /// Numerator left over from earlier packets, below `rate`.
+    carry: u64,
+    /// Size, quotient and remainder of the last division: nearly all packets have one size.
+    last: (u64, u64, u64),
+    /// The packet being sent.
+    in_service: Option<Served>,
+}
+
+impl Wire {
+    fn new(rate: Rate) -> Self {
+        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: None }
+    }
+
+    fn time_for(&mut self, bytes: u64) -> Time {
+        if self.last.0 != bytes {
+            let numerator = bytes * 8_000_000_000;
+            self.last = (bytes, numerator / self.rate, numerator % self.rate);
+        }
+        let (_, mut ns, remainder) = self.last;
+        self.carry += remainder;
+        if self.carry >= self.rate {
+            self.carry -= self.rate;
+            ns += 1;
+        }
+        Time::from_nanos(ns)
+    }
+}
+
+/// A token bucket, counted in time at its rate as htb does.
+pub struct Bucket {
+    wire: Wire,
+    /// Depth, in time.
+    depth: Time,
+    /// When the bucket was, or will be, at zero tokens: tokens now = min(now - zero_at, depth).
+    zero_at: Time,
+}
+
+impl Bucket {
+    /// Takes the tokens for `bytes`; they may go below zero.
+    fn take(&mut self, bytes: u64, now: Time) {
+        let floor = now.saturating_sub(self.depth);
+        self.zero_at = self.zero_at.max(floor) + self.wire.time_for(bytes);
+    }
+}
+
+/// Delivery opportunities that repeat.
+pub struct Trace {
+    /// Times within one round, ascending.
+    at: Vec<Time>,
+    /// Length of a round.
+    period: Time,
+    round: u64,
+    index: usize,
+    /// Bytes an opportunity carries: 1500 and the link's overhead.
+    quantum: u64,
+    /// Bytes the current opportunity has left; what is left when nothing waits is lost with the next opportunity.
+    credit: u64,
+    /// The packet being sent and what is left of it.
+    in_service: Option<(Served, u64)>,
+}
+
+impl Trace {
+    fn new(ms: &[u64], overhead: u32) -> Self {
+        let period = Time::from_millis(ms.last().copied().unwrap_or(1).max(1));
+        let at = ms.iter().map(|&t| Time::from_millis(t)).collect();
+        let quantum = 1500 + u64::from(overhead);
+        Self { at, period, round: 0, index: 0, quantum, credit: quantum, in_service: None }
+    }
+
+    fn current(&self) -> Time {
+        self.at[self.index] + self.period * self.round
+    }
+
+    fn advance(&mut self) {
+        self.credit = self.quantum;
+        self.index += 1;
+        if self.index == self.at.len() {
+            (self.index, self.round) = (0, self.round + 1);
+        }
+    }
+
+    /// The first opportunity not before `now`; earlier ones are gone.
+    fn skip_to(&mut self, now: Time) -> Time {
+        let round = now.as_nanos() / self.period.as_nanos();
+        if round > self.round + 1 {
+            (self.round, self.index, self.credit) = (round - 1, 0, self.quantum);
+        }
+        while self.current() < now {
+            self.advance();
+        }
+        self.current()
+    }
+
+    /// Opportunities in `[0, until)`.
+    fn count(&self, until: Time) -> u64 {
+        let rounds = until.as_nanos() / self.period.as_nanos();
+        let rest = until - self.period * rounds;
+        rounds * self.at.len() as u64 + self.at.partition_point(|&t| t < rest) as u64
+    }
+}
+
+/// Counters of a link since the start.
+#[derive(Clone, Copy, Default)]
+pub struct Counters {
+    /// Packets that came, before random loss.
+    pub arrived: u64,
+    /// Packets that left.
+    pub departed: u64,
+    /// Bytes that left, overhead included.
+    pub bytes: u64,
+    /// Packets dropped by the queue or by random loss.
+    pub drops: u64,
+}
+
+/// One direction of a link.
+pub struct Link {
+    /// The queue discipline.
+    pub queue: Box<dyn Queue>,
+    /// What it sends at.
+    pub server: Server,
+    /// What the queue is given and gives back.
+    pub cx: Context,
+    /// Bytes counted on top of each IP packet.
+    pub overhead: u64,
+    /// Random loss probability before the queue.
+    pub loss: f64,
+    /// Stream of the losses.
+    pub loss_rng: Rng,
+    /// Propagation delay behind the queue.
+    pub delay: Time,
+    /// Largest random extra delay behind the queue.
+    pub jitter: Time,
+    /// Stream of the jitter.
+    pub jitter_rng: Rng,
+    /// Whether jitter may change the order.
+    pub reorder: bool,
+    /// Pipe behind the queue, where there is delay or jitter.
+    pub pipe: Option<u32>,
+    /// When its event in the heap is due; `Time::MAX`: it has none.
+    pub due: Time,
+    /// What it did.
+    pub counters: Counters,
+    /// Bits it could have carried up to `rate_since`.
+    offered_bits: u128,
+    rate_since: Time,
+}
+
+impl Server {
+    /// Makes the server of a link.
+    pub fn new(capacity: &Capacity, burst: Option<u64>, overhead: u32) -> Self {
+        match (capacity, burst) {
+            (Capacity::Rate(bps), None) => Self::Wire(Wire::new(Rate::from_bps(*bps))),
+            (Capacity::Rate(bps), Some(burst)) => {
+                let rate = Rate::from_bps(*bps);
+                Self::Bucket(Bucket { wire: Wire::new(rate), depth: rate.time_for(Bytes(burst)), zero_at: Time::ZERO })
+            }
+            (Capacity::Trace(ms), _) => Self::Trace(Trace::new(ms, overhead)),
+        }
+    }
+}
+
+impl Link {
+    /// A link direction at rest.
+    pub fn new(queue: Box<dyn Queue>, server: Server, overhead: u32, streams: (Rng, Rng)) -> Self {
+        Self {
+            queue,
+            server,
+            cx: Context::default(),
+            overhead: u64::from(overhead),
+            loss: 0.0,
+            loss_rng: streams.0,
+            delay: Time::ZERO,
+            jitter: Time::ZERO,
+            jitter_rng: streams.1,
+            reorder: false,
+            pipe: None,
+            due: Time::MAX,
+            counters: Counters::default(),
+            offered_bits: 0,
+            rate_since: Time::ZERO,
+        }
+    }
+
+    /// Bytes that `packet` counts here.
+    pub fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + self.overhead
+    }
+
+    /// Whether a packet that comes now is lost at random.
+    pub fn loses(&mut self) -> bool {
+        self.loss > 0.0 && self.loss_rng.chance(self.loss)
+    }
+
+    /// When the link, idle until now, may send: called after a packet came into an idle link. A wire takes the packet
+    /// into service.
+    pub fn wake(&mut self, now: Time) -> Option<Time> {
+        match &mut self.server {
+            Server::Wire(_) => self.start_service(now),
+            Server::Bucket(bucket) => Some(bucket.zero_at.max(now)),
+            Server::Trace(trace) => Some(trace.skip_to(now)),
+        }
+    }
+
+    fn start_service(&mut self, now: Time) -> Option<Time> {
+        self.cx.now = now;
+        let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+            return self.queue.next_wake().map(|at| at.max(now));
+        };
+        let bytes = self.wire_size(&packet);
+        let Server::Wire(wire) = &mut self.server else { return None };
+        wire.in_service = Some(left_queue(packet, now));
+        Some(now + wire.time_for(bytes))
+    }
+
+    /// The link's event: gives the packet that leaves now, if any, and when the next event is due.
+    pub fn serve(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
+        self.cx.now = now;
+        match &mut self.server {
+            Server::Wire(wire) => {
+                let packet = wire.in_service.take();
+                (packet, self.start_service(now))
+            }
+            Server::Bucket(bucket) => {
+                // A lower rate may have pushed the time of zero tokens back since the event was set.
+                if bucket.zero_at > now {
+                    return (None, Some(bucket.zero_at));
+                }
+                let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+                    return (None, self.queue.next_wake().map(|at| at.max(now)));
+                };
+                let bytes = u64::from(packet.size) + self.overhead;
+                bucket.take(bytes, now);
+                let next = if self.queue.backlog().packets > 0 { Some(bucket.zero_at.max(now)) } else { None };
+                (Some(left_queue(packet, now)), next)
+            }
+            Server::Trace(trace) => {
+                let (packet, left) = match trace.in_service.take() {
+                    Some(served) => served,
+                    None => match self.queue.dequeue(&mut self.cx) {
+                        Some(packet) => (left_queue(packet, now), u64::from(packet.size) + self.overhead),
+                        None => return (None, self.queue.next_wake().map(|at| trace.skip_to(at.max(now)))),
+                    },
+                };
+                if left > trace.credit {
+                    trace.in_service = Some((packet, left - trace.credit));
+                    trace.advance();
+                    return (None, Some(trace.current()));
+                }
+                trace.credit -= left;
+                if trace.credit == 0 {
+                    trace.advance();
+                }
+                let more = self.queue.backlog().packets > 0;
+                (Some(packet), more.then(|| trace.current()))
+            }
+        }
+    }
+
+    /// Whether the link only waits for its queue to release a packet.
+    pub fn waiting(&self) -> bool {
+        match &self.server {
+            Server::Wire(wire) => wire.in_service.is_none(),
+            Server::Bucket(bucket) => bucket.zero_at < self.due,
+            Server::Trace(_) => false,
+        }
+    }
+
+    /// Whether nothing is scheduled.
+    pub fn idle(&self) -> bool {
+        self.due == Time::MAX
+    }
+
+    /// Packets inside: queued and in service.
+    pub fn held(&self) -> u64 {
+        let in_service = match &self.server {
+            Server::Wire(wire) => wire.in_service.is_some(),
+            Server::Bucket(_) => false,
+            Server::Trace(trace) => trace.in_service.is_some(),
+        };
+        self.queue.backlog().packets + u64::from(in_service)
+    }
+
+    /// Changes the rate from now on; the packet in service goes out as it began.
+    pub fn set_rate(&mut self, rate: Rate, now: Time) {
+        self.offered_bits = self.offered_bits_at(now);
+        self.rate_since = now;
+        self.cx.now = now;
+        match &mut self.server {
+            Server::Wire(wire) => {
+                (wire.rate, wire.carry, wire.last) = (rate.as_bps(), 0, (0, 0, 0));
+            }
+            Server::Bucket(bucket) => {
+                let old = bucket.wire.rate;
+                if bucket.zero_at > now {
+                    bucket.zero_at = now + (bucket.zero_at - now).mul_div(old, rate.as_bps());
+                }
+                bucket.depth = bucket.depth.mul_div(old, rate.as_bps());
+                bucket.wire = Wire::new(rate);
+            }
+            Server::Trace(_) => {}
+        }
+        self.queue.set_rate(rate, &mut self.cx);
+    }
+
+    /// Bits the link could have carried from the start to `now`.
+    pub fn offered_bits_at(&self, now: Time) -> u128 {
+        match &self.server {
+            Server::Trace(trace) => u128::from(trace.count(now)) * 8 * u128::from(1500 + self.overhead),
+            Server::Wire(Wire { rate, .. }) | Server::Bucket(Bucket { wire: Wire { rate, .. }, .. }) => {
+                let span = now.saturating_sub(self.rate_since);
+                self.offered_bits + u128::from(*rate) * u128::from(span.as_nanos()) / 1_000_000_000
+            }
+        }
+    }
+}
+
+/// Books the stay in the queue that ends now.
+fn left_queue(mut packet: Packet, now: Time) -> Served {
+    let sojourn = now.saturating_sub(packet.enqueued);
+    if !packet.has(Packet::ACK) {
+        packet.add_queued(sojourn);
+    }
+    Served { packet, sojourn }
+}

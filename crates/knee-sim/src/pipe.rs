@@ -1,0 +1,87 @@
+//! A pipe delays, and does nothing else.
+
+use knee_core::{Packet, Time};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Packets under way for a time.
+pub struct Pipe {
+    /// In order of arrival where every packet takes the same time or order is kept.
+    fifo: VecDeque<(Time, Packet)>,
+    /// By arrival, then by entry, where packets may overtake each other.
+    overtaking: BinaryHeap<Reverse<(Time, u64, PacketByValue)>>,
+    entered: u64,
+}
+
+/// A packet that takes no part in comparisons.
+#[derive(Clone, Copy)]
+struct PacketByValue(Packet);
+
+impl PartialEq for PacketByValue {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for PacketByValue {}
+impl PartialOrd for PacketByValue {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for PacketByValue {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+impl Pipe {
+    /// An empty pipe.
+    pub const fn new() -> Self {
+        Self { fifo: VecDeque::new(), overtaking: BinaryHeap::new(), entered: 0 }
+    }
+
+    /// Lets `packet` arrive at `at`, not before those that entered earlier. Returns the time of the pipe's next
+    /// arrival if that is this packet's.
+    pub fn push(&mut self, at: Time, packet: Packet) -> Option<Time> {
+        let at = self.fifo.back().map_or(at, |(last, _)| at.max(*last));
+        self.fifo.push_back((at, packet));
+        (self.fifo.len() == 1).then_some(at)
+    }
+
+    /// Lets `packet` arrive at `at`, whoever entered earlier. Returns as [`Pipe::push`].
+    pub fn push_overtaking(&mut self, at: Time, packet: Packet) -> Option<Time> {
+        self.entered += 1;
+        let first = self.overtaking.peek().is_none_or(|Reverse((head, ..))| at < *head);
+        self.overtaking.push(Reverse((at, self.entered, PacketByValue(packet))));
+        first.then_some(at)
+    }
+
+    /// When the next packet arrives.
+    pub fn next(&self) -> Option<Time> {
+        let fifo = self.fifo.front().map(|(at, _)| *at);
+        let overtaking = self.overtaking.peek().map(|Reverse((at, ..))| *at);
+        match (fifo, overtaking) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Takes the packet that arrives next.
+    pub fn pop(&mut self) -> Option<Packet> {
+        match (self.fifo.front(), self.overtaking.peek()) {
+            (Some((a, _)), Some(Reverse((b, ..)))) if b < a => self.overtaking.pop().map(|Reverse((.., p))| p.0),
+            (None, Some(_)) => self.overtaking.pop().map(|Reverse((.., p))| p.0),
+            _ => self.fifo.pop_front().map(|(_, packet)| packet),
+        }
+    }
+
+    /// Packets under way.
+    pub fn len(&self) -> usize {
+        self.fifo.len() + self.overtaking.len()
+    }
+
+    /// All packets under way, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.fifo.iter().map(|(_, p)| p).chain(self.overtaking.iter().map(|Reverse((.., p))| &p.0))
+    }
+}

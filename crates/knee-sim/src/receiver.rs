@@ -1,0 +1,428 @@
+//! The receiving end of a TCP connection, as Linux's: reassembly, SACK and D-SACK blocks, delayed, quick and
+//! compressed ACKs, ECN echo.
+//!
+//! What a data packet goes through: it joins `rcv_nxt` or the out-of-order ranges; then an ACK leaves at once (second
+//! segment in a row, quick-ACK mode, a gap filled, a duplicate), or after the delayed-ACK time, or with the next
+//! compressed SACK.
+//!
+//! Source: Linux net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_event_data_recv`, `__tcp_ack_snd_check`) and
+//! tcp_output.c (`tcp_send_delayed_ack`); RFC 2018, RFC 2883, RFC 5681 4.2.
+
+use crate::timer::Clock;
+use knee_cc::Ecn;
+use knee_core::packet::ACK_SIZE;
+use knee_core::{Packet, Time};
+
+/// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
+const MAX_QUICK_ACKS: u32 = 16;
+/// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
+const DUP_ACK_THRESHOLD: u32 = 3;
+/// SACKs compressed into one at the most (tcp_comp_sack_nr).
+const MAX_COMPRESSED: u32 = 44;
+/// Compression waits for at most this part of the RTT, 33 % (tcp_comp_sack_rtt_percent).
+const COMPRESSION_RTT_PERCENT: u64 = 33;
+/// SACK blocks that fit beside the timestamp option.
+const MAX_BLOCKS: usize = 3;
+/// SACK blocks remembered (TCP_NUM_SACKS).
+const MAX_RECENT: usize = 4;
+
+/// A range of segments, from the first to before the second.
+pub type Range = (u64, u64);
+
+/// An ACK to be sent: the packet and its SACK blocks, the D-SACK block first where there is one.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The packet; its SACK handle is still to be set.
+    pub packet: Packet,
+    /// How many of `blocks` count.
+    pub count: usize,
+    /// SACK blocks.
+    pub blocks: [Range; MAX_BLOCKS],
+}
+
+/// Settings that all receivers of a simulation share.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The kernel's clock.
+    pub clock: Clock,
+    /// Usual delay of an ACK.
+    pub delayed_ack: Time,
+    /// Longest delay of a compressed SACK.
+    pub sack_delay: Time,
+}
+
+/// The receiving end of one flow.
+pub struct Receiver {
+    flow: u32,
+    /// Next segment expected.
+    rcv_nxt: u64,
+    /// Last segment acknowledged (Linux's `rcv_wup`).
+    acked: u64,
+    /// Ranges received beyond `rcv_nxt`, ascending, apart.
+    out_of_order: Vec<Range>,
+    /// SACK blocks by how recently they grew, newest first.
+    recent: Vec<Range>,
+    dsack: Option<Range>,
+    /// TSval to echo: of the last segment that started at or before the last one acknowledged (RFC 7323, 4.3).
+    ts_recent: u32,
+    quick_acks: u32,
+    /// Delay of ACKs, adapted to the intervals of arrivals.
+    ato: Time,
+    last_arrival: Option<Time>,
+    ack_now: bool,
+    /// When the delayed ACK is due; `Time::MAX`: none is.
+    pub delayed_at: Time,
+    /// When the compressed SACK is due; `Time::MAX`: none is.
+    pub compressed_at: Time,
+    compressed: u32,
+    dup_acks: u32,
+    dup_acks_at: u64,
+    ecn: Ecn,
+    /// Classic ECN: echo until the sender reports that it reduced its window.
+    demand_cwr: bool,
+    /// Per-packet ECN: whether the last packet was marked (RFC 8257, 3.2).
+    last_ce: bool,
+    /// When the heap holds an entry for the delayed ACK and the compressed SACK.
+    pub queued: (Time, Time),
+    /// Data packets that arrived, duplicates included.
+    pub packets: u64,
+    /// Their bytes as IP packets.
+    pub bytes: u64,
+}
+
+impl Receiver {
+    /// A receiver that expects segment 0.
+    pub fn new(flow: u32, ecn: Ecn) -> Self {
+        Self {
+            flow,
+            rcv_nxt: 0,
+            acked: 0,
+            out_of_order: Vec::new(),
+            recent: Vec::new(),
+            dsack: None,
+            ts_recent: 0,
+            quick_acks: 0,
+            ato: Time::ZERO,
+            last_arrival: None,
+            ack_now: false,
+            delayed_at: Time::MAX,
+            compressed_at: Time::MAX,
+            compressed: 0,
+            dup_acks: 0,
+            dup_acks_at: 0,
+            ecn,
+            demand_cwr: false,
+            last_ce: false,
+            queued: (Time::MAX, Time::MAX),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Segments received in order so far.
+    pub fn in_order(&self) -> u64 {
+        self.rcv_nxt
+    }
+
+    /// Takes a data packet. Gives the ACKs that leave at once: usually none or one, two where a change of per-packet
+    /// ECN marks forces one for what came before.
+    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time, out: &mut Vec<Reply>) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+        if packet.seq <= self.acked {
+            self.ts_recent = packet.stamp;
+        }
+        if packet.has(Packet::ECT)
+            && let Some(before) = self.note_ecn(packet)
+        {
+            out.push(before);
+        }
+        if packet.seq == self.rcv_nxt {
+            self.rcv_nxt += 1;
+            self.adapt_ato(now, config);
+            if !self.out_of_order.is_empty() {
+                self.close_gap();
+                // RFC 5681, 4.2: acknowledge at once when a gap is filled.
+                self.ack_now |= self.out_of_order.is_empty();
+            }
+        } else if packet.seq < self.rcv_nxt {
+            self.dsack = Some((packet.seq, packet.seq + 1));
+            self.enter_quick_acks(config);
+            self.ack_now = true;
+        } else {
+            self.insert(packet.seq);
+        }
+        if self.must_ack_now() {
+            out.push(self.ack());
+        } else if self.out_of_order.is_empty() {
+            self.delay_ack(now, config);
+        } else if self.compress(now, config, rtt) {
+            out.push(self.ack());
+        }
+    }
+
+    fn must_ack_now(&self) -> bool {
+        self.rcv_nxt > self.acked + 1 || self.quick_acks > 0 || self.ack_now
+    }
+
+    /// The delayed-ACK timer fired.
+    pub fn on_delayed_ack(&mut self, config: &Config) -> Reply {
+        // A delayed ACK that ran out inflates the delay.
+        self.ato = (self.ato * 2).min(Time::from_millis(200)).max(config.delayed_ack);
+        self.ack()
+    }
+
+    /// The timer of compressed SACKs fired.
+    pub fn on_compressed_sack(&mut self) -> Option<Reply> {
+        self.compressed_at = Time::MAX;
+        // One duplicate ACK is not counted, so that the next loss is still seen quickly.
+        (self.compressed > 0).then(|| self.ack())
+    }
+
+    fn adapt_ato(&mut self, now: Time, config: &Config) {
+        let tick_now = config.clock.jiffies(now);
+        let min = config.delayed_ack;
+        match self.last_arrival {
+            None => {
+                self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+                self.ato = min;
+            }
+            Some(last) => {
+                let gap = tick_now.saturating_sub(last);
+                if gap <= min / 2 {
+                    self.ato = self.ato / 2 + min / 2;
+                } else if gap < self.ato {
+                    self.ato = (self.ato / 2 + gap).min(Time::from_millis(200));
+                } else if gap > Time::from_secs(1) {
+                    self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+                }
+            }
+        }
+        self.last_arrival = Some(tick_now);
+    }
+
+    fn enter_quick_acks(&mut self, config: &Config) {
+        self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+        self.ato = config.delayed_ack;
+    }
+
+    fn delay_ack(&mut self, now: Time, config: &Config) {
+        let due = config.clock.expiry(now, self.ato);
+        self.delayed_at = self.delayed_at.min(due);
+    }
+
+    /// Whether a SACK leaves now; otherwise it waits to be sent with others.
+    fn compress(&mut self, now: Time, config: &Config, rtt: Time) -> bool {
+        if self.compressed >= MAX_COMPRESSED || config.sack_delay == Time::ZERO {
+            return true;
+        }
+        if self.dup_acks_at != self.rcv_nxt {
+            (self.dup_acks_at, self.dup_acks) = (self.rcv_nxt, 0);
+        }
+        if self.dup_acks < DUP_ACK_THRESHOLD {
+            self.dup_acks += 1;
+            return true;
+        }
+        self.compressed += 1;
+        if self.compressed_at == Time::MAX {
+            self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
+        }
+        false
+    }
+
+    /// Notes a mark; gives an ACK for what came before where per-packet echoes would otherwise be mixed.
+    fn note_ecn(&mut self, packet: &Packet) -> Option<Reply> {
+        let ce = packet.has(Packet::CE);
+        match self.ecn {
+            Ecn::Classic => {
+                if packet.has(Packet::CWR) {
+                    self.demand_cwr = false;
+                }
+                if ce && !self.demand_cwr {
+                    self.demand_cwr = true;
+                    // Linux sends a few quick ACKs so that the sender hears soon.
+                    self.quick_acks = self.quick_acks.max(2);
+                }
+                None
+            }
+            Ecn::PerPacket | Ecn::Scalable => {
+                let changed = ce != self.last_ce;
+                let before = (changed && self.rcv_nxt > self.acked).then(|| self.ack());
+                self.last_ce = ce;
+                if changed {
+                    self.ack_now = true;
+                }
+                before
+            }
+        }
+    }
+
+    fn ack(&mut self) -> Reply {
+        let echo = match self.ecn {
+            Ecn::Classic => self.demand_cwr,
+            Ecn::PerPacket | Ecn::Scalable => self.last_ce,
+        };
+        let mut reply = Reply {
+            packet: Packet {
+                enqueued: Time::ZERO,
+                seq: self.rcv_nxt,
+                flow: self.flow,
+                stamp: self.ts_recent,
+                extra: 0,
+                size: ACK_SIZE,
+                flags: Packet::ACK | if echo { Packet::ECE } else { 0 },
+                hop: 0,
+            },
+            count: 0,
+            blocks: [(0, 0); MAX_BLOCKS],
+        };
+        if let Some(dsack) = self.dsack.take() {
+            reply.packet.flags |= Packet::DSACK;
+            reply.blocks[0] = dsack;
+            reply.count = 1;
+        }
+        for block in &self.recent {
+            if reply.count == MAX_BLOCKS {
+                break;
+            }
+            reply.blocks[reply.count] = *block;
+            reply.count += 1;
+        }
+        // RFC 2018: an option of two bytes and eight for each block, padded to words.
+        reply.packet.size += if reply.count > 0 { 4 + 8 * reply.count as u16 } else { 0 };
+        self.acked = self.rcv_nxt;
+        self.quick_acks = self.quick_acks.saturating_sub(1);
+        self.ack_now = false;
+        self.delayed_at = Time::MAX;
+        self.compressed = 0;
+        self.compressed_at = Time::MAX;
+        reply
+    }
+
+    /// Puts a segment beyond `rcv_nxt` into the ranges and the SACK blocks.
+    fn insert(&mut self, seq: u64) {
+        let i = self.out_of_order.partition_point(|r| r.1 < seq);
+        let known = self.out_of_order.get(i).is_some_and(|r| r.0 <= seq && seq < r.1);
+        if known {
+            self.dsack = Some((seq, seq + 1));
+        } else {
+            let grows_left = self.out_of_order.get(i).is_some_and(|r| r.1 == seq);
+            if grows_left {
+                self.out_of_order[i].1 = seq + 1;
+                if self.out_of_order.get(i + 1).is_some_and(|r| r.0 == seq + 1) {
+                    self.out_of_order[i].1 = self.out_of_order.remove(i + 1).1;
+                }
+            } else if self.out_of_order.get(i).is_some_and(|r| r.0 == seq + 1) {
+                self.out_of_order[i].0 = seq;
+            } else {
+                self.out_of_order.insert(i, (seq, seq + 1));
+            }
+        }
+        self.note_recent(seq);
+    }
+
+    /// Moves the block that holds or touches `seq` to the front (RFC 2018, 4: the first block holds the segment that
+    /// triggered the ACK).
+    fn note_recent(&mut self, seq: u64) {
+        let mut block = (seq, seq + 1);
+        self.recent.retain(|r| {
+            let touches = r.0 <= block.1 && block.0 <= r.1;
+            if touches {
+                block = (block.0.min(r.0), block.1.max(r.1));
+            }
+            !touches
+        });
+        self.recent.truncate(MAX_RECENT - 1);
+        self.recent.insert(0, block);
+    }
+
+    /// Advances `rcv_nxt` over ranges that now touch it.
+    fn close_gap(&mut self) {
+        let mut taken = 0;
+        for range in &self.out_of_order {
+            if range.0 > self.rcv_nxt {
+                break;
+            }
+            self.rcv_nxt = self.rcv_nxt.max(range.1);
+            taken += 1;
+        }
+        self.out_of_order.drain(..taken);
+        let rcv_nxt = self.rcv_nxt;
+        self.recent.retain(|r| r.1 > rcv_nxt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: Config =
+        Config { clock: Clock::new(Time::ZERO), delayed_ack: Time::from_millis(40), sack_delay: Time::from_millis(1) };
+
+    fn data(seq: u64) -> Packet {
+        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 1, extra: 0, size: 1500, flags: 0, hop: 0 }
+    }
+
+    fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        for seq in seqs {
+            receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40), &mut replies);
+        }
+        replies
+    }
+
+    fn settled() -> Receiver {
+        let mut receiver = Receiver::new(0, Ecn::Classic);
+        feed(&mut receiver, 0..u64::from(MAX_QUICK_ACKS));
+        receiver
+    }
+
+    #[test]
+    fn the_first_sixteen_segments_are_acknowledged_each_then_every_second() {
+        let mut receiver = Receiver::new(0, Ecn::Classic);
+        assert_eq!(feed(&mut receiver, 0..16).len(), 16);
+        let seqs: Vec<u64> = feed(&mut receiver, 16..24).iter().map(|r| r.packet.seq).collect();
+        assert_eq!(seqs, [18, 20, 22, 24]);
+    }
+
+    #[test]
+    fn a_lone_segment_waits_for_the_delayed_ack() {
+        let mut receiver = settled();
+        assert!(feed(&mut receiver, [16]).is_empty());
+        assert_eq!(receiver.delayed_at, Time::from_millis(41));
+        assert_eq!(receiver.on_delayed_ack(&CONFIG).packet.seq, 17);
+    }
+
+    #[test]
+    fn the_newest_block_comes_first_and_at_most_three_are_sent() {
+        let mut receiver = settled();
+        let replies = feed(&mut receiver, [18, 20, 22]);
+        assert_eq!(&replies[2].blocks[..replies[2].count], [(22, 23), (20, 21), (18, 19)]);
+        let mut receiver = settled();
+        let replies = feed(&mut receiver, [18, 20, 19]);
+        assert_eq!(&replies[2].blocks[..replies[2].count], [(18, 21)]);
+    }
+
+    #[test]
+    fn after_three_duplicates_sacks_are_compressed() {
+        let mut receiver = settled();
+        assert_eq!(feed(&mut receiver, 17..37).len(), 3);
+        assert_eq!(receiver.compressed_at, Time::from_millis(2));
+        assert_eq!(receiver.on_compressed_sack().map(|r| r.blocks[0]), Some((17, 37)));
+    }
+
+    #[test]
+    fn filling_the_gap_is_acknowledged_at_once() {
+        let mut receiver = settled();
+        feed(&mut receiver, [17, 18]);
+        assert_eq!(feed(&mut receiver, [16]).last().map(|r| (r.packet.seq, r.count)), Some((19, 0)));
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_by_d_sack() {
+        let mut receiver = settled();
+        let replies = feed(&mut receiver, [3]);
+        assert!(replies[0].packet.has(Packet::DSACK));
+        assert_eq!(replies[0].blocks[0], (3, 4));
+    }
+}

@@ -1,0 +1,418 @@
+//! What an ACK does, in the order of Linux's `tcp_ack`.
+
+use super::{AckInfo, Config, Departure, Resend, Sender, flags};
+use knee_cc::{Ack, CaState, RateSample};
+use knee_core::Time;
+use knee_core::packet::MSS;
+
+/// What is found out while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// The cumulative acknowledgement moved.
+    pub advanced: bool,
+    /// Segments never retransmitted, at or before `high_seq`, were delivered.
+    pub original_delivered: bool,
+    /// Segments that had been retransmitted were acknowledged.
+    pub retransmitted_acked: bool,
+    /// New segments were SACKed.
+    pub sacked: bool,
+    /// A D-SACK was taken up.
+    pub dsack: bool,
+    /// It reports the tail loss probe.
+    pub dsack_of_probe: bool,
+    /// ECN echo.
+    pub ece: bool,
+    /// The retransmission timer is to be set anew.
+    pub set_timer: bool,
+    /// RACK found retransmissions lost.
+    pub lost_retransmission: bool,
+    /// Least segment delivered out of order that was never retransmitted; `u64::MAX`: none.
+    pub reordered: u64,
+    /// Transmission of the first and last newly SACKed segments never retransmitted.
+    sack_sent: Option<(Time, Time)>,
+    /// Transmission of the first and last newly acknowledged segments never retransmitted.
+    ack_sent: Option<(Time, Time)>,
+    /// Newest transmission among those delivered, for the rate sample.
+    rate: Option<RateBase>,
+    /// Segments acknowledged.
+    acked: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RateBase {
+    delivered: u64,
+    delivered_ce: u64,
+    delivered_at: Time,
+    lost: u64,
+    in_flight: u32,
+    app_limited: bool,
+    is_retrans: bool,
+    end: u64,
+    send_interval: Time,
+}
+
+impl Findings {
+    /// `delivered` when the newest packet that this ACK delivered was sent.
+    pub(super) fn prior_delivered(&self) -> Option<u64> {
+        self.rate.map(|rate| rate.delivered)
+    }
+}
+
+impl Sender {
+    /// Takes an ACK. Returns its RTT sample, if it gave one.
+    pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
+        if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
+            return None;
+        }
+        let stamp = now.floor_to(Time::from_micros(1));
+        let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.counters.lost);
+        let (prior_in_flight, prior_sacked) = (self.in_flight(), self.sacked_out);
+        let prior_fack = self.rtx.highest_sacked(self.snd_una);
+        let had_packets = self.packets_out() > 0;
+        let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
+        found.advanced = ack.seq > prior_una;
+        if ack.seq >= prior_una {
+            self.tsecr = ack.tsecr;
+        }
+        if found.advanced {
+            self.backoffs = 0;
+        }
+        if !ack.blocks.is_empty() && had_packets {
+            self.tag_sacks(ack, stamp, &mut found);
+        }
+        if found.advanced {
+            self.take_acknowledged(ack.seq, prior_fack, stamp, &mut found);
+        }
+        let newest_rtt = self.sample_rtt(&mut found, stamp, config);
+        let mut resend = Resend::None;
+        if had_packets {
+            let rate = self.rate_sample(&found, prior_delivered, stamp);
+            let mut event = Ack {
+                view: self.view(now),
+                rtt: newest_rtt,
+                acked: found.acked,
+                delivered: (self.delivered - prior_delivered) as u32,
+                lost: 0,
+                prior_in_flight,
+                prior_una,
+                cwnd_limited: self.is_cwnd_limited(),
+                ece: found.ece,
+                rate,
+            };
+            self.ask(now, |cc, control| cc.on_measure(&event, control));
+            self.update_reordering_window(&found);
+            if self.tlp_end != 0 {
+                self.check_probe(ack.seq, &found, now);
+            }
+            let dubious = !found.advanced || found.sacked || found.ece || found.dsack || self.state != CaState::Open;
+            if dubious {
+                let duplicate = !found.advanced && !found.dsack;
+                resend = self.recover(prior_una, duplicate, &mut found, now, config);
+            }
+            if found.set_timer && !self.schedule_probe(true, now, config) {
+                self.rearm_timeout(now, config);
+            }
+            event.lost = (self.counters.lost - prior_lost) as u32;
+            self.finish_rate(stamp, event.delivered);
+            event.rate = self.complete_rate(&event.rate, &found, stamp);
+            event.view = self.view(now);
+            event.cwnd_limited = self.is_cwnd_limited();
+            self.control_window(&event, &found, now);
+            self.update_pacing_rate();
+        }
+        if prior_sacked > 0 || self.rtx.tracking() {
+            self.rtx.tidy(self.snd_una);
+            if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
+                self.rtx.untrack(self.snd_una);
+            }
+        }
+        self.send_after_ack(resend, now, config, out);
+        newest_rtt
+    }
+
+    /// Grows or reduces the window (tcp_cong_control).
+    fn control_window(&mut self, event: &Ack, found: &Findings, now: Time) {
+        if self.needs.full_control {
+            self.ask(now, |cc, control| cc.on_ack(event, control));
+        } else if self.reducing() {
+            self.reduce_proportionally(event.delivered, event.lost, found.advanced, now);
+        } else {
+            // RFC 5681 grows on new data only; where reordering is common, on every delivery.
+            let grows = if self.reordering > 3 { found.advanced || found.sacked } else { found.advanced };
+            if grows {
+                self.ask(now, |cc, control| cc.on_ack(event, control));
+            }
+        }
+    }
+
+    /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
+    fn tag_sacks(&mut self, ack: &AckInfo, stamp: Time, found: &mut Findings) {
+        let mut blocks = ack.blocks;
+        if ack.dsack {
+            let block = blocks[0];
+            blocks = &blocks[1..];
+            self.take_dsack(block, ack.seq, found);
+        }
+        let una = self.snd_una.max(ack.seq);
+        let mut sorted = [(0, 0); 4];
+        let mut count = 0;
+        for &(start, end) in blocks {
+            let (start, end) = (start.max(una), end.min(self.snd_nxt));
+            if start < end {
+                sorted[count] = (start, end);
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        self.rtx.track(self.snd_una, self.snd_nxt);
+        sorted[..count].sort_unstable();
+        let mut new = std::mem::take(&mut self.scratch);
+        for &block in &sorted[..count] {
+            let highest = self.rtx.highest_sacked(self.snd_una);
+            self.rtx.add_sack(block, &mut new);
+            for &(start, end) in &new {
+                for seq in start..end {
+                    self.tag_sacked(seq, highest, stamp, found);
+                }
+            }
+        }
+        self.scratch = new;
+    }
+
+    /// A segment is reported received for the first time (tcp_sacktag_one).
+    fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
+        let segment = self.rtx.flags(seq);
+        let burst = *self.rtx.burst_of(seq);
+        self.rack_advance(burst.sent, seq + 1, segment, stamp);
+        if segment & flags::RETRANSMITTED != 0 {
+            // A retransmission of a segment not deemed lost any more is believed to be still in flight.
+            if segment & flags::LOST != 0 {
+                self.lost_out -= 1;
+                self.retrans_out -= 1;
+            }
+        } else {
+            if segment & flags::EVER_RETRANSMITTED == 0 {
+                if seq < highest {
+                    found.reordered = found.reordered.min(seq);
+                }
+                found.original_delivered |= seq < self.high_seq;
+                let first = found.sack_sent.map_or(burst.sent, |(first, _)| first);
+                found.sack_sent = Some((first, burst.sent));
+            }
+            if segment & flags::LOST != 0 {
+                self.lost_out -= 1;
+            }
+        }
+        let still = if segment & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
+        self.rtx.set_flags(seq, flags::SACKED, flags::LOST | flags::LISTED | still);
+        self.sacked_out += 1;
+        self.count_delivered(1, found);
+        found.sacked = true;
+        self.rate_delivered(&burst, seq + 1, segment, found);
+    }
+
+    /// A D-SACK: a segment arrived twice (tcp_check_dsack, tcp_dsack_seen).
+    fn take_dsack(&mut self, block: (u64, u64), ack_seq: u64, found: &mut Findings) {
+        let segments = block.1 - block.0;
+        self.dsack_segments += segments;
+        // More duplicates than retransmissions: the network made them.
+        if self.dsack_segments > self.counters.retransmitted {
+            return;
+        }
+        found.dsack = true;
+        found.dsack_of_probe = self.tlp_end != 0 && self.tlp_retransmitted && block.1 == self.tlp_end;
+        if self.rack.reorder_seen && !found.dsack_of_probe {
+            self.rack.dsack_seen = true;
+        }
+        let counts = self.undo_marker.is_some_and(|marker| block.1 > marker) && self.undo_retrans > 0;
+        if counts && block.1 <= ack_seq.max(self.snd_una) {
+            self.undo_retrans = (self.undo_retrans - segments as i64).max(0);
+        } else if block.0 >= self.snd_una && self.rtx.tracking() {
+            for seq in block.0..block.1.min(self.snd_nxt) {
+                let segment = self.rtx.flags(seq);
+                if segment & flags::EVER_RETRANSMITTED != 0 && counts {
+                    self.undo_retrans = (self.undo_retrans - 1).max(0);
+                }
+                if segment & flags::SACKED != 0 && segment & flags::RETRANSMITTED != 0 {
+                    self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
+                    self.retrans_out -= 1;
+                }
+            }
+        }
+        self.count_delivered(segments as u32, found);
+    }
+
+    fn count_delivered(&mut self, packets: u32, found: &Findings) {
+        self.delivered += u64::from(packets);
+        if found.ece {
+            self.delivered_ce += u64::from(packets);
+        }
+    }
+
+    /// Removes what is acknowledged cumulatively (tcp_clean_rtx_queue).
+    fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
+        let from = self.snd_una;
+        found.acked = (ack_seq - from) as u32;
+        if self.rtx.tracking() {
+            let mut lowest = u64::MAX;
+            for seq in from..ack_seq {
+                let Some((segment, burst)) = self.rtx.pop() else { break };
+                self.snd_una = seq + 1;
+                if segment & flags::EVER_RETRANSMITTED != 0 {
+                    if segment & flags::RETRANSMITTED != 0 {
+                        self.retrans_out -= 1;
+                    }
+                    found.retransmitted_acked = true;
+                } else if segment & flags::SACKED == 0 {
+                    let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
+                    found.ack_sent = Some((first, burst.sent));
+                    lowest = lowest.min(seq);
+                    found.original_delivered |= seq < self.high_seq;
+                }
+                if segment & flags::SACKED != 0 {
+                    self.sacked_out -= 1;
+                } else {
+                    self.count_delivered(1, found);
+                    let spurious =
+                        segment & flags::EVER_RETRANSMITTED != 0 && self.echoed_before(Self::stamp(burst.sent));
+                    if !spurious {
+                        self.rack_advance(burst.sent, seq + 1, segment, stamp);
+                    }
+                    self.rate_delivered(&burst, seq + 1, segment, found);
+                }
+                if segment & flags::LOST != 0 {
+                    self.lost_out -= 1;
+                }
+            }
+            // A hole that was never retransmitted got filled: reordering.
+            if lowest < prior_fack {
+                self.note_reordering(lowest, prior_fack);
+            }
+        } else {
+            self.count_delivered(found.acked, found);
+            while self.snd_una < ack_seq {
+                let Some(&burst) = self.rtx.front(self.snd_una) else { break };
+                let upto = burst.end.min(ack_seq);
+                let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
+                found.ack_sent = Some((first, burst.sent));
+                self.rack_advance(burst.sent, upto, 0, stamp);
+                self.rate_delivered(&burst, upto, 0, found);
+                self.snd_una = upto;
+            }
+            found.original_delivered |= from < self.high_seq;
+        }
+        self.snd_una = ack_seq;
+        let mss = u64::from(MSS);
+        self.counters.acked_bytes += u64::from(found.acked) * mss;
+        if ack_seq == self.end {
+            self.counters.acked_bytes -= mss - u64::from(self.last_payload);
+        }
+        found.set_timer = true;
+    }
+
+    /// Takes the RTT samples: the oldest newly acknowledged segment for the estimate, the newest for the algorithm
+    /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
+    fn sample_rtt(&mut self, found: &mut Findings, stamp: Time, config: &Config) -> Option<Time> {
+        let span = |sent: Time| stamp.saturating_sub(sent);
+        let mut smooth = None;
+        let mut newest = None;
+        if let (Some((first, last)), false) = (found.ack_sent, found.retransmitted_acked) {
+            smooth = Some(span(first));
+            newest = Some(span(last));
+        }
+        if let Some((first, last)) = found.sack_sent {
+            smooth = smooth.or(Some(span(first)));
+            newest = Some(span(last));
+        }
+        if smooth.is_none() && found.advanced && self.tsecr != 0 {
+            let ms = Self::stamp(stamp).wrapping_sub(self.tsecr);
+            let by_timestamp = Time::from_millis(u64::from(ms.min(3_600_000))).max(Time::from_millis(1));
+            smooth = Some(by_timestamp);
+            newest = Some(by_timestamp);
+        }
+        let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
+        self.rtt.sample(smooth, newest, stamp, self.snd_una, self.snd_nxt, &config.clock);
+        // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
+        if !found.advanced && self.packets_out() > 0 {
+            let head = self.rtx.burst_of(self.snd_una).sent;
+            found.set_timer |= found.sack_sent.is_some_and(|(first, _)| first < head);
+        }
+        Some(newest)
+    }
+
+    /// Remembers the newest transmission delivered (tcp_rate_skb_delivered).
+    fn rate_delivered(&mut self, burst: &super::queue::Burst, end: u64, segment: u8, found: &mut Findings) {
+        let newer =
+            found.rate.is_none_or(|rate| burst.sent > self.first_tx || (burst.sent == self.first_tx && end > rate.end));
+        if newer {
+            self.first_tx = burst.sent;
+            found.rate = Some(RateBase {
+                delivered: burst.delivered,
+                delivered_ce: burst.delivered_ce,
+                delivered_at: burst.delivered_at,
+                lost: burst.lost,
+                in_flight: burst.in_flight,
+                app_limited: burst.app_limited,
+                is_retrans: segment & flags::EVER_RETRANSMITTED != 0,
+                end,
+                send_interval: burst.sent.saturating_sub(burst.first_tx),
+            });
+        }
+    }
+
+    /// The rate sample as far as it is known when the algorithm measures.
+    fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
+        let sample = RateSample {
+            delivered: (self.delivered - prior_delivered) as u32,
+            delivered_ce: 0,
+            interval: None,
+            prior_delivered: 0,
+            prior_lost: 0,
+            tx_in_flight: 0,
+            app_limited: false,
+            is_retrans: false,
+            ack_delayed: false,
+        };
+        self.complete_rate(&sample, found, stamp)
+    }
+
+    /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
+    fn complete_rate(&self, sample: &RateSample, found: &Findings, stamp: Time) -> RateSample {
+        let Some(base) = found.rate else { return *sample };
+        let interval = base.send_interval.max(stamp.saturating_sub(base.delivered_at));
+        // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
+        let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
+        RateSample {
+            delivered: (self.delivered - base.delivered) as u32,
+            delivered_ce: (self.delivered_ce - base.delivered_ce) as u32,
+            interval: valid.then_some(interval),
+            prior_delivered: base.delivered,
+            prior_lost: base.lost,
+            tx_in_flight: base.in_flight,
+            app_limited: base.app_limited,
+            is_retrans: base.is_retrans,
+            ack_delayed: self.probably_delayed(found, &base),
+        }
+    }
+
+    /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
+    fn probably_delayed(&self, found: &Findings, base: &RateBase) -> bool {
+        found.acked == 1
+            && self.snd_una == self.end
+            && self.last_payload < MSS
+            && !found.sacked
+            && !found.ece
+            && base.delivered + 1 == self.delivered
+    }
+
+    fn finish_rate(&mut self, stamp: Time, delivered: u32) {
+        if self.app_limited_until != 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        if delivered > 0 {
+            self.delivered_at = stamp;
+        }
+    }
+}

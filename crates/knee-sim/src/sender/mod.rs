@@ -1,0 +1,484 @@
+//! The sending end of a TCP connection, as Linux's.
+//!
+//! What an ACK goes through (`ack.rs`, in the order of Linux's `tcp_ack`): SACK blocks are tagged, acknowledged
+//! segments leave the retransmission queue (`queue.rs`), RTT (`rtt.rs`) and delivery rate are sampled, the algorithm
+//! measures; RACK marks losses and the recovery state machine moves (`recovery.rs`); the window grows, is reduced
+//! proportionally, or is set by the algorithm; then lost segments and new ones leave (`transmit.rs`).
+//!
+//! Sources: Linux net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_rate.c, tcp_timer.c; RFC 8985 (RACK-TLP),
+//! RFC 6937 (proportional rate reduction), RFC 5682 (F-RTO), RFC 3522 and 2883 (undo), RFC 6298 (timeouts).
+//! Segments are counted where Linux counts bytes. Not modelled: path MTU probing, urgent data, fast open, segments
+//! lost inside the host.
+
+mod ack;
+mod queue;
+mod recovery;
+mod rtt;
+mod transmit;
+
+use crate::timer::Clock;
+use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
+use knee_core::packet::MSS;
+use knee_core::{Rate, Time};
+use queue::RetransmitQueue;
+use rtt::RttEstimator;
+
+/// Flags of a segment (Linux's `TCPCB_*`).
+mod flags {
+    /// The receiver has it.
+    pub const SACKED: u8 = 1 << 0;
+    /// It is deemed lost.
+    pub const LOST: u8 = 1 << 1;
+    /// Its retransmission is in flight.
+    pub const RETRANSMITTED: u8 = 1 << 2;
+    /// It was retransmitted at some time.
+    pub const EVER_RETRANSMITTED: u8 = 1 << 3;
+    /// RACK still waits for the outcome of its last transmission.
+    pub const LISTED: u8 = 1 << 4;
+}
+
+/// Settings that all senders of a simulation share.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The kernel's clock.
+    pub clock: Clock,
+    /// Initial window in packets.
+    pub initial_window: u32,
+    /// Least retransmission timeout.
+    pub rto_min: Time,
+    /// Whether segments leave in bursts sized to a millisecond.
+    pub tso: bool,
+    /// Receive window in packets.
+    pub receive_window: u64,
+}
+
+/// What the retransmission timer is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pending {
+    Nothing,
+    /// RACK waits for reordered packets.
+    Reordering,
+    /// A tail loss probe.
+    Probe,
+    /// The retransmission timeout.
+    Timeout,
+}
+
+/// Which segments may leave after an ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resend {
+    None,
+    /// Lost ones first.
+    Lost,
+    /// New ones first, to see whether a timeout was spurious (F-RTO).
+    New,
+}
+
+/// Consecutive segments that leave at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// First segment.
+    pub start: u64,
+    /// How many.
+    pub count: u32,
+    /// Whether they were sent before.
+    pub retransmission: bool,
+}
+
+/// An ACK as the sender sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct AckInfo<'a> {
+    /// Next segment the receiver expects.
+    pub seq: u64,
+    /// SACK blocks, a D-SACK first where `dsack` is set.
+    pub blocks: &'a [(u64, u64)],
+    /// Whether the first block is a D-SACK.
+    pub dsack: bool,
+    /// Echoed timestamp, ms.
+    pub tsecr: u32,
+    /// ECN echo.
+    pub ece: bool,
+}
+
+/// State of RACK (RFC 8985, 5.2).
+#[derive(Debug, Default)]
+struct Rack {
+    /// Latest transmission time of a delivered segment, and the segment after it.
+    newest: (Time, u64),
+    rtt: Time,
+    advanced: bool,
+    reorder_seen: bool,
+    reorder_steps: u32,
+    reorder_persist: u32,
+    dsack_seen: bool,
+    last_delivered: u64,
+}
+
+/// Counters since the start, and what the observers read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Data packets sent, retransmissions included.
+    pub sent: u64,
+    /// Their bytes as IP packets.
+    pub sent_bytes: u64,
+    /// Payload bytes acknowledged.
+    pub acked_bytes: u64,
+    /// Packets retransmitted.
+    pub retransmitted: u64,
+    /// Packets deemed lost.
+    pub lost: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+}
+
+/// The sending end of one flow.
+pub struct Sender {
+    /// The algorithm; none before the connection is there.
+    cc: Option<Box<dyn CongestionControl>>,
+    needs: Needs,
+    /// Window, threshold, pacing rate, phase.
+    pub control: Control,
+    /// Whether window-based algorithms are paced too.
+    paced: bool,
+    /// Whether packets are ECN-capable.
+    pub ecn: bool,
+    established: bool,
+    /// Segments there are to send: `u64::MAX` for an endless flow.
+    pub end: u64,
+    /// Payload of the last segment of a finite transfer.
+    last_payload: u16,
+    snd_una: u64,
+    snd_nxt: u64,
+    rtx: RetransmitQueue,
+    sacked_out: u32,
+    lost_out: u32,
+    retrans_out: u32,
+    /// What was done.
+    pub counters: Counters,
+    delivered: u64,
+    delivered_ce: u64,
+    delivered_at: Time,
+    first_tx: Time,
+    app_limited_until: u64,
+    rtt: RttEstimator,
+    rack: Rack,
+    state: CaState,
+    high_seq: u64,
+    prior_cwnd: u32,
+    /// `ssthresh` before the reduction under way; 0: it may not be undone.
+    prior_ssthresh: u32,
+    prr_delivered: u32,
+    prr_out: u32,
+    undo_marker: Option<u64>,
+    /// Retransmissions not yet reported as duplicates; -1: there was none.
+    undo_retrans: i64,
+    /// Timestamp of the first retransmission of the episode, ms; 0: none.
+    retrans_stamp: u32,
+    tsecr: u32,
+    dsack_segments: u64,
+    reordering: u32,
+    frto: bool,
+    /// Timeouts in a row without progress.
+    backoffs: u32,
+    tlp_end: u64,
+    tlp_retransmitted: bool,
+    cwr_to_signal: bool,
+    cwnd_limited: bool,
+    max_packets_out: u32,
+    cwnd_usage_end: u64,
+    cwnd_used: u32,
+    cwnd_stamp: Time,
+    pending: Pending,
+    /// When the retransmission timer is due; `Time::MAX`: it is not set.
+    pub timer_at: Time,
+    /// When pacing lets the next burst go.
+    pace_next: Time,
+    /// When the pacing timer is due; `Time::MAX`: it is not set.
+    pub pace_at: Time,
+    /// When the heap holds an entry for the retransmission and the pacing timer.
+    pub queued: (Time, Time),
+    own_pacing_rate: Rate,
+    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
+    pub cwnd_integral: (u128, Time),
+    scratch: Vec<(u64, u64)>,
+}
+
+/// How a sender is made.
+pub struct SenderInit {
+    /// What the algorithm asks for.
+    pub needs: Needs,
+    /// Whether it is paced whatever the algorithm.
+    pub paced: bool,
+    /// Whether packets are ECN-capable.
+    pub ecn: bool,
+    /// Bytes to send.
+    pub bytes: Option<u64>,
+}
+
+impl Sender {
+    /// A sender before its handshake.
+    pub fn new(init: &SenderInit, config: &Config) -> Self {
+        let mss = u64::from(MSS);
+        let (end, last_payload) = match init.bytes {
+            None => (u64::MAX, MSS),
+            Some(bytes) => {
+                let segments = bytes.div_ceil(mss).max(1);
+                (segments, (bytes - (segments - 1) * mss) as u16)
+            }
+        };
+        Self {
+            cc: None,
+            needs: init.needs,
+            control: Control::initial(config.initial_window),
+            paced: init.paced || init.needs.pacing,
+            ecn: init.ecn,
+            established: false,
+            end,
+            last_payload,
+            snd_una: 0,
+            snd_nxt: 0,
+            rtx: RetransmitQueue::default(),
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            counters: Counters::default(),
+            delivered: 0,
+            delivered_ce: 0,
+            delivered_at: Time::ZERO,
+            first_tx: Time::ZERO,
+            app_limited_until: 0,
+            rtt: RttEstimator::new(config.rto_min),
+            rack: Rack { reorder_steps: 1, ..Rack::default() },
+            state: CaState::Open,
+            high_seq: 0,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+            prr_delivered: 0,
+            prr_out: 0,
+            undo_marker: None,
+            undo_retrans: -1,
+            retrans_stamp: 0,
+            tsecr: 0,
+            dsack_segments: 0,
+            reordering: 3,
+            frto: false,
+            backoffs: 0,
+            tlp_end: 0,
+            tlp_retransmitted: false,
+            cwr_to_signal: false,
+            cwnd_limited: false,
+            max_packets_out: 0,
+            cwnd_usage_end: 0,
+            cwnd_used: 0,
+            cwnd_stamp: Time::ZERO,
+            pending: Pending::Nothing,
+            timer_at: Time::MAX,
+            pace_next: Time::ZERO,
+            pace_at: Time::MAX,
+            queued: (Time::MAX, Time::MAX),
+            own_pacing_rate: Rate::ZERO,
+            cwnd_integral: (0, Time::ZERO),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The SYN leaves: until its answer the timer runs for the initial timeout, then for twice that, and so on.
+    pub fn connect(&mut self, now: Time, config: &Config) {
+        self.timer_at = config.clock.expiry(now, self.rtt.rto());
+        self.pending = Pending::Timeout;
+    }
+
+    /// The SYN's timer fired: it has to be sent again.
+    pub fn reconnect(&mut self, now: Time, config: &Config) {
+        self.counters.timeouts += 1;
+        self.rtt.back_off();
+        self.backoffs += 1;
+        self.connect(now, config);
+    }
+
+    /// The SYN was answered after `rtt` (none where it had been sent again): the connection is there.
+    pub fn establish(&mut self, rtt: Option<Time>, now: Time, config: &Config) {
+        self.established = true;
+        self.pending = Pending::Nothing;
+        self.timer_at = Time::MAX;
+        // RFC 6928, 3: a lost SYN costs the initial window.
+        if self.backoffs > 0 {
+            self.control.cwnd = 1;
+        }
+        self.backoffs = 0;
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt, rtt, now, 0, 0, &config.clock);
+        }
+        // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
+        self.delivered = 1;
+        self.delivered_at = now;
+        self.first_tx = now;
+        self.cwnd_stamp = config.clock.jiffies(now);
+        self.pace_next = now;
+        self.cwnd_integral = (0, now);
+        self.update_pacing_rate();
+    }
+
+    /// Puts the algorithm in place, once the connection is there.
+    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>) {
+        self.cc = Some(cc);
+    }
+
+    /// Whether the handshake is over.
+    pub const fn established(&self) -> bool {
+        self.established
+    }
+
+    /// Whether all there is to send has been acknowledged.
+    pub const fn done(&self) -> bool {
+        self.established && self.snd_una >= self.end
+    }
+
+    /// No new data from now on; what is under way is still repaired.
+    pub fn stop(&mut self) {
+        self.end = self.end.min(self.snd_nxt);
+        self.last_payload = if self.end == self.snd_nxt { MSS } else { self.last_payload };
+    }
+
+    /// IP packet size of a segment.
+    pub const fn packet_size(&self, seq: u64) -> u16 {
+        let headers = knee_core::packet::MTU - MSS;
+        headers + if seq + 1 == self.end { self.last_payload } else { MSS }
+    }
+
+    /// Packets in flight.
+    pub const fn in_flight(&self) -> u32 {
+        (self.packets_out() + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
+    }
+
+    const fn packets_out(&self) -> u32 {
+        (self.snd_nxt - self.snd_una) as u32
+    }
+
+    /// First unacknowledged segment.
+    pub const fn snd_una(&self) -> u64 {
+        self.snd_una
+    }
+
+    /// Next segment to be sent.
+    pub const fn snd_nxt(&self) -> u64 {
+        self.snd_nxt
+    }
+
+    /// Smoothed RTT; zero before the first sample.
+    pub const fn srtt(&self) -> Time {
+        self.rtt.srtt()
+    }
+
+    /// State of loss recovery.
+    pub const fn state(&self) -> CaState {
+        self.state
+    }
+
+    /// Rate at which bursts leave, where they are paced.
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.paced.then(|| self.control.pacing_rate.unwrap_or(self.own_pacing_rate))
+    }
+
+    /// Whether the next data packet must carry CWR; asked once per burst.
+    pub const fn take_cwr(&mut self) -> bool {
+        std::mem::replace(&mut self.cwr_to_signal, false)
+    }
+
+    /// Segments SACKed, lost and retransmitted but not resolved, for checks.
+    pub const fn scoreboard(&self) -> (u32, u32, u32) {
+        (self.sacked_out, self.lost_out, self.retrans_out)
+    }
+
+    fn view(&self, now: Time) -> View {
+        View {
+            now,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            in_flight: self.in_flight(),
+            delivered: self.delivered,
+            delivered_ce: self.delivered_ce,
+            lost: self.counters.lost,
+            ca: self.state,
+        }
+    }
+
+    /// Asks the algorithm and applies its answer.
+    fn ask(&mut self, now: Time, question: impl FnOnce(&mut dyn CongestionControl, Control) -> Control) {
+        let Some(cc) = &mut self.cc else { return };
+        let control = question(cc.as_mut(), self.control);
+        if control.cwnd != self.control.cwnd {
+            self.note_cwnd(now);
+        }
+        self.control = Control { cwnd: control.cwnd.max(1), ..control };
+    }
+
+    fn set_cwnd(&mut self, cwnd: u32, now: Time) {
+        self.note_cwnd(now);
+        self.control.cwnd = cwnd.max(1);
+    }
+
+    /// Brings the integral of the window up to date.
+    pub fn note_cwnd(&mut self, now: Time) {
+        let span = now.saturating_sub(self.cwnd_integral.1);
+        self.cwnd_integral.0 += u128::from(self.control.cwnd) * u128::from(span.as_nanos());
+        self.cwnd_integral.1 = now;
+    }
+
+    fn tell(&mut self, event: StateEvent, now: Time) {
+        let change = StateChange { view: self.view(now), event };
+        self.ask(now, |cc, control| cc.on_state(&change, control));
+    }
+
+    fn set_state(&mut self, state: CaState, now: Time) {
+        if self.state != state || state == CaState::Loss {
+            self.state = state;
+            self.tell(StateEvent::Entered(state), now);
+        }
+    }
+
+    const fn reducing(&self) -> bool {
+        matches!(self.state, CaState::Cwr | CaState::Recovery)
+    }
+
+    /// The threshold to return to if a reduction proves wrong (Linux's `tcp_current_ssthresh`).
+    fn current_ssthresh(&self) -> u32 {
+        if self.reducing() {
+            self.control.ssthresh
+        } else {
+            self.control.ssthresh.max((self.control.cwnd >> 1) + (self.control.cwnd >> 2))
+        }
+    }
+
+    /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
+    /// sizes bursts also where nothing is paced.
+    fn update_pacing_rate(&mut self) {
+        let srtt8 = self.rtt.srtt8_us();
+        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
+        let window = u64::from(self.control.cwnd.max(self.packets_out()));
+        let numerator = u64::from(MSS) * 80_000 * percent * window;
+        let bytes_per_s = if srtt8 == 0 { numerator } else { numerator / srtt8 };
+        self.own_pacing_rate = Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()));
+    }
+
+    /// The timestamp clock: milliseconds, never 0.
+    fn stamp(now: Time) -> u32 {
+        (now.as_millis() as u32).wrapping_add(1)
+    }
+
+    /// TSval for packets sent now.
+    pub fn tsval(now: Time) -> u32 {
+        Self::stamp(now)
+    }
+
+    fn echoed_before(&self, stamp: u32) -> bool {
+        self.tsecr != 0 && (self.tsecr.wrapping_sub(stamp) as i32) < 0
+    }
+
+    /// Whether a reduction was ever made.
+    pub const fn reduced(&self) -> bool {
+        self.control.ssthresh < INFINITE_SSTHRESH
+    }
+}

@@ -1,0 +1,260 @@
+//! What was sent and is not yet acknowledged.
+//!
+//! Segments leave in bursts, and all of a burst share the time and the delivery state of their transmission: one
+//! [`Burst`] stands for them, in the order of sending. As long as everything arrives in order that is all there is; an
+//! ACK takes from the front. With the first SACK, loss or retransmission, each segment gets flags of its own and the
+//! number of the burst that carried it last (`track`), until all of that is acknowledged (`untrack`).
+
+use super::flags;
+use knee_core::Time;
+use std::collections::VecDeque;
+
+/// A transmission of consecutive segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// First segment.
+    pub start: u64,
+    /// After the last segment.
+    pub end: u64,
+    /// When it was sent, at microseconds.
+    pub sent: Time,
+    /// Start of the send interval of the rate sample.
+    pub first_tx: Time,
+    /// Start of the ACK interval of the rate sample.
+    pub delivered_at: Time,
+    /// Packets delivered at that time.
+    pub delivered: u64,
+    /// Packets delivered with a mark at that time.
+    pub delivered_ce: u64,
+    /// Packets lost at that time.
+    pub lost: u64,
+    /// Packets in flight just after sending.
+    pub in_flight: u32,
+    /// Segments whose last transmission this is and whose fate is open; counted while tracking.
+    pub open: u32,
+    /// Whether the application limited sending.
+    pub app_limited: bool,
+    /// Whether its segments had been sent before.
+    pub retransmission: bool,
+}
+
+/// State of a segment while tracking.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Number of the burst that carried it last.
+    pub burst: u32,
+    /// See [`flags`].
+    pub flags: u8,
+}
+
+/// The retransmission queue.
+#[derive(Debug, Default)]
+pub struct RetransmitQueue {
+    bursts: VecDeque<Burst>,
+    /// Number of the first of `bursts`.
+    first: u32,
+    /// From the first unacknowledged segment on; empty unless tracking.
+    segments: VecDeque<Segment>,
+    tracking: bool,
+    /// Segment of `segments[0]`.
+    base: u64,
+    /// Every burst before this number has no open segment; counted while tracking.
+    open_from: u32,
+    /// Disjoint ascending ranges of SACKed segments beyond the first unacknowledged one.
+    sacked: Vec<(u64, u64)>,
+    /// No segment before this one waits to be retransmitted.
+    pub retransmit_hint: u64,
+    /// Tracking may end when this segment is acknowledged: nothing from here on was ever retransmitted.
+    untrack_at: u64,
+}
+
+impl RetransmitQueue {
+    /// Whether segments have state of their own.
+    pub const fn tracking(&self) -> bool {
+        self.tracking
+    }
+
+    /// Books a transmission of new segments.
+    pub fn push(&mut self, mut burst: Burst) {
+        if self.tracking {
+            burst.open = (burst.end - burst.start) as u32;
+            let number = self.first.wrapping_add(self.bursts.len() as u32);
+            for _ in burst.start..burst.end {
+                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+            }
+        }
+        self.bursts.push_back(burst);
+    }
+
+    /// Gives each of the segments from `una` on a state of its own.
+    pub fn track(&mut self, una: u64, nxt: u64) {
+        if self.tracking {
+            return;
+        }
+        self.tracking = true;
+        self.base = una;
+        self.retransmit_hint = una;
+        self.untrack_at = una;
+        self.open_from = self.first;
+        let mut number = self.first;
+        for burst in &mut self.bursts {
+            let start = burst.start.max(una);
+            burst.open = burst.end.saturating_sub(start) as u32;
+            for _ in start..burst.end {
+                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+            }
+            number = number.wrapping_add(1);
+        }
+        debug_assert_eq!(self.segments.len() as u64, nxt - una);
+    }
+
+    /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
+    pub fn untrack(&mut self, una: u64) {
+        if self.tracking && una >= self.untrack_at && self.sacked.is_empty() {
+            self.tracking = false;
+            self.segments.clear();
+            self.front(una);
+            self.bursts.retain(|burst| !burst.retransmission);
+        }
+    }
+
+    /// Flags of a segment; none unless tracking.
+    pub fn flags(&self, seq: u64) -> u8 {
+        if self.tracking { self.segments.get((seq - self.base) as usize).map_or(0, |s| s.flags) } else { 0 }
+    }
+
+    /// Sets and clears flags of a segment; only while tracking.
+    pub fn set_flags(&mut self, seq: u64, set: u8, clear: u8) {
+        let i = (seq - self.base) as usize;
+        let segment = &mut self.segments[i];
+        let before = segment.flags;
+        segment.flags = before & !clear | set;
+        if before & flags::LISTED != 0 && segment.flags & flags::LISTED == 0 {
+            let number = segment.burst;
+            self.burst_mut(number).open -= 1;
+        }
+    }
+
+    fn burst_mut(&mut self, number: u32) -> &mut Burst {
+        let i = number.wrapping_sub(self.first) as usize;
+        &mut self.bursts[i]
+    }
+
+    /// The last transmission of a segment.
+    pub fn burst_of(&self, seq: u64) -> &Burst {
+        if self.tracking {
+            let number = self.segments[(seq - self.base) as usize].burst;
+            &self.bursts[number.wrapping_sub(self.first) as usize]
+        } else {
+            let i = self.bursts.partition_point(|b| b.end <= seq);
+            &self.bursts[i]
+        }
+    }
+
+    /// Books the retransmission of a segment; only while tracking. Segments retransmitted in a row at one time share
+    /// a burst.
+    pub fn retransmit(&mut self, burst: Burst) {
+        let seq = burst.start;
+        self.set_flags(seq, 0, flags::LISTED);
+        self.untrack_at = self.untrack_at.max(burst.end);
+        match self.bursts.back_mut() {
+            Some(last) if last.retransmission && last.end == seq && last.sent == burst.sent => {
+                last.end += 1;
+                last.open += 1;
+            }
+            _ => self.bursts.push_back(Burst { open: 1, ..burst }),
+        }
+        let number = self.first.wrapping_add(self.bursts.len() as u32 - 1);
+        let segment = &mut self.segments[(seq - self.base) as usize];
+        segment.burst = number;
+        segment.flags |= flags::LISTED;
+    }
+
+    /// The oldest burst that reaches beyond `una`; those before it are dropped.
+    pub fn front(&mut self, una: u64) -> Option<&Burst> {
+        while self.bursts.front().is_some_and(|b| b.end <= una) {
+            self.bursts.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        self.bursts.front()
+    }
+
+    /// While tracking: removes the first segment, which was acknowledged; gives its flags and last transmission.
+    pub fn pop(&mut self) -> Option<(u8, Burst)> {
+        let segment = self.segments.pop_front()?;
+        self.base += 1;
+        let number = segment.burst;
+        let burst = self.burst_mut(number);
+        let copy = *burst;
+        if segment.flags & flags::LISTED != 0 {
+            burst.open -= 1;
+        }
+        self.retransmit_hint = self.retransmit_hint.max(self.base);
+        Some((segment.flags, copy))
+    }
+
+    /// While tracking: drops bursts at the front that no segment refers to and SACKed ranges before `una`.
+    pub fn tidy(&mut self, una: u64) {
+        let gone = self.sacked.iter().take_while(|r| r.1 <= una).count();
+        self.sacked.drain(..gone);
+        if let Some(first) = self.sacked.first_mut() {
+            first.0 = first.0.max(una);
+        }
+        self.front(una);
+    }
+
+    /// While tracking: the bursts in order of sending, each with its number, from the first whose fate is open on.
+    pub fn open_bursts(&mut self) -> impl Iterator<Item = (u32, &Burst)> {
+        let ahead = self.open_from.wrapping_sub(self.first);
+        let mut i = if (ahead as usize) < self.bursts.len() { ahead as usize } else { 0 };
+        while i + 1 < self.bursts.len() && self.bursts[i].open == 0 {
+            i += 1;
+        }
+        self.open_from = self.first.wrapping_add(i as u32);
+        let first = self.first;
+        self.bursts.iter().enumerate().skip(i).map(move |(i, b)| (first.wrapping_add(i as u32), b))
+    }
+
+    /// Number of the burst that last carried `seq`; only while tracking.
+    pub fn carrier(&self, seq: u64) -> u32 {
+        self.segments[(seq - self.base) as usize].burst
+    }
+
+    /// Adds a SACK block; gives the parts of it that are new, ascending.
+    pub fn add_sack(&mut self, block: (u64, u64), new: &mut Vec<(u64, u64)>) {
+        new.clear();
+        let (mut from, to) = block;
+        let i = self.sacked.partition_point(|r| r.1 < from);
+        let mut j = i;
+        let mut merged = block;
+        while j < self.sacked.len() && self.sacked[j].0 <= to {
+            let range = self.sacked[j];
+            if from < range.0 {
+                new.push((from, range.0));
+            }
+            from = from.max(range.1);
+            merged = (merged.0.min(range.0), merged.1.max(range.1));
+            j += 1;
+        }
+        if from < to {
+            new.push((from, to));
+        }
+        self.sacked.splice(i..j, [merged]);
+    }
+
+    /// After the highest SACKed segment; `una` where there is none.
+    pub fn highest_sacked(&self, una: u64) -> u64 {
+        self.sacked.last().map_or(una, |r| r.1)
+    }
+
+    /// The next range of segments from `seq` on that are not SACKed, up to `limit`.
+    pub fn next_hole(&self, seq: u64, limit: u64) -> Option<(u64, u64)> {
+        let i = self.sacked.partition_point(|r| r.1 <= seq);
+        let (start, next) = match self.sacked.get(i) {
+            Some(r) if r.0 <= seq => (r.1, self.sacked.get(i + 1).map_or(limit, |n| n.0)),
+            Some(r) => (seq, r.0),
+            None => (seq, limit),
+        };
+        (start < limit).then(|| (start, next.min(limit)))
+    }
+}

@@ -1,0 +1,189 @@
+//! Smoothed RTT, retransmission timeout and least RTT, as Linux computes them.
+//!
+//! Source: RFC 6298 in the fixed-point form of `tcp_rtt_estimator` (net/ipv4/tcp_input.c); the least RTT of the last
+//! 300 s by a windowed filter of three samples (Kathleen Nichols; lib/win_minmax.c).
+
+use crate::timer::Clock;
+use knee_core::Time;
+
+/// Longest retransmission timeout (TCP_RTO_MAX).
+const RTO_MAX: Time = Time::from_secs(120);
+/// Timeout before there is a sample (RFC 6298, 2.1; TCP_TIMEOUT_INIT).
+pub const RTO_INITIAL: Time = Time::from_secs(1);
+/// Length of the filter of the least RTT (tcp_min_rtt_wlen).
+const MIN_RTT_WINDOW: Time = Time::from_secs(300);
+
+/// The estimators of one connection. Spans inside are in microseconds.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    /// Eight times the smoothed RTT.
+    srtt8: u32,
+    /// Four times the mean deviation.
+    mdev4: u32,
+    /// Greatest `mdev4` of the current round trip.
+    mdev_max4: u32,
+    /// Deviation used for the timeout.
+    rttvar4: u32,
+    /// The round trip ends when this segment is acknowledged.
+    round_end: u64,
+    rto: Time,
+    rto_min_us: u32,
+    min: [(Time, u32); 3],
+}
+
+impl RttEstimator {
+    /// Estimators without a sample.
+    pub const fn new(rto_min: Time) -> Self {
+        Self {
+            srtt8: 0,
+            mdev4: 0,
+            mdev_max4: 0,
+            rttvar4: 0,
+            round_end: 0,
+            rto: RTO_INITIAL,
+            rto_min_us: rto_min.as_micros() as u32,
+            min: [(Time::ZERO, u32::MAX); 3],
+        }
+    }
+
+    /// Smoothed RTT; zero before the first sample.
+    pub const fn srtt(&self) -> Time {
+        Time::from_micros((self.srtt8 >> 3) as u64)
+    }
+
+    /// Eight times the smoothed RTT in microseconds, as Linux keeps it.
+    pub const fn srtt8_us(&self) -> u64 {
+        self.srtt8 as u64
+    }
+
+    /// Least RTT of the last 300 s; `Time::MAX` before the first sample.
+    pub const fn min_rtt(&self) -> Time {
+        if self.min[0].1 == u32::MAX { Time::MAX } else { Time::from_micros(self.min[0].1 as u64) }
+    }
+
+    /// Retransmission timeout, backed off where it was.
+    pub const fn rto(&self) -> Time {
+        self.rto
+    }
+
+    /// Doubles the timeout after it fired (RFC 6298, 5.5).
+    pub fn back_off(&mut self) {
+        self.rto = (self.rto * 2).min(RTO_MAX);
+    }
+
+    /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
+    /// (`newest`, of the newest).
+    pub fn sample(&mut self, rtt: Time, newest: Time, now: Time, snd_una: u64, snd_nxt: u64, clock: &Clock) {
+        self.update_min(newest.as_micros() as u32, clock.jiffies(now));
+        self.update_srtt(rtt.as_micros() as i64, snd_una, snd_nxt);
+        let rto = Time::from_micros(u64::from(self.srtt8 >> 3) + u64::from(self.rttvar4));
+        self.rto = clock.span(rto).min(RTO_MAX);
+    }
+
+    fn update_srtt(&mut self, rtt: i64, snd_una: u64, snd_nxt: u64) {
+        if self.srtt8 == 0 {
+            self.srtt8 = (rtt << 3).max(1) as u32;
+            self.mdev4 = (rtt << 1) as u32;
+            self.rttvar4 = self.mdev4.max(self.rto_min_us);
+            self.mdev_max4 = self.rttvar4;
+            self.round_end = snd_nxt;
+            return;
+        }
+        let error = rtt - i64::from(self.srtt8 >> 3);
+        self.srtt8 = (i64::from(self.srtt8) + error).max(1) as u32;
+        let mut change = error.abs() - i64::from(self.mdev4 >> 2);
+        // A falling RTT moves the deviation by an eighth only, so that the timeout does not rise with it.
+        if error < 0 && change > 0 {
+            change >>= 3;
+        }
+        self.mdev4 = (i64::from(self.mdev4) + change).max(0) as u32;
+        if self.mdev4 > self.mdev_max4 {
+            self.mdev_max4 = self.mdev4;
+            self.rttvar4 = self.rttvar4.max(self.mdev_max4);
+        }
+        if snd_una > self.round_end {
+            if self.mdev_max4 < self.rttvar4 {
+                self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
+            }
+            self.round_end = snd_nxt;
+            self.mdev_max4 = self.rto_min_us;
+        }
+    }
+
+    fn update_min(&mut self, rtt: u32, now: Time) {
+        let rtt = rtt.max(1);
+        let new = (now, rtt);
+        if rtt <= self.min[0].1 || now.saturating_sub(self.min[2].0) > MIN_RTT_WINDOW {
+            self.min = [new; 3];
+            return;
+        }
+        if rtt <= self.min[1].1 {
+            self.min[1] = new;
+            self.min[2] = new;
+        } else if rtt <= self.min[2].1 {
+            self.min[2] = new;
+        }
+        let age = now.saturating_sub(self.min[0].0);
+        if age > MIN_RTT_WINDOW {
+            self.min = [self.min[1], self.min[2], new];
+            if now.saturating_sub(self.min[0].0) > MIN_RTT_WINDOW {
+                self.min = [self.min[1], self.min[2], new];
+            }
+        } else if self.min[1].0 == self.min[0].0 && age > MIN_RTT_WINDOW / 4 {
+            self.min[1] = new;
+            self.min[2] = new;
+        } else if self.min[2].0 == self.min[1].0 && age > MIN_RTT_WINDOW / 2 {
+            self.min[2] = new;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(estimator: &mut RttEstimator, ms: u64, una: u64) {
+        let rtt = Time::from_millis(ms);
+        estimator.sample(rtt, rtt, Time::from_millis(una), una, una + 1, &Clock::new(Time::ZERO));
+    }
+
+    #[test]
+    fn the_first_sample_sets_srtt_and_a_timeout_no_less_than_200_ms_above_it() {
+        let mut estimator = RttEstimator::new(Time::from_millis(200));
+        take(&mut estimator, 40, 1);
+        assert_eq!(estimator.srtt(), Time::from_millis(40));
+        assert_eq!(estimator.rto(), Time::from_millis(240));
+    }
+
+    #[test]
+    fn srtt_moves_by_an_eighth_of_the_error() {
+        let mut estimator = RttEstimator::new(Time::from_millis(200));
+        take(&mut estimator, 40, 1);
+        take(&mut estimator, 48, 2);
+        assert_eq!(estimator.srtt(), Time::from_millis(41));
+    }
+
+    #[test]
+    fn a_backed_off_timeout_doubles_up_to_two_minutes() {
+        let mut estimator = RttEstimator::new(Time::from_millis(200));
+        take(&mut estimator, 40, 1);
+        estimator.back_off();
+        assert_eq!(estimator.rto(), Time::from_millis(480));
+        (0..20).for_each(|_| estimator.back_off());
+        assert_eq!(estimator.rto(), Time::from_secs(120));
+    }
+
+    #[test]
+    fn the_least_rtt_is_forgotten_after_300_s() {
+        let mut estimator = RttEstimator::new(Time::from_millis(200));
+        let clock = Clock::new(Time::ZERO);
+        for (s, ms) in [(0, 10), (100, 20), (200, 30), (299, 30)] {
+            let rtt = Time::from_millis(ms);
+            estimator.sample(rtt, rtt, Time::from_secs(s), s, s + 1, &clock);
+            assert_eq!(estimator.min_rtt(), Time::from_millis(10));
+        }
+        let rtt = Time::from_millis(30);
+        estimator.sample(rtt, rtt, Time::from_secs(301), 400, 401, &clock);
+        assert_eq!(estimator.min_rtt(), Time::from_millis(20));
+    }
+}

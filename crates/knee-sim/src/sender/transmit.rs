@@ -1,0 +1,430 @@
+//! What leaves, and when: windows, bursts, pacing, retransmissions, timers.
+
+use super::queue::Burst;
+use super::{Config, Departure, Pending, Resend, Sender, flags};
+use knee_cc::{CaState, Sent, StateEvent};
+use knee_core::packet::MSS;
+use knee_core::{Bytes, Time};
+
+/// Largest burst a host hands down at once, in segments: 64 KiB less headers (sk_gso_max_size).
+const MAX_BURST: u64 = 45;
+/// The same in bytes, as the sizing formula counts it.
+const MAX_BURST_BYTES: u64 = 65_536 - 321;
+/// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
+const PACING_SHIFT: u32 = 10;
+/// Short paths get larger bursts: halved for every 2^9 us of the least RTT (tcp_tso_rtt_log).
+const RTT_LOG: u32 = 9;
+/// A window's part that is sent without waiting for more (tcp_tso_win_divisor).
+const WINDOW_DIVISOR: u32 = 3;
+/// Waiting for a larger burst is worth while when an ACK is due within this time.
+const DEFER: Time = Time::from_millis(1);
+/// First packets of a connection that are not paced, as Linux and sch_fq do.
+const UNPACED: u64 = 10;
+/// Least timer of a loss probe beyond two RTTs (TCP_TIMEOUT_MIN_US).
+const PROBE_MIN: Time = Time::from_micros(2000);
+
+/// Why `send_new` is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Push {
+    /// As much as may leave.
+    Normal,
+    /// A single burst although the window is full: a tail loss probe.
+    Probe,
+}
+
+impl Sender {
+    /// Sends what may leave now after an ACK or a timer: retransmissions first where recovery wants them.
+    pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        if self.established {
+            self.send_new(Push::Normal, now, config, out);
+        }
+    }
+
+    pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        match resend {
+            Resend::None => {}
+            Resend::New => {
+                self.send_new(Push::Normal, now, config, out);
+                if self.snd_nxt <= self.high_seq {
+                    self.frto = false;
+                    self.send_lost(now, config, out);
+                }
+            }
+            Resend::Lost => self.send_lost(now, config, out),
+        }
+        self.send_new(Push::Normal, now, config, out);
+    }
+
+    /// Largest burst now, in segments (tcp_tso_autosize).
+    fn burst_limit(&self, config: &Config) -> u32 {
+        if !config.tso {
+            return 1;
+        }
+        let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
+        let mut bytes = rate.as_bytes_per_sec() >> PACING_SHIFT;
+        let min_rtt = self.rtt.min_rtt();
+        if min_rtt != Time::MAX {
+            let shift = min_rtt.as_micros() >> RTT_LOG;
+            bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
+        }
+        let segments = bytes.min(MAX_BURST_BYTES) / u64::from(MSS);
+        (segments as u32).max(u32::from(self.control.min_burst)).min(MAX_BURST as u32)
+    }
+
+    /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `in_write` is
+    /// what the application's current write still holds.
+    fn should_defer(&self, room: u32, in_write: u32, max: u32, now: Time) -> bool {
+        if matches!(self.state, CaState::Recovery | CaState::Loss)
+            || now.saturating_sub(self.pace_next) > DEFER
+            || room >= max
+            || room >= in_write
+            || room >= self.control.cwnd / WINDOW_DIVISOR
+            || self.packets_out() == 0
+        {
+            return false;
+        }
+        let srtt = Time::from_nanos(self.rtt.srtt8_us() * 125);
+        let ack_expected = self.rtx.burst_of(self.snd_una).sent + srtt;
+        ack_expected.saturating_sub(now) <= DEFER.min(srtt / 2)
+    }
+
+    fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let max = self.burst_limit(config);
+        let mut sent = 0u32;
+        let mut limited = false;
+        while self.snd_nxt < self.end {
+            if self.paced && self.pace_next > now {
+                self.pace_at = self.pace_next;
+                break;
+            }
+            let mut quota = self.control.cwnd.saturating_sub(self.in_flight());
+            if quota == 0 {
+                if push == Push::Normal {
+                    break;
+                }
+                quota = 1;
+            }
+            let window = (self.snd_una + config.receive_window).saturating_sub(self.snd_nxt);
+            if window == 0 {
+                break;
+            }
+            let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
+            let quota = room.min(max);
+            let left = self.end - self.snd_nxt;
+            // The application writes in units of the largest burst; a shorter rest is filled up from the next write.
+            let in_write = ((MAX_BURST - self.snd_nxt % MAX_BURST) as u32).max(quota);
+            if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, in_write, max, now) {
+                limited |= left > u64::from(room);
+                if left > u64::from(room) {
+                    break;
+                }
+            }
+            let count = u64::from(quota).min(left) as u32;
+            self.depart(count, now, config, out);
+            sent += count;
+            if push == Push::Probe {
+                break;
+            }
+        }
+        if self.snd_nxt >= self.end || self.snd_nxt >= self.snd_una + config.receive_window {
+            self.check_app_limited();
+        }
+        limited |= self.in_flight() >= self.control.cwnd;
+        if sent > 0 || limited {
+            self.validate_cwnd(limited, now, config);
+        }
+        if sent > 0 {
+            if self.reducing() {
+                self.prr_out += sent;
+            }
+            if push == Push::Normal {
+                self.schedule_probe(false, now, config);
+            }
+            self.tell_sent(sent, false, now);
+        }
+    }
+
+    fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
+        if self.needs.sent {
+            let sent = Sent { view: self.view(now), packets, retransmission };
+            self.ask(now, |cc, control| cc.on_sent(&sent, control));
+        }
+    }
+
+    /// New segments leave in one burst.
+    fn depart(&mut self, count: u32, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let start = self.snd_nxt;
+        let burst = self.new_burst(start, start + u64::from(count), false, now);
+        self.rtx.push(burst);
+        let was_empty = self.packets_out() == 0;
+        if self.in_flight() == 0 {
+            self.tell(StateEvent::Restart, now);
+        }
+        self.snd_nxt += u64::from(count);
+        if was_empty || self.pending == Pending::Probe {
+            self.rearm_timeout(now, config);
+        }
+        self.leave(Departure { start, count, retransmission: false }, now, out);
+    }
+
+    /// The delivery state that a transmission takes along (tcp_rate_skb_sent).
+    fn new_burst(&mut self, start: u64, end: u64, retransmission: bool, now: Time) -> Burst {
+        let stamp = now.floor_to(Time::from_micros(1));
+        if self.packets_out() == 0 {
+            self.first_tx = stamp;
+            self.delivered_at = stamp;
+        }
+        Burst {
+            start,
+            end,
+            sent: stamp,
+            first_tx: self.first_tx,
+            delivered_at: self.delivered_at,
+            delivered: self.delivered,
+            delivered_ce: self.delivered_ce,
+            lost: self.counters.lost,
+            in_flight: self.in_flight() + (end - start) as u32,
+            open: 0,
+            app_limited: self.app_limited_until != 0,
+            retransmission,
+        }
+    }
+
+    /// Counts a departure and moves the time of the next one (tcp_update_skb_after_send).
+    fn leave(&mut self, departure: Departure, now: Time, out: &mut Vec<Departure>) {
+        let mut bytes = 0;
+        let mut payload = 0;
+        for seq in departure.start..departure.start + u64::from(departure.count) {
+            let size = u64::from(self.packet_size(seq));
+            bytes += size;
+            payload += size - 52;
+        }
+        let prior = self.pace_next;
+        self.pace_next = self.pace_next.max(now);
+        if self.paced && self.counters.sent >= UNPACED {
+            let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
+            let span = rate.time_for(Bytes(payload));
+            let credit = self.pace_next - prior;
+            self.pace_next = self.pace_next.saturating_add(span - credit.min(span / 2));
+        }
+        self.counters.sent += u64::from(departure.count);
+        self.counters.sent_bytes += bytes;
+        out.push(departure);
+    }
+
+    /// Whether the window limited sending lately (tcp_cwnd_validate).
+    fn validate_cwnd(&mut self, limited: bool, now: Time, config: &Config) {
+        let packets_out = self.packets_out();
+        if self.snd_una >= self.cwnd_usage_end || limited || (!self.cwnd_limited && packets_out > self.max_packets_out)
+        {
+            self.cwnd_limited = limited;
+            self.max_packets_out = packets_out;
+            self.cwnd_usage_end = self.snd_nxt;
+        }
+        let jiffies = config.clock.jiffies(now);
+        if self.is_cwnd_limited() {
+            self.cwnd_used = 0;
+            self.cwnd_stamp = jiffies;
+        } else {
+            self.cwnd_used = self.cwnd_used.max(packets_out);
+            let idle = jiffies.saturating_sub(self.cwnd_stamp);
+            if idle >= self.rtt.rto() && !self.needs.full_control {
+                self.shrink_unused(now, config);
+            }
+        }
+    }
+
+    /// RFC 2861: a window that is not used decays towards what is.
+    fn shrink_unused(&mut self, now: Time, config: &Config) {
+        if self.state == CaState::Open {
+            let used = self.cwnd_used.max(config.initial_window);
+            if used < self.control.cwnd {
+                self.control.ssthresh = self.current_ssthresh();
+                self.set_cwnd(u32::midpoint(self.control.cwnd, used), now);
+            }
+            self.cwnd_used = 0;
+        }
+        self.cwnd_stamp = config.clock.jiffies(now);
+    }
+
+    /// Whether the window may grow (tcp_is_cwnd_limited).
+    pub(super) const fn is_cwnd_limited(&self) -> bool {
+        self.cwnd_limited || (self.control.in_slow_start() && self.control.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// Marks the time from which on rate samples speak of the application, not of the path.
+    fn check_app_limited(&mut self) {
+        if self.in_flight() < self.control.cwnd && self.lost_out <= self.retrans_out {
+            self.app_limited_until = (self.delivered + u64::from(self.in_flight())).max(1);
+        }
+    }
+
+    /// Retransmits lost segments as far as the window lets (tcp_xmit_retransmit_queue).
+    pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        if !self.rtx.tracking() {
+            return;
+        }
+        let max = self.burst_limit(config);
+        let mut seq = self.rtx.retransmit_hint.max(self.snd_una);
+        let mut rearm = false;
+        let mut total = 0;
+        'holes: while let Some((start, end)) = self.rtx.next_hole(seq, self.snd_nxt) {
+            seq = start;
+            while seq < end {
+                if self.retrans_out >= self.lost_out {
+                    break 'holes;
+                }
+                let segment = self.rtx.flags(seq);
+                if segment & flags::LOST == 0 || segment & (flags::SACKED | flags::RETRANSMITTED) != 0 {
+                    seq += 1;
+                    continue;
+                }
+                self.rtx.retransmit_hint = seq;
+                if self.paced && self.pace_next > now {
+                    self.pace_at = self.pace_next;
+                    break 'holes;
+                }
+                let quota = self.control.cwnd.saturating_sub(self.in_flight()).min(max);
+                if quota == 0 {
+                    break 'holes;
+                }
+                let mut count = 1;
+                while count < quota
+                    && seq + u64::from(count) < end
+                    && self.rtx.flags(seq + u64::from(count)) & (flags::LOST | flags::SACKED | flags::RETRANSMITTED)
+                        == flags::LOST
+                {
+                    count += 1;
+                }
+                rearm |= seq == self.snd_una && self.pending != Pending::Reordering;
+                self.retransmit(seq, count, now, out);
+                if self.reducing() {
+                    self.prr_out += count;
+                }
+                total += count;
+                seq += u64::from(count);
+                self.rtx.retransmit_hint = seq;
+            }
+        }
+        if total > 0 {
+            self.tell_sent(total, true, now);
+        }
+        if rearm {
+            self.set_timer(Pending::Timeout, self.rtt.rto(), now, config);
+        }
+    }
+
+    /// Sends segments again and counts them as retransmissions in flight (tcp_retransmit_skb).
+    pub(super) fn retransmit(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
+        self.resend(start, count, now, out);
+        for seq in start..start + u64::from(count) {
+            self.rtx.set_flags(seq, flags::RETRANSMITTED, 0);
+        }
+        self.retrans_out += count;
+        if self.retrans_stamp == 0 {
+            self.retrans_stamp = Self::stamp(now);
+        }
+        self.undo_retrans = self.undo_retrans.max(0) + i64::from(count);
+    }
+
+    /// Sends segments again.
+    fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
+        self.rtx.track(self.snd_una, self.snd_nxt);
+        for seq in start..start + u64::from(count) {
+            let burst = self.new_burst(seq, seq + 1, true, now);
+            self.rtx.retransmit(burst);
+            self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
+        }
+        self.counters.retransmitted += u64::from(count);
+        self.leave(Departure { start, count, retransmission: true }, now, out);
+    }
+
+    /// The pacing timer fired.
+    pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        self.pace_at = Time::MAX;
+        if self.lost_out > self.retrans_out && self.control.cwnd > self.in_flight() {
+            self.send_lost(now, config, out);
+        }
+        self.send(now, config, out);
+    }
+
+    /// The retransmission timer fired.
+    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        self.timer_at = Time::MAX;
+        let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
+        match pending {
+            Pending::Nothing => {}
+            Pending::Reordering => self.on_reordering_timeout(now, config, out),
+            Pending::Probe => self.send_probe(now, config, out),
+            Pending::Timeout => self.on_timeout(now, config, out),
+        }
+    }
+
+    /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
+    fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        if self.tlp_end == 0 && self.packets_out() > 0 {
+            self.tlp_retransmitted = false;
+            let before = self.snd_nxt;
+            let window_open = self.snd_nxt < self.snd_una + config.receive_window;
+            if self.snd_nxt < self.end && window_open {
+                self.send_new(Push::Probe, now, config, out);
+            } else {
+                self.resend(self.snd_nxt - 1, 1, now, out);
+                self.tlp_retransmitted = true;
+            }
+            if self.tlp_retransmitted || self.snd_nxt > before {
+                self.tlp_end = self.snd_nxt;
+                self.pending = Pending::Nothing;
+            }
+        }
+        self.rearm_timeout(now, config);
+    }
+
+    /// Sets the timer for a loss probe where one is due (tcp_schedule_loss_probe). `advancing`: an ACK made progress.
+    pub(super) fn schedule_probe(&mut self, advancing: bool, now: Time, config: &Config) -> bool {
+        if self.packets_out() == 0 || !matches!(self.state, CaState::Open | CaState::Cwr) {
+            return false;
+        }
+        let clock = &config.clock;
+        let mut span = if self.rtt.srtt8_us() > 0 {
+            let two_rtts = Time::from_micros(self.rtt.srtt8_us() >> 2);
+            clock.span(two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN })
+        } else {
+            super::rtt::RTO_INITIAL
+        };
+        if advancing {
+            span = span.min(self.rtt.rto());
+        } else if let Some(left) = self.timeout_left(now) {
+            span = span.min(clock.span(left));
+        }
+        self.set_timer(Pending::Probe, span, now, config);
+        true
+    }
+
+    /// How far the timeout of the oldest segment is away; none where it is past.
+    fn timeout_left(&self, now: Time) -> Option<Time> {
+        let due = self.rtx.burst_of(self.snd_una).sent + self.rtt.rto();
+        (due > now).then(|| due - now)
+    }
+
+    /// Sets the retransmission timeout, counted from the oldest segment where another timer ran before
+    /// (tcp_rearm_rto).
+    pub(super) fn rearm_timeout(&mut self, now: Time, config: &Config) {
+        if self.packets_out() == 0 {
+            self.pending = Pending::Nothing;
+            self.timer_at = Time::MAX;
+            return;
+        }
+        let span = if matches!(self.pending, Pending::Reordering | Pending::Probe) {
+            config.clock.span(self.timeout_left(now).unwrap_or(Time::from_micros(1)))
+        } else {
+            self.rtt.rto()
+        };
+        self.set_timer(Pending::Timeout, span, now, config);
+    }
+
+    pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time, config: &Config) {
+        self.pending = pending;
+        self.timer_at = config.clock.expiry(now, span);
+    }
+}

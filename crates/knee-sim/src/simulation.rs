@@ -1,0 +1,715 @@
+//! The engine: links, pipes and endpoints joined by one heap of what is due.
+//!
+//! What a data packet goes through on a dumbbell: the sender's burst puts it into the bottleneck's queue; the link's
+//! event takes it out when its last bit has left and hands it straight to the receiver; the receiver's ACK, if one is
+//! due, goes into the pipe of the flow's base RTT; the pipe's event gives it to the sender. All of the base RTT that
+//! the path's links do not have lies on the way of the ACKs: only its sum matters to a loop. So a packet costs one
+//! event, and an ACK one.
+
+mod build;
+mod report;
+
+use crate::events::{Event, Events};
+use crate::link::Link;
+use crate::observe::{FlowCounts, FlowWatch, LinkWatch, Rows, Spread};
+use crate::output::{EventRow, Output};
+use crate::pipe::Pipe;
+use crate::receiver::{self, Range, Receiver, Reply};
+use crate::sender::{self, AckInfo, Departure, Sender};
+use crate::spec::{Change, Spec};
+use knee_cc::{CaState, CongestionControl, Entry, Init};
+use knee_core::packet::MSS;
+use knee_core::{Packet, Params, Rate, Rng, Time};
+
+pub use build::SpecError;
+
+/// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
+const SYN_SIZE: u16 = 60;
+/// Drops of a flow closer together than this are one event.
+const DROP_GAP: Time = Time::from_millis(1);
+
+/// A running simulation.
+pub struct Simulation {
+    now: Time,
+    end: Time,
+    finished: bool,
+    events: Events,
+    links: Vec<Link>,
+    link_watches: Vec<LinkWatch>,
+    link_names: Vec<String>,
+    pipes: Vec<(Pipe, PipeEnd)>,
+    /// Pipes of the ACK path by their delay.
+    ack_pipes: Vec<(Time, u32)>,
+    routes: Vec<Route>,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    flows: Vec<Flow>,
+    sender_config: sender::Config,
+    receiver_config: receiver::Config,
+    sacks: SackStore,
+    rows: Rows,
+    event_names: Vec<String>,
+    interval: Time,
+    sampled_at: Time,
+    common: Common,
+    histogram_bits: u32,
+    spec: Spec,
+    departures: Vec<Departure>,
+    replies: Vec<Reply>,
+}
+
+/// Where a pipe leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PipeEnd {
+    /// To the next link or the far endpoint.
+    Hop,
+    /// To the sender: the ACK is home.
+    Sender,
+}
+
+/// The links of a way, there and back.
+#[derive(PartialEq, Eq)]
+struct Route {
+    data: Vec<u32>,
+    acks: Vec<u32>,
+}
+
+/// What the engine knows of a flow beside its endpoints.
+struct Flow {
+    entry: &'static Entry,
+    params: Params,
+    route: u32,
+    ack_pipe: u32,
+    ack_delay: Time,
+    base_rtt: Time,
+    start: Time,
+    /// When the SYN left, unless it had to be sent again.
+    syn_at: Option<Time>,
+    /// Overhead of the first link, counted in throughput.
+    overhead: u32,
+    dropped: u64,
+    completion: Option<Time>,
+    phase: u8,
+    ca: CaState,
+    rtt: Spread,
+    last: FlowCounts,
+    watch: Option<Box<FlowWatch>>,
+    common: (u64, u64),
+    seen_timeouts: u64,
+}
+
+/// The window in which all flows run.
+#[derive(Default)]
+struct Common {
+    from: Option<Time>,
+    until: Option<Time>,
+}
+
+/// SACK blocks of the ACKs under way: few ACKs carry any.
+#[derive(Default)]
+struct SackStore {
+    blocks: Vec<(usize, [Range; 3])>,
+    free: Vec<u32>,
+}
+
+impl SackStore {
+    fn put(&mut self, reply: &Reply) -> u32 {
+        if reply.count == 0 {
+            return 0;
+        }
+        let entry = (reply.count, reply.blocks);
+        if let Some(handle) = self.free.pop() {
+            self.blocks[handle as usize - 1] = entry;
+            return handle;
+        }
+        self.blocks.push(entry);
+        self.blocks.len() as u32
+    }
+
+    fn take(&mut self, handle: u32) -> (usize, [Range; 3]) {
+        if handle == 0 {
+            return (0, [(0, 0); 3]);
+        }
+        self.free.push(handle);
+        self.blocks[handle as usize - 1]
+    }
+}
+
+impl Simulation {
+    /// Current simulated time.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Lets flow samples go to `file` in blocks of raw [`crate::SampleRow`]s instead of staying in memory.
+    pub fn spool(&mut self, file: std::fs::File) {
+        self.rows.spool_to(file);
+    }
+
+    /// Processes up to `events` events; false once the end is reached.
+    pub fn step(&mut self, events: u64) -> bool {
+        for _ in 0..events {
+            if self.finished {
+                return false;
+            }
+            match self.events.peek() {
+                Some((at, event)) if at < self.end => {
+                    self.now = at;
+                    self.dispatch(event);
+                }
+                _ => self.reach_end(),
+            }
+        }
+        !self.finished
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// If the spool could not be written.
+    pub fn run(mut self) -> std::io::Result<(Output, Rows)> {
+        while self.step(1 << 20) {}
+        self.finish()
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Link(i) => return self.on_link(i),
+            Event::Pipe(i) => return self.on_pipe(i),
+            _ => self.events.pop(),
+        }
+        match event {
+            Event::Retransmit(i) => self.on_retransmit_timer(i),
+            Event::Pace(i) => self.on_pace_timer(i),
+            Event::DelayedAck(i) => self.on_delayed_ack(i),
+            Event::CompressedSack(i) => self.on_compressed_sack(i),
+            Event::Start(i) => self.start(i),
+            Event::Stop(i) => self.stop(i),
+            Event::Change(i) => self.change(i),
+            Event::Sample => self.on_sample(),
+            Event::Measure(i) => self.measure(i),
+            Event::MeasureLinks => self.measure_links(),
+            Event::CommonStart => self.common_start(),
+            Event::CommonEnd => self.common_end(),
+            Event::Link(_) | Event::Pipe(_) => {}
+        }
+    }
+
+    // ---- links and pipes ----
+
+    fn on_link(&mut self, i: u32) {
+        let link = &mut self.links[i as usize];
+        if link.due != self.now {
+            return self.events.pop();
+        }
+        let (served, next) = link.serve(self.now);
+        if let Some(at) = next {
+            link.due = at;
+            self.events.postpone(at);
+        } else {
+            link.due = Time::MAX;
+            self.events.pop();
+        }
+        if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
+            self.collect(i);
+        }
+        let Some(served) = served else { return };
+        let link = &mut self.links[i as usize];
+        link.counters.departed += 1;
+        link.counters.bytes += link.wire_size(&served.packet);
+        let watch = &mut self.link_watches[i as usize];
+        watch.interval.add(served.sojourn);
+        if watch.from.is_some() {
+            watch.delay.add(served.sojourn);
+        }
+        let Some(pipe) = link.pipe else { return self.arrive(served.packet) };
+        let mut at = self.now + link.delay;
+        let head = if link.jitter > Time::ZERO {
+            at += Time::from_nanos(link.jitter_rng.below(link.jitter.as_nanos() + 1));
+            let overtaking = link.reorder;
+            let pipe = &mut self.pipes[pipe as usize].0;
+            if overtaking { pipe.push_overtaking(at, served.packet) } else { pipe.push(at, served.packet) }
+        } else {
+            self.pipes[pipe as usize].0.push(at, served.packet)
+        };
+        if let Some(at) = head {
+            self.events.push(at, Event::Pipe(pipe));
+        }
+    }
+
+    fn on_pipe(&mut self, i: u32) {
+        let (pipe, end) = &mut self.pipes[i as usize];
+        let end = *end;
+        // An event that another packet overtook.
+        if pipe.next() != Some(self.now) {
+            return self.events.pop();
+        }
+        let packet = pipe.pop();
+        match pipe.next() {
+            Some(at) => self.events.postpone(at),
+            None => self.events.pop(),
+        }
+        let Some(packet) = packet else { return };
+        match end {
+            PipeEnd::Hop => self.arrive(packet),
+            PipeEnd::Sender => self.on_ack(&packet),
+        }
+    }
+
+    /// A packet has crossed a link.
+    fn arrive(&mut self, mut packet: Packet) {
+        packet.hop += 1;
+        let route = &self.routes[self.flows[packet.flow as usize].route as usize];
+        let way = if packet.has(Packet::ACK) { &route.acks } else { &route.data };
+        match way.get(usize::from(packet.hop)) {
+            Some(&link) => self.enqueue(link, packet),
+            None if packet.has(Packet::ACK) => self.return_home(packet),
+            None => self.on_data(&packet),
+        }
+    }
+
+    fn enqueue(&mut self, i: u32, mut packet: Packet) {
+        let now = self.now;
+        let link = &mut self.links[i as usize];
+        link.counters.arrived += 1;
+        if link.loses() {
+            return self.book_drop(i, &packet);
+        }
+        packet.enqueued = now;
+        link.cx.now = now;
+        link.queue.enqueue(packet, &mut link.cx);
+        if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
+            self.collect(i);
+        }
+        self.wake(i);
+    }
+
+    fn wake(&mut self, i: u32) {
+        let link = &mut self.links[i as usize];
+        if !link.idle() && !link.waiting() {
+            return;
+        }
+        if let Some(at) = link.wake(self.now) {
+            // An event at another time that the link still has in the heap is void from now on.
+            link.due = at;
+            self.events.push(at, Event::Link(i));
+        }
+    }
+
+    /// Books what a queue dropped or noted.
+    fn collect(&mut self, i: u32) {
+        let mut dropped = std::mem::take(&mut self.links[i as usize].cx.dropped);
+        for packet in dropped.drain(..) {
+            self.book_drop(i, &packet);
+        }
+        self.links[i as usize].cx.dropped = dropped;
+        let mut notes = std::mem::take(&mut self.links[i as usize].cx.notes);
+        for note in notes.drain(..) {
+            self.record(note.flow, Some(i), note.event, note.value);
+        }
+        self.links[i as usize].cx.notes = notes;
+    }
+
+    fn book_drop(&mut self, i: u32, packet: &Packet) {
+        self.links[i as usize].counters.drops += 1;
+        if packet.has(Packet::ACK) {
+            self.sacks.take(packet.extra);
+        } else if !packet.has(Packet::SYN) {
+            self.flows[packet.flow as usize].dropped += 1;
+        }
+        let now = self.now;
+        let watch = &mut self.link_watches[i as usize];
+        match &mut watch.dropping {
+            Some((flow, _, last, count)) if *flow == packet.flow && now - *last <= DROP_GAP => {
+                *last = now;
+                *count += 1;
+            }
+            _ => {
+                let before = watch.dropping.replace((packet.flow, now, now, 1));
+                self.record_drops(i, before);
+            }
+        }
+    }
+
+    fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
+        if let Some((flow, first, _, count)) = drops {
+            let event = self.event_name("drop");
+            self.rows.events.push(EventRow {
+                t_s: first.as_secs_f64(),
+                value: f64::from(count),
+                flow: flow as i32,
+                link: link as i32,
+                event,
+                reserved: 0,
+            });
+        }
+    }
+
+    // ---- receivers ----
+
+    fn on_data(&mut self, packet: &Packet) {
+        let i = packet.flow;
+        let flow = &mut self.flows[i as usize];
+        if packet.has(Packet::SYN) {
+            let reply = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
+            return self.send_ack(reply);
+        }
+        if let Some(watch) = &mut flow.watch
+            && watch.until.is_none()
+        {
+            watch.queued_sum += u128::from(packet.queued().as_nanos());
+            watch.queued_count += 1;
+        }
+        let rtt = flow.base_rtt;
+        let receiver = &mut self.receivers[i as usize];
+        receiver.on_data(packet, self.now, &self.receiver_config, rtt, &mut self.replies);
+        self.arm_receiver(i);
+        while let Some(reply) = self.replies.pop() {
+            self.reply(&reply);
+        }
+    }
+
+    fn arm_receiver(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.delayed_at < receiver.queued.0 {
+            receiver.queued.0 = receiver.delayed_at;
+            self.events.push(receiver.delayed_at, Event::DelayedAck(i));
+        }
+        if receiver.compressed_at < receiver.queued.1 {
+            receiver.queued.1 = receiver.compressed_at;
+            self.events.push(receiver.compressed_at, Event::CompressedSack(i));
+        }
+    }
+
+    fn on_delayed_ack(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.queued.0 != self.now {
+            return;
+        }
+        receiver.queued.0 = Time::MAX;
+        if receiver.delayed_at <= self.now {
+            let reply = receiver.on_delayed_ack(&self.receiver_config);
+            self.reply(&reply);
+        }
+        self.arm_receiver(i);
+    }
+
+    fn on_compressed_sack(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.queued.1 != self.now {
+            return;
+        }
+        receiver.queued.1 = Time::MAX;
+        if receiver.compressed_at <= self.now
+            && let Some(reply) = receiver.on_compressed_sack()
+        {
+            self.reply(&reply);
+        }
+        self.arm_receiver(i);
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        let extra = self.sacks.put(reply);
+        self.send_ack(Packet { extra, ..reply.packet });
+    }
+
+    fn send_ack(&mut self, packet: Packet) {
+        let route = &self.routes[self.flows[packet.flow as usize].route as usize];
+        match route.acks.first() {
+            Some(&link) => self.enqueue(link, packet),
+            None => self.return_home(packet),
+        }
+    }
+
+    /// The fixed part of the base RTT lies before the sender.
+    fn return_home(&mut self, packet: Packet) {
+        let flow = &self.flows[packet.flow as usize];
+        let (at, pipe) = (self.now + flow.ack_delay, flow.ack_pipe);
+        if let Some(at) = self.pipes[pipe as usize].0.push(at, packet) {
+            self.events.push(at, Event::Pipe(pipe));
+        }
+    }
+
+    // ---- senders ----
+
+    fn start(&mut self, i: u32) {
+        self.flows[i as usize].syn_at = Some(self.now);
+        self.senders[i as usize].connect(self.now, &self.sender_config);
+        self.send_syn(i);
+        self.arm_sender(i);
+    }
+
+    fn send_syn(&mut self, i: u32) {
+        let flow = &self.flows[i as usize];
+        let syn = Packet {
+            enqueued: self.now,
+            seq: 0,
+            flow: i,
+            stamp: Sender::tsval(self.now),
+            extra: 0,
+            size: SYN_SIZE,
+            flags: Packet::SYN,
+            hop: 0,
+        };
+        let first = self.routes[flow.route as usize].data[0];
+        self.enqueue(first, syn);
+    }
+
+    fn on_ack(&mut self, packet: &Packet) {
+        let i = packet.flow;
+        if packet.has(Packet::SYN) {
+            return self.establish(i);
+        }
+        let (count, blocks) = self.sacks.take(packet.extra);
+        let info = AckInfo {
+            seq: packet.seq,
+            blocks: &blocks[..count],
+            dsack: packet.has(Packet::DSACK),
+            tsecr: packet.stamp,
+            ece: packet.has(Packet::ECE),
+        };
+        let sender = &mut self.senders[i as usize];
+        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures);
+        let flow = &mut self.flows[i as usize];
+        if let Some(rtt) = rtt {
+            flow.rtt.add(rtt);
+            if let Some(watch) = &mut flow.watch
+                && watch.until.is_none()
+            {
+                watch.rtt.add(rtt);
+            }
+        }
+        self.after_sender(i);
+        if self.senders[i as usize].done() {
+            self.complete(i);
+        }
+    }
+
+    fn establish(&mut self, i: u32) {
+        let sender = &mut self.senders[i as usize];
+        if sender.established() {
+            return;
+        }
+        let now = self.now;
+        let flow = &self.flows[i as usize];
+        let rtt = flow.syn_at.map(|at| now.floor_to(Time::from_micros(1)) - at.floor_to(Time::from_micros(1)));
+        sender.establish(rtt, now, &self.sender_config);
+        let init = Init {
+            now,
+            rtt: rtt.unwrap_or(Time::ZERO),
+            cwnd: sender.control.cwnd,
+            mss: u32::from(MSS),
+            tick: self.sender_config.clock.tick(),
+            rng: Rng::stream(self.spec.seed, &format!("cc/{i}")),
+        };
+        let cc: Box<dyn CongestionControl> = (flow.entry.make)(&flow.params, &init);
+        sender.adopt(cc);
+        sender.send(now, &self.sender_config, &mut self.departures);
+        self.after_sender(i);
+    }
+
+    fn on_retransmit_timer(&mut self, i: u32) {
+        let now = self.now;
+        let sender = &mut self.senders[i as usize];
+        if sender.queued.0 != now {
+            return;
+        }
+        sender.queued.0 = Time::MAX;
+        if sender.timer_at <= now {
+            if sender.established() {
+                sender.on_timer(now, &self.sender_config, &mut self.departures);
+            } else {
+                sender.reconnect(now, &self.sender_config);
+                self.flows[i as usize].syn_at = None;
+                self.send_syn(i);
+            }
+        }
+        self.after_sender(i);
+    }
+
+    fn on_pace_timer(&mut self, i: u32) {
+        let now = self.now;
+        let sender = &mut self.senders[i as usize];
+        if sender.queued.1 != now {
+            return;
+        }
+        sender.queued.1 = Time::MAX;
+        if sender.pace_at <= now {
+            sender.on_pace(now, &self.sender_config, &mut self.departures);
+        }
+        self.after_sender(i);
+    }
+
+    fn arm_sender(&mut self, i: u32) {
+        let sender = &mut self.senders[i as usize];
+        if sender.timer_at < sender.queued.0 {
+            sender.queued.0 = sender.timer_at;
+            self.events.push(sender.timer_at, Event::Retransmit(i));
+        }
+        if sender.pace_at < sender.queued.1 {
+            sender.queued.1 = sender.pace_at;
+            self.events.push(sender.pace_at, Event::Pace(i));
+        }
+    }
+
+    /// What follows every call of a sender: its packets leave, its timers are set, its changes of state are noted.
+    fn after_sender(&mut self, i: u32) {
+        if !self.departures.is_empty() {
+            self.transmit(i);
+        }
+        self.arm_sender(i);
+        let (sender, flow) = (&self.senders[i as usize], &self.flows[i as usize]);
+        if sender.control.phase != flow.phase
+            || sender.state() != flow.ca
+            || sender.counters.timeouts != flow.seen_timeouts
+        {
+            self.note_state(i);
+        }
+    }
+
+    fn note_state(&mut self, i: u32) {
+        let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
+        let cwnd = f64::from(sender.control.cwnd);
+        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts);
+        let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
+        let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
+        let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
+        let name = flow.entry.phases.get(usize::from(phase)).copied().unwrap_or("unnamed");
+        if new_phase {
+            self.record(Some(i), None, name, cwnd);
+        }
+        if new_timeout {
+            self.record(Some(i), None, "timeout", cwnd);
+        }
+        if new_ca {
+            match ca {
+                CaState::Recovery => self.record(Some(i), None, "recovery", cwnd),
+                CaState::Cwr => self.record(Some(i), None, "cwr", cwnd),
+                CaState::Open | CaState::Disorder | CaState::Loss => {}
+            }
+        }
+    }
+
+    fn transmit(&mut self, i: u32) {
+        let mut departures = std::mem::take(&mut self.departures);
+        let sender = &mut self.senders[i as usize];
+        let first = self.routes[self.flows[i as usize].route as usize].data[0];
+        let stamp = Sender::tsval(self.now);
+        let ect = if sender.ecn { Packet::ECT } else { 0 };
+        for departure in departures.drain(..) {
+            for seq in departure.start..departure.start + u64::from(departure.count) {
+                let sender = &mut self.senders[i as usize];
+                // RFC 3168, 6.1.5: retransmissions are not ECN-capable.
+                let flags = match (departure.retransmission, ect) {
+                    (true, _) | (_, 0) => 0,
+                    _ if sender.take_cwr() => ect | Packet::CWR,
+                    _ => ect,
+                };
+                let size = sender.packet_size(seq);
+                let packet = Packet { enqueued: self.now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 };
+                self.enqueue(first, packet);
+            }
+        }
+        self.departures = departures;
+    }
+
+    fn stop(&mut self, i: u32) {
+        self.end_figures(i);
+        self.senders[i as usize].stop();
+    }
+
+    fn complete(&mut self, i: u32) {
+        let now = self.now;
+        let Some(bytes) = self.spec.flows[i as usize].bytes else { return };
+        let flow = &mut self.flows[i as usize];
+        // A flow that was stopped is done without having sent it all.
+        if flow.completion.is_none() && self.senders[i as usize].counters.acked_bytes == bytes {
+            flow.completion = Some(now - flow.start);
+            self.end_figures(i);
+            if self.common.from.is_some() {
+                self.common_end();
+            }
+        }
+    }
+
+    fn change(&mut self, i: u32) {
+        let now = self.now;
+        match self.spec.changes[i as usize].what {
+            Change::Rate { link, rate } => {
+                self.links[link].set_rate(Rate::from_bps(rate), now);
+                self.collect(link as u32);
+                self.record(None, Some(link as u32), "rate", rate as f64 / 1e6);
+            }
+            Change::Loss { link, loss } => {
+                self.links[link].loss = loss;
+                self.record(None, Some(link as u32), "loss_probability", loss);
+            }
+            Change::Limit { link, limit } => {
+                let target = &mut self.links[link];
+                target.cx.now = now;
+                target.queue.set_limit(limit.into(), &mut target.cx);
+                self.collect(link as u32);
+                self.record(None, Some(link as u32), "limit", self.links[link].queue.backlog().packets as f64);
+            }
+            Change::Rtt { flow, rtt } => {
+                let rtt = Time::from_nanos(rtt);
+                let links = self.flows[flow].base_rtt - self.flows[flow].ack_delay;
+                let delay = rtt.saturating_sub(links);
+                let pipe = self.ack_pipe(delay);
+                let target = &mut self.flows[flow];
+                (target.base_rtt, target.ack_delay, target.ack_pipe) = (rtt, delay, pipe);
+                self.record(Some(flow as u32), None, "rtt", rtt.as_millis_f64());
+            }
+        }
+    }
+
+    /// The pipe of all ACK paths with this delay: packets that take the same time stay in order.
+    fn ack_pipe(&mut self, delay: Time) -> u32 {
+        if let Ok(i) = self.ack_pipes.binary_search_by_key(&delay, |p| p.0) {
+            return self.ack_pipes[i].1;
+        }
+        let pipe = self.pipes.len() as u32;
+        self.pipes.push((Pipe::new(), PipeEnd::Sender));
+        let at = self.ack_pipes.partition_point(|p| p.0 < delay);
+        self.ack_pipes.insert(at, (delay, pipe));
+        pipe
+    }
+
+    // ---- checks ----
+
+    /// Checks the books: no packet created or lost unaccounted, no counter out of step.
+    ///
+    /// # Errors
+    /// What does not add up.
+    pub fn audit(&self) -> Result<(), String> {
+        let mut under_way = 0u64;
+        for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
+            let gone = receiver.packets + self.flows[i].dropped;
+            let Some(rest) = sender.counters.sent.checked_sub(gone) else {
+                return Err(format!("flow {i}: {} sent, but {gone} received or dropped", sender.counters.sent));
+            };
+            under_way += rest;
+            let (sacked, lost, retransmitted) = sender.scoreboard();
+            let out = sender.snd_nxt() - sender.snd_una();
+            if u64::from(sacked) + u64::from(lost) > out || u64::from(retransmitted) > out {
+                return Err(format!("flow {i}: {sacked} SACKed, {lost} lost, {retransmitted} again of {out} out"));
+            }
+            if receiver.in_order() < sender.snd_una() || receiver.in_order() > sender.snd_nxt() {
+                return Err(format!("flow {i}: {} in order, not {}", receiver.in_order(), sender.snd_una()));
+            }
+        }
+        let mut inside = 0u64;
+        for link in &self.links {
+            let counters = &link.counters;
+            if counters.arrived != counters.departed + counters.drops + link.held() {
+                return Err("a link's packets do not add up".into());
+            }
+            inside += link.held();
+        }
+        inside += self.pipes.iter().map(|(pipe, _)| pipe.len() as u64).sum::<u64>();
+        if under_way > inside {
+            return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
+        }
+        Ok(())
+    }
+}

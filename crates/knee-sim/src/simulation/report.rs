@@ -1,0 +1,218 @@
+//! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
+
+use super::Simulation;
+use crate::events::Event;
+use crate::observe::{FlowCounts, FlowWatch, LinkCounts, Rows, Spread, no_figures};
+use crate::output::{EventRow, LinkRow, Output, SampleRow};
+use knee_cc::CaState;
+use knee_core::Time;
+
+impl Simulation {
+    fn counts(&mut self, i: usize) -> FlowCounts {
+        let sender = &mut self.senders[i];
+        if sender.established() {
+            sender.note_cwnd(self.now);
+        }
+        let receiver = &self.receivers[i];
+        let overhead = u64::from(self.flows[i].overhead);
+        let counters = &sender.counters;
+        FlowCounts {
+            at: self.now,
+            acked_bytes: counters.acked_bytes,
+            sent_bytes: counters.sent_bytes + overhead * counters.sent,
+            received_bytes: receiver.bytes + overhead * receiver.packets,
+            sent: counters.sent,
+            lost: counters.lost,
+            retransmitted: counters.retransmitted,
+            timeouts: counters.timeouts,
+            cwnd_integral: sender.cwnd_integral.0,
+        }
+    }
+
+    fn link_counts(&self, i: usize) -> LinkCounts {
+        let link = &self.links[i];
+        LinkCounts {
+            bytes: link.counters.bytes,
+            offered_bits: link.offered_bits_at(self.now),
+            drops: link.counters.drops,
+            marks: link.cx.marks,
+        }
+    }
+
+    pub(super) fn measure(&mut self, i: u32) {
+        let counts = self.counts(i as usize);
+        self.flows[i as usize].watch = Some(Box::new(FlowWatch::new(counts, self.histogram_bits)));
+    }
+
+    pub(super) fn end_figures(&mut self, i: u32) {
+        let counts = self.counts(i as usize);
+        if let Some(watch) = &mut self.flows[i as usize].watch {
+            watch.until.get_or_insert(counts);
+        }
+    }
+
+    pub(super) fn measure_links(&mut self) {
+        for i in 0..self.links.len() {
+            self.link_watches[i].from = Some(self.link_counts(i));
+        }
+    }
+
+    pub(super) fn common_start(&mut self) {
+        if self.flows.iter().any(|f| f.completion.is_some()) {
+            return;
+        }
+        self.common.from = Some(self.now);
+        for i in 0..self.flows.len() {
+            self.flows[i].common.0 = self.counts(i).received_bytes;
+        }
+    }
+
+    pub(super) fn common_end(&mut self) {
+        if self.common.from.is_none() || self.common.until.is_some() {
+            return;
+        }
+        self.common.until = Some(self.now);
+        for i in 0..self.flows.len() {
+            self.flows[i].common.1 = self.counts(i).received_bytes;
+        }
+    }
+
+    pub(super) fn on_sample(&mut self) {
+        self.sample();
+        self.events.push(self.now + self.interval, Event::Sample);
+    }
+
+    fn sample(&mut self) {
+        let span = (self.now - self.sampled_at).as_secs_f64();
+        if span == 0.0 {
+            return;
+        }
+        self.sampled_at = self.now;
+        let t_s = self.now.as_secs_f64();
+        for i in 0..self.flows.len() {
+            if self.flows[i].start >= self.now {
+                continue;
+            }
+            let counts = self.counts(i);
+            let row = self.sample_row(i, t_s, span, &counts);
+            self.rows.sample(row);
+            let flow = &mut self.flows[i];
+            flow.last = counts;
+            flow.rtt = Spread::default();
+        }
+        for i in 0..self.links.len() {
+            self.sample_link(i, t_s);
+        }
+    }
+
+    fn sample_row(&self, i: usize, t_s: f64, span: f64, counts: &FlowCounts) -> SampleRow {
+        let (sender, flow) = (&self.senders[i], &self.flows[i]);
+        let last = &flow.last;
+        let mbps = |bytes: u64| (bytes as f64 * 8.0 / span / 1e6) as f32;
+        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = flow.rtt.mean_min_max_ms();
+        let srtt = sender.srtt();
+        let ca = match sender.state() {
+            CaState::Open => 0,
+            CaState::Disorder => 1,
+            CaState::Cwr => 2,
+            CaState::Recovery => 3,
+            CaState::Loss => 4,
+        };
+        let full_control = u32::from(flow.entry.needs.full_control);
+        SampleRow {
+            t_s,
+            flow: i as u32,
+            state: u32::from(sender.control.phase) | ca << 8 | full_control << 16,
+            goodput_mbps: mbps(counts.acked_bytes - last.acked_bytes),
+            throughput_mbps: mbps(counts.received_bytes - last.received_bytes),
+            sending_rate_mbps: mbps(counts.sent_bytes - last.sent_bytes),
+            rtt_mean_ms,
+            rtt_min_ms,
+            rtt_max_ms,
+            srtt_ms: if srtt == Time::ZERO { f32::NAN } else { srtt.as_millis_f64() as f32 },
+            cwnd_packets: sender.control.cwnd as f32,
+            in_flight_packets: sender.in_flight() as f32,
+            pacing_rate_mbps: sender.pacing_rate().map_or(f32::NAN, |r| (r.as_bps() as f64 / 1e6) as f32),
+            lost_packets: (counts.lost - last.lost) as u32,
+            retransmitted_packets: (counts.retransmitted - last.retransmitted) as u32,
+        }
+    }
+
+    fn sample_link(&mut self, i: usize, t_s: f64) {
+        let counts = self.link_counts(i);
+        let backlog = self.links[i].queue.backlog();
+        let watch = &mut self.link_watches[i];
+        let (mean, _, max) = std::mem::take(&mut watch.interval).mean_min_max_ms();
+        let last = std::mem::replace(&mut watch.last, counts);
+        self.rows.links.push(LinkRow {
+            t_s,
+            backlog_bytes: backlog.bytes.0,
+            link: i as u32,
+            backlog_packets: backlog.packets as u32,
+            queue_delay_mean_ms: mean,
+            queue_delay_max_ms: max,
+            drops: (counts.drops - last.drops) as u32,
+            marks: (counts.marks - last.marks) as u32,
+            utilization: counts.utilization_since(&last) as f32,
+            reserved: 0,
+        });
+    }
+
+    pub(super) fn event_name(&mut self, name: &str) -> u32 {
+        if let Some(i) = self.event_names.iter().position(|n| n == name) {
+            return i as u32;
+        }
+        self.event_names.push(name.to_owned());
+        self.event_names.len() as u32 - 1
+    }
+
+    pub(super) fn record(&mut self, flow: Option<u32>, link: Option<u32>, event: &str, value: f64) {
+        let event = self.event_name(event);
+        let index = |i: Option<u32>| i.map_or(-1, |i| i as i32);
+        let row =
+            EventRow { t_s: self.now.as_secs_f64(), value, flow: index(flow), link: index(link), event, reserved: 0 };
+        self.rows.events.push(row);
+    }
+
+    pub(super) fn reach_end(&mut self) {
+        self.now = self.end;
+        self.finished = true;
+        self.sample();
+        self.common_end();
+    }
+
+    /// The figures and the rows.
+    ///
+    /// # Errors
+    /// If the spool could not be written.
+    pub fn finish(mut self) -> std::io::Result<(Output, Rows)> {
+        for i in 0..self.links.len() {
+            let drops = self.link_watches[i].dropping.take();
+            self.record_drops(i as u32, drops);
+        }
+        // Bursts of drops are entered when they are over; by time is how they are read.
+        self.rows.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
+        let mut flows = Vec::with_capacity(self.flows.len());
+        for i in 0..self.flows.len() {
+            let counts = self.counts(i);
+            let flow = &self.flows[i];
+            let mut figures = flow.watch.as_ref().map_or_else(no_figures, |w| w.figures(&counts, flow.completion));
+            figures.common_throughput_mbps = window
+                .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
+            flows.push(figures);
+        }
+        let links = (0..self.links.len())
+            .map(|i| self.link_watches[i].figures(self.link_names[i].clone(), &self.link_counts(i)))
+            .collect();
+        let output = Output {
+            packets: self.receivers.iter().map(|r| r.packets).sum(),
+            flows,
+            links,
+            common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
+            event_names: self.event_names,
+        };
+        self.rows.finish()?;
+        Ok((output, self.rows))
+    }
+}
