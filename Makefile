@@ -71,7 +71,7 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 
 # The package itself is imported from python/: a change to Python needs no build.
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
-	. $(BIN)/activate && maturin develop --release --quiet
+	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --quiet
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

@@ -27,8 +27,10 @@ def is_result(folder: Path) -> bool:
 def check_target(target: Path) -> None:
     """Refuses a place that a result cannot take."""
     if target.exists() and not is_result(target):
-        what = "a folder that is not a knee result" if target.is_dir() else "a file"
-        raise FolderError(f"{target} is {what}, so it is not replaced; name another folder with --out, or remove it.")
+        what = "folder" if target.is_dir() else "file"
+        raise FolderError(
+            f"{target} is a {what} that is not a knee result, so it is not replaced; name another folder with --out, or remove it."
+        )
 
 
 @contextmanager

@@ -16,13 +16,8 @@ pub enum Failure {
     #[error("{0}")]
     Spec(String),
     /// The spool file cannot be used.
-    #[error("the file for sample rows, {path}, cannot be written: {error}")]
-    Spool {
-        /// Its path.
-        path: String,
-        /// What the system says.
-        error: std::io::Error,
-    },
+    #[error("the file for sample rows cannot be written: {0}")]
+    Spool(std::io::Error),
     /// The engine broke off: an error in the program.
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
@@ -36,7 +31,7 @@ impl From<Failure> for PyErr {
         let message = failure.to_string();
         match failure {
             Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
-            Failure::Spool { .. } => PyOSError::new_err(message),
+            Failure::Spool(_) => PyOSError::new_err(message),
             Failure::Panic(_) | Failure::Cancelled => PyRuntimeError::new_err(message),
         }
     }

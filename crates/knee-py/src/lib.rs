@@ -2,16 +2,20 @@
 
 mod error;
 mod listing;
+mod simulate;
 
 use pyo3::pymodule;
 
 /// The simulator's core; `knee` is its Python face.
 #[pymodule]
 mod _core {
+    use super::error::Failure;
     #[pymodule_export]
     use super::error::SpecError;
-    use super::listing;
+    use super::{listing, simulate as driver};
     use pyo3::prelude::*;
+    use pyo3::types::PyBytes;
+    use std::fs::File;
 
     /// Version of the core.
     #[pyfunction]
@@ -23,5 +27,33 @@ mod _core {
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()
+    }
+
+    /// What a run gives: figures in JSON, then rows of samples, links and events as raw memory.
+    type Given<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+    /// Runs a specification (JSON) to its end. Sample rows go to the file `spool` in blocks where one is named;
+    /// `progress` is called some 20 times a second with the fraction of simulated time that has passed.
+    #[pyfunction]
+    #[pyo3(signature = (spec_json, spool=None, progress=None))]
+    fn simulate<'py>(
+        py: Python<'py>,
+        spec_json: &str,
+        spool: Option<&str>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Given<'py>> {
+        let spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
+        let spool = spool.map(File::create).transpose().map_err(Failure::Spool)?;
+        let look = |fraction| {
+            py.check_signals()?;
+            progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
+        };
+        let (output, rows) = driver::run::<PyErr>(&spec, spool, py, look)?;
+        Ok((
+            serde_json::to_string(&output).map_err(Failure::Json)?,
+            PyBytes::new(py, bytemuck::cast_slice(&rows.samples)),
+            PyBytes::new(py, bytemuck::cast_slice(&rows.links)),
+            PyBytes::new(py, bytemuck::cast_slice(&rows.events)),
+        ))
     }
 }

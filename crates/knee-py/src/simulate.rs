@@ -1,8 +1,8 @@
 //! Runs the engine on a thread of its own, so that Python stays responsive: it hears of progress and can interrupt.
 
 use crate::error::Failure;
-use knee_sim::output::{Output, Rows};
-use knee_sim::{Simulation, Spec};
+use knee_sim::{Output, Rows, Simulation, Spec};
+use pyo3::Python;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ struct Shared {
     cancel: AtomicBool,
 }
 
-/// Runs `spec` to its end. Calls `look` some 20 times a second with the fraction of simulated time that has passed;
+/// Runs `spec` to its end, with the interpreter free for others. Calls `look` some 20 times a second with the fraction of simulated time that has passed;
 /// an error of `look` cancels the run.
 ///
 /// # Errors
@@ -33,12 +33,12 @@ struct Shared {
 pub fn run<E: From<Failure>>(
     spec: &Spec,
     spool: Option<File>,
-    wait: impl Fn(&mut dyn FnMut()),
+    py: Python<'_>,
     mut look: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<(Output, Rows), E> {
     let shared = Shared::default();
     thread::scope(|scope| {
-        let (give, take) = sync_channel(1);
+        let (give, mut take) = sync_channel(1);
         let shared = &shared;
         scope.spawn(move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, spool, shared)));
@@ -46,7 +46,7 @@ pub fn run<E: From<Failure>>(
             let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
         });
         loop {
-            if let Some(outcome) = receive(&take, &wait) {
+            if let Some(outcome) = py.detach(|| receive(&mut take)) {
                 return Ok(outcome?);
             }
             let fraction = shared.now.load(Relaxed) as f64 / spec.duration as f64;
@@ -60,17 +60,14 @@ pub fn run<E: From<Failure>>(
 
 type Outcome = Result<(Output, Rows), Failure>;
 
-/// Waits a while for the outcome, inside of `wait`; none where it is not there yet.
-fn receive(take: &Receiver<Outcome>, wait: &impl Fn(&mut dyn FnMut())) -> Option<Outcome> {
-    let mut received = None;
-    wait(&mut || {
-        received = match take.recv_timeout(PATIENCE) {
-            Ok(outcome) => Some(outcome),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(Failure::Panic("its thread is gone".into()))),
-        };
-    });
-    received
+/// Waits a while for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one
+/// could not leave the interpreter.
+fn receive(take: &mut Receiver<Outcome>) -> Option<Outcome> {
+    match take.recv_timeout(PATIENCE) {
+        Ok(outcome) => Some(outcome),
+        Err(RecvTimeoutError::Timeout) => None,
+        Err(RecvTimeoutError::Disconnected) => Some(Err(Failure::Panic("its thread is gone".into()))),
+    }
 }
 
 fn drive(spec: &Spec, spool: Option<File>, shared: &Shared) -> Outcome {
@@ -84,7 +81,7 @@ fn drive(spec: &Spec, spool: Option<File>, shared: &Shared) -> Outcome {
         }
         shared.now.store(simulation.now().as_nanos(), Relaxed);
     }
-    Ok(simulation.finish())
+    simulation.finish().map_err(Failure::Spool)
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

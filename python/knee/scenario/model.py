@@ -83,7 +83,9 @@ class _Queueing(_Table):
     trace: Text | None = Field(None, description="a file with a line per 1500-byte delivery opportunity, in ms")
     queue: str = Field("pfifo", description="the name of a queue discipline")
     limit: Limit | None = Field(None, description='a capacity such as "250 packets", "100 MB" or "80 ms"')
-    queue_params: dict[str, Any] = Field({}, description="a table of the discipline's own parameters")
+    queue_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the discipline's own parameters"
+    )
 
     @field_validator("queue")
     @classmethod
@@ -129,7 +131,9 @@ class Flow(_Table):
     """A flow, or ``count`` identical ones."""
 
     cc: str = Field(description="the name of a congestion control")
-    cc_params: dict[str, Any] = Field({}, description="a table of the algorithm's own parameters")
+    cc_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the algorithm's own parameters"
+    )
     rtt: SomeTime = Field(description='the base round-trip time, such as "20 ms"')
     start: Time = Field(0, description='when it starts, such as "20 s"')
     stop: SomeTime | None = Field(None, description='when it stops, such as "60 s"; default: the end')

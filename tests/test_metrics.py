@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knee.metrics import _intervals, convergence_s, jain
+
+
+@pytest.mark.parametrize(
+    ("shares", "index"),
+    [([5.0], 1.0), ([1.0, 1.0, 1.0], 1.0), ([1.0, 0.0], 0.5), ([1.0, 0.0, 0.0, 0.0], 0.25), ([3.0, 1.0], 0.8)],
+)
+def test_jains_index_by_hand(shares: list[float], index: float) -> None:
+    # (sum x)^2 / (n sum x^2): (3 + 1)^2 / (2 * (9 + 1)) = 0.8
+    assert jain(shares) == pytest.approx(index)
+
+
+def test_nothing_shared_has_no_index() -> None:
+    assert jain([0.0, 0.0]) is None
+    assert jain([]) is None
+
+
+@given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=20), st.floats(0.001, 1000))
+def test_jains_index_is_within_its_bounds_and_has_no_unit(shares: list[float], scale: float) -> None:
+    index = jain(shares)
+    assert index is not None
+    assert 1 / len(shares) - 1e-9 <= index <= 1 + 1e-9
+    assert jain([scale * x for x in shares]) == pytest.approx(index)
+
+
+def samples(*flows: list[float]) -> pl.DataFrame:
+    """Time series of flows' throughputs at intervals of a second, the first ending at 1 s."""
+    rows = [(t + 1.0, flow + 1, x) for flow, series in enumerate(flows) for t, x in enumerate(series)]
+    return pl.DataFrame(rows, schema=["t_s", "flow", "throughput_mbps"], orient="row")
+
+
+def converged(*flows: list[float]) -> float | None:
+    return convergence_s(_intervals(samples(*flows), (0.0, float(len(flows[0]))), 1.0), 0.0, 1.0)
+
+
+def test_convergence_is_the_first_moment_from_which_five_seconds_are_fair() -> None:
+    # Fair share 5: within 20 % is 4 to 6. The second from 2 s to 3 s is not; from 3 s on all are.
+    flow = [9.0, 6.0, 6.5, 6.0, 5.0, 5.0, 5.0, 4.0]
+    assert converged(flow, [10 - x for x in flow]) == 3.0
+
+
+def test_four_fair_seconds_are_no_convergence() -> None:
+    flow = [9.0, 9.0, 5.0, 5.0, 5.0, 5.0]
+    assert converged(flow, [10 - x for x in flow]) is None
+
+
+def test_convergence_may_be_lost_again_later() -> None:
+    flow = [5.0] * 5 + [9.0] * 5
+    assert converged(flow, [10 - x for x in flow]) == 0.0
+
+
+def test_silence_is_not_fair() -> None:
+    assert converged([0.0] * 8, [0.0] * 8) is None
+
+
+def test_only_whole_intervals_of_the_window_count() -> None:
+    intervals = _intervals(samples([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]), (0.5, 3.0), 1.0)
+    assert intervals["t_s"].to_list() == [2.0, 3.0]

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+from knee import _core, rows
+from knee.scenario import from_dict
+from knee.scenario.spec import spec
+
+Make = Callable[..., dict[str, Any]]
+
+FLOW_KEYS = (
+    "flow label cc transport start_s base_rtt_ms goodput_mbps throughput_mbps sending_rate_mbps goodput_ratio "
+    "rtt_mean_ms rtt_min_ms rtt_p50_ms rtt_p95_ms rtt_p99_ms rtt_max_ms queue_delay_mean_ms cwnd_mean_packets "
+    "sent_packets lost_packets retransmitted_packets timeouts completion_s"
+).split()
+LINK_KEYS = (
+    "link utilization queue_delay_mean_ms queue_delay_p95_ms queue_delay_p99_ms queue_delay_max_ms drops marks"
+).split()
+SAMPLE_COLUMNS = (
+    "t_s flow goodput_mbps throughput_mbps sending_rate_mbps rtt_mean_ms rtt_min_ms rtt_max_ms srtt_ms cwnd_packets "
+    "in_flight_packets pacing_rate_mbps lost_packets retransmitted_packets state"
+).split()
+LINK_COLUMNS = (
+    "t_s link backlog_packets backlog_bytes queue_delay_mean_ms queue_delay_max_ms drops marks utilization"
+).split()
+
+
+@pytest.fixture(scope="module")
+def result() -> knee.Result:
+    link = {"rate": "10 Mbit/s", "limit": "50 packets"}
+    flows = [{"cc": "reno", "rtt": "20 ms"}, {"cc": "reno", "rtt": "20 ms", "start": "0.5 s"}]
+    return knee.run({"name": "two", "duration": "3 s", "link": link, "flows": flows})
+
+
+def test_the_summary_has_the_contracts_keys(result: knee.Result) -> None:
+    summary = result.summary
+    top = ["format", "name", "ground", "seed", "duration_s", "wall_s", "packets", "flows", "links", "fairness"]
+    assert set(top) <= set(summary)
+    assert (summary["format"], summary["name"], summary["ground"], summary["seed"]) == (1, "two", "sim", 1)
+    assert [set(FLOW_KEYS) - set(flow) for flow in summary["flows"]] == [set(), set()]
+    assert [set(LINK_KEYS) - set(link) for link in summary["links"]] == [set()]
+    assert set(summary["fairness"]) == {"jain", "jain_interval_mean", "convergence_s"}
+    assert [flow["flow"] for flow in summary["flows"]] == [1, 2]
+    assert [flow["start_s"] for flow in summary["flows"]] == [0.0, 0.5]
+
+
+def test_the_frames_have_the_contracts_columns(result: knee.Result) -> None:
+    assert [c for c in result.samples.columns if c != "label"] == SAMPLE_COLUMNS
+    assert result.links.columns == LINK_COLUMNS
+    assert result.events.columns == ["t_s", "flow", "link", "event", "value"]
+    assert not any(result.samples[c].is_nan().any() for c in result.samples.select(pl.col(pl.Float64)).columns)
+    assert result.samples["pacing_rate_mbps"].is_null().all()  # Reno is not paced
+
+
+def test_figures_agree_with_physics(result: knee.Result) -> None:
+    for flow in result.summary["flows"]:
+        assert 20.0 <= flow["rtt_min_ms"] <= flow["rtt_p50_ms"] <= flow["rtt_p99_ms"] <= flow["rtt_max_ms"]
+        # 50 packets of 1514 bytes take 60.6 ms at 10 Mbit/s, one more is being sent, and the receiver may hold its ACK
+        # for 40 ms (Linux's TCP_DELACK_MIN) up to its next tick of 4 ms.
+        assert flow["rtt_max_ms"] <= 20 + 60.6 + 1.3 + 40 + 4
+        assert flow["goodput_mbps"] < flow["throughput_mbps"]
+    assert sum(flow["goodput_mbps"] for flow in result.summary["flows"]) < 2 * 10
+    assert 0.9 < result.summary["links"][0]["utilization"] <= 1
+    assert result.links["backlog_packets"].max() <= 50
+
+
+def test_samples_add_up_to_the_links_rate(result: knee.Result) -> None:
+    total = result.samples.group_by("t_s").agg(pl.col("throughput_mbps").sum())
+    assert total["throughput_mbps"].max() <= 10 * 1.02
+    assert set(result.samples["flow"].unique()) == {1, 2}
+    assert set(result.samples["label"].unique()) == {"flow 1", "flow 2"}
+
+
+def test_states_are_phases_or_states_of_recovery(result: knee.Result) -> None:
+    states = set(result.samples["state"].unique())
+    assert states <= {"slow_start", "congestion_avoidance", "recovery", "loss", "cwr"}
+    assert "congestion_avoidance" in states
+
+
+def test_runs_are_the_same_to_the_last_bit(scenario: Make) -> None:
+    told = json.dumps(spec(from_dict(scenario())))
+    first, second = (_core.simulate(told, None, None) for _ in range(2))
+    assert first == second
+
+
+def test_another_seed_is_another_run_where_there_is_chance(scenario: Make) -> None:
+    lossy = scenario()
+    lossy["link"]["loss"] = 0.02
+    one, other, again = (knee.run(lossy | {"seed": seed}) for seed in (1, 2, 1))
+    assert one.samples.equals(again.samples)
+    assert not one.samples.equals(other.samples)
+
+
+def test_spooled_samples_are_those_of_memory(scenario: Make, tmp_path: Path) -> None:
+    # 2 flows x 3000 intervals: more rows than one block of the spool.
+    told = json.dumps(spec(from_dict(scenario(interval="1 ms"))))
+    spool = tmp_path / "samples"
+    in_memory = _core.simulate(told, None, None)
+    spooled = _core.simulate(told, str(spool), None)
+    assert spool.stat().st_size > 0
+    whole = rows.from_bytes(spooled[1], rows.SAMPLE, spool)
+    assert whole.tobytes() == in_memory[1]
+    assert spooled[2:] == in_memory[2:]
+
+
+def test_progress_grows_to_at_most_one_and_may_stop_the_run(scenario: Make) -> None:
+    long = scenario(duration="2000 s", interval="1 s")
+    seen: list[float] = []
+
+    def note(fraction: float) -> None:
+        seen.append(fraction)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        knee.run(long | {"link": {"rate": "10 Gbit/s"}}, progress=note)
+    assert seen == sorted(seen)
+    assert all(0 <= fraction <= 1 for fraction in seen)
+
+
+def test_the_core_refuses_what_it_cannot_read() -> None:
+    for told in ("", "{}", "[]", '{"duration": -1}'):
+        with pytest.raises(_core.SpecError):
+            _core.simulate(told, None, None)
+
+
+def test_a_result_is_saved_and_loaded_whole(result: knee.Result, tmp_path: Path) -> None:
+    folder = result.save(tmp_path / "r", report=False)
+    names = {path.name for path in folder.iterdir()}
+    frames = {"samples.parquet", "links.parquet", "events.parquet"}
+    assert names == {"scenario.toml", "manifest.json", "summary.json"} | frames
+    loaded = knee.Result.load(folder)
+    assert (loaded.summary, loaded.manifest, loaded.scenario) == (result.summary, result.manifest, result.scenario)
+    for name in ("samples", "links", "events"):
+        assert getattr(loaded, name).equals(getattr(result, name))
+    assert knee.run(folder / "scenario.toml").samples.equals(result.samples)
+
+
+def test_the_manifest_says_how_the_result_was_made(result: knee.Result) -> None:
+    manifest = result.manifest
+    assert manifest["version"] == knee.__version__
+    assert (manifest["format"], manifest["ground"], manifest["seed"], manifest["kernel"]) == (1, "sim", 1, None)
+    assert manifest["packets"] == result.summary["packets"] > 0
+    assert manifest["host"]["name"]
+
+
+def test_a_finite_transfer_completes(scenario: Make) -> None:
+    # 1 MB at 10 Mbit/s takes 0.83 s with headers; slow start costs some round trips.
+    flow = {"cc": "reno", "rtt": "20 ms", "bytes": "1 MB"}
+    done = knee.run(scenario(flows=[flow])).summary["flows"][0]["completion_s"]
+    assert 0.83 < done < 1.5
+
+
+@pytest.mark.parametrize("cc", ["reno", "cubic", "lola"])
+def test_hello_with_each_algorithm_fills_its_link(cc: str) -> None:
+    scenario = knee.load("hello", [f"flows.0.cc={cc}", "duration=5 s"])
+    assert knee.run(scenario).summary["links"][0]["utilization"] > 0.8
