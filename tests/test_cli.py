@@ -88,7 +88,7 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
         (["run", "tiny.toml", "--set", "flows=[]"], "flows"),
         (["run", "tiny.toml", "--set", "flows.0.count=1000001"], "1000000"),
         (["run", "tiny.toml", "--set", "flows.0.start=2 s"], "flows[0].start"),
-        (["run", "tiny.toml", "--set", "link={trace='none.down'}"], "none.down"),
+        (["run", "tiny.toml", "--set", "link={trace='none.down'}"], "tiny.toml: link.trace: no trace"),
         (["run", "tiny.toml", "tiny.toml"], "Two runs would write"),
         (["run", "tiny.toml", "--out", "tiny.toml"], "not a knee result"),
         (["run", "tiny.toml", "--out", "taken"], "not a knee result"),

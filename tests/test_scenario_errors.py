@@ -150,7 +150,7 @@ def test_traces_that_cannot_be_used(tmp_path: Path, lines: str, words: str) -> N
     )
     with pytest.raises(ScenarioError, match=words) as error:
         spec(load(tmp_path / "s.toml"))
-    assert error.value.key == "links[0].trace"
+    assert error.value.key == "link.trace"
 
 
 def test_a_trace_that_is_nowhere(scenario: Make) -> None:

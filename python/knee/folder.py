@@ -28,9 +28,8 @@ def check_target(target: Path) -> None:
     """Refuses a place that a result cannot take."""
     if target.exists() and not is_result(target):
         what = "folder" if target.is_dir() else "file"
-        raise FolderError(
-            f"{target} is a {what} that is not a knee result, so it is not replaced; name another folder with --out, or remove it."
-        )
+        found = f"{target} is a {what} that is not a knee result, so it is not replaced"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
 
 
 @contextmanager

@@ -45,13 +45,15 @@ def run(
         InputError: the scenario, the ground or the folder was refused; nothing has been written.
         RunError: the run was accepted and then failed.
     """
+    where = None
     if isinstance(scenario, dict):
         scenario = from_dict(scenario)
     elif not isinstance(scenario, Scenario):
+        where = str(scenario)
         scenario = load(scenario)
     ground = ground or scenario.run.ground
     check_ground(ground)
-    told = json.dumps(spec(scenario))
+    told = json.dumps(spec(scenario, where))
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
         result = _simulate(scenario, ground, told, Path(folder) / _SPOOL, progress)

@@ -53,6 +53,8 @@ def run(
     with its figures. A folder that holds another knee result is replaced, anything else is not touched.
     """
     loaded = [load(source, changes or ()) for source in scenarios]
+    for source, scenario in zip(scenarios, loaded, strict=True):
+        spec(scenario, source)
     jobs = _jobs(loaded, ground, out_folder, seeds)
     summaries: list[dict[str, Any]] = []
     for job in jobs:
@@ -75,7 +77,6 @@ def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds
     jobs: list[_Job] = []
     for scenario in loaded:
         runner.check_ground(ground or scenario.run.ground)
-        spec(scenario)
         for k in range(scenario.seed, scenario.seed + seeds):
             name = scenario.name if seeds == 1 else f"{scenario.name}-seed{k}"
             target = folder if single and folder is not None else (folder or Path("results")) / name

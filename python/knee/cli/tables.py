@@ -76,19 +76,20 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
             link["link"], number(link["utilization"] * 100, 1), *delays, number(link["drops"]), number(link["marks"])
         )
     console.print(links)
-    console.print(_fairness_line(summary))
+    console.print(_last_line(summary), soft_wrap=True)
 
 
-def _fairness_line(summary: dict[str, Any]) -> str:
+def _last_line(summary: dict[str, Any]) -> str:
     fairness = summary["fairness"]
     parts = [f"Jain's index {number(fairness['jain'], 3)}", f"per interval {number(fairness['jain_interval_mean'], 3)}"]
     converged = fairness["convergence_s"]
     parts.append("never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start")
     if fairness["jain"] is None:
-        parts = ["the flows never all run at once"]
+        parts = ["The flows never all run at once"]
+    fair = f"{', '.join(parts)}. " if len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
     speed = f" ({packets / wall / 1e6:.1f} million a second)" if wall > 0 else ""
-    return f"{', '.join(parts)}. {number(packets)} packets in {wall:.2f} s{speed}."
+    return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
 
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:

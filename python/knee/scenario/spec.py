@@ -7,17 +7,24 @@ from typing import Any
 from knee import registry
 from knee.errors import Refused, ScenarioError
 from knee.scenario import traces
+from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 from knee.units import Limit
 
 
-def spec(scenario: Scenario) -> dict[str, Any]:
+def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
     """The specification of a scenario, in the form of ``crates/knee-sim/src/spec.rs``.
+
+    Args:
+        scenario: the scenario.
+        where: what errors call it; by default its name.
 
     Raises:
         ScenarioError: where a trace cannot be used, or the simulator does not do what is asked.
     """
     numbers = {link.name: i for i, link in enumerate(scenario.links)}
+    # As the file has it: the one bottleneck is written [link].
+    keys = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
     try:
         return {
             "duration": scenario.duration,
@@ -25,12 +32,12 @@ def spec(scenario: Scenario) -> dict[str, Any]:
             "warmup": scenario.warmup,
             "interval": scenario.interval,
             "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
-            "links": [_link(link, i) for i, link in enumerate(scenario.links)],
+            "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
             "flows": _flows(scenario, numbers),
             "changes": _changes(scenario, numbers),
         }
     except Refused as refused:
-        raise ScenarioError(scenario.name, refused.key, refused.found, refused.accepted) from None
+        raise ScenarioError(where or scenario.name, refused.key, refused.found, refused.accepted) from None
 
 
 def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
@@ -52,8 +59,7 @@ def _limit(limit: Limit) -> dict[str, int]:
     return {limit.kind: limit.amount}
 
 
-def _link(link: Link, number: int) -> dict[str, Any]:
-    key = f"links[{number}]"
+def _link(link: Link, key: str) -> dict[str, Any]:
     return _queueing(link, key) | {
         "name": link.name,
         "overhead": link.overhead,
