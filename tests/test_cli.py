@@ -219,6 +219,8 @@ def test_the_benchmarks_are_those_of_the_documents() -> None:
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"knee {__version__}\n"
+    assert main([]) == 0
+    assert "Commands:" in capsys.readouterr().out
     assert main(["run", "--help"]) == 0
     assert "--seeds" in capsys.readouterr().out
 

@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
     try:
-        code = app(given, prog_name="knee", standalone_mode=False)
+        # Without a command there is nothing to do but to say what there is.
+        code = app(given or ["--help"], prog_name="knee", standalone_mode=False)
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be said to it, not even at exit.
         sys.stdout = None
