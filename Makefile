@@ -21,7 +21,6 @@ help:
 
 demo: $(STAMPS)/core
 	$(BIN)/knee run lola-fig4a
-	@echo "The report: $(CURDIR)/results/lola-fig4a/report.html"
 
 setup: $(STAMPS)/core $(STAMPS)/dev
 
@@ -37,6 +36,7 @@ lint: $(STAMPS)/dev
 
 types: $(STAMPS)/core $(STAMPS)/dev
 	$(BIN)/mypy --no-error-summary
+	$(BIN)/stubtest --concise knee._core
 
 # The binding has no tests of its own in Rust: linking it needs an interpreter. Python's tests cover it.
 test-rust:

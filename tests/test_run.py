@@ -143,6 +143,12 @@ def test_a_result_is_saved_and_loaded_whole(result: knee.Result, tmp_path: Path)
     assert knee.run(folder / "scenario.toml").samples.equals(result.samples)
 
 
+def test_a_result_shows_itself_in_a_notebook(result: knee.Result) -> None:
+    html = result._repr_html_()
+    assert "<table" in html
+    assert "flow 2" in html
+
+
 def test_the_manifest_says_how_the_result_was_made(result: knee.Result) -> None:
     manifest = result.manifest
     assert manifest["version"] == knee.__version__

@@ -129,7 +129,9 @@ def test_every_shipped_scenario_loads(name: str) -> None:
 def test_shipped_scenarios_say_where_they_come_from() -> None:
     for path in shipped().values():
         assert path.read_text(encoding="utf-8").startswith("# "), path
-    assert Path("scenarios").resolve() == next(p for p in shipped()["hello"].parents if p.name == "scenarios")
+    assert (Path(__file__).parent.parent / "scenarios").resolve() == next(
+        p for p in shipped()["hello"].parents if p.name == "scenarios"
+    )
 
 
 def test_lola_fig6_is_the_papers() -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+__all__ = ["SpecError", "registry", "simulate", "version"]
+
 class SpecError(ValueError):
     """The simulator refused its specification."""
 

@@ -30,10 +30,10 @@ def number(value: float | int | None, places: int = 2) -> str:
 
 
 def rate(mbps: float | None) -> str:
-    """A rate in Mbit/s with four digits that say something."""
+    """A rate in Mbit/s with four digits."""
     if mbps is None:
         return "-"
-    return f"{mbps:.0f}" if mbps >= 1000 else f"{mbps:.4g}"
+    return f"{mbps:.0f}" if mbps >= 1000 else f"{mbps:#.4g}"
 
 
 def show_summary(console: Console, summary: dict[str, Any]) -> None:
@@ -67,8 +67,7 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         )
     console.print(flows)
     if len(summary["flows"]) > MOST_FLOWS:
-        goodput = sum(flow["goodput_mbps"] for flow in summary["flows"])
-        console.print(f"... of {len(summary['flows'])} flows; together {rate(goodput)} Mbit/s goodput\n")
+        console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
     links = table(None, ["link", "used %", "queueing ms: mean", "p95", "p99", "max", "drops", "marks"])
     for link in summary["links"]:
         delays = (number(link[f"queue_delay_{name}_ms"]) for name in ("mean", "p95", "p99", "max"))
@@ -96,7 +95,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The figures by which results are set side by side, by name with unit."""
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
     values: dict[str, float | int | None] = {
-        "goodput of all flows, Mbit/s": sum(flow["goodput_mbps"] for flow in flows),
+        "sum of the flows' goodputs, Mbit/s": sum(flow["goodput_mbps"] for flow in flows),
         "Jain's index": fairness["jain"],
         "Jain's index, mean of intervals": fairness["jain_interval_mean"],
         "convergence, s": fairness["convergence_s"],
