@@ -146,7 +146,8 @@ impl RetransmitQueue {
             let number = self.segments[(seq - self.base) as usize].burst;
             &self.bursts[number.wrapping_sub(self.first) as usize]
         } else {
-            let i = self.bursts.partition_point(|b| b.end <= seq);
+            // Asked for the first unacknowledged segment, mostly: the first burst or the one behind it.
+            let i = self.bursts.iter().take_while(|b| b.end <= seq).count();
             &self.bursts[i]
         }
     }
