@@ -146,22 +146,14 @@ impl Receiver {
         self.rcv_nxt
     }
 
-    /// Takes a data packet. Gives the ACKs that leave at once: one for what came before, where a change of per-packet
-    /// ECN marks forces it, and one for this packet.
-    pub fn on_data(
-        &mut self,
-        packet: &Packet,
-        now: Time,
-        config: &Config,
-        rtt: Time,
-    ) -> (Option<Reply>, Option<Reply>) {
+    /// Takes a data packet. Gives the ACK that leaves at once, if one does.
+    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
         self.queued_units += u64::from(packet.extra);
         if packet.seq <= self.acked {
             self.ts_recent = packet.stamp;
         }
-        let before = if packet.has(Packet::ECT) { self.note_ecn(packet) } else { None };
         if packet.seq == self.rcv_nxt {
             self.rcv_nxt += 1;
             self.adapt_ato(now, config);
@@ -181,7 +173,12 @@ impl Receiver {
         if !at_once && self.out_of_order.is_empty() {
             self.delay_ack(now);
         }
-        (before, at_once.then(|| self.ack()))
+        at_once.then(|| self.ack())
+    }
+
+    /// Whether a timer is due before the heap knows of it.
+    pub fn needs_arming(&self) -> bool {
+        self.delayed.not_before() < self.queued.0 || self.compressed_at < self.queued.1
     }
 
     fn must_ack_now(&self) -> bool {
@@ -254,8 +251,9 @@ impl Receiver {
         false
     }
 
-    /// Notes a mark; gives an ACK for what came before where per-packet echoes would otherwise be mixed.
-    fn note_ecn(&mut self, packet: &Packet) -> Option<Reply> {
+    /// Notes the mark, or its absence, of an ECN-capable data packet that is about to be taken. Gives an ACK for what
+    /// came before where per-packet echoes would otherwise be mixed.
+    pub fn note_ecn(&mut self, packet: &Packet) -> Option<Reply> {
         let ce = packet.has(Packet::CE);
         match self.ecn {
             Ecn::Classic => {
@@ -390,8 +388,7 @@ mod tests {
     fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Reply> {
         let mut replies = Vec::new();
         for seq in seqs {
-            let (_, reply) = receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40));
-            replies.extend(reply);
+            replies.extend(receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40)));
         }
         replies
     }

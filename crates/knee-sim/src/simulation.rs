@@ -261,9 +261,8 @@ impl Simulation {
     fn on_pipe(&mut self, i: u32) {
         loop {
             let (pipe, end) = &mut self.pipes[i as usize];
-            // Otherwise: an event that another packet overtook.
-            let packet = if pipe.next() == Some(self.now) { pipe.pop() } else { None };
-            match (packet, *end) {
+            // None: an event that another packet overtook.
+            match (pipe.pop(self.now), *end) {
                 (Some(packet), PipeEnd::Hop) => self.arrive(packet),
                 (Some(packet), PipeEnd::Sender) => self.on_ack(&packet),
                 (None, _) => return self.events.pop(),
@@ -383,8 +382,11 @@ impl Simulation {
         }
         let rtt = self.ways[i as usize].base_rtt;
         let receiver = &mut self.receivers[i as usize];
-        let (before, reply) = receiver.on_data(packet, self.now, &self.receiver_config, rtt);
-        self.arm_receiver(i);
+        let before = if packet.has(Packet::ECT) { receiver.note_ecn(packet) } else { None };
+        let reply = receiver.on_data(packet, self.now, &self.receiver_config, rtt);
+        if receiver.needs_arming() {
+            self.arm_receiver(i);
+        }
         if let Some(before) = before {
             self.reply(before);
         }

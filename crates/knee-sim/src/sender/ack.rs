@@ -293,14 +293,13 @@ impl Sender {
             }
         } else {
             self.count_delivered(found.acked, found);
-            while self.snd_una < ack_seq {
-                let Some(&burst) = self.rtx.front(self.snd_una) else { break };
-                let upto = burst.end.min(ack_seq);
-                let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
-                found.ack_sent = Some((first, burst.sent));
-                self.rack_advance(burst.sent, upto, 0, stamp);
-                self.rate_delivered(&burst, upto, 0, found);
-                self.snd_una = upto;
+            if let Some(oldest) = self.rtx.front(from).map(|burst| burst.sent) {
+                // Bursts lie in the order of sending: the one with the last segment is the newest.
+                let newest = *self.rtx.burst_of(ack_seq - 1);
+                found.ack_sent = Some((oldest, newest.sent));
+                self.rack_advance(newest.sent, ack_seq, 0, stamp);
+                self.rate_delivered(&newest, ack_seq, 0, found);
+                self.rtx.front(ack_seq);
             }
             found.original_delivered |= from < self.high_seq;
         }

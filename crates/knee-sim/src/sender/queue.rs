@@ -146,8 +146,11 @@ impl RetransmitQueue {
             let number = self.segments[(seq - self.base) as usize].burst;
             &self.bursts[number.wrapping_sub(self.first) as usize]
         } else {
-            // Asked for the first unacknowledged segment, mostly: the first burst or the one behind it.
-            let i = self.bursts.iter().take_while(|b| b.end <= seq).count();
+            // Asked for the first unacknowledged segment, mostly: bursts before it have been dropped.
+            let mut i = 0;
+            while self.bursts[i].end <= seq {
+                i += 1;
+            }
             &self.bursts[i]
         }
     }
