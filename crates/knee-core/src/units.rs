@@ -173,6 +173,10 @@ impl Rate {
         if self.0 == 0 {
             return Time::MAX;
         }
+        // Nearly always the product fits; 128-bit division is slow.
+        if bytes.0 < 1 << 31 {
+            return Time((bytes.0 * 8_000_000_000).div_ceil(self.0));
+        }
         let ns = (bytes.0 as u128 * 8_000_000_000).div_ceil(self.0 as u128);
         if ns > u64::MAX as u128 { Time::MAX } else { Time(ns as u64) }
     }

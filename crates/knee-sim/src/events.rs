@@ -40,37 +40,40 @@ pub enum Event {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    at: Time,
-    order: u64,
+    /// Time in the upper half, order of scheduling in the lower: one comparison.
+    key: u128,
     event: Event,
 }
 
 impl Entry {
-    fn before(&self, other: &Self) -> bool {
-        (self.at, self.order) < (other.at, other.order)
+    const fn new(at: Time, order: u64, event: Event) -> Self {
+        Self { key: (at.as_nanos() as u128) << 64 | order as u128, event }
+    }
+
+    const fn at(&self) -> Time {
+        Time::from_nanos((self.key >> 64) as u64)
     }
 }
 
-/// A four-ary heap: half the levels of a binary one, and four children share a cache line or two.
+/// A binary heap. Mostly the next event is rescheduled to be the next or next but one again, in front of many timers
+/// that are far away: what counts is the cost of looking at the first few entries, not the depth.
 #[derive(Default)]
 pub struct Events {
     heap: Vec<Entry>,
     order: u64,
 }
 
-const ARITY: usize = 4;
-
 impl Events {
     /// Schedules `event` for `at`.
     pub fn push(&mut self, at: Time, event: Event) {
         self.order += 1;
-        self.heap.push(Entry { at, order: self.order, event });
+        self.heap.push(Entry::new(at, self.order, event));
         self.sift_up(self.heap.len() - 1);
     }
 
     /// The next event and its time.
     pub fn peek(&self) -> Option<(Time, Event)> {
-        self.heap.first().map(|e| (e.at, e.event))
+        self.heap.first().map(|e| (e.at(), e.event))
     }
 
     /// Removes the next event.
@@ -82,12 +85,21 @@ impl Events {
         }
     }
 
+    /// When the event after the next one is due.
+    pub fn second(&self) -> Time {
+        match *self.heap.as_slice() {
+            [] | [_] => Time::MAX,
+            [_, only] => only.at(),
+            [_, left, right, ..] => left.at().min(right.at()),
+        }
+    }
+
     /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
     pub fn postpone(&mut self, at: Time) {
         self.order += 1;
         let order = self.order;
         if let Some(first) = self.heap.first_mut() {
-            (first.at, first.order) = (at, order);
+            *first = Entry::new(at, order, first.event);
             self.sift_down();
         }
     }
@@ -95,8 +107,8 @@ impl Events {
     fn sift_up(&mut self, mut i: usize) {
         let entry = self.heap[i];
         while i > 0 {
-            let parent = (i - 1) / ARITY;
-            if !entry.before(&self.heap[parent]) {
+            let parent = (i - 1) / 2;
+            if entry.key >= self.heap[parent].key {
                 break;
             }
             self.heap[i] = self.heap[parent];
@@ -106,27 +118,23 @@ impl Events {
     }
 
     fn sift_down(&mut self) {
-        let entry = self.heap[0];
-        let len = self.heap.len();
+        let heap = self.heap.as_mut_slice();
+        let entry = heap[0];
         let mut i = 0;
         loop {
-            let first = i * ARITY + 1;
-            if first >= len {
+            let left = 2 * i + 1;
+            let child = match heap.get(left..) {
+                Some([l, r, ..]) => left + usize::from(r.key < l.key),
+                Some([_]) => left,
+                _ => break,
+            };
+            if heap[child].key >= entry.key {
                 break;
             }
-            let mut least = first;
-            for child in first + 1..(first + ARITY).min(len) {
-                if self.heap[child].before(&self.heap[least]) {
-                    least = child;
-                }
-            }
-            if !self.heap[least].before(&entry) {
-                break;
-            }
-            self.heap[i] = self.heap[least];
-            i = least;
+            heap[i] = heap[child];
+            i = child;
         }
-        self.heap[i] = entry;
+        heap[i] = entry;
     }
 }
 

@@ -1,23 +1,20 @@
 //! Observers: what is counted and recorded while a simulation runs. They read the parts; no part knows them.
 
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
-use knee_core::Time;
+use knee_core::{Packet, Time};
 use std::fs::File;
 use std::io::{self, Write};
 
 /// Counts of values in buckets of constant relative width, for quantiles of times.
 ///
 /// A value falls into one of `2^bits` buckets of its octave; within a bucket quantiles are interpolated, so that their
-/// error is well below `2^-bits`. Only pages of buckets that were hit exist.
+/// error is below `2^-bits`. Only pages of buckets that were hit exist.
 pub struct Histogram {
     bits: u32,
-    pages: Vec<(u32, Box<[u32; PAGE]>)>,
-    /// Index into `pages` of the last hit: the next value is mostly near.
-    last: usize,
-    count: u64,
-    sum: u128,
-    min: u64,
-    max: u64,
+    /// For each page of buckets its place in `pages` plus 1; 0: never hit.
+    places: Vec<u16>,
+    pages: Vec<[u32; PAGE]>,
+    total: Spread,
 }
 
 const PAGE: usize = 32;
@@ -25,28 +22,33 @@ const PAGE: usize = 32;
 impl Histogram {
     /// An empty histogram with `2^bits` buckets per octave.
     pub const fn new(bits: u32) -> Self {
-        Self { bits, pages: Vec::new(), last: 0, count: 0, sum: 0, min: u64::MAX, max: 0 }
+        Self { bits, places: Vec::new(), pages: Vec::new(), total: Spread::EMPTY }
     }
 
-    /// Counts a span.
-    pub fn add(&mut self, span: Time) {
-        let value = span.as_nanos();
-        self.count += 1;
-        self.sum += u128::from(value);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        let bucket = self.bucket(value);
-        let (page, slot) = (bucket / PAGE as u32, bucket as usize % PAGE);
-        if self.pages.get(self.last).is_none_or(|p| p.0 != page) {
-            self.last = match self.pages.binary_search_by_key(&page, |p| p.0) {
-                Ok(i) => i,
-                Err(i) => {
-                    self.pages.insert(i, (page, Box::new([0; PAGE])));
-                    i
-                }
-            };
+    /// Counts a span; its share in mean and range follows with [`Histogram::fold`].
+    pub fn count(&mut self, span: Time) {
+        let bucket = self.bucket(span.as_nanos()) as usize;
+        let page = bucket / PAGE;
+        let place = match self.places.get(page) {
+            Some(&place) if place > 0 => place,
+            _ => self.add_page(page),
+        };
+        self.pages[usize::from(place) - 1][bucket % PAGE] += 1;
+    }
+
+    /// Adds sum, number and range of the spans counted since the last call.
+    pub fn fold(&mut self, spread: &Spread) {
+        self.total.merge(spread);
+    }
+
+    #[cold]
+    fn add_page(&mut self, page: usize) -> u16 {
+        if self.places.len() <= page {
+            self.places.resize(page + 1, 0);
         }
-        self.pages[self.last].1[slot] += 1;
+        self.pages.push([0; PAGE]);
+        self.places[page] = self.pages.len() as u16;
+        self.places[page]
     }
 
     fn bucket(&self, value: u64) -> u32 {
@@ -61,40 +63,41 @@ impl Histogram {
         (offset << octave, 1 << octave)
     }
 
-    /// The `p`-quantile in ms, for `p` in 0 to 1.
+    /// The `p`-quantile in ms, for `p` in 0 to 1: the value at rank `p · (n - 1)`, rounded down.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
-        if self.count == 0 {
+        if self.total.count == 0 {
             return None;
         }
-        let rank = p * (self.count - 1) as f64;
+        let rank = (p * (self.total.count - 1) as f64) as u64;
         let mut below = 0u64;
-        for (page, counts) in &self.pages {
-            for (slot, &count) in counts.iter().enumerate() {
-                if count > 0 && rank < (below + u64::from(count)) as f64 {
-                    let (start, width) = self.bounds(page * PAGE as u32 + slot as u32);
-                    let within = (rank - below as f64 + 0.5) / f64::from(count);
+        for (page, &place) in self.places.iter().enumerate().filter(|(_, place)| **place > 0) {
+            for (slot, &count) in self.pages[usize::from(place) - 1].iter().enumerate() {
+                if rank < below + u64::from(count) {
+                    let (start, width) = self.bounds((page * PAGE + slot) as u32);
+                    let within = ((rank - below) as f64 + 0.5) / f64::from(count);
                     let value = start as f64 + width as f64 * within;
-                    return Some(value.clamp(self.min as f64, self.max as f64) / 1e6);
+                    return Some(value.clamp(self.total.min as f64, self.total.max as f64) / 1e6);
                 }
                 below += u64::from(count);
             }
         }
-        Some(self.max as f64 / 1e6)
+        Some(self.total.max as f64 / 1e6)
     }
 
     /// The mean in ms.
     pub fn mean_ms(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e6)
+        let total = &self.total;
+        (total.count > 0).then(|| total.sum as f64 / total.count as f64 / 1e6)
     }
 
     /// The least value in ms.
     pub fn min_ms(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.min as f64 / 1e6)
+        (self.total.count > 0).then(|| self.total.min as f64 / 1e6)
     }
 
     /// The greatest value in ms.
     pub fn max_ms(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.max as f64 / 1e6)
+        (self.total.count > 0).then(|| self.total.max as f64 / 1e6)
     }
 }
 
@@ -102,18 +105,21 @@ impl Histogram {
 #[derive(Clone, Copy)]
 pub struct Spread {
     sum: u64,
-    count: u32,
+    count: u64,
     min: u64,
     max: u64,
 }
 
 impl Default for Spread {
     fn default() -> Self {
-        Self { sum: 0, count: 0, min: u64::MAX, max: 0 }
+        Self::EMPTY
     }
 }
 
 impl Spread {
+    /// Of no spans at all.
+    pub const EMPTY: Self = Self { sum: 0, count: 0, min: u64::MAX, max: 0 };
+
     /// Takes a span.
     pub fn add(&mut self, span: Time) {
         let ns = span.as_nanos();
@@ -123,13 +129,21 @@ impl Spread {
         self.max = self.max.max(ns);
     }
 
+    /// Adds the spans of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
     /// Mean, least and greatest in ms; NaN where there is none.
     pub fn mean_min_max_ms(&self) -> (f32, f32, f32) {
         if self.count == 0 {
             return (f32::NAN, f32::NAN, f32::NAN);
         }
         let ms = |ns: f64| (ns / 1e6) as f32;
-        (ms(self.sum as f64 / f64::from(self.count)), ms(self.min as f64), ms(self.max as f64))
+        (ms(self.sum as f64 / self.count as f64), ms(self.min as f64), ms(self.max as f64))
     }
 }
 
@@ -144,6 +158,10 @@ pub struct FlowCounts {
     pub sent_bytes: u64,
     /// Bytes received, with the same overhead.
     pub received_bytes: u64,
+    /// Packets received.
+    pub received: u64,
+    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
+    pub queued_units: u64,
     /// Packets sent.
     pub sent: u64,
     /// Packets deemed lost.
@@ -160,10 +178,6 @@ pub struct FlowCounts {
 pub struct FlowWatch {
     /// RTT samples.
     pub rtt: Histogram,
-    /// Queueing delays of its packets.
-    pub queued_sum: u128,
-    /// How many those are.
-    pub queued_count: u64,
     /// Counts when the figures began.
     pub from: FlowCounts,
     /// Counts when they ended.
@@ -173,7 +187,7 @@ pub struct FlowWatch {
 impl FlowWatch {
     /// Begins to watch.
     pub const fn new(from: FlowCounts, histogram_bits: u32) -> Self {
-        Self { rtt: Histogram::new(histogram_bits), queued_sum: 0, queued_count: 0, from, until: None }
+        Self { rtt: Histogram::new(histogram_bits), from, until: None }
     }
 
     /// The figures between `from` and `until` (or `end`).
@@ -184,6 +198,8 @@ impl FlowWatch {
         let mbps = |bytes: u64| if span == Time::ZERO { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() / 1e6 };
         let acked = until.acked_bytes - from.acked_bytes;
         let sent_bytes = until.sent_bytes - from.sent_bytes;
+        let received = until.received - from.received;
+        let queued = Packet::QUEUED_UNIT * (until.queued_units - from.queued_units);
         FlowFigures {
             goodput_mbps: mbps(acked),
             throughput_mbps: mbps(until.received_bytes - from.received_bytes),
@@ -195,8 +211,7 @@ impl FlowWatch {
             rtt_p95_ms: self.rtt.quantile_ms(0.95),
             rtt_p99_ms: self.rtt.quantile_ms(0.99),
             rtt_max_ms: self.rtt.max_ms(),
-            queue_delay_mean_ms: (self.queued_count > 0)
-                .then(|| self.queued_sum as f64 / self.queued_count as f64 / 1e6),
+            queue_delay_mean_ms: (received > 0).then(|| queued.as_millis_f64() / received as f64),
             cwnd_mean_packets: (span > Time::ZERO)
                 .then(|| (until.cwnd_integral - from.cwnd_integral) as f64 / span.as_nanos() as f64),
             sent_packets: until.sent - from.sent,
@@ -241,6 +256,8 @@ pub struct LinkWatch {
     pub delay: Histogram,
     /// Queueing delays of the interval.
     pub interval: Spread,
+    /// Those of the interval from before the figures began.
+    pub before: Spread,
     /// Counts when the figures began; none before that.
     pub from: Option<LinkCounts>,
     /// Counts at the end of the last interval.
@@ -254,7 +271,8 @@ impl LinkWatch {
     pub fn new() -> Self {
         Self {
             delay: Histogram::new(10),
-            interval: Spread::default(),
+            interval: Spread::EMPTY,
+            before: Spread::EMPTY,
             from: None,
             last: LinkCounts::default(),
             dropping: None,
@@ -337,6 +355,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn feed(histogram: &mut Histogram, spans: impl Iterator<Item = Time>) {
+        let mut spread = Spread::EMPTY;
+        for span in spans {
+            histogram.count(span);
+            spread.add(span);
+        }
+        histogram.fold(&spread);
+    }
+
     proptest! {
         #[test]
         fn quantiles_are_within_a_bucket_of_the_exact_ones(
@@ -345,20 +372,18 @@ mod tests {
             bits in 6u32..11,
         ) {
             let mut histogram = Histogram::new(bits);
-            values.iter().for_each(|&v| histogram.add(Time::from_nanos(v)));
+            feed(&mut histogram, values.iter().map(|&v| Time::from_nanos(v)));
             values.sort_unstable();
             let exact = values[(p * (values.len() - 1) as f64) as usize] as f64 / 1e6;
             let got = histogram.quantile_ms(p).unwrap();
-            prop_assert!((got - exact).abs() <= exact * f64::from(1u32 << bits).recip() + 1e-5, "{} {}", got, exact);
+            prop_assert!((got - exact).abs() <= exact * f64::from(1u32 << bits).recip(), "{} {}", got, exact);
         }
     }
 
     #[test]
     fn mean_and_range_are_exact() {
         let mut histogram = Histogram::new(6);
-        for ms in [10, 20, 60] {
-            histogram.add(Time::from_millis(ms));
-        }
+        feed(&mut histogram, [10, 20, 60].into_iter().map(Time::from_millis));
         assert_eq!((histogram.mean_ms(), histogram.min_ms(), histogram.max_ms()), (Some(30.0), Some(10.0), Some(60.0)));
     }
 }

@@ -59,19 +59,26 @@ impl Pipe {
     /// When the next packet arrives.
     pub fn next(&self) -> Option<Time> {
         let fifo = self.fifo.front().map(|(at, _)| *at);
-        let overtaking = self.overtaking.peek().map(|Reverse((at, ..))| *at);
-        match (fifo, overtaking) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        match self.overtaking.peek() {
+            None => fifo,
+            Some(Reverse((at, ..))) => Some(fifo.map_or(*at, |fifo| fifo.min(*at))),
         }
     }
 
-    /// Takes the packet that arrives next.
-    pub fn pop(&mut self) -> Option<Packet> {
-        match (self.fifo.front(), self.overtaking.peek()) {
-            (Some((a, _)), Some(Reverse((b, ..)))) if b < a => self.overtaking.pop().map(|Reverse((.., p))| p.0),
-            (None, Some(_)) => self.overtaking.pop().map(|Reverse((.., p))| p.0),
-            _ => self.fifo.pop_front().map(|(_, packet)| packet),
+    /// Takes the packet that arrives at `now`, if one does.
+    pub fn pop(&mut self, now: Time) -> Option<Packet> {
+        if let Some(Reverse((at, ..))) = self.overtaking.peek()
+            && *at == now
+        {
+            return self.overtaking.pop().map(|Reverse((.., packet))| packet.0);
+        }
+        match self.fifo.front() {
+            Some((at, packet)) if *at == now => {
+                let packet = *packet;
+                self.fifo.pop_front();
+                Some(packet)
+            }
+            _ => None,
         }
     }
 

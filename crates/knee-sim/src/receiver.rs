@@ -8,7 +8,7 @@
 //! Source: Linux net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_event_data_recv`, `__tcp_ack_snd_check`) and
 //! tcp_output.c (`tcp_send_delayed_ack`); RFC 2018, RFC 2883, RFC 5681 4.2.
 
-use crate::timer::Clock;
+use crate::timer::{Clock, Timer};
 use knee_cc::Ecn;
 use knee_core::packet::ACK_SIZE;
 use knee_core::{Packet, Time};
@@ -29,15 +29,34 @@ const MAX_RECENT: usize = 4;
 /// A range of segments, from the first to before the second.
 pub type Range = (u64, u64);
 
-/// An ACK to be sent: the packet and its SACK blocks, the D-SACK block first where there is one.
+/// SACK blocks of an ACK, the D-SACK block first where there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blocks {
+    count: usize,
+    ranges: [Range; MAX_BLOCKS],
+}
+
+impl Blocks {
+    /// The blocks.
+    pub fn as_slice(&self) -> &[Range] {
+        &self.ranges[..self.count]
+    }
+
+    fn push(&mut self, range: Range) {
+        if self.count < MAX_BLOCKS {
+            self.ranges[self.count] = range;
+            self.count += 1;
+        }
+    }
+}
+
+/// An ACK to be sent.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// The packet; its SACK handle is still to be set.
     pub packet: Packet,
-    /// How many of `blocks` count.
-    pub count: usize,
-    /// SACK blocks.
-    pub blocks: [Range; MAX_BLOCKS],
+    /// SACK blocks, where there are any: seldom.
+    pub blocks: Option<Box<Blocks>>,
 }
 
 /// Settings that all receivers of a simulation share.
@@ -70,8 +89,8 @@ pub struct Receiver {
     ato: Time,
     last_arrival: Option<Time>,
     ack_now: bool,
-    /// When the delayed ACK is due; `Time::MAX`: none is.
-    pub delayed_at: Time,
+    /// The delayed ACK.
+    pub delayed: Timer,
     /// When the compressed SACK is due; `Time::MAX`: none is.
     pub compressed_at: Time,
     compressed: u32,
@@ -88,6 +107,8 @@ pub struct Receiver {
     pub packets: u64,
     /// Their bytes as IP packets.
     pub bytes: u64,
+    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
+    pub queued_units: u64,
 }
 
 impl Receiver {
@@ -105,7 +126,7 @@ impl Receiver {
             ato: Time::ZERO,
             last_arrival: None,
             ack_now: false,
-            delayed_at: Time::MAX,
+            delayed: Timer::OFF,
             compressed_at: Time::MAX,
             compressed: 0,
             dup_acks: 0,
@@ -116,6 +137,7 @@ impl Receiver {
             queued: (Time::MAX, Time::MAX),
             packets: 0,
             bytes: 0,
+            queued_units: 0,
         }
     }
 
@@ -124,18 +146,13 @@ impl Receiver {
         self.rcv_nxt
     }
 
-    /// Takes a data packet. Gives the ACKs that leave at once: usually none or one, two where a change of per-packet
-    /// ECN marks forces one for what came before.
-    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time, out: &mut Vec<Reply>) {
+    /// Takes a data packet. Gives the ACK that leaves at once, if one does.
+    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
+        self.queued_units += u64::from(packet.extra);
         if packet.seq <= self.acked {
             self.ts_recent = packet.stamp;
-        }
-        if packet.has(Packet::ECT)
-            && let Some(before) = self.note_ecn(packet)
-        {
-            out.push(before);
         }
         if packet.seq == self.rcv_nxt {
             self.rcv_nxt += 1;
@@ -152,13 +169,16 @@ impl Receiver {
         } else {
             self.insert(packet.seq);
         }
-        if self.must_ack_now() {
-            out.push(self.ack());
-        } else if self.out_of_order.is_empty() {
-            self.delay_ack(now, config);
-        } else if self.compress(now, config, rtt) {
-            out.push(self.ack());
+        let at_once = self.must_ack_now() || (!self.out_of_order.is_empty() && self.compress(now, config, rtt));
+        if !at_once && self.out_of_order.is_empty() {
+            self.delay_ack(now);
         }
+        at_once.then(|| self.ack())
+    }
+
+    /// Whether a timer is due before the heap knows of it.
+    pub fn needs_arming(&self) -> bool {
+        self.delayed.not_before() < self.queued.0 || self.compressed_at < self.queued.1
     }
 
     fn must_ack_now(&self) -> bool {
@@ -180,7 +200,6 @@ impl Receiver {
     }
 
     fn adapt_ato(&mut self, now: Time, config: &Config) {
-        let tick_now = config.clock.jiffies(now);
         let min = config.delayed_ack;
         match self.last_arrival {
             None => {
@@ -188,7 +207,7 @@ impl Receiver {
                 self.ato = min;
             }
             Some(last) => {
-                let gap = tick_now.saturating_sub(last);
+                let gap = now - last;
                 if gap <= min / 2 {
                     self.ato = self.ato / 2 + min / 2;
                 } else if gap < self.ato {
@@ -198,7 +217,7 @@ impl Receiver {
                 }
             }
         }
-        self.last_arrival = Some(tick_now);
+        self.last_arrival = Some(now);
     }
 
     fn enter_quick_acks(&mut self, config: &Config) {
@@ -206,9 +225,11 @@ impl Receiver {
         self.ato = config.delayed_ack;
     }
 
-    fn delay_ack(&mut self, now: Time, config: &Config) {
-        let due = config.clock.expiry(now, self.ato);
-        self.delayed_at = self.delayed_at.min(due);
+    fn delay_ack(&mut self, now: Time) {
+        let timer = Timer::set(now, self.ato);
+        if timer.not_before() < self.delayed.not_before() {
+            self.delayed = timer;
+        }
     }
 
     /// Whether a SACK leaves now; otherwise it waits to be sent with others.
@@ -230,8 +251,9 @@ impl Receiver {
         false
     }
 
-    /// Notes a mark; gives an ACK for what came before where per-packet echoes would otherwise be mixed.
-    fn note_ecn(&mut self, packet: &Packet) -> Option<Reply> {
+    /// Notes the mark, or its absence, of an ECN-capable data packet that is about to be taken. Gives an ACK for what
+    /// came before where per-packet echoes would otherwise be mixed.
+    pub fn note_ecn(&mut self, packet: &Packet) -> Option<Reply> {
         let ce = packet.has(Packet::CE);
         match self.ecn {
             Ecn::Classic => {
@@ -273,30 +295,30 @@ impl Receiver {
                 flags: Packet::ACK | if echo { Packet::ECE } else { 0 },
                 hop: 0,
             },
-            count: 0,
-            blocks: [(0, 0); MAX_BLOCKS],
+            blocks: None,
         };
-        if let Some(dsack) = self.dsack.take() {
-            reply.packet.flags |= Packet::DSACK;
-            reply.blocks[0] = dsack;
-            reply.count = 1;
+        if self.dsack.is_some() || !self.recent.is_empty() {
+            reply.blocks = Some(Box::new(self.blocks(&mut reply.packet)));
         }
-        for block in &self.recent {
-            if reply.count == MAX_BLOCKS {
-                break;
-            }
-            reply.blocks[reply.count] = *block;
-            reply.count += 1;
-        }
-        // RFC 2018: an option of two bytes and eight for each block, padded to words.
-        reply.packet.size += if reply.count > 0 { 4 + 8 * reply.count as u16 } else { 0 };
         self.acked = self.rcv_nxt;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.ack_now = false;
-        self.delayed_at = Time::MAX;
+        self.delayed = Timer::OFF;
         self.compressed = 0;
         self.compressed_at = Time::MAX;
         reply
+    }
+
+    fn blocks(&mut self, packet: &mut Packet) -> Blocks {
+        let mut blocks = Blocks::default();
+        if let Some(dsack) = self.dsack.take() {
+            packet.flags |= Packet::DSACK;
+            blocks.push(dsack);
+        }
+        self.recent.iter().for_each(|&range| blocks.push(range));
+        // RFC 2018: an option of two bytes and eight for each block, padded to words.
+        packet.size += 4 + 8 * blocks.count as u16;
+        blocks
     }
 
     /// Puts a segment beyond `rcv_nxt` into the ranges and the SACK blocks.
@@ -366,9 +388,13 @@ mod tests {
     fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Reply> {
         let mut replies = Vec::new();
         for seq in seqs {
-            receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40), &mut replies);
+            replies.extend(receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40)));
         }
         replies
+    }
+
+    fn blocks(reply: &Reply) -> Vec<Range> {
+        reply.blocks.as_ref().map_or(vec![], |b| b.as_slice().to_vec())
     }
 
     fn settled() -> Receiver {
@@ -389,7 +415,7 @@ mod tests {
     fn a_lone_segment_waits_for_the_delayed_ack() {
         let mut receiver = settled();
         assert!(feed(&mut receiver, [16]).is_empty());
-        assert_eq!(receiver.delayed_at, Time::from_millis(41));
+        assert_eq!(receiver.delayed, Timer::set(Time::from_millis(1), Time::from_millis(40)));
         assert_eq!(receiver.on_delayed_ack(&CONFIG).packet.seq, 17);
     }
 
@@ -397,10 +423,10 @@ mod tests {
     fn the_newest_block_comes_first_and_at_most_three_are_sent() {
         let mut receiver = settled();
         let replies = feed(&mut receiver, [18, 20, 22]);
-        assert_eq!(&replies[2].blocks[..replies[2].count], [(22, 23), (20, 21), (18, 19)]);
+        assert_eq!(blocks(&replies[2]), [(22, 23), (20, 21), (18, 19)]);
         let mut receiver = settled();
         let replies = feed(&mut receiver, [18, 20, 19]);
-        assert_eq!(&replies[2].blocks[..replies[2].count], [(18, 21)]);
+        assert_eq!(blocks(&replies[2]), [(18, 21)]);
     }
 
     #[test]
@@ -408,14 +434,15 @@ mod tests {
         let mut receiver = settled();
         assert_eq!(feed(&mut receiver, 17..37).len(), 3);
         assert_eq!(receiver.compressed_at, Time::from_millis(2));
-        assert_eq!(receiver.on_compressed_sack().map(|r| r.blocks[0]), Some((17, 37)));
+        assert_eq!(receiver.on_compressed_sack().map(|r| blocks(&r)), Some(vec![(17, 37)]));
     }
 
     #[test]
     fn filling_the_gap_is_acknowledged_at_once() {
         let mut receiver = settled();
         feed(&mut receiver, [17, 18]);
-        assert_eq!(feed(&mut receiver, [16]).last().map(|r| (r.packet.seq, r.count)), Some((19, 0)));
+        let replies = feed(&mut receiver, [16]);
+        assert_eq!((replies[0].packet.seq, blocks(&replies[0])), (19, vec![]));
     }
 
     #[test]
@@ -423,6 +450,6 @@ mod tests {
         let mut receiver = settled();
         let replies = feed(&mut receiver, [3]);
         assert!(replies[0].packet.has(Packet::DSACK));
-        assert_eq!(replies[0].blocks[0], (3, 4));
+        assert_eq!(blocks(&replies[0]), [(3, 4)]);
     }
 }

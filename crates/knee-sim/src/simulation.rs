@@ -10,11 +10,11 @@ mod build;
 mod report;
 
 use crate::events::{Event, Events};
-use crate::link::Link;
+use crate::link::{Link, Served};
 use crate::observe::{FlowCounts, FlowWatch, LinkWatch, Rows, Spread};
 use crate::output::{EventRow, Output};
 use crate::pipe::Pipe;
-use crate::receiver::{self, Range, Receiver, Reply};
+use crate::receiver::{self, Blocks, Receiver, Reply};
 use crate::sender::{self, AckInfo, Departure, Sender};
 use crate::spec::{Change, Spec};
 use knee_cc::{CaState, CongestionControl, Entry, Init};
@@ -41,6 +41,8 @@ pub struct Simulation {
     /// Pipes of the ACK path by their delay.
     ack_pipes: Vec<(Time, u32)>,
     routes: Vec<Route>,
+    /// What every packet needs to know of its flow, close together.
+    ways: Vec<Way>,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     flows: Vec<Flow>,
@@ -55,7 +57,6 @@ pub struct Simulation {
     histogram_bits: u32,
     spec: Spec,
     departures: Vec<Departure>,
-    replies: Vec<Reply>,
 }
 
 /// Where a pipe leads.
@@ -74,14 +75,23 @@ struct Route {
     acks: Vec<u32>,
 }
 
+/// What every packet needs to know of its flow.
+#[derive(Clone, Copy)]
+struct Way {
+    route: u32,
+    ack_pipe: u32,
+    /// Links that data and ACKs cross.
+    data_hops: u8,
+    ack_hops: u8,
+    /// The fixed part of the base RTT.
+    ack_delay: Time,
+    base_rtt: Time,
+}
+
 /// What the engine knows of a flow beside its endpoints.
 struct Flow {
     entry: &'static Entry,
     params: Params,
-    route: u32,
-    ack_pipe: u32,
-    ack_delay: Time,
-    base_rtt: Time,
     start: Time,
     /// When the SYN left, unless it had to be sent again.
     syn_at: Option<Time>,
@@ -91,7 +101,9 @@ struct Flow {
     completion: Option<Time>,
     phase: u8,
     ca: CaState,
+    /// RTT samples of the interval, and those of it that lie outside of the window of the figures.
     rtt: Spread,
+    rtt_outside: Spread,
     last: FlowCounts,
     watch: Option<Box<FlowWatch>>,
     common: (u64, u64),
@@ -108,30 +120,30 @@ struct Common {
 /// SACK blocks of the ACKs under way: few ACKs carry any.
 #[derive(Default)]
 struct SackStore {
-    blocks: Vec<(usize, [Range; 3])>,
+    blocks: Vec<Option<Box<Blocks>>>,
     free: Vec<u32>,
 }
 
 impl SackStore {
-    fn put(&mut self, reply: &Reply) -> u32 {
-        if reply.count == 0 {
+    /// Stores blocks; gives their handle, 0 for none.
+    fn put(&mut self, blocks: Option<Box<Blocks>>) -> u32 {
+        if blocks.is_none() {
             return 0;
         }
-        let entry = (reply.count, reply.blocks);
         if let Some(handle) = self.free.pop() {
-            self.blocks[handle as usize - 1] = entry;
+            self.blocks[handle as usize - 1] = blocks;
             return handle;
         }
-        self.blocks.push(entry);
+        self.blocks.push(blocks);
         self.blocks.len() as u32
     }
 
-    fn take(&mut self, handle: u32) -> (usize, [Range; 3]) {
+    fn take(&mut self, handle: u32) -> Option<Box<Blocks>> {
         if handle == 0 {
-            return (0, [(0, 0); 3]);
+            return None;
         }
         self.free.push(handle);
-        self.blocks[handle as usize - 1]
+        self.blocks[handle as usize - 1].take()
     }
 }
 
@@ -197,74 +209,88 @@ impl Simulation {
 
     // ---- links and pipes ----
 
+    /// The link at the head of the heap serves, again and again while nothing else is due before its next packet:
+    /// a busy link mostly needs no heap.
     fn on_link(&mut self, i: u32) {
-        let link = &mut self.links[i as usize];
-        if link.due != self.now {
+        if self.links[i as usize].due != self.now {
             return self.events.pop();
         }
-        let (served, next) = link.serve(self.now);
-        if let Some(at) = next {
-            link.due = at;
-            self.events.postpone(at);
-        } else {
-            link.due = Time::MAX;
-            self.events.pop();
+        loop {
+            let link = &mut self.links[i as usize];
+            let (served, next) = link.serve(self.now);
+            link.due = next.unwrap_or(Time::MAX);
+            if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
+                self.collect(i);
+            }
+            if let Some(served) = served {
+                self.leave(i, &served);
+            }
+            // Meanwhile the link may have been woken or given another time; its old entry is still the head.
+            match self.links[i as usize].due {
+                Time::MAX => return self.events.pop(),
+                due if next != Some(due) => return self.events.pop(),
+                due if due < self.events.second().min(self.end) => self.now = due,
+                due => return self.events.postpone(due),
+            }
         }
-        if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
-            self.collect(i);
-        }
-        let Some(served) = served else { return };
+    }
+
+    /// A packet leaves a link.
+    fn leave(&mut self, i: u32, served: &Served) {
         let link = &mut self.links[i as usize];
         link.counters.departed += 1;
         link.counters.bytes += link.wire_size(&served.packet);
         let watch = &mut self.link_watches[i as usize];
         watch.interval.add(served.sojourn);
         if watch.from.is_some() {
-            watch.delay.add(served.sojourn);
+            watch.delay.count(served.sojourn);
         }
-        let Some(pipe) = link.pipe else { return self.arrive(served.packet) };
+        let Some(index) = link.pipe else { return self.arrive(served.packet) };
         let mut at = self.now + link.delay;
-        let head = if link.jitter > Time::ZERO {
+        if link.jitter > Time::ZERO {
             at += Time::from_nanos(link.jitter_rng.below(link.jitter.as_nanos() + 1));
-            let overtaking = link.reorder;
-            let pipe = &mut self.pipes[pipe as usize].0;
-            if overtaking { pipe.push_overtaking(at, served.packet) } else { pipe.push(at, served.packet) }
-        } else {
-            self.pipes[pipe as usize].0.push(at, served.packet)
-        };
+        }
+        let pipe = &mut self.pipes[index as usize].0;
+        let head = if link.reorder { pipe.push_overtaking(at, served.packet) } else { pipe.push(at, served.packet) };
         if let Some(at) = head {
-            self.events.push(at, Event::Pipe(pipe));
+            self.events.push(at, Event::Pipe(index));
         }
     }
 
+    /// The pipe at the head of the heap delivers, as long as nothing else is due before its next packet.
     fn on_pipe(&mut self, i: u32) {
-        let (pipe, end) = &mut self.pipes[i as usize];
-        let end = *end;
-        // An event that another packet overtook.
-        if pipe.next() != Some(self.now) {
-            return self.events.pop();
-        }
-        let packet = pipe.pop();
-        match pipe.next() {
-            Some(at) => self.events.postpone(at),
-            None => self.events.pop(),
-        }
-        let Some(packet) = packet else { return };
-        match end {
-            PipeEnd::Hop => self.arrive(packet),
-            PipeEnd::Sender => self.on_ack(&packet),
+        loop {
+            let (pipe, end) = &mut self.pipes[i as usize];
+            // None: an event that another packet overtook.
+            match (pipe.pop(self.now), *end) {
+                (Some(packet), PipeEnd::Hop) => self.arrive(packet),
+                (Some(packet), PipeEnd::Sender) => self.on_ack(&packet),
+                (None, _) => return self.events.pop(),
+            }
+            match self.pipes[i as usize].0.next() {
+                Some(at) if at < self.events.second().min(self.end) => self.now = at,
+                Some(at) => return self.events.postpone(at),
+                None => return self.events.pop(),
+            }
         }
     }
 
     /// A packet has crossed a link.
     fn arrive(&mut self, mut packet: Packet) {
         packet.hop += 1;
-        let route = &self.routes[self.flows[packet.flow as usize].route as usize];
-        let way = if packet.has(Packet::ACK) { &route.acks } else { &route.data };
-        match way.get(usize::from(packet.hop)) {
-            Some(&link) => self.enqueue(link, packet),
-            None if packet.has(Packet::ACK) => self.return_home(packet),
-            None => self.on_data(&packet),
+        let way = &self.ways[packet.flow as usize];
+        if packet.has(Packet::ACK) {
+            if packet.hop < way.ack_hops {
+                let link = self.routes[way.route as usize].acks[usize::from(packet.hop)];
+                self.enqueue(link, packet);
+            } else {
+                self.return_home(packet);
+            }
+        } else if packet.hop < way.data_hops {
+            let link = self.routes[way.route as usize].data[usize::from(packet.hop)];
+            self.enqueue(link, packet);
+        } else {
+            self.on_data(&packet);
         }
     }
 
@@ -278,17 +304,18 @@ impl Simulation {
         packet.enqueued = now;
         link.cx.now = now;
         link.queue.enqueue(packet, &mut link.cx);
+        let busy = !link.idle() && !link.waiting();
         if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
             self.collect(i);
         }
-        self.wake(i);
+        if !busy {
+            self.wake(i);
+        }
     }
 
+    /// Lets an idle link begin.
     fn wake(&mut self, i: u32) {
         let link = &mut self.links[i as usize];
-        if !link.idle() && !link.waiting() {
-            return;
-        }
         if let Some(at) = link.wake(self.now) {
             // An event at another time that the link still has in the heap is void from now on.
             link.due = at;
@@ -349,31 +376,31 @@ impl Simulation {
 
     fn on_data(&mut self, packet: &Packet) {
         let i = packet.flow;
-        let flow = &mut self.flows[i as usize];
         if packet.has(Packet::SYN) {
             let reply = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
             return self.send_ack(reply);
         }
-        if let Some(watch) = &mut flow.watch
-            && watch.until.is_none()
-        {
-            watch.queued_sum += u128::from(packet.queued().as_nanos());
-            watch.queued_count += 1;
-        }
-        let rtt = flow.base_rtt;
+        let rtt = self.ways[i as usize].base_rtt;
         let receiver = &mut self.receivers[i as usize];
-        receiver.on_data(packet, self.now, &self.receiver_config, rtt, &mut self.replies);
-        self.arm_receiver(i);
-        while let Some(reply) = self.replies.pop() {
-            self.reply(&reply);
+        let before = if packet.has(Packet::ECT) { receiver.note_ecn(packet) } else { None };
+        let reply = receiver.on_data(packet, self.now, &self.receiver_config, rtt);
+        if receiver.needs_arming() {
+            self.arm_receiver(i);
+        }
+        if let Some(before) = before {
+            self.reply(before);
+        }
+        if let Some(reply) = reply {
+            self.reply(reply);
         }
     }
 
     fn arm_receiver(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        if receiver.delayed_at < receiver.queued.0 {
-            receiver.queued.0 = receiver.delayed_at;
-            self.events.push(receiver.delayed_at, Event::DelayedAck(i));
+        let due = receiver.delayed.not_before();
+        if due < receiver.queued.0 {
+            receiver.queued.0 = due;
+            self.events.push(due, Event::DelayedAck(i));
         }
         if receiver.compressed_at < receiver.queued.1 {
             receiver.queued.1 = receiver.compressed_at;
@@ -386,11 +413,18 @@ impl Simulation {
         if receiver.queued.0 != self.now {
             return;
         }
-        receiver.queued.0 = Time::MAX;
-        if receiver.delayed_at <= self.now {
-            let reply = receiver.on_delayed_ack(&self.receiver_config);
-            self.reply(&reply);
+        let due = self.receiver_config.clock.expiry(&receiver.delayed);
+        if due > self.now {
+            // The bound came, not yet the time itself; or the timer was set anew or cleared since.
+            receiver.queued.0 = due;
+            if due < Time::MAX {
+                self.events.push(due, Event::DelayedAck(i));
+            }
+            return;
         }
+        receiver.queued.0 = Time::MAX;
+        let reply = receiver.on_delayed_ack(&self.receiver_config);
+        self.reply(reply);
         self.arm_receiver(i);
     }
 
@@ -403,28 +437,30 @@ impl Simulation {
         if receiver.compressed_at <= self.now
             && let Some(reply) = receiver.on_compressed_sack()
         {
-            self.reply(&reply);
+            self.reply(reply);
         }
         self.arm_receiver(i);
     }
 
-    fn reply(&mut self, reply: &Reply) {
-        let extra = self.sacks.put(reply);
+    fn reply(&mut self, reply: Reply) {
+        let extra = self.sacks.put(reply.blocks);
         self.send_ack(Packet { extra, ..reply.packet });
     }
 
     fn send_ack(&mut self, packet: Packet) {
-        let route = &self.routes[self.flows[packet.flow as usize].route as usize];
-        match route.acks.first() {
-            Some(&link) => self.enqueue(link, packet),
-            None => self.return_home(packet),
+        let way = &self.ways[packet.flow as usize];
+        if way.ack_hops > 0 {
+            let link = self.routes[way.route as usize].acks[0];
+            self.enqueue(link, packet);
+        } else {
+            self.return_home(packet);
         }
     }
 
     /// The fixed part of the base RTT lies before the sender.
     fn return_home(&mut self, packet: Packet) {
-        let flow = &self.flows[packet.flow as usize];
-        let (at, pipe) = (self.now + flow.ack_delay, flow.ack_pipe);
+        let way = &self.ways[packet.flow as usize];
+        let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
         if let Some(at) = self.pipes[pipe as usize].0.push(at, packet) {
             self.events.push(at, Event::Pipe(pipe));
         }
@@ -434,13 +470,12 @@ impl Simulation {
 
     fn start(&mut self, i: u32) {
         self.flows[i as usize].syn_at = Some(self.now);
-        self.senders[i as usize].connect(self.now, &self.sender_config);
+        self.senders[i as usize].connect(self.now);
         self.send_syn(i);
         self.arm_sender(i);
     }
 
     fn send_syn(&mut self, i: u32) {
-        let flow = &self.flows[i as usize];
         let syn = Packet {
             enqueued: self.now,
             seq: 0,
@@ -451,7 +486,7 @@ impl Simulation {
             flags: Packet::SYN,
             hop: 0,
         };
-        let first = self.routes[flow.route as usize].data[0];
+        let first = self.routes[self.ways[i as usize].route as usize].data[0];
         self.enqueue(first, syn);
     }
 
@@ -460,10 +495,10 @@ impl Simulation {
         if packet.has(Packet::SYN) {
             return self.establish(i);
         }
-        let (count, blocks) = self.sacks.take(packet.extra);
+        let blocks = self.sacks.take(packet.extra);
         let info = AckInfo {
             seq: packet.seq,
-            blocks: &blocks[..count],
+            blocks: blocks.as_deref().map_or(&[], Blocks::as_slice),
             dsack: packet.has(Packet::DSACK),
             tsecr: packet.stamp,
             ece: packet.has(Packet::ECE),
@@ -476,7 +511,7 @@ impl Simulation {
             if let Some(watch) = &mut flow.watch
                 && watch.until.is_none()
             {
-                watch.rtt.add(rtt);
+                watch.rtt.count(rtt);
             }
         }
         self.after_sender(i);
@@ -493,7 +528,7 @@ impl Simulation {
         let now = self.now;
         let flow = &self.flows[i as usize];
         let rtt = flow.syn_at.map(|at| now.floor_to(Time::from_micros(1)) - at.floor_to(Time::from_micros(1)));
-        sender.establish(rtt, now, &self.sender_config);
+        sender.establish(rtt, now);
         let init = Init {
             now,
             rtt: rtt.unwrap_or(Time::ZERO),
@@ -514,15 +549,21 @@ impl Simulation {
         if sender.queued.0 != now {
             return;
         }
-        sender.queued.0 = Time::MAX;
-        if sender.timer_at <= now {
-            if sender.established() {
-                sender.on_timer(now, &self.sender_config, &mut self.departures);
-            } else {
-                sender.reconnect(now, &self.sender_config);
-                self.flows[i as usize].syn_at = None;
-                self.send_syn(i);
+        let due = self.sender_config.clock.expiry(&sender.timer);
+        if due > now {
+            sender.queued.0 = due;
+            if due < Time::MAX {
+                self.events.push(due, Event::Retransmit(i));
             }
+            return;
+        }
+        sender.queued.0 = Time::MAX;
+        if sender.established() {
+            sender.on_timer(now, &self.sender_config, &mut self.departures);
+        } else {
+            sender.reconnect(now);
+            self.flows[i as usize].syn_at = None;
+            self.send_syn(i);
         }
         self.after_sender(i);
     }
@@ -542,9 +583,10 @@ impl Simulation {
 
     fn arm_sender(&mut self, i: u32) {
         let sender = &mut self.senders[i as usize];
-        if sender.timer_at < sender.queued.0 {
-            sender.queued.0 = sender.timer_at;
-            self.events.push(sender.timer_at, Event::Retransmit(i));
+        let due = sender.timer.not_before();
+        if due < sender.queued.0 {
+            sender.queued.0 = due;
+            self.events.push(due, Event::Retransmit(i));
         }
         if sender.pace_at < sender.queued.1 {
             sender.queued.1 = sender.pace_at;
@@ -592,20 +634,16 @@ impl Simulation {
 
     fn transmit(&mut self, i: u32) {
         let mut departures = std::mem::take(&mut self.departures);
-        let sender = &mut self.senders[i as usize];
-        let first = self.routes[self.flows[i as usize].route as usize].data[0];
+        let first = self.routes[self.ways[i as usize].route as usize].data[0];
         let stamp = Sender::tsval(self.now);
-        let ect = if sender.ecn { Packet::ECT } else { 0 };
         for departure in departures.drain(..) {
+            let sender = &mut self.senders[i as usize];
+            // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
+            let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
+            let mut cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
             for seq in departure.start..departure.start + u64::from(departure.count) {
-                let sender = &mut self.senders[i as usize];
-                // RFC 3168, 6.1.5: retransmissions are not ECN-capable.
-                let flags = match (departure.retransmission, ect) {
-                    (true, _) | (_, 0) => 0,
-                    _ if sender.take_cwr() => ect | Packet::CWR,
-                    _ => ect,
-                };
-                let size = sender.packet_size(seq);
+                let size = self.senders[i as usize].packet_size(seq);
+                let flags = ect | std::mem::take(&mut cwr);
                 let packet = Packet { enqueued: self.now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 };
                 self.enqueue(first, packet);
             }
@@ -653,10 +691,10 @@ impl Simulation {
             }
             Change::Rtt { flow, rtt } => {
                 let rtt = Time::from_nanos(rtt);
-                let links = self.flows[flow].base_rtt - self.flows[flow].ack_delay;
+                let links = self.ways[flow].base_rtt - self.ways[flow].ack_delay;
                 let delay = rtt.saturating_sub(links);
                 let pipe = self.ack_pipe(delay);
-                let target = &mut self.flows[flow];
+                let target = &mut self.ways[flow];
                 (target.base_rtt, target.ack_delay, target.ack_pipe) = (rtt, delay, pipe);
                 self.record(Some(flow as u32), None, "rtt", rtt.as_millis_f64());
             }

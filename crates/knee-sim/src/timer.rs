@@ -16,7 +16,7 @@ impl Clock {
 
     /// The time the clock shows: `now` rounded down to a tick.
     pub const fn jiffies(&self, now: Time) -> Time {
-        now.floor_to(self.tick)
+        if now.as_nanos() == u64::MAX { now } else { now.floor_to(self.tick) }
     }
 
     /// A span as the kernel counts it: rounded up to ticks.
@@ -24,14 +24,60 @@ impl Clock {
         span.ceil_to(self.tick)
     }
 
-    /// When a timer set now for `span` fires. The timer wheel never fires early: it adds a tick to the time that the
-    /// coarse clock shows.
-    pub fn expiry(&self, now: Time, span: Time) -> Time {
-        self.jiffies(now).saturating_add(self.span(span)).saturating_add(self.tick)
+    /// When a timer fires. The timer wheel never fires early: it adds a tick to the time that the coarse clock shows.
+    pub const fn expiry(&self, timer: &Timer) -> Time {
+        self.jiffies(timer.set_at).saturating_add(self.span(timer.span)).saturating_add(self.tick)
     }
 
     /// The tick.
     pub const fn tick(&self) -> Time {
         self.tick
+    }
+}
+
+/// A timer as it was set. The exact time it fires at is worked out only when that may have come: timers are set with
+/// nearly every packet, and hardly ever fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    set_at: Time,
+    span: Time,
+}
+
+impl Timer {
+    /// A timer that is not set.
+    pub const OFF: Self = Self { set_at: Time::MAX, span: Time::ZERO };
+
+    /// A timer set at `now` for `span`.
+    pub const fn set(now: Time, span: Time) -> Self {
+        Self { set_at: now, span }
+    }
+
+    /// Whether it is set.
+    pub fn is_set(&self) -> bool {
+        self.set_at != Time::MAX
+    }
+
+    /// It does not fire before this time; `Time::MAX` where it is not set.
+    pub const fn not_before(&self) -> Time {
+        self.set_at.saturating_add(self.span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_fires_a_tick_after_its_rounded_span() {
+        let clock = Clock::new(Time::from_millis(10));
+        // Set at 12 ms, seen as 10 ms, for 40 ms: at 60 ms.
+        assert_eq!(clock.expiry(&Timer::set(Time::from_millis(12), Time::from_millis(40))), Time::from_millis(60));
+        assert_eq!(clock.expiry(&Timer::OFF), Time::MAX);
+    }
+
+    #[test]
+    fn an_ideal_clock_fires_exactly() {
+        let clock = Clock::new(Time::ZERO);
+        assert_eq!(clock.expiry(&Timer::set(Time::from_millis(12), Time::from_millis(40))), Time::from_millis(52));
     }
 }

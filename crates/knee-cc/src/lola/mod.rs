@@ -25,6 +25,9 @@
 //! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X` for
 //!   the same moment, `t` counts from that span before the state was entered.
 //! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
+//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end. Noise lets flows enter the
+//!   hold up to some 100 ms apart; by the time the last one decreases, the others have taken out their parts, the queue
+//!   it sees is shorter, and it would come away with a larger share than it had.
 //! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
 //!   round. The cubic function goes on from where it was left.
@@ -163,6 +166,8 @@ struct Lola {
     /// RTTs in microseconds, [`u64::MAX`] before the first sample.
     rtt_now: u64,
     rtt_min: u64,
+    /// Greatest `rtt_now` since the window is held.
+    rtt_hold: u64,
     /// Least and greatest RTT of slow start.
     slow_start_rtt: (u64, u64),
     epoch: Epoch,
@@ -186,6 +191,7 @@ impl Lola {
             filter: WindowedMin::new(params.t_measure),
             rtt_now: u64::MAX,
             rtt_min: u64::MAX,
+            rtt_hold: u64::MAX,
             slow_start_rtt: (u64::MAX, 0),
             epoch: Epoch::default(),
             settled: init.now,
@@ -267,6 +273,7 @@ impl Lola {
     fn fair_flow_balancing(&mut self, ack: &Ack, mut control: Control) -> Control {
         let now = ack.view.now;
         if self.q_delay() > self.params.q_target {
+            self.rtt_hold = self.rtt_now;
             self.enter(Phase::CwndHold, now);
         } else if self.q_delay() <= self.params.q_low / 2 {
             let away = now.saturating_sub(self.since);
@@ -289,7 +296,7 @@ impl Lola {
     fn tailored_decrease(&mut self, now: Time, mut control: Control) -> Control {
         self.enter(Phase::TailoredDecrease, now);
         self.epoch = Epoch { cwnd_max: control.cwnd, ..Epoch::default() };
-        let left = equations::tailored_decrease(control.cwnd, self.rtt_now, self.rtt_min, self.params.gamma);
+        let left = equations::tailored_decrease(control.cwnd, self.rtt_hold, self.rtt_min, self.params.gamma);
         control.cwnd = left.min(control.cwnd);
         control.ssthresh = control.cwnd;
         control.cwnd_cnt = 0;
@@ -321,6 +328,9 @@ impl CongestionControl for Lola {
             self.rtt_min = self.rtt_min.min(self.rtt_now);
             if self.q_delay() <= self.params.min_rtt_close {
                 self.unconfirmed = 0;
+            }
+            if self.phase == Phase::CwndHold {
+                self.rtt_hold = self.rtt_hold.max(self.rtt_now);
             }
             if self.phase == Phase::SlowStart {
                 let (least, greatest) = self.slow_start_rtt;

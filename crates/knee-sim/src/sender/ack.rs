@@ -83,7 +83,7 @@ impl Sender {
         if found.advanced {
             self.take_acknowledged(ack.seq, prior_fack, stamp, &mut found);
         }
-        let newest_rtt = self.sample_rtt(&mut found, stamp, config);
+        let newest_rtt = self.sample_rtt(&mut found, stamp);
         let mut resend = Resend::None;
         if had_packets {
             let rate = self.rate_sample(&found, prior_delivered, stamp);
@@ -107,16 +107,17 @@ impl Sender {
             let dubious = !found.advanced || found.sacked || found.ece || found.dsack || self.state != CaState::Open;
             if dubious {
                 let duplicate = !found.advanced && !found.dsack;
-                resend = self.recover(prior_una, duplicate, &mut found, now, config);
+                resend = self.recover(prior_una, duplicate, &mut found, now);
             }
             if found.set_timer && !self.schedule_probe(true, now, config) {
-                self.rearm_timeout(now, config);
+                self.rearm_timeout(now);
             }
-            event.lost = (self.counters.lost - prior_lost) as u32;
             self.finish_rate(stamp, event.delivered);
-            event.rate = self.complete_rate(&event.rate, &found, stamp);
-            event.view = self.view(now);
-            event.cwnd_limited = self.is_cwnd_limited();
+            if dubious {
+                event.lost = (self.counters.lost - prior_lost) as u32;
+                event.view = self.view(now);
+                event.cwnd_limited = self.is_cwnd_limited();
+            }
             self.control_window(&event, &found, now);
             self.update_pacing_rate();
         }
@@ -292,14 +293,13 @@ impl Sender {
             }
         } else {
             self.count_delivered(found.acked, found);
-            while self.snd_una < ack_seq {
-                let Some(&burst) = self.rtx.front(self.snd_una) else { break };
-                let upto = burst.end.min(ack_seq);
-                let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
-                found.ack_sent = Some((first, burst.sent));
-                self.rack_advance(burst.sent, upto, 0, stamp);
-                self.rate_delivered(&burst, upto, 0, found);
-                self.snd_una = upto;
+            if let Some(oldest) = self.rtx.front(from).map(|burst| burst.sent) {
+                // Bursts lie in the order of sending: the one with the last segment is the newest.
+                let newest = *self.rtx.burst_of(ack_seq - 1);
+                found.ack_sent = Some((oldest, newest.sent));
+                self.rack_advance(newest.sent, ack_seq, 0, stamp);
+                self.rate_delivered(&newest, ack_seq, 0, found);
+                self.rtx.front(ack_seq);
             }
             found.original_delivered |= from < self.high_seq;
         }
@@ -314,7 +314,7 @@ impl Sender {
 
     /// Takes the RTT samples: the oldest newly acknowledged segment for the estimate, the newest for the algorithm
     /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
-    fn sample_rtt(&mut self, found: &mut Findings, stamp: Time, config: &Config) -> Option<Time> {
+    fn sample_rtt(&mut self, found: &mut Findings, stamp: Time) -> Option<Time> {
         let span = |sent: Time| stamp.saturating_sub(sent);
         let mut smooth = None;
         let mut newest = None;
@@ -333,7 +333,7 @@ impl Sender {
             newest = Some(by_timestamp);
         }
         let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
-        self.rtt.sample(smooth, newest, stamp, self.snd_una, self.snd_nxt, &config.clock);
+        self.rtt.sample(smooth, newest, stamp, self.snd_una, self.snd_nxt);
         // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
         if !found.advanced && self.packets_out() > 0 {
             let head = self.rtx.burst_of(self.snd_una).sent;
@@ -362,25 +362,21 @@ impl Sender {
         }
     }
 
-    /// The rate sample as far as it is known when the algorithm measures.
-    fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
-        let sample = RateSample {
-            delivered: (self.delivered - prior_delivered) as u32,
-            delivered_ce: 0,
-            interval: None,
-            prior_delivered: 0,
-            prior_lost: 0,
-            tx_in_flight: 0,
-            app_limited: false,
-            is_retrans: false,
-            ack_delayed: false,
-        };
-        self.complete_rate(&sample, found, stamp)
-    }
-
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
-    fn complete_rate(&self, sample: &RateSample, found: &Findings, stamp: Time) -> RateSample {
-        let Some(base) = found.rate else { return *sample };
+    fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
+        let Some(base) = found.rate else {
+            return RateSample {
+                delivered: (self.delivered - prior_delivered) as u32,
+                delivered_ce: 0,
+                interval: None,
+                prior_delivered: 0,
+                prior_lost: 0,
+                tx_in_flight: 0,
+                app_limited: false,
+                is_retrans: false,
+                ack_delayed: false,
+            };
+        };
         let interval = base.send_interval.max(stamp.saturating_sub(base.delivered_at));
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;

@@ -16,7 +16,7 @@ mod recovery;
 mod rtt;
 mod transmit;
 
-use crate::timer::Clock;
+use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
@@ -189,8 +189,8 @@ pub struct Sender {
     cwnd_used: u32,
     cwnd_stamp: Time,
     pending: Pending,
-    /// When the retransmission timer is due; `Time::MAX`: it is not set.
-    pub timer_at: Time,
+    /// The retransmission timer.
+    pub timer: Timer,
     /// When pacing lets the next burst go.
     pace_next: Time,
     /// When the pacing timer is due; `Time::MAX`: it is not set.
@@ -272,7 +272,7 @@ impl Sender {
             cwnd_used: 0,
             cwnd_stamp: Time::ZERO,
             pending: Pending::Nothing,
-            timer_at: Time::MAX,
+            timer: Timer::OFF,
             pace_next: Time::ZERO,
             pace_at: Time::MAX,
             queued: (Time::MAX, Time::MAX),
@@ -283,37 +283,37 @@ impl Sender {
     }
 
     /// The SYN leaves: until its answer the timer runs for the initial timeout, then for twice that, and so on.
-    pub fn connect(&mut self, now: Time, config: &Config) {
-        self.timer_at = config.clock.expiry(now, self.rtt.rto());
+    pub fn connect(&mut self, now: Time) {
+        self.timer = Timer::set(now, self.rtt.rto());
         self.pending = Pending::Timeout;
     }
 
     /// The SYN's timer fired: it has to be sent again.
-    pub fn reconnect(&mut self, now: Time, config: &Config) {
+    pub fn reconnect(&mut self, now: Time) {
         self.counters.timeouts += 1;
         self.rtt.back_off();
         self.backoffs += 1;
-        self.connect(now, config);
+        self.connect(now);
     }
 
     /// The SYN was answered after `rtt` (none where it had been sent again): the connection is there.
-    pub fn establish(&mut self, rtt: Option<Time>, now: Time, config: &Config) {
+    pub fn establish(&mut self, rtt: Option<Time>, now: Time) {
         self.established = true;
         self.pending = Pending::Nothing;
-        self.timer_at = Time::MAX;
+        self.timer = Timer::OFF;
         // RFC 6928, 3: a lost SYN costs the initial window.
         if self.backoffs > 0 {
             self.control.cwnd = 1;
         }
         self.backoffs = 0;
         if let Some(rtt) = rtt {
-            self.rtt.sample(rtt, rtt, now, 0, 0, &config.clock);
+            self.rtt.sample(rtt, rtt, now, 0, 0);
         }
         // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
         self.delivered = 1;
         self.delivered_at = now;
         self.first_tx = now;
-        self.cwnd_stamp = config.clock.jiffies(now);
+        self.cwnd_stamp = now;
         self.pace_next = now;
         self.cwnd_integral = (0, now);
         self.update_pacing_rate();

@@ -146,7 +146,11 @@ impl RetransmitQueue {
             let number = self.segments[(seq - self.base) as usize].burst;
             &self.bursts[number.wrapping_sub(self.first) as usize]
         } else {
-            let i = self.bursts.partition_point(|b| b.end <= seq);
+            // Asked for the first unacknowledged segment, mostly: bursts before it have been dropped.
+            let mut i = 0;
+            while self.bursts[i].end <= seq {
+                i += 1;
+            }
             &self.bursts[i]
         }
     }

@@ -24,14 +24,7 @@ const REORDER_TIMER_MIN: Time = Time::from_micros(2000);
 
 impl Sender {
     /// Runs the state machine on a dubious ACK (tcp_fastretrans_alert). Tells what to send first.
-    pub(super) fn recover(
-        &mut self,
-        prior_una: u64,
-        duplicate: bool,
-        found: &mut Findings,
-        now: Time,
-        config: &Config,
-    ) -> Resend {
+    pub(super) fn recover(&mut self, prior_una: u64, duplicate: bool, found: &mut Findings, now: Time) -> Resend {
         if found.ece {
             self.prior_ssthresh = 0;
         }
@@ -59,7 +52,7 @@ impl Sender {
                 if self.try_undo_dsack(now) {
                     self.try_to_open(found, now);
                 }
-                self.find_losses(found, now, config);
+                self.find_losses(found, now);
                 if self.state != CaState::Recovery {
                     if self.lost_out == 0 {
                         return Resend::None;
@@ -69,7 +62,7 @@ impl Sender {
             }
             CaState::Loss => {
                 let resend = self.process_loss(duplicate, found, now);
-                self.find_losses(found, now, config);
+                self.find_losses(found, now);
                 if !(self.state == CaState::Open || found.lost_retransmission) {
                     return resend;
                 }
@@ -79,7 +72,7 @@ impl Sender {
                 if self.state != CaState::Cwr {
                     self.try_undo_dsack(now);
                 }
-                self.find_losses(found, now, config);
+                self.find_losses(found, now);
                 return self.maybe_enter_recovery(found, now);
             }
         }
@@ -96,15 +89,15 @@ impl Sender {
     }
 
     /// RACK marks what was sent well before something that was delivered (RFC 8985, 6.2).
-    fn find_losses(&mut self, found: &mut Findings, now: Time, config: &Config) {
+    fn find_losses(&mut self, found: &mut Findings, now: Time) {
         if self.packets_out() == 0 || !self.rack.advanced {
             return;
         }
         self.rack.advanced = false;
         let retransmitted = self.retrans_out;
         if let Some(wait) = self.mark_lost_by_time(now) {
-            let span = config.clock.span(wait + REORDER_TIMER_MIN).min(self.rtt.rto());
-            self.set_timer(Pending::Reordering, span, now, config);
+            let span = (wait + REORDER_TIMER_MIN).min(self.rtt.rto());
+            self.set_timer(Pending::Reordering, span, now);
             found.set_timer = false;
         }
         found.lost_retransmission |= retransmitted > self.retrans_out;
@@ -241,12 +234,12 @@ impl Sender {
         }
         if self.pending != Pending::Timeout {
             self.pending = Pending::Reordering;
-            self.rearm_timeout(now, config);
+            self.rearm_timeout(now);
         }
     }
 
     /// The retransmission timeout fired (tcp_retransmit_timer).
-    pub(super) fn on_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Departure>) {
         if self.packets_out() == 0 {
             return;
         }
@@ -256,7 +249,7 @@ impl Sender {
         let head = self.snd_una;
         self.retransmit(head, 1, now, out);
         self.rtt.back_off();
-        self.set_timer(Pending::Timeout, self.rtt.rto(), now, config);
+        self.set_timer(Pending::Timeout, self.rtt.rto(), now);
     }
 
     /// All that is old counts as lost; the window falls to one packet (tcp_enter_loss).

@@ -3,7 +3,6 @@
 //! Source: RFC 6298 in the fixed-point form of `tcp_rtt_estimator` (net/ipv4/tcp_input.c); the least RTT of the last
 //! 300 s by a windowed filter of three samples (Kathleen Nichols; lib/win_minmax.c).
 
-use crate::timer::Clock;
 use knee_core::Time;
 
 /// Longest retransmission timeout (TCP_RTO_MAX).
@@ -73,11 +72,11 @@ impl RttEstimator {
 
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
     /// (`newest`, of the newest).
-    pub fn sample(&mut self, rtt: Time, newest: Time, now: Time, snd_una: u64, snd_nxt: u64, clock: &Clock) {
-        self.update_min(newest.as_micros() as u32, clock.jiffies(now));
+    pub fn sample(&mut self, rtt: Time, newest: Time, now: Time, snd_una: u64, snd_nxt: u64) {
+        self.update_min(newest.as_micros() as u32, now);
         self.update_srtt(rtt.as_micros() as i64, snd_una, snd_nxt);
         let rto = Time::from_micros(u64::from(self.srtt8 >> 3) + u64::from(self.rttvar4));
-        self.rto = clock.span(rto).min(RTO_MAX);
+        self.rto = rto.min(RTO_MAX);
     }
 
     fn update_srtt(&mut self, rtt: i64, snd_una: u64, snd_nxt: u64) {
@@ -144,7 +143,7 @@ mod tests {
 
     fn take(estimator: &mut RttEstimator, ms: u64, una: u64) {
         let rtt = Time::from_millis(ms);
-        estimator.sample(rtt, rtt, Time::from_millis(una), una, una + 1, &Clock::new(Time::ZERO));
+        estimator.sample(rtt, rtt, Time::from_millis(una), una, una + 1);
     }
 
     #[test]
@@ -176,14 +175,13 @@ mod tests {
     #[test]
     fn the_least_rtt_is_forgotten_after_300_s() {
         let mut estimator = RttEstimator::new(Time::from_millis(200));
-        let clock = Clock::new(Time::ZERO);
         for (s, ms) in [(0, 10), (100, 20), (200, 30), (299, 30)] {
             let rtt = Time::from_millis(ms);
-            estimator.sample(rtt, rtt, Time::from_secs(s), s, s + 1, &clock);
+            estimator.sample(rtt, rtt, Time::from_secs(s), s, s + 1);
             assert_eq!(estimator.min_rtt(), Time::from_millis(10));
         }
         let rtt = Time::from_millis(30);
-        estimator.sample(rtt, rtt, Time::from_secs(301), 400, 401, &clock);
+        estimator.sample(rtt, rtt, Time::from_secs(301), 400, 401);
         assert_eq!(estimator.min_rtt(), Time::from_millis(20));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::queue::Burst;
 use super::{Config, Departure, Pending, Resend, Sender, flags};
+use crate::timer::Timer;
 use knee_cc::{CaState, Sent, StateEvent};
-use knee_core::packet::MSS;
+use knee_core::packet::{MSS, MTU};
 use knee_core::{Bytes, Time};
 
 /// Largest burst a host hands down at once, in segments: 64 KiB less headers (sk_gso_max_size).
@@ -89,7 +90,7 @@ impl Sender {
     }
 
     fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        let max = self.burst_limit(config);
+        let mut max = 0;
         let mut sent = 0u32;
         let mut limited = false;
         while self.snd_nxt < self.end {
@@ -108,6 +109,9 @@ impl Sender {
             if window == 0 {
                 break;
             }
+            if max == 0 {
+                max = self.burst_limit(config);
+            }
             let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
             let quota = room.min(max);
             let left = self.end - self.snd_nxt;
@@ -120,7 +124,7 @@ impl Sender {
                 }
             }
             let count = u64::from(quota).min(left) as u32;
-            self.depart(count, now, config, out);
+            self.depart(count, now, out);
             sent += count;
             if push == Push::Probe {
                 break;
@@ -152,7 +156,7 @@ impl Sender {
     }
 
     /// New segments leave in one burst.
-    fn depart(&mut self, count: u32, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
         let burst = self.new_burst(start, start + u64::from(count), false, now);
         self.rtx.push(burst);
@@ -162,7 +166,7 @@ impl Sender {
         }
         self.snd_nxt += u64::from(count);
         if was_empty || self.pending == Pending::Probe {
-            self.rearm_timeout(now, config);
+            self.rearm_timeout(now);
         }
         self.leave(Departure { start, count, retransmission: false }, now, out);
     }
@@ -192,13 +196,11 @@ impl Sender {
 
     /// Counts a departure and moves the time of the next one (tcp_update_skb_after_send).
     fn leave(&mut self, departure: Departure, now: Time, out: &mut Vec<Departure>) {
-        let mut bytes = 0;
-        let mut payload = 0;
-        for seq in departure.start..departure.start + u64::from(departure.count) {
-            let size = u64::from(self.packet_size(seq));
-            bytes += size;
-            payload += size - 52;
-        }
+        let count = u64::from(departure.count);
+        let headers = u64::from(MTU - MSS);
+        let last = departure.start + count - 1;
+        let bytes = (count - 1) * u64::from(MTU) + u64::from(self.packet_size(last));
+        let payload = bytes - count * headers;
         let prior = self.pace_next;
         self.pace_next = self.pace_next.max(now);
         if self.paced && self.counters.sent >= UNPACED {
@@ -207,7 +209,7 @@ impl Sender {
             let credit = self.pace_next - prior;
             self.pace_next = self.pace_next.saturating_add(span - credit.min(span / 2));
         }
-        self.counters.sent += u64::from(departure.count);
+        self.counters.sent += count;
         self.counters.sent_bytes += bytes;
         out.push(departure);
     }
@@ -221,13 +223,12 @@ impl Sender {
             self.max_packets_out = packets_out;
             self.cwnd_usage_end = self.snd_nxt;
         }
-        let jiffies = config.clock.jiffies(now);
         if self.is_cwnd_limited() {
             self.cwnd_used = 0;
-            self.cwnd_stamp = jiffies;
+            self.cwnd_stamp = now;
         } else {
             self.cwnd_used = self.cwnd_used.max(packets_out);
-            let idle = jiffies.saturating_sub(self.cwnd_stamp);
+            let idle = now - self.cwnd_stamp;
             if idle >= self.rtt.rto() && !self.needs.full_control {
                 self.shrink_unused(now, config);
             }
@@ -244,7 +245,7 @@ impl Sender {
             }
             self.cwnd_used = 0;
         }
-        self.cwnd_stamp = config.clock.jiffies(now);
+        self.cwnd_stamp = now;
     }
 
     /// Whether the window may grow (tcp_is_cwnd_limited).
@@ -310,7 +311,7 @@ impl Sender {
             self.tell_sent(total, true, now);
         }
         if rearm {
-            self.set_timer(Pending::Timeout, self.rtt.rto(), now, config);
+            self.set_timer(Pending::Timeout, self.rtt.rto(), now);
         }
     }
 
@@ -350,13 +351,13 @@ impl Sender {
 
     /// The retransmission timer fired.
     pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        self.timer_at = Time::MAX;
+        self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
         match pending {
             Pending::Nothing => {}
             Pending::Reordering => self.on_reordering_timeout(now, config, out),
             Pending::Probe => self.send_probe(now, config, out),
-            Pending::Timeout => self.on_timeout(now, config, out),
+            Pending::Timeout => self.on_timeout(now, out),
         }
     }
 
@@ -377,7 +378,7 @@ impl Sender {
                 self.pending = Pending::Nothing;
             }
         }
-        self.rearm_timeout(now, config);
+        self.rearm_timeout(now);
     }
 
     /// Sets the timer for a loss probe where one is due (tcp_schedule_loss_probe). `advancing`: an ACK made progress.
@@ -385,19 +386,18 @@ impl Sender {
         if self.packets_out() == 0 || !matches!(self.state, CaState::Open | CaState::Cwr) {
             return false;
         }
-        let clock = &config.clock;
         let mut span = if self.rtt.srtt8_us() > 0 {
             let two_rtts = Time::from_micros(self.rtt.srtt8_us() >> 2);
-            clock.span(two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN })
+            two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN }
         } else {
             super::rtt::RTO_INITIAL
         };
         if advancing {
             span = span.min(self.rtt.rto());
         } else if let Some(left) = self.timeout_left(now) {
-            span = span.min(clock.span(left));
+            span = span.min(left);
         }
-        self.set_timer(Pending::Probe, span, now, config);
+        self.set_timer(Pending::Probe, span, now);
         true
     }
 
@@ -409,22 +409,22 @@ impl Sender {
 
     /// Sets the retransmission timeout, counted from the oldest segment where another timer ran before
     /// (tcp_rearm_rto).
-    pub(super) fn rearm_timeout(&mut self, now: Time, config: &Config) {
+    pub(super) fn rearm_timeout(&mut self, now: Time) {
         if self.packets_out() == 0 {
             self.pending = Pending::Nothing;
-            self.timer_at = Time::MAX;
+            self.timer = Timer::OFF;
             return;
         }
         let span = if matches!(self.pending, Pending::Reordering | Pending::Probe) {
-            config.clock.span(self.timeout_left(now).unwrap_or(Time::from_micros(1)))
+            self.timeout_left(now).unwrap_or(Time::from_micros(1))
         } else {
             self.rtt.rto()
         };
-        self.set_timer(Pending::Timeout, span, now, config);
+        self.set_timer(Pending::Timeout, span, now);
     }
 
-    pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time, config: &Config) {
+    pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time) {
         self.pending = pending;
-        self.timer_at = config.clock.expiry(now, span);
+        self.timer = Timer::set(now, span);
     }
 }

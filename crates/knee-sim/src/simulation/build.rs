@@ -1,6 +1,6 @@
 //! From a specification to a simulation at rest.
 
-use super::{Common, Flow, PipeEnd, Route, SackStore, Simulation};
+use super::{Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
 use crate::events::{Event, Events};
 use crate::link::{Link, Server};
 use crate::observe::{FlowCounts, LinkWatch, Rows, Spread};
@@ -157,6 +157,7 @@ impl Simulation {
             pipes: Vec::new(),
             ack_pipes: Vec::new(),
             routes: Vec::new(),
+            ways: Vec::with_capacity(spec.flows.len()),
             senders: Vec::with_capacity(spec.flows.len()),
             receivers: Vec::with_capacity(spec.flows.len()),
             flows: Vec::with_capacity(spec.flows.len()),
@@ -181,7 +182,6 @@ impl Simulation {
             histogram_bits: histogram_bits(spec.flows.len()),
             spec: spec.clone(),
             departures: Vec::new(),
-            replies: Vec::new(),
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse)?;
@@ -242,10 +242,12 @@ impl Simulation {
             let forward: Vec<u32> = flow.path.iter().map(|&l| l as u32).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
             let (data, acks) = if flow.reverse { (backward, forward) } else { (forward, backward) };
+            let (data_hops, ack_hops) = (data.len() as u8, acks.len() as u8);
             let route = self.route(Route { data, acks });
             let base_rtt = Time::from_nanos(flow.rtt);
             let ack_delay = base_rtt - path_delay(spec, &flow.path);
             let ack_pipe = self.ack_pipe(ack_delay);
+            self.ways.push(Way { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt });
             let start = Time::from_nanos(flow.start);
             let per_packet = entry.needs.ecn != Ecn::Classic;
             let init =
@@ -257,10 +259,6 @@ impl Simulation {
             self.flows.push(Flow {
                 entry,
                 params,
-                route,
-                ack_pipe,
-                ack_delay,
-                base_rtt,
                 start,
                 syn_at: None,
                 overhead: spec.links[flow.path[0]].overhead,
@@ -268,7 +266,8 @@ impl Simulation {
                 completion: None,
                 phase: u8::MAX,
                 ca: CaState::Open,
-                rtt: Spread::default(),
+                rtt: Spread::EMPTY,
+                rtt_outside: Spread::EMPTY,
                 last: FlowCounts::default(),
                 watch: None,
                 common: (0, 0),
@@ -342,7 +341,10 @@ fn check(spec: &Spec) -> Result<(), SpecError> {
         }
     }
     for flow in &spec.flows {
-        if flow.path.is_empty() || flow.path.iter().any(|&l| l >= spec.links.len()) {
+        if flow.path.is_empty()
+            || flow.path.len() > usize::from(u8::MAX)
+            || flow.path.iter().any(|&l| l >= spec.links.len())
+        {
             return Err(SpecError::Index(format!("the path of flow `{}`", flow.label)));
         }
         if path_delay(spec, &flow.path) > Time::from_nanos(flow.rtt) {

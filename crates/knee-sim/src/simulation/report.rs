@@ -21,6 +21,8 @@ impl Simulation {
             acked_bytes: counters.acked_bytes,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
             received_bytes: receiver.bytes + overhead * receiver.packets,
+            received: receiver.packets,
+            queued_units: receiver.queued_units,
             sent: counters.sent,
             lost: counters.lost,
             retransmitted: counters.retransmitted,
@@ -41,19 +43,37 @@ impl Simulation {
 
     pub(super) fn measure(&mut self, i: u32) {
         let counts = self.counts(i as usize);
-        self.flows[i as usize].watch = Some(Box::new(FlowWatch::new(counts, self.histogram_bits)));
+        let flow = &mut self.flows[i as usize];
+        flow.rtt_outside = std::mem::take(&mut flow.rtt);
+        flow.watch = Some(Box::new(FlowWatch::new(counts, self.histogram_bits)));
     }
 
     pub(super) fn end_figures(&mut self, i: u32) {
         let counts = self.counts(i as usize);
+        self.fold_rtt(i as usize);
         if let Some(watch) = &mut self.flows[i as usize].watch {
             watch.until.get_or_insert(counts);
         }
     }
 
+    /// Adds the interval's RTT samples to the figures, if those are being taken.
+    fn fold_rtt(&mut self, i: usize) {
+        let flow = &mut self.flows[i];
+        if let Some(watch) = &mut flow.watch
+            && watch.until.is_none()
+        {
+            watch.rtt.fold(&flow.rtt);
+            let spread = std::mem::take(&mut flow.rtt);
+            flow.rtt_outside.merge(&spread);
+        }
+    }
+
     pub(super) fn measure_links(&mut self) {
         for i in 0..self.links.len() {
-            self.link_watches[i].from = Some(self.link_counts(i));
+            let counts = self.link_counts(i);
+            let watch = &mut self.link_watches[i];
+            watch.before = std::mem::take(&mut watch.interval);
+            watch.from = Some(counts);
         }
     }
 
@@ -94,11 +114,12 @@ impl Simulation {
                 continue;
             }
             let counts = self.counts(i);
+            self.fold_rtt(i);
             let row = self.sample_row(i, t_s, span, &counts);
             self.rows.sample(row);
             let flow = &mut self.flows[i];
             flow.last = counts;
-            flow.rtt = Spread::default();
+            (flow.rtt, flow.rtt_outside) = (Spread::EMPTY, Spread::EMPTY);
         }
         for i in 0..self.links.len() {
             self.sample_link(i, t_s);
@@ -109,7 +130,9 @@ impl Simulation {
         let (sender, flow) = (&self.senders[i], &self.flows[i]);
         let last = &flow.last;
         let mbps = |bytes: u64| (bytes as f64 * 8.0 / span / 1e6) as f32;
-        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = flow.rtt.mean_min_max_ms();
+        let mut rtt = flow.rtt_outside;
+        rtt.merge(&flow.rtt);
+        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = rtt.mean_min_max_ms();
         let srtt = sender.srtt();
         let ca = match sender.state() {
             CaState::Open => 0,
@@ -142,7 +165,12 @@ impl Simulation {
         let counts = self.link_counts(i);
         let backlog = self.links[i].queue.backlog();
         let watch = &mut self.link_watches[i];
-        let (mean, _, max) = std::mem::take(&mut watch.interval).mean_min_max_ms();
+        let mut spread = std::mem::take(&mut watch.interval);
+        if watch.from.is_some() {
+            watch.delay.fold(&spread);
+        }
+        spread.merge(&std::mem::take(&mut watch.before));
+        let (mean, _, max) = spread.mean_min_max_ms();
         let last = std::mem::replace(&mut watch.last, counts);
         self.rows.links.push(LinkRow {
             t_s,
