@@ -1,0 +1,68 @@
+"""The outcome of a run in one sentence."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from .units import count_word, missing, number
+
+MAX_NAMED = 3
+"""More links or algorithms than this are counted, not named."""
+
+
+def headline(summary: Mapping[str, Any]) -> str:
+    """For example: `Two lola flows on bottleneck: 99.1 % utilization, Jain 0.999, no loss`."""
+    parts = [*_links(summary["links"]), *_fairness(summary), *_delay(summary), _loss(summary["flows"])]
+    timeouts = sum(flow.get("timeouts") or 0 for flow in summary["flows"])
+    if timeouts:
+        parts.append(f"{number(timeouts)} timeout" + ("s" if timeouts > 1 else ""))
+    return f"{_who(summary)}: {', '.join(parts)}."
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _who(summary: Mapping[str, Any]) -> str:
+    flows, links = summary["flows"], [link["link"] for link in summary["links"]]
+    kinds = Counter(str(flow.get("cc", "")) for flow in flows)
+    if len(kinds) > MAX_NAMED:
+        who = f"{count_word(len(flows))} flows of {len(kinds)} kinds"
+    else:
+        words = [f"{count_word(count)} {cc}".strip() for cc, count in kinds.items()]
+        who = _listed(words) + (" flow" if len(flows) == 1 else " flows")
+    where = _listed(links) if 0 < len(links) <= MAX_NAMED else f"{len(links)} links"
+    return f"{who[0].upper()}{who[1:]} on {where}"
+
+
+def _busiest(links: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return max(links, key=lambda link: link.get("utilization") or 0.0)
+
+
+def _links(links: list[Mapping[str, Any]]) -> list[str]:
+    known = [link for link in links if not missing(link.get("utilization"))]
+    if not known:
+        return []
+    busiest = _busiest(known)
+    of = f" of {busiest['link']}" if len(links) > 1 else ""
+    return [f"{100 * busiest['utilization']:.1f} % utilization{of}"]
+
+
+def _fairness(summary: Mapping[str, Any]) -> list[str]:
+    jain = summary.get("fairness", {}).get("jain")
+    return [] if missing(jain) or len(summary["flows"]) < 2 else [f"Jain {jain:.3f}"]
+
+
+def _delay(summary: Mapping[str, Any]) -> list[str]:
+    """The mean delay in the queue of the busiest link."""
+    links = summary["links"]
+    delay = _busiest(links).get("queue_delay_mean_ms") if links else None
+    return [] if missing(delay) else [f"mean queueing delay {number(delay, 2)} ms"]
+
+
+def _loss(flows: list[Mapping[str, Any]]) -> str:
+    lost = sum(flow.get("lost_packets") or 0 for flow in flows)
+    sent = sum(flow.get("sent_packets") or 0 for flow in flows)
+    if lost == 0:
+        return "no loss"
+    return f"{number(100 * lost / sent, 2)} % loss" if sent else f"{number(lost)} packets lost"

@@ -1,0 +1,145 @@
+"""Figures to look into: drawn with plotly, for the HTML report and for notebooks."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .palette import ALARM, GRID, INK, MUTED, ROUND_GREY, rgba
+from .panels import CHARTS, Band, Chart, Line, Panel
+from .prepare import View, prepare
+from .protocol import ResultLike
+from .thin import Floats
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+PANEL_PX = 230
+"""Height of a panel in a notebook."""
+GAP = 0.15
+"""Between panels, as a part of a panel's height."""
+MAX_UNIFIED = 6
+"""With more lines than this a pointer shows the nearest one, not all."""
+
+
+def figure(result: ResultLike, what: str) -> "go.Figure":
+    """One of the figures of `CHARTS`, with a legend."""
+    if what not in CHARTS:
+        raise ValueError(f"no figure is named {what!r}; there are {', '.join(CHARTS)}")
+    view = prepare(result)
+    chart = CHARTS[what](view)
+    drawn = draw(chart, view)
+    drawn.update_layout(title={"text": chart.title, "x": 0.01, "xanchor": "left"}, showlegend=True)
+    drawn.update_layout(height=PANEL_PX * len(chart.panels) + 150, margin={"t": 50})
+    return drawn
+
+
+def draw(chart: Chart, view: View) -> "go.Figure":
+    """The chart without title and legend, of the size of what holds it."""
+    import plotly.graph_objects as go
+
+    traces, shapes, notes = [], [], []
+    layout: dict[str, object] = {}
+    named: set[str] = set()
+    count = len(chart.panels)
+    gap = GAP / count
+    height = (1 - gap * (count - 1)) / count
+    for index, panel in enumerate(chart.panels):
+        axis = "y" if index == 0 else f"y{index + 1}"
+        top = 1 - index * (height + gap)
+        layout["yaxis" + axis[1:]] = _y_axis(panel, (max(top - height, 0.0), top), axis)
+        items: list[Line | Band] = [*panel.bands[::-1], *panel.lines]
+        for item in items:
+            trace = _line(item) if isinstance(item, Line) else _band(item)
+            traces.append({**trace, "yaxis": axis, "showlegend": bool(item.name) and item.name not in named})
+            named.add(item.name)
+        shapes += _shapes(panel, view, axis)
+        if panel.note is not None:
+            at = {"x": 0.5, "y": 0.5, "xref": "x domain", "yref": f"{axis} domain"}
+            notes.append({**at, "text": panel.note, "showarrow": False, "font": {"color": MUTED}})
+    layout["xaxis"] = {
+        "range": [0, view.duration_s], "anchor": axis,
+        "title": {"text": "Time (s)", "standoff": 6, "font": {"size": 12}},
+        "gridcolor": GRID, "linecolor": MUTED, "ticks": "outside", "tickcolor": MUTED, "zeroline": False,
+        "hoverformat": ".5~g",
+    }  # fmt: skip
+    lines = max(len(panel.lines) for panel in chart.panels)
+    layout |= {
+        "hovermode": "x unified" if lines <= MAX_UNIFIED and count == 1 else "closest",
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "margin": {"l": 62, "r": 14, "t": 10, "b": 44},
+        "plot_bgcolor": "white",
+        "paper_bgcolor": "white",
+        "template": {},
+        "shapes": shapes,
+        "annotations": notes,
+        "showlegend": False,
+        "legend": {"orientation": "h", "yanchor": "top", "y": -60 / (PANEL_PX * count), "x": 0},
+    }
+    return go.Figure({"data": traces, "layout": layout})
+
+
+def _y_axis(panel: Panel, domain: tuple[float, float], axis: str) -> dict[str, object]:
+    drawn: dict[str, object] = {
+        "domain": list(domain), "title": {"text": panel.label, "standoff": 8, "font": {"size": 12}}, "anchor": "x",
+        "gridcolor": GRID, "linecolor": MUTED, "zeroline": False, "nticks": 6, "showline": True,
+        "showticklabels": panel.note is None,
+    }  # fmt: skip
+    if panel.ceiling is not None:
+        drawn["range"] = [panel.floor or 0.0, panel.ceiling]
+    elif panel.floor is not None:
+        drawn["rangemode"] = "tozero"
+    return drawn
+
+
+def _single(values: Floats) -> NDArray[np.float32]:
+    """Enough digits for a screen in half the space."""
+    return values.astype(np.float32)
+
+
+def _line(line: Line) -> dict[str, object]:
+    alone = np.count_nonzero(~np.isnan(line.y)) == 1
+    return {
+        "type": "scatter", "mode": "markers" if alone else "lines", "name": line.name, "legendgroup": line.name,
+        "x": _single(line.x), "y": _single(line.y),
+        "line": {"color": line.colour, "width": line.width + 0.2, "dash": line.dash},
+        "marker": {"color": line.colour},
+        "hovertemplate": "%{y:.4~g}" if line.name else "%{y:.4~g}<extra></extra>",
+    }  # fmt: skip
+
+
+def _band(band: Band) -> dict[str, object]:
+    """One closed outline per stretch without gaps."""
+    known = ~np.isnan(band.low)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], known, [False])).astype(np.int8)))
+    x, y = [], []
+    gap = np.array([np.nan])
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        part = slice(start, end)
+        x += [band.x[part], band.x[part][::-1], gap]
+        y += [band.high[part], band.low[part][::-1], gap]
+    return {
+        "type": "scatter", "mode": "lines", "name": band.name, "legendgroup": band.name,
+        "x": _single(np.concatenate(x)), "y": _single(np.concatenate(y)),
+        "fill": "toself", "fillcolor": rgba(band.colour, band.opacity), "line": {"width": 0, "color": band.colour},
+        "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _shapes(panel: Panel, view: View, axis: str) -> list[dict[str, object]]:
+    """Rounds, changes, timeouts and drops, each kind as one path: hundreds of shapes would be slow."""
+    shapes = []
+    if view.rounds:
+        boxes = " ".join(f"M{a:.6g},0L{a:.6g},1L{b:.6g},1L{b:.6g},0Z" for a, b in view.rounds.spans)
+        shapes.append({"path": boxes, "fillcolor": ROUND_GREY, "line": {"width": 0}})
+    changes = {"color": MUTED, "width": 1, "dash": "dot"}
+    for times, low, high, line in (
+        (view.changes, 0.0, 1.0, changes),
+        (view.timeouts, 0.0, 0.06, {"color": ALARM, "width": 1.5}),
+        (panel.drops, 0.95, 1.0, {"color": ALARM, "width": 1}),
+    ):
+        if len(times):
+            shapes.append({"path": " ".join(f"M{t:.6g},{low}L{t:.6g},{high}" for t in times), "line": line})
+    common = {"type": "path", "xref": "x", "yref": f"{axis} domain", "layer": "below"}
+    return [{**common, **shape} for shape in shapes]

@@ -1,0 +1,42 @@
+"""Colours that stay apart for colour-blind readers; a flow has the same one in every figure.
+
+Up to seven flows take the palette of Okabe and Ito (its yellow and black left out: one is faint on white, the other
+is the ink of totals). More flows take a ramp whose lightness rises steadily, in the order of the flows, so that the
+order of many staggered starts can be read from it.
+"""
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5230")
+RAMP = ((61, 12, 94), (52, 84, 150), (28, 130, 140), (52, 168, 110), (150, 190, 40))
+LINK_COLOURS = ("#334155", "#7E22CE", "#0F766E", "#8A6116")
+
+INK = "#1F2933"
+"""Totals, medians of all flows, axes."""
+MUTED = "#6B7785"
+"""Base RTT, changes, small print."""
+ALARM = "#C2361E"
+"""Drops and timeouts."""
+ROUND_GREY = "#E6E8EB"
+"""Rounds of fair flow balancing."""
+GRID = "#EEF0F2"
+
+
+def _ramp(position: float) -> str:
+    """The ramp's colour at `position` in 0 to 1."""
+    scaled = position * (len(RAMP) - 1)
+    left = min(int(scaled), len(RAMP) - 2)
+    part = scaled - left
+    mixed = (round(a + (b - a) * part) for a, b in zip(RAMP[left], RAMP[left + 1], strict=True))
+    return "#" + "".join(f"{channel:02X}" for channel in mixed)
+
+
+def flow_colours(count: int) -> list[str]:
+    """A colour for each of `count` flows."""
+    if count <= len(OKABE_ITO):
+        return list(OKABE_ITO[:count])
+    return [_ramp(index / (count - 1)) for index in range(count)]
+
+
+def rgba(colour: str, opacity: float) -> str:
+    """`#RRGGBB` with an opacity, in the notation of CSS."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"

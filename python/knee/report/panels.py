@@ -1,0 +1,314 @@
+"""The figures as plain descriptions - lines, bands, units, captions - that both kinds of drawing are made from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from . import units
+from .palette import INK, LINK_COLOURS, MUTED
+from .prepare import Flow, View, apart, floats, jain, over_time, total
+from .thin import POINTS, Floats, thin_band, thin_line
+from .units import Unit
+
+Dash = Literal["solid", "dash", "dot"]
+
+MAX_BANDS = 4
+"""Up to so many flows the RTT is drawn with its band of least to greatest."""
+MAX_LINKS = 8
+"""So many links are drawn, those with the longest queues."""
+MAX_BASE_RTTS = 4
+"""More base RTTs than this are drawn as the least and the greatest."""
+MAX_WITH_TOTAL = 6
+"""With more flows than this the total gets a panel of its own, since it would flatten the flows."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line; one without a name has no entry in the legend."""
+
+    name: str
+    x: Floats
+    y: Floats
+    colour: str
+    width: float = 1.3
+    dash: Dash = "solid"
+
+
+@dataclass(frozen=True)
+class Band:
+    """An area between two lines."""
+
+    name: str
+    x: Floats
+    low: Floats
+    high: Floats
+    colour: str
+    opacity: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes over time.
+
+    `floor` and `ceiling` bound the axis, None leaves that end to the data; `drops` are times at which links dropped
+    packets; `note` stands where there is nothing to draw.
+    """
+
+    label: str
+    lines: list[Line] = field(default_factory=list)
+    bands: list[Band] = field(default_factory=list)
+    floor: float | None = 0.0
+    ceiling: float | None = None
+    drops: Floats = field(default_factory=lambda: np.empty(0))
+    note: str | None = None
+
+    @property
+    def items(self) -> list[Line | Band]:
+        """Lines and bands, in the order of the legend."""
+        return [*self.lines, *self.bands]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure: panels over one time axis, and sentences that say how to read it."""
+
+    key: str
+    title: str
+    panels: list[Panel]
+    caption: list[str]
+
+
+def _greatest(arrays: Sequence[Floats]) -> float:
+    """The greatest value in `arrays`, 0 without any."""
+    return max((float(np.nanmax(y)) for y in arrays if len(y) and not np.isnan(y).all()), default=0.0)
+
+
+def _finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[Panel, list[str]]:
+    """The panel in its unit, thinned, and a sentence if it was thinned."""
+    unit = unit_of(_greatest([line.y for line in panel.lines] + [band.high for band in panel.bands]))
+    lines, bands = [], []
+    for line in panel.lines:
+        if not np.isnan(line.y).all():
+            x, y = thin_line(line.x, line.y)
+            lines.append(replace(line, x=x, y=y * unit.scale))
+    for band in panel.bands:
+        if not np.isnan(band.low).all():
+            x, low, high = thin_band(band.x, band.low, band.high)
+            bands.append(replace(band, x=x, low=low * unit.scale, high=high * unit.scale))
+    thinned = any(len(item.x) > POINTS for item in panel.items)
+    caption = [f"Thinned to at most {units.fixed(POINTS, 0)} points a line; every peak and trough is kept."]
+    return (
+        replace(
+            panel,
+            label=f"{panel.label} ({unit.name})" if unit.name else panel.label,
+            lines=lines,
+            bands=bands,
+            note=None if lines else empty,
+        ),
+        caption if thinned else [],
+    )
+
+
+def _own(view: View, flow: Flow) -> pl.DataFrame:
+    return view.samples.filter(pl.col("flow") == flow.number)
+
+
+def _flow_panel(view: View, column: str, label: str) -> Panel:
+    """`column` of each flow, or its quantiles over many flows."""
+    if view.many:
+        return _quantile_panel(view, column, label)
+    lines = []
+    for flow in view.flows:
+        own = _own(view, flow)
+        lines.append(Line(flow.label, floats(own, "t_s"), floats(own, column), flow.colour))
+    return Panel(label, lines)
+
+
+def _quantile_panel(view: View, column: str, label: str) -> Panel:
+    value = pl.col(column)
+    marks = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+    lines, bands = [], []
+    for group in view.groups:
+        rows = view.samples.filter(pl.col("flow").is_in(group.numbers)) if len(view.groups) > 1 else view.samples
+        figures = over_time(view, rows, *(value.quantile(q, "linear").alias(name) for name, q in marks.items()))
+        x, y = floats(figures, "t_s"), {name: floats(figures, name) for name in marks}
+        lines.append(Line(f"{group.name}: median", x, y["p50"], group.colour))
+        bands.append(Band(f"{group.name}: 25–75 %", x, y["p25"], y["p75"], group.colour, 0.3))
+        bands.append(Band(f"{group.name}: 5–95 %", x, y["p5"], y["p95"], group.colour, 0.15))
+    return Panel(label, lines, bands)
+
+
+def _many_caption(view: View) -> list[str]:
+    return [f"{units.fixed(len(view.flows), 0)} flows, drawn as quantiles over the flows."] if view.many else []
+
+
+def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
+    """A rate of each flow, and of all together."""
+    each = _flow_panel(view, column, label)
+    panels = [each]
+    if len(view.flows) > 1:
+        sums = Line("total", *total(view, column), INK, 1.0)
+        if len(view.flows) > MAX_WITH_TOTAL:
+            panels = [Panel(f"Total {label.lower()}", [sums]), replace(each, label=f"{label} per flow")]
+        else:
+            panels = [replace(each, lines=[sums, *each.lines])]
+    done = [_finish(panel, units.rate_unit, "There is no such rate in this run.") for panel in panels]
+    key = column.removesuffix("_mbps")
+    return Chart(key, label, [panel for panel, _ in done], [meaning, *_many_caption(view), *_once(done)])
+
+
+def throughput(view: View) -> Chart:
+    """What the receivers got."""
+    return _rates(view, "throughput_mbps", "Throughput", "Received in each interval, IP packets and link overhead.")
+
+
+def sending_rate(view: View) -> Chart:
+    """What the senders sent."""
+    return _rates(view, "sending_rate_mbps", "Sending rate", "Sent in each interval, IP packets and link overhead.")
+
+
+def goodput(view: View) -> Chart:
+    """What arrived of the payload."""
+    return _rates(view, "goodput_mbps", "Goodput", "Payload acknowledged for the first time in each interval.")
+
+
+def pacing_rate(view: View) -> Chart:
+    """The rate the senders were paced at."""
+    return _rates(view, "pacing_rate_mbps", "Pacing rate", "At the end of each interval, of the flows that are paced.")
+
+
+def _once(done: list[tuple[Panel, list[str]]]) -> list[str]:
+    return list(dict.fromkeys(sentence for _, sentences in done for sentence in sentences))
+
+
+def _base_rtts(view: View) -> list[float]:
+    known = sorted({flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None})
+    return known if len(known) <= MAX_BASE_RTTS else [known[0], known[-1]]
+
+
+def rtt(view: View) -> Chart:
+    """RTT of each flow, with the base RTT."""
+    panel = _flow_panel(view, "rtt_mean_ms", "RTT")
+    caption = ["Mean of the RTT samples in each interval."]
+    if len(view.flows) <= MAX_BANDS:
+        # Flows that share a queue have nearly the same RTT: the wider earlier line shows beneath the later one.
+        panel.lines[:] = [replace(line, width=1.2 + 0.5 * rank) for rank, line in enumerate(panel.lines[::-1])][::-1]
+        for flow in view.flows:
+            own = _own(view, flow)
+            low, high = floats(own, "rtt_min_ms"), floats(own, "rtt_max_ms")
+            panel.bands.append(Band("", floats(own, "t_s"), low, high, flow.colour, 0.16))
+        caption = ["Line: mean of the RTT samples in each interval; band: least to greatest."]
+    measured = any(not np.isnan(line.y).all() for line in panel.lines)
+    bases = _base_rtts(view) if measured else []
+    for index, base in enumerate(bases):
+        ends = np.array([0.0, view.duration_s])
+        panel.lines.append(Line("" if index else "base RTT", ends, np.full(2, base), MUTED, 1.0, "dash"))
+    if bases:
+        caption.append("Dashed: base RTT" + (", least and greatest." if len(_all_bases(view)) > len(bases) else "."))
+    panel, thinned = _finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
+    return Chart("rtt", "Round-trip time", [panel], caption + _many_caption(view) + thinned)
+
+
+def _all_bases(view: View) -> set[float]:
+    return {flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None}
+
+
+def cwnd(view: View) -> Chart:
+    """Congestion window of each flow."""
+    panel, thinned = _finish(_flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
+    return Chart("cwnd", "Congestion window", [panel], ["At the end of each interval.", *_many_caption(view), *thinned])
+
+
+def in_flight(view: View) -> Chart:
+    """Packets in flight of each flow."""
+    panel = _flow_panel(view, "in_flight_packets", "In flight")
+    panel, thinned = _finish(panel, units.packet_unit, "No packet was in flight.")
+    return Chart("in_flight", "In flight", [panel], ["At the end of each interval.", *_many_caption(view), *thinned])
+
+
+def _links(view: View) -> list[str]:
+    """The links drawn: those with the longest mean queueing delay, in their own order."""
+    rows = view.links.with_columns(pl.col("link").cast(pl.String))
+    names: list[str] = rows.get_column("link").unique(maintain_order=True).to_list()
+    means = rows.group_by("link").agg(pl.col("queue_delay_mean_ms").mean().fill_null(0.0).alias("delay"))
+    longest = means.sort("delay", "link", descending=[True, False]).get_column("link").head(MAX_LINKS).to_list()
+    return [name for name in names if name in longest]
+
+
+def _link_lines(view: View, column: str) -> list[Line]:
+    lines = []
+    for index, name in enumerate(_links(view)):
+        own = view.links.filter(pl.col("link").cast(pl.String) == name)
+        colour = LINK_COLOURS[index % len(LINK_COLOURS)]
+        dash: Dash = "solid" if index < len(LINK_COLOURS) else "dot"
+        lines.append(Line(name, floats(own, "t_s"), floats(own, column), colour, 1.2, dash))
+    return lines
+
+
+def _drops(view: View) -> Floats:
+    times = floats(view.links.filter(pl.col("drops") > 0).unique("bin").sort("bin"), "t_s")
+    return apart(times, view.duration_s)
+
+
+def _delay_panel(view: View) -> tuple[Panel, list[str]]:
+    lines = _link_lines(view, "queue_delay_mean_ms")
+    bands = [
+        Band("", mean.x, mean.y, most.y, mean.colour, 0.16)
+        for mean, most in zip(lines, _link_lines(view, "queue_delay_max_ms"), strict=True)
+    ]
+    panel = Panel("Queueing delay", lines, bands if len(lines) <= MAX_BANDS else [], drops=_drops(view))
+    return _finish(panel, units.delay_unit, "No packet left a queue.")
+
+
+def queue(view: View) -> Chart:
+    """Backlog and queueing delay of each link."""
+    backlog = Panel("Backlog", _link_lines(view, "backlog_packets"), drops=_drops(view))
+    done = [_finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
+    caption = ["Backlog at the end of each interval; mean queueing delay of the packets that left in it"]
+    caption[0] += ", shaded up to the greatest." if done[1][0].bands else "."
+    if len(_drops(view)):
+        caption.append("Red ticks on top: intervals with drops.")
+    if view.links.get_column("link").n_unique() > MAX_LINKS:
+        caption.append(f"The {MAX_LINKS} links with the longest queues.")
+    return Chart("queue", "Queue", [panel for panel, _ in done], caption + _once(done))
+
+
+def fairness(view: View) -> Chart:
+    """Jain's index over time."""
+    line = Line("", *jain(view), INK)
+    empty = "Fairness needs two flows that run at the same time."
+    panel, thinned = _finish(Panel("Jain’s index", [line], ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    caption = "Of the throughputs in each interval, over the flows that run through all of it."
+    return Chart("jain", "Fairness", [panel], [caption, *thinned])
+
+
+def overview(view: View) -> Chart:
+    """The main figures over one time axis."""
+    delay, _ = _delay_panel(view)
+    if len(delay.lines) == 1:
+        delay = replace(delay, lines=[replace(delay.lines[0], name="")])
+    panels = [*throughput(view).panels, *rtt(view).panels, *cwnd(view).panels, delay]
+    if len(view.flows) > 1:
+        panels += fairness(view).panels
+    return Chart("overview", "Overview", panels, [])
+
+
+CHARTS: dict[str, Callable[[View], Chart]] = {
+    "overview": overview,
+    "throughput": throughput,
+    "rtt": rtt,
+    "cwnd": cwnd,
+    "queue": queue,
+    "jain": fairness,
+    "goodput": goodput,
+    "sending_rate": sending_rate,
+    "pacing_rate": pacing_rate,
+    "in_flight": in_flight,
+}
+"""What can be drawn, by name."""
+
+REPORT = ("throughput", "rtt", "cwnd", "queue", "jain")
+"""The figures of the report, in its order."""

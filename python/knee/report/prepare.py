@@ -1,0 +1,257 @@
+"""What figures are drawn from: flows with their colours, intervals, rounds, marks, fairness over time."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from .palette import flow_colours
+from .protocol import ResultLike
+from .thin import Floats
+
+MAX_LINES = 18
+"""More flows than this are drawn as quantiles."""
+MAX_GROUPS = 3
+"""Quantiles are drawn per congestion control up to so many of them, else over all flows."""
+MAX_ROUNDS = 300
+"""More rounds than this would be one grey area, so none is drawn."""
+MAX_MARKS = 400
+"""Marks of one kind that a figure shows apart from each other."""
+ROUND_PHASE = "fair_flow_balancing"
+"""A flow's stay in this phase is a round (LoLa, Section III-C)."""
+
+TIMEOUT_WORDS = frozenset({"timeout", "timeouts", "rto"})
+CHANGE_WORDS = frozenset({"change", "changes", "changed"})
+PACKET_WORDS = frozenset(
+    {"drop", "drops", "dropped", "lost", "loss", "mark", "marked", "retransmit", "undo", "recovery"}
+)
+"""Kinds of events are told by a word of their names (`rate_change`): all others of a flow are phases it enters."""
+CHANGE_NAMES = frozenset({"rate", "limit", "rtt"})
+"""Changes named by what changes; whole names, since phases are called `probe_rtt` and `rate_control`."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow as the figures show it."""
+
+    number: int
+    label: str
+    cc: str
+    start_s: float
+    base_rtt_ms: float | None
+    colour: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Flows drawn together as quantiles."""
+
+    name: str
+    numbers: list[int]
+    colour: str
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """When a flow was in fair flow balancing: (from, to), s."""
+
+    flow: Flow
+    spans: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class View:
+    """A result made ready for drawing. `samples` and `links` have a column `bin`, the interval's number from 1."""
+
+    flows: list[Flow]
+    groups: list[Group]
+    samples: pl.DataFrame
+    links: pl.DataFrame
+    interval_s: float
+    duration_s: float
+    rounds: Rounds | None
+    changes: Floats
+    timeouts: Floats
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many flows for a line each."""
+        return len(self.flows) > MAX_LINES
+
+
+def prepare(result: ResultLike) -> View:
+    """Everything the figures of `result` are drawn from."""
+    flows = _flows(result)
+    interval = _interval(result.samples)
+    samples = _binned(result.samples, interval)
+    duration = result.summary.get("duration_s") or samples["t_s"].max() or 1.0
+    assert isinstance(duration, int | float)
+    return View(
+        flows=flows,
+        groups=_groups(flows),
+        samples=samples,
+        links=_binned(result.links, interval),
+        interval_s=interval,
+        duration_s=float(duration),
+        rounds=_rounds(flows, result.events, samples),
+        changes=_marks(result.events, CHANGE_WORDS, float(duration)),
+        timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
+    )
+
+
+def _flows(result: ResultLike) -> list[Flow]:
+    rows = result.summary["flows"]
+    colours = flow_colours(len(rows))
+    labels = [str(row.get("label") or f"flow {row['flow']}") for row in rows]
+    uses = Counter(labels)
+    return [
+        Flow(
+            number=row["flow"],
+            label=label if uses[label] == 1 else f"{label} ({row['flow']})",
+            cc=str(row.get("cc", "")),
+            start_s=row.get("start_s") or 0.0,
+            base_rtt_ms=row.get("base_rtt_ms"),
+            colour=colour,
+        )
+        for row, label, colour in zip(rows, labels, colours, strict=True)
+    ]
+
+
+def _groups(flows: list[Flow]) -> list[Group]:
+    by_cc: dict[str, list[int]] = {}
+    for flow in flows:
+        by_cc.setdefault(flow.cc, []).append(flow.number)
+    if len(by_cc) > MAX_GROUPS:
+        by_cc = {"all flows": [flow.number for flow in flows]}
+    return [
+        Group(name, numbers, colour)
+        for (name, numbers), colour in zip(by_cc.items(), flow_colours(len(by_cc)), strict=True)
+    ]
+
+
+def _interval(samples: pl.DataFrame) -> float:
+    """The spacing of the samples of the flow that has most of them, s."""
+    if samples.is_empty():
+        return 1.0
+    busiest = samples.get_column("flow").mode().min()
+    times = samples.filter(pl.col("flow") == busiest).get_column("t_s").sort()
+    step = times.diff().median()
+    return step if isinstance(step, float) and step > 0 else 1.0
+
+
+def _binned(rows: pl.DataFrame, interval: float) -> pl.DataFrame:
+    """With the number of the interval each row ends in, and gaps as nulls.
+
+    A quarter of an interval of play lets the rows of a kernel's flows, sampled a little apart, fall together.
+    """
+    number = (pl.col("t_s") / interval - 0.25).ceil().cast(pl.Int64).alias("bin")
+    return rows.with_columns(pl.selectors.float().fill_nan(None)).with_columns(number).sort("t_s", maintain_order=True)
+
+
+def _words(name: str) -> set[str]:
+    return set(name.lower().replace("-", "_").replace(" ", "_").split("_"))
+
+
+def _named(events: pl.DataFrame, words: frozenset[str]) -> list[str]:
+    """Names of events that have one of `words` in them."""
+    names = events.get_column("event").cast(pl.String).unique().sort()
+    return [name for name in names if words & _words(name) or (words & CHANGE_WORDS and name in CHANGE_NAMES)]
+
+
+def _marks(events: pl.DataFrame, words: frozenset[str], duration: float) -> Floats:
+    """Times of the events that have one of `words` in their name."""
+    names = _named(events, words)
+    times = events.filter(pl.col("event").cast(pl.String).is_in(names)).get_column("t_s").to_numpy()
+    return apart(np.sort(times.astype(np.float64)), duration)
+
+
+def apart(times: Floats, duration: float) -> Floats:
+    """`times`, in order; where they are too many to be seen apart, the first of each stretch."""
+    if len(times) <= MAX_MARKS:
+        return times
+    _, first = np.unique((times / duration * MAX_MARKS).astype(np.int64), return_index=True)
+    return times[first]
+
+
+def _rounds(flows: list[Flow], events: pl.DataFrame, samples: pl.DataFrame) -> Rounds | None:
+    """The rounds of the first flow that has any, unless they are too many to see.
+
+    They are taken from its events, or from its samples where no such events were recorded.
+    """
+    in_events = events.filter((pl.col("event").cast(pl.String) == ROUND_PHASE) & pl.col("flow").is_not_null())
+    in_samples = samples.filter(pl.col("state").cast(pl.String).str.contains(ROUND_PHASE, literal=True))
+    numbers = set(in_events.get_column("flow")) or set(in_samples.get_column("flow"))
+    flow = next((flow for flow in flows if flow.number in numbers), None)
+    if flow is None:
+        return None
+    own = samples.filter(pl.col("flow") == flow.number)
+    spans = _spans_of_events(events, flow.number, own) if len(in_events) else _spans_of_samples(own)
+    return Rounds(flow, spans) if 0 < len(spans) <= MAX_ROUNDS else None
+
+
+def _spans_of_events(events: pl.DataFrame, number: int, own: pl.DataFrame) -> list[tuple[float, float]]:
+    """A round lasts from the event that enters the phase to the flow's next change of phase, or to its end."""
+    others = _named(events, TIMEOUT_WORDS | CHANGE_WORDS | PACKET_WORDS)
+    name = pl.col("event").cast(pl.String)
+    phases = events.filter((pl.col("flow") == number) & ~name.is_in(others)).sort("t_s", maintain_order=True)
+    end = own.get_column("t_s").max() if len(own) else phases.get_column("t_s").max()
+    spans = phases.select("t_s", name, pl.col("t_s").shift(-1).fill_null(end).alias("to")).filter(name == ROUND_PHASE)
+    return [(a, b) for a, b in spans.select("t_s", "to").iter_rows() if b > a]
+
+
+def _spans_of_samples(own: pl.DataFrame) -> list[tuple[float, float]]:
+    """Runs of intervals whose `state` names the phase."""
+    inside = own.get_column("state").cast(pl.String).str.contains(ROUND_PHASE, literal=True).fill_null(False).to_numpy()
+    times = own.get_column("t_s").to_numpy()
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], inside, [False])).astype(np.int8)))
+    starts, ends = edges[::2], edges[1::2] - 1
+    return [(float(times[max(a - 1, 0)]), float(times[b])) for a, b in zip(starts, ends, strict=True)]
+
+
+def over_time(view: View, rows: pl.DataFrame, *figures: pl.Expr) -> pl.DataFrame:
+    """`figures` over the rows of each interval, with its end `t_s`, in order."""
+    return rows.group_by("bin").agg(pl.col("t_s").max(), *figures).sort("bin")
+
+
+def total(view: View, column: str) -> tuple[Floats, Floats]:
+    """The sum of `column` over the flows, per interval."""
+    means = view.samples.group_by("bin", "flow").agg(pl.col("t_s").max(), pl.col(column).mean())
+    sums = over_time(view, means, pl.col(column).sum())
+    return floats(sums, "t_s"), floats(sums, column)
+
+
+def jain(view: View) -> tuple[Floats, Floats]:
+    """Jain's index of the throughputs, per interval, over the flows that run through all of it.
+
+    A flow runs from its start to the last interval in which it sends, receives or has packets in flight. Intervals
+    with fewer than two such flows have no index.
+    """
+    rows = view.samples
+    if rows.is_empty():
+        return np.empty(0), np.empty(0)
+    busy = rows.filter(
+        (pl.col("throughput_mbps") > 0) | (pl.col("sending_rate_mbps") > 0) | (pl.col("in_flight_packets") > 0)
+    )
+    last = busy.group_by("flow").agg(pl.col("bin").max().alias("last"))
+    starts = pl.DataFrame(
+        {"flow": [flow.number for flow in view.flows], "start_s": [flow.start_s for flow in view.flows]},
+        schema={"flow": rows.schema["flow"], "start_s": pl.Float64},
+    )
+    slack, end = view.interval_s * 1e-3, rows.get_column("bin").max()
+    running = (
+        rows.join(last, on="flow")
+        .join(starts, on="flow")
+        .filter(pl.col("t_s") - view.interval_s >= pl.col("start_s") - slack)
+        .filter((pl.col("bin") < pl.col("last")) | ((pl.col("bin") == pl.col("last")) & (pl.col("bin") == end)))
+    )
+    x = pl.col("throughput_mbps").cast(pl.Float64)
+    index = x.sum() ** 2 / (pl.len() * (x**2).sum())
+    figures = over_time(view, running, pl.when((pl.len() >= 2) & (x.sum() > 0)).then(index).alias("jain"))
+    return floats(figures, "t_s"), floats(figures, "jain")
+
+
+def floats(rows: pl.DataFrame, column: str) -> Floats:
+    """A column as an array, nulls as NaN."""
+    values: Floats = rows.get_column(column).cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return values
