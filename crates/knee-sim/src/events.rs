@@ -64,7 +64,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Schedules `event` for `at`.
+    /// Schedules `event` for `at`, which must not be past: the head may lag while its owner serves on.
     pub fn push(&mut self, at: Time, event: Event) {
         self.order += 1;
         self.heap.push(Entry::new(at, self.order, event));

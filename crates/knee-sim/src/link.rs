@@ -166,6 +166,8 @@ pub struct Link {
     pub pipe: Option<u32>,
     /// When its event in the heap is due; `Time::MAX`: it has none.
     pub due: Time,
+    /// Whether it only waits for its queue to release a packet.
+    waiting: bool,
     /// What it did.
     pub counters: Counters,
     /// Bits it could have carried up to `rate_since`.
@@ -203,6 +205,7 @@ impl Link {
             reorder: false,
             pipe: None,
             due: Time::MAX,
+            waiting: false,
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
@@ -222,6 +225,7 @@ impl Link {
     /// When the link, idle until now, may send: called after a packet came into an idle link. A wire takes the packet
     /// into service.
     pub fn wake(&mut self, now: Time) -> Option<Time> {
+        self.waiting = false;
         match &mut self.server {
             Server::Wire(_) => self.start_service(now),
             Server::Bucket(bucket) => Some(bucket.zero_at.max(now)),
@@ -229,10 +233,11 @@ impl Link {
         }
     }
 
+    #[inline]
     fn start_service(&mut self, now: Time) -> Option<Time> {
         self.cx.now = now;
         let Some(packet) = self.queue.dequeue(&mut self.cx) else {
-            return self.queue.next_wake().map(|at| at.max(now));
+            return self.wait(now);
         };
         let bytes = self.wire_size(&packet);
         let Server::Wire(wire) = &mut self.server else { return None };
@@ -240,21 +245,35 @@ impl Link {
         Some(now + wire.time_for(bytes))
     }
 
+    /// Nothing may leave: the queue is empty, or holds its packets back for a while.
+    fn wait(&mut self, now: Time) -> Option<Time> {
+        let wake = self.queue.next_wake().map(|at| at.max(now));
+        self.waiting = wake.is_some();
+        wake
+    }
+
     /// The link's event: gives the packet that leaves now, if any, and when the next event is due.
+    #[inline]
     pub fn serve(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
+        self.waiting = false;
+        if let Server::Wire(wire) = &mut self.server {
+            let served = wire.in_service.take();
+            return (served, self.start_service(now));
+        }
+        self.serve_other(now)
+    }
+
+    fn serve_other(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
         self.cx.now = now;
         match &mut self.server {
-            Server::Wire(wire) => {
-                let packet = wire.in_service.take();
-                (packet, self.start_service(now))
-            }
+            Server::Wire(_) => (None, None),
             Server::Bucket(bucket) => {
                 // A lower rate may have pushed the time of zero tokens back since the event was set.
                 if bucket.zero_at > now {
                     return (None, Some(bucket.zero_at));
                 }
                 let Some(packet) = self.queue.dequeue(&mut self.cx) else {
-                    return (None, self.queue.next_wake().map(|at| at.max(now)));
+                    return (None, self.wait(now));
                 };
                 let bytes = u64::from(packet.size) + self.overhead;
                 bucket.take(bytes, now);
@@ -266,7 +285,11 @@ impl Link {
                     Some(served) => served,
                     None => match self.queue.dequeue(&mut self.cx) {
                         Some(packet) => (left_queue(packet, now), u64::from(packet.size) + self.overhead),
-                        None => return (None, self.queue.next_wake().map(|at| trace.skip_to(at.max(now)))),
+                        None => {
+                            let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
+                            self.waiting = wake.is_some();
+                            return (None, wake);
+                        }
                     },
                 };
                 if left > trace.credit {
@@ -284,18 +307,10 @@ impl Link {
         }
     }
 
-    /// Whether the link only waits for its queue to release a packet.
-    pub fn waiting(&self) -> bool {
-        match &self.server {
-            Server::Wire(wire) => wire.in_service.is_none(),
-            Server::Bucket(bucket) => bucket.zero_at < self.due,
-            Server::Trace(_) => false,
-        }
-    }
-
-    /// Whether nothing is scheduled.
+    /// Whether a packet that comes now may change when the link serves next: it does nothing, or only waits for its
+    /// queue to release a packet.
     pub fn idle(&self) -> bool {
-        self.due == Time::MAX
+        self.due == Time::MAX || self.waiting
     }
 
     /// Packets inside: queued and in service.

@@ -8,47 +8,57 @@ use std::io::{self, Write};
 /// Counts of values in buckets of constant relative width, for quantiles of times.
 ///
 /// A value falls into one of `2^bits` buckets of its octave; within a bucket quantiles are interpolated, so that their
-/// error is below `2^-bits`. Only pages of buckets that were hit exist.
+/// error is below `2^-bits`. Only the stretch of buckets between the least and the greatest value hit exists.
 pub struct Histogram {
     bits: u32,
-    /// For each page of buckets its place in `pages` plus 1; 0: never hit.
-    places: Vec<u16>,
-    pages: Vec<[u32; PAGE]>,
+    /// The bucket of `counts[0]`.
+    base: u32,
+    counts: Vec<u32>,
     total: Spread,
 }
 
-const PAGE: usize = 32;
+/// Buckets that are added at once where a value falls beside the stretch.
+const PAGE: u32 = 32;
 
 impl Histogram {
     /// An empty histogram with `2^bits` buckets per octave.
     pub const fn new(bits: u32) -> Self {
-        Self { bits, places: Vec::new(), pages: Vec::new(), total: Spread::EMPTY }
+        Self { bits, base: 0, counts: Vec::new(), total: Spread::EMPTY }
     }
 
     /// Counts a span; its share in mean and range follows with [`Histogram::fold`].
+    #[inline]
     pub fn count(&mut self, span: Time) {
-        let bucket = self.bucket(span.as_nanos()) as usize;
-        let page = bucket / PAGE;
-        let place = match self.places.get(page) {
-            Some(&place) if place > 0 => place,
-            _ => self.add_page(page),
-        };
-        self.pages[usize::from(place) - 1][bucket % PAGE] += 1;
+        let bucket = self.bucket(span.as_nanos());
+        match self.counts.get_mut(bucket.wrapping_sub(self.base) as usize) {
+            Some(count) => *count += 1,
+            None => self.extend_to(bucket),
+        }
+    }
+
+    /// Counts a value in a bucket that does not exist yet.
+    #[cold]
+    fn extend_to(&mut self, bucket: u32) {
+        let start = bucket - bucket % PAGE;
+        if self.counts.is_empty() {
+            self.base = start;
+        }
+        if start < self.base {
+            let missing = (self.base - start) as usize;
+            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
+            self.base = start;
+        }
+        let end = (start + PAGE - self.base) as usize;
+        if self.counts.len() < end {
+            self.counts.reserve_exact(end - self.counts.len());
+            self.counts.resize(end, 0);
+        }
+        self.counts[(bucket - self.base) as usize] += 1;
     }
 
     /// Adds sum, number and range of the spans counted since the last call.
     pub fn fold(&mut self, spread: &Spread) {
         self.total.merge(spread);
-    }
-
-    #[cold]
-    fn add_page(&mut self, page: usize) -> u16 {
-        if self.places.len() <= page {
-            self.places.resize(page + 1, 0);
-        }
-        self.pages.push([0; PAGE]);
-        self.places[page] = self.pages.len() as u16;
-        self.places[page]
     }
 
     fn bucket(&self, value: u64) -> u32 {
@@ -70,16 +80,14 @@ impl Histogram {
         }
         let rank = (p * (self.total.count - 1) as f64) as u64;
         let mut below = 0u64;
-        for (page, &place) in self.places.iter().enumerate().filter(|(_, place)| **place > 0) {
-            for (slot, &count) in self.pages[usize::from(place) - 1].iter().enumerate() {
-                if rank < below + u64::from(count) {
-                    let (start, width) = self.bounds((page * PAGE + slot) as u32);
-                    let within = ((rank - below) as f64 + 0.5) / f64::from(count);
-                    let value = start as f64 + width as f64 * within;
-                    return Some(value.clamp(self.total.min as f64, self.total.max as f64) / 1e6);
-                }
-                below += u64::from(count);
+        for (i, &count) in self.counts.iter().enumerate() {
+            if rank < below + u64::from(count) {
+                let (start, width) = self.bounds(self.base + i as u32);
+                let within = ((rank - below) as f64 + 0.5) / f64::from(count);
+                let value = start as f64 + width as f64 * within;
+                return Some(value.clamp(self.total.min as f64, self.total.max as f64) / 1e6);
             }
+            below += u64::from(count);
         }
         Some(self.total.max as f64 / 1e6)
     }

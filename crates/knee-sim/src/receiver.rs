@@ -15,6 +15,8 @@ use knee_core::{Packet, Time};
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
 const MAX_QUICK_ACKS: u32 = 16;
+/// Longest delay of an ACK (TCP_DELACK_MAX).
+const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 /// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
 const DUP_ACK_THRESHOLD: u32 = 3;
 /// SACKs compressed into one at the most (tcp_comp_sack_nr).
@@ -87,7 +89,8 @@ pub struct Receiver {
     quick_acks: u32,
     /// Delay of ACKs, adapted to the intervals of arrivals.
     ato: Time,
-    last_arrival: Option<Time>,
+    /// When the last packet came in order; `Time::MAX`: none has.
+    last_arrival: Time,
     ack_now: bool,
     /// The delayed ACK.
     pub delayed: Timer,
@@ -124,7 +127,7 @@ impl Receiver {
             ts_recent: 0,
             quick_acks: 0,
             ato: Time::ZERO,
-            last_arrival: None,
+            last_arrival: Time::MAX,
             ack_now: false,
             delayed: Timer::OFF,
             compressed_at: Time::MAX,
@@ -147,6 +150,7 @@ impl Receiver {
     }
 
     /// Takes a data packet. Gives the ACK that leaves at once, if one does.
+    #[inline]
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
@@ -154,20 +158,32 @@ impl Receiver {
         if packet.seq <= self.acked {
             self.ts_recent = packet.stamp;
         }
-        if packet.seq == self.rcv_nxt {
+        if packet.seq != self.rcv_nxt || !self.out_of_order.is_empty() {
+            return self.on_disorder(packet.seq, now, config, rtt);
+        }
+        self.rcv_nxt += 1;
+        self.adapt_ato(now, config);
+        if self.must_ack_now() {
+            return Some(self.ack());
+        }
+        self.delay_ack(now);
+        None
+    }
+
+    /// A packet that is not the next one, or the next one where later ones are there already.
+    fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
+        if seq == self.rcv_nxt {
             self.rcv_nxt += 1;
             self.adapt_ato(now, config);
-            if !self.out_of_order.is_empty() {
-                self.close_gap();
-                // RFC 5681, 4.2: acknowledge at once when a gap is filled.
-                self.ack_now |= self.out_of_order.is_empty();
-            }
-        } else if packet.seq < self.rcv_nxt {
-            self.dsack = Some((packet.seq, packet.seq + 1));
+            self.close_gap();
+            // RFC 5681, 4.2: acknowledge at once when a gap is filled.
+            self.ack_now |= self.out_of_order.is_empty();
+        } else if seq < self.rcv_nxt {
+            self.dsack = Some((seq, seq + 1));
             self.enter_quick_acks(config);
             self.ack_now = true;
         } else {
-            self.insert(packet.seq);
+            self.insert(seq);
         }
         let at_once = self.must_ack_now() || (!self.out_of_order.is_empty() && self.compress(now, config, rtt));
         if !at_once && self.out_of_order.is_empty() {
@@ -188,7 +204,7 @@ impl Receiver {
     /// The delayed-ACK timer fired.
     pub fn on_delayed_ack(&mut self, config: &Config) -> Reply {
         // A delayed ACK that ran out inflates the delay.
-        self.ato = (self.ato * 2).min(Time::from_millis(200)).max(config.delayed_ack);
+        self.ato = (self.ato * 2).min(DELAYED_ACK_MAX).max(config.delayed_ack);
         self.ack()
     }
 
@@ -199,25 +215,23 @@ impl Receiver {
         (self.compressed > 0).then(|| self.ack())
     }
 
+    #[inline]
     fn adapt_ato(&mut self, now: Time, config: &Config) {
         let min = config.delayed_ack;
-        match self.last_arrival {
-            None => {
-                self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
-                self.ato = min;
-            }
-            Some(last) => {
-                let gap = now - last;
-                if gap <= min / 2 {
-                    self.ato = self.ato / 2 + min / 2;
-                } else if gap < self.ato {
-                    self.ato = (self.ato / 2 + gap).min(Time::from_millis(200));
-                } else if gap > Time::from_secs(1) {
-                    self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
-                }
-            }
+        let last = std::mem::replace(&mut self.last_arrival, now);
+        if last == Time::MAX {
+            self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+            self.ato = min;
+            return;
         }
-        self.last_arrival = Some(now);
+        let gap = now - last;
+        if gap <= min / 2 {
+            self.ato = (self.ato + min) / 2;
+        } else if gap < self.ato {
+            self.ato = (self.ato / 2 + gap).min(DELAYED_ACK_MAX);
+        } else if gap > Time::from_secs(1) {
+            self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+        }
     }
 
     fn enter_quick_acks(&mut self, config: &Config) {
@@ -279,6 +293,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn ack(&mut self) -> Reply {
         let echo = match self.ecn {
             Ecn::Classic => self.demand_cwr,
@@ -309,6 +324,7 @@ impl Receiver {
         reply
     }
 
+    #[cold]
     fn blocks(&mut self, packet: &mut Packet) -> Blocks {
         let mut blocks = Blocks::default();
         if let Some(dsack) = self.dsack.take() {

@@ -17,8 +17,9 @@ use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver, Reply};
 use crate::sender::{self, AckInfo, Departure, Sender};
 use crate::spec::{Change, Spec};
+use crate::timer::Timer;
 use knee_cc::{CaState, CongestionControl, Entry, Init};
-use knee_core::packet::MSS;
+use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Params, Rate, Rng, Time};
 
 pub use build::SpecError;
@@ -207,6 +208,11 @@ impl Simulation {
         }
     }
 
+    fn schedule_event(&mut self, at: Time, event: Event) {
+        debug_assert!(at >= self.now, "{event:?} is scheduled for {at}, but it is {} already", self.now);
+        self.events.push(at, event);
+    }
+
     // ---- links and pipes ----
 
     /// The link at the head of the heap serves, again and again while nothing else is due before its next packet:
@@ -236,6 +242,7 @@ impl Simulation {
     }
 
     /// A packet leaves a link.
+    #[inline]
     fn leave(&mut self, i: u32, served: &Served) {
         let link = &mut self.links[i as usize];
         link.counters.departed += 1;
@@ -253,7 +260,7 @@ impl Simulation {
         let pipe = &mut self.pipes[index as usize].0;
         let head = if link.reorder { pipe.push_overtaking(at, served.packet) } else { pipe.push(at, served.packet) };
         if let Some(at) = head {
-            self.events.push(at, Event::Pipe(index));
+            self.schedule_event(at, Event::Pipe(index));
         }
     }
 
@@ -276,6 +283,7 @@ impl Simulation {
     }
 
     /// A packet has crossed a link.
+    #[inline]
     fn arrive(&mut self, mut packet: Packet) {
         packet.hop += 1;
         let way = &self.ways[packet.flow as usize];
@@ -304,11 +312,11 @@ impl Simulation {
         packet.enqueued = now;
         link.cx.now = now;
         link.queue.enqueue(packet, &mut link.cx);
-        let busy = !link.idle() && !link.waiting();
+        let idle = link.idle();
         if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
             self.collect(i);
         }
-        if !busy {
+        if idle {
             self.wake(i);
         }
     }
@@ -319,7 +327,7 @@ impl Simulation {
         if let Some(at) = link.wake(self.now) {
             // An event at another time that the link still has in the heap is void from now on.
             link.due = at;
-            self.events.push(at, Event::Link(i));
+            self.schedule_event(at, Event::Link(i));
         }
     }
 
@@ -400,11 +408,13 @@ impl Simulation {
         let due = receiver.delayed.not_before();
         if due < receiver.queued.0 {
             receiver.queued.0 = due;
-            self.events.push(due, Event::DelayedAck(i));
+            self.schedule_event(due, Event::DelayedAck(i));
         }
+        let receiver = &mut self.receivers[i as usize];
         if receiver.compressed_at < receiver.queued.1 {
-            receiver.queued.1 = receiver.compressed_at;
-            self.events.push(receiver.compressed_at, Event::CompressedSack(i));
+            let due = receiver.compressed_at;
+            receiver.queued.1 = due;
+            self.schedule_event(due, Event::CompressedSack(i));
         }
     }
 
@@ -416,9 +426,10 @@ impl Simulation {
         let due = self.receiver_config.clock.expiry(&receiver.delayed);
         if due > self.now {
             // The bound came, not yet the time itself; or the timer was set anew or cleared since.
+            receiver.delayed = Timer::at(due);
             receiver.queued.0 = due;
             if due < Time::MAX {
-                self.events.push(due, Event::DelayedAck(i));
+                self.schedule_event(due, Event::DelayedAck(i));
             }
             return;
         }
@@ -462,7 +473,7 @@ impl Simulation {
         let way = &self.ways[packet.flow as usize];
         let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
         if let Some(at) = self.pipes[pipe as usize].0.push(at, packet) {
-            self.events.push(at, Event::Pipe(pipe));
+            self.schedule_event(at, Event::Pipe(pipe));
         }
     }
 
@@ -551,9 +562,10 @@ impl Simulation {
         }
         let due = self.sender_config.clock.expiry(&sender.timer);
         if due > now {
+            sender.timer = Timer::at(due);
             sender.queued.0 = due;
             if due < Time::MAX {
-                self.events.push(due, Event::Retransmit(i));
+                self.schedule_event(due, Event::Retransmit(i));
             }
             return;
         }
@@ -586,11 +598,13 @@ impl Simulation {
         let due = sender.timer.not_before();
         if due < sender.queued.0 {
             sender.queued.0 = due;
-            self.events.push(due, Event::Retransmit(i));
+            self.schedule_event(due, Event::Retransmit(i));
         }
+        let sender = &mut self.senders[i as usize];
         if sender.pace_at < sender.queued.1 {
-            sender.queued.1 = sender.pace_at;
-            self.events.push(sender.pace_at, Event::Pace(i));
+            let due = sender.pace_at;
+            sender.queued.1 = due;
+            self.schedule_event(due, Event::Pace(i));
         }
     }
 
@@ -641,8 +655,10 @@ impl Simulation {
             // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
             let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
             let mut cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
-            for seq in departure.start..departure.start + u64::from(departure.count) {
-                let size = self.senders[i as usize].packet_size(seq);
+            let end = departure.start + u64::from(departure.count);
+            let last_size = sender.packet_size(end - 1);
+            for seq in departure.start..end {
+                let size = if seq + 1 == end { last_size } else { MTU };
                 let flags = ect | std::mem::take(&mut cwr);
                 let packet = Packet { enqueued: self.now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 };
                 self.enqueue(first, packet);

@@ -26,6 +26,9 @@ impl Clock {
 
     /// When a timer fires. The timer wheel never fires early: it adds a tick to the time that the coarse clock shows.
     pub const fn expiry(&self, timer: &Timer) -> Time {
+        if timer.span.as_nanos() == 0 {
+            return timer.set_at;
+        }
         self.jiffies(timer.set_at).saturating_add(self.span(timer.span)).saturating_add(self.tick)
     }
 
@@ -35,7 +38,7 @@ impl Clock {
     }
 }
 
-/// A timer as it was set. The exact time it fires at is worked out only when that may have come: timers are set with
+/// A timer as it was set, or, with a span of zero, the exact time of its firing. The exact time it fires at is worked out only when that may have come: timers are set with
 /// nearly every packet, and hardly ever fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
@@ -49,12 +52,14 @@ impl Timer {
 
     /// A timer set at `now` for `span`.
     pub const fn set(now: Time, span: Time) -> Self {
+        // A span of zero means "exactly then"; the shortest real one is a nanosecond.
+        let span = if span.as_nanos() == 0 { Time::from_nanos(1) } else { span };
         Self { set_at: now, span }
     }
 
-    /// Whether it is set.
-    pub fn is_set(&self) -> bool {
-        self.set_at != Time::MAX
+    /// A timer that fires at just this time.
+    pub const fn at(time: Time) -> Self {
+        Self { set_at: time, span: Time::ZERO }
     }
 
     /// It does not fire before this time; `Time::MAX` where it is not set.
@@ -73,6 +78,13 @@ mod tests {
         // Set at 12 ms, seen as 10 ms, for 40 ms: at 60 ms.
         assert_eq!(clock.expiry(&Timer::set(Time::from_millis(12), Time::from_millis(40))), Time::from_millis(60));
         assert_eq!(clock.expiry(&Timer::OFF), Time::MAX);
+    }
+
+    #[test]
+    fn an_exact_timer_fires_then_on_any_clock() {
+        let timer = Timer::at(Time::from_millis(13));
+        assert_eq!(Clock::new(Time::from_millis(10)).expiry(&timer), Time::from_millis(13));
+        assert_eq!(timer.not_before(), Time::from_millis(13));
     }
 
     #[test]

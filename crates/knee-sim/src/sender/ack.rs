@@ -1,5 +1,6 @@
 //! What an ACK does, in the order of Linux's `tcp_ack`.
 
+use super::queue::Burst;
 use super::{AckInfo, Config, Departure, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
@@ -38,23 +39,18 @@ pub(super) struct Findings {
     acked: u32,
 }
 
+/// The newest transmission that an ACK delivered, and the segment after the newest of it.
 #[derive(Clone, Copy, Debug)]
 struct RateBase {
-    delivered: u64,
-    delivered_ce: u64,
-    delivered_at: Time,
-    lost: u64,
-    in_flight: u32,
-    app_limited: bool,
-    is_retrans: bool,
+    burst: Burst,
     end: u64,
-    send_interval: Time,
+    is_retrans: bool,
 }
 
 impl Findings {
     /// `delivered` when the newest packet that this ACK delivered was sent.
     pub(super) fn prior_delivered(&self) -> Option<u64> {
-        self.rate.map(|rate| rate.delivered)
+        self.rate.as_ref().map(|rate| rate.burst.delivered)
     }
 }
 
@@ -343,28 +339,21 @@ impl Sender {
     }
 
     /// Remembers the newest transmission delivered (tcp_rate_skb_delivered).
-    fn rate_delivered(&mut self, burst: &super::queue::Burst, end: u64, segment: u8, found: &mut Findings) {
-        let newer =
-            found.rate.is_none_or(|rate| burst.sent > self.first_tx || (burst.sent == self.first_tx && end > rate.end));
+    fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) {
+        let newer = found
+            .rate
+            .as_ref()
+            .is_none_or(|rate| burst.sent > self.first_tx || (burst.sent == self.first_tx && end > rate.end));
         if newer {
             self.first_tx = burst.sent;
-            found.rate = Some(RateBase {
-                delivered: burst.delivered,
-                delivered_ce: burst.delivered_ce,
-                delivered_at: burst.delivered_at,
-                lost: burst.lost,
-                in_flight: burst.in_flight,
-                app_limited: burst.app_limited,
-                is_retrans: segment & flags::EVER_RETRANSMITTED != 0,
-                end,
-                send_interval: burst.sent.saturating_sub(burst.first_tx),
-            });
+            let is_retrans = segment & flags::EVER_RETRANSMITTED != 0;
+            found.rate = Some(RateBase { burst: *burst, end, is_retrans });
         }
     }
 
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
-        let Some(base) = found.rate else {
+        let Some(RateBase { burst, is_retrans, .. }) = &found.rate else {
             return RateSample {
                 delivered: (self.delivered - prior_delivered) as u32,
                 delivered_ce: 0,
@@ -377,30 +366,31 @@ impl Sender {
                 ack_delayed: false,
             };
         };
-        let interval = base.send_interval.max(stamp.saturating_sub(base.delivered_at));
+        let send_interval = burst.sent.saturating_sub(burst.first_tx);
+        let interval = send_interval.max(stamp.saturating_sub(burst.delivered_at));
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
-            delivered: (self.delivered - base.delivered) as u32,
-            delivered_ce: (self.delivered_ce - base.delivered_ce) as u32,
+            delivered: (self.delivered - burst.delivered) as u32,
+            delivered_ce: (self.delivered_ce - burst.delivered_ce) as u32,
             interval: valid.then_some(interval),
-            prior_delivered: base.delivered,
-            prior_lost: base.lost,
-            tx_in_flight: base.in_flight,
-            app_limited: base.app_limited,
-            is_retrans: base.is_retrans,
-            ack_delayed: self.probably_delayed(found, &base),
+            prior_delivered: burst.delivered,
+            prior_lost: burst.lost,
+            tx_in_flight: burst.in_flight,
+            app_limited: burst.app_limited,
+            is_retrans: *is_retrans,
+            ack_delayed: self.probably_delayed(found, burst),
         }
     }
 
     /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
-    fn probably_delayed(&self, found: &Findings, base: &RateBase) -> bool {
+    fn probably_delayed(&self, found: &Findings, burst: &Burst) -> bool {
         found.acked == 1
             && self.snd_una == self.end
             && self.last_payload < MSS
             && !found.sacked
             && !found.ece
-            && base.delivered + 1 == self.delivered
+            && burst.delivered + 1 == self.delivered
     }
 
     fn finish_rate(&mut self, stamp: Time, delivered: u32) {

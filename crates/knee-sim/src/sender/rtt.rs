@@ -60,6 +60,11 @@ impl RttEstimator {
         if self.min[0].1 == u32::MAX { Time::MAX } else { Time::from_micros(self.min[0].1 as u64) }
     }
 
+    /// The same in microseconds; none before the first sample.
+    pub const fn min_rtt_us(&self) -> Option<u32> {
+        if self.min[0].1 == u32::MAX { None } else { Some(self.min[0].1) }
+    }
+
     /// Retransmission timeout, backed off where it was.
     pub const fn rto(&self) -> Time {
         self.rto

@@ -63,13 +63,12 @@ impl Sender {
         }
         let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
         let mut bytes = rate.as_bytes_per_sec() >> PACING_SHIFT;
-        let min_rtt = self.rtt.min_rtt();
-        if min_rtt != Time::MAX {
-            let shift = min_rtt.as_micros() >> RTT_LOG;
+        if let Some(min_rtt) = self.rtt.min_rtt_us() {
+            let shift = min_rtt >> RTT_LOG;
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
         }
-        let segments = bytes.min(MAX_BURST_BYTES) / u64::from(MSS);
-        (segments as u32).max(u32::from(self.control.min_burst)).min(MAX_BURST as u32)
+        let segments = bytes.min(MAX_BURST_BYTES) as u32 / u32::from(MSS);
+        segments.max(u32::from(self.control.min_burst)).min(MAX_BURST as u32)
     }
 
     /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `in_write` is
@@ -85,8 +84,7 @@ impl Sender {
             return false;
         }
         let srtt = Time::from_nanos(self.rtt.srtt8_us() * 125);
-        let ack_expected = self.rtx.burst_of(self.snd_una).sent + srtt;
-        ack_expected.saturating_sub(now) <= DEFER.min(srtt / 2)
+        self.rtx.burst_of(self.snd_una).sent + srtt <= now + DEFER.min(srtt / 2)
     }
 
     fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
