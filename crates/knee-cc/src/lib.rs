@@ -9,7 +9,13 @@
 pub mod increase;
 pub mod registry;
 
+mod bic;
+mod highspeed;
+mod jiffies;
 mod reno;
+mod scalable;
+#[cfg(test)]
+mod test_events;
 
 pub use registry::{Entry, Family, find, registry};
 
