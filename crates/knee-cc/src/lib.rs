@@ -11,11 +11,13 @@ pub mod registry;
 
 mod bic;
 mod highspeed;
+mod htcp;
 mod jiffies;
 mod reno;
 mod scalable;
 #[cfg(test)]
 mod test_events;
+mod westwood;
 
 pub use registry::{Entry, Family, find, registry};
 

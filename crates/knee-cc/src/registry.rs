@@ -1,6 +1,6 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, bic, highspeed, reno, scalable};
+use crate::{Make, Needs, bic, highspeed, htcp, reno, scalable, westwood};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -62,8 +62,10 @@ static REGISTRY: &[Entry] = &[
     // loss-based
     bic::ENTRY,
     highspeed::ENTRY,
+    htcp::ENTRY,
     reno::ENTRY,
     scalable::ENTRY,
+    westwood::ENTRY,
 ];
 
 /// All algorithms, in the order of listings.
