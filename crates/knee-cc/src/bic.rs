@@ -4,11 +4,11 @@
 //! INFOCOM 2004, in the form of Linux's `tcp_bic.c`. With `w_max` the window at the last loss and B = 4:
 //!
 //! - growth per round trip below `w_max`: `(w_max - cwnd) / B`, at most `max_increment`; where that is 1 or less,
-//!   `B / smooth_part` (Sec. III.A, binary search and additive increase)
+//!   `B / smooth_part` (binary search, additive increase)
 //! - beyond `w_max`: mirrored, `B / smooth_part`, then `(cwnd - w_max) / (B - 1)`, at most `max_increment` (max probing)
 //! - as long as there was no loss: at least 5 % per round trip
 //! - loss: `ssthresh = beta cwnd`, beta = 819/1024; `w_max = cwnd`, or `(1 + beta) / 2 cwnd` where `cwnd` fell short
-//!   of `w_max` (fast convergence, Sec. III.C)
+//!   of `w_max` (fast convergence)
 //! - up to `low_window` packets: Reno
 //!
 //! Growth is kept as `cnt`, the packets to acknowledge per packet of growth, and is corrected by the receiver's ratio
@@ -32,19 +32,18 @@ pub const ENTRY: Entry = Entry {
     about: "binary search for the window of the last loss, then probing beyond it",
     source: "Xu, Harfoush, Rhee, BIC, INFOCOM 2004; Linux net/ipv4/tcp_bic.c",
     params: &[
-        Param::switch("fast_convergence", true, "BIC, Sec. III.C; tcp_bic.c", "give way to new flows on a second loss"),
-        Param::count(
-            "max_increment",
-            16,
-            (1, 100_000),
-            "tcp_bic.c (BIC, Sec. IV: Smax = 32)",
-            "greatest growth per round trip in packets",
+        Param::switch(
+            "fast_convergence",
+            true,
+            "Xu, Harfoush, Rhee 2004; tcp_bic.c",
+            "give way to new flows on a second loss",
         ),
+        Param::count("max_increment", 16, (1, 100_000), "tcp_bic.c", "greatest growth per round trip in packets"),
         Param::count(
             "low_window",
             14,
             (0, 1_000_000),
-            "BIC, Sec. IV; tcp_bic.c",
+            "Xu, Harfoush, Rhee 2004; tcp_bic.c",
             "window in packets up to which BIC is Reno",
         ),
         Param::count("beta", 819, (1, 1023), "tcp_bic.c", "share of the window kept on a loss, in 1024ths"),

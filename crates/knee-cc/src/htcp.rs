@@ -4,11 +4,11 @@
 //! Source: D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004, in the form of
 //! Linux's `tcp_htcp.c`. With `d` the time since the last reduction ended, times in jiffies:
 //!
-//! - `alpha = 2 (1 - beta) f(d)`, `f = 1` for the first second, then `1 + 10 (d - 1) + ((d - 1) / 2)^2` (Sec. 2,
-//!   Eqs. 1 and 2); with RTT scaling `f` is divided by `100 ms / rtt_min`, kept within 0.5 to 10
+//! - `alpha = 2 (1 - beta) f(d)`, `f = 1` for the first second, then `1 + 10 (d - 1) + ((d - 1) / 2)^2`; with
+//!   RTT scaling `f` is divided by `100 ms / rtt_min`, kept within 0.5 to 10
 //! - congestion avoidance: `cwnd += alpha / cwnd` per packet acknowledged
 //! - loss: `beta = rtt_min / rtt_max` within 0.5 to 0.8, `ssthresh = beta cwnd`; where the throughput reached changed by
-//!   more than 20 % since the loss before, beta = 0.5 (throughput switch, Sec. 2, Eq. 3)
+//!   more than 20 % since the loss before, beta = 0.5 (throughput switch)
 //! - throughput: packets acknowledged over at least a window and an RTT, smoothed by 1/4, its greatest value between
 //!   two losses
 //!
@@ -16,9 +16,9 @@
 //!
 //! Departures from the paper, all as Linux does: adaptive backoff waits for the second loss in a row without a switch,
 //! and for a `rtt_min` above 10 ms; `rtt_max` grows only in steps of at most 20 ms (so that single outliers do not
-//! count) and fades by 5 % of the queueing delay per loss; alpha is computed anew only when the window has grown, so that the first
-//! packet after a loss is still gained at the pace before it; what one ACK in slow start acknowledges beyond `ssthresh`
-//! is not used. The first throughput sample reaches back to the kernel's start and is zero.
+//! count) and fades by 5 % of the queueing delay per loss; alpha is computed anew only when the window has grown, so
+//! that the first packet after a loss is still gained at the pace before it; what one ACK in slow start acknowledges
+//! beyond `ssthresh` is not used. The first throughput sample reaches back to the kernel's start and is zero.
 
 use crate::jiffies::Jiffies;
 use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
         Param::switch(
             "use_bandwidth_switch",
             true,
-            "H-TCP, Eq. 3; tcp_htcp.c",
+            "Leith, Shorten 2004; tcp_htcp.c",
             "halve the window where the throughput changed by more than 20 %",
         ),
     ],
@@ -118,7 +118,7 @@ struct Throughput {
     old_max: u64,
 }
 
-/// Growth `f(d)` of H-TCP's Eq. 2, in packets per round trip, `d` in ticks of 1/`hz` s.
+/// Growth `f(d)`, in packets per round trip, `d` in ticks of 1/`hz` s.
 fn growth(d: u64, hz: u64) -> u64 {
     if d <= hz {
         return 1;
@@ -134,7 +134,7 @@ fn rtt_scaled(f: u64, rtt_min: u64, hz: u64) -> u64 {
     (f.saturating_mul(8) / ratio).max(1)
 }
 
-/// Eq. 1: `alpha = 2 (1 - beta) f`, in 128ths.
+/// `alpha = 2 (1 - beta) f`, in 128ths.
 fn alpha(f: u64, beta: u64) -> u64 {
     2u64.saturating_mul(f).saturating_mul(ONE - beta)
 }

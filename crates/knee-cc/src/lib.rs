@@ -12,11 +12,15 @@ pub mod registry;
 mod bic;
 mod highspeed;
 mod htcp;
+mod hybla;
+mod illinois;
 mod jiffies;
+mod lp;
 mod reno;
 mod scalable;
 #[cfg(test)]
 mod test_events;
+mod veno;
 mod westwood;
 
 pub use registry::{Entry, Family, find, registry};

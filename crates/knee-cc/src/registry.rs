@@ -1,6 +1,6 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, bic, highspeed, htcp, reno, scalable, westwood};
+use crate::{Make, Needs, bic, highspeed, htcp, hybla, illinois, lp, reno, scalable, veno, westwood};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -63,9 +63,15 @@ static REGISTRY: &[Entry] = &[
     bic::ENTRY,
     highspeed::ENTRY,
     htcp::ENTRY,
+    hybla::ENTRY,
     reno::ENTRY,
     scalable::ENTRY,
     westwood::ENTRY,
+    // delay-based
+    lp::ENTRY,
+    // hybrid
+    illinois::ENTRY,
+    veno::ENTRY,
 ];
 
 /// All algorithms, in the order of listings.

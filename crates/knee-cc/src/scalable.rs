@@ -2,11 +2,11 @@
 //!
 //! Source: T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2), 2003, in
 //! the form of Linux's `tcp_scalable.c`. The time to win back a loss is then a number of round trips that does not
-//! depend on the rate (Sec. 3).
+//! depend on the rate.
 //!
 //! - slow start: as Reno
-//! - per packet acknowledged: `cwnd += a`, a = 0.01: one packet per `min(cwnd, ai_cnt)` acknowledged (Eq. 1)
-//! - loss: `cwnd -= b cwnd`, b = 1/8: `ssthresh = max(cwnd - (cwnd >> md_shift), 2)` (Eq. 2)
+//! - per packet acknowledged: `cwnd += a`, a = 0.01: one packet per `min(cwnd, ai_cnt)` acknowledged
+//! - loss: `cwnd -= b cwnd`, b = 1/8: `ssthresh = max(cwnd - (cwnd >> md_shift), 2)`
 //!
 //! Departure from the paper, as Linux does: below `ai_cnt` packets it grows as Reno, where the paper uses Reno whole,
 //! its halving included, below a window of 16.
@@ -26,14 +26,14 @@ pub const ENTRY: Entry = Entry {
             "ai_cnt",
             100,
             (1, 1_000_000),
-            "Kelly 2003, Sec. 3.1 (a = 0.01); TCP_SCALABLE_AI_CNT",
+            "Kelly 2003 (a = 0.01); TCP_SCALABLE_AI_CNT",
             "packets acknowledged per packet of growth, at most the window",
         ),
         Param::count(
             "md_shift",
             3,
             (1, 31),
-            "Kelly 2003, Sec. 3.1 (b = 0.125); TCP_SCALABLE_MD_SCALE",
+            "Kelly 2003 (b = 0.125); TCP_SCALABLE_MD_SCALE",
             "a loss takes this power of 1/2 off the window",
         ),
     ],
@@ -64,7 +64,7 @@ struct Scalable {
     p: Parameters,
 }
 
-/// `ssthresh` after a congestion signal at `cwnd` packets (Kelly 2003, Eq. 2).
+/// `ssthresh` after a congestion signal at `cwnd` packets.
 fn reduced(cwnd: u32, md_shift: u32) -> u32 {
     (cwnd - (cwnd >> md_shift)).max(2)
 }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_round_trips_to_win_back_a_loss_do_not_depend_on_the_window() {
-        // Kelly 2003, Sec. 3: ln(1 - b) / ln(1 + a) = 13.4 round trips.
+        // Kelly 2003: ln(1 - b) / ln(1 + a) = 13.4 round trips.
         for w in [1_000, 100_000] {
             let mut cc = make(&ENTRY);
             let mut c = avoiding(reduced(w, 3));

@@ -6,11 +6,11 @@
 //!
 //! - growth: Reno
 //! - a bandwidth sample `b` per RTT, at least 50 ms: bytes acknowledged over the span, in bytes per jiffy
-//! - two low passes in a row (CCR 2004, Sec. 2.1, gain 1/8): `x = (7 x + b) / 8`, `bw = (7 bw + x) / 8`
-//! - at the end of a reduction: `cwnd = ssthresh = max(bw rtt_min / mss, 2)` (MobiCom 2001, Sec. 3)
+//! - two low passes in a row of gain 1/8 (CCR 2004): `x = (7 x + b) / 8`, `bw = (7 bw + x) / 8`
+//! - at the end of a reduction: `cwnd = ssthresh = max(bw rtt_min / mss, 2)` (MobiCom 2001)
 //! - at a timeout: `ssthresh` as above; `rtt_min` starts anew
 //! - bytes acknowledged: a duplicate ACK counts a segment, and the ACK that covers those segments later counts what
-//!   they have not (CCR 2004, Fig. 1)
+//!   they have not (CCR 2004)
 //!
 //! Departures from the papers, all as Linux does: while a reduction runs, the window goes to half, and only then to the
 //! estimate; time is in jiffies, RTTs rounded up.
