@@ -9,12 +9,24 @@
 pub mod increase;
 pub mod registry;
 
+mod bic;
 mod cubic;
 mod cubic_fn;
 mod filter;
+mod highspeed;
+mod htcp;
+mod hybla;
 mod hystart;
+mod illinois;
+mod jiffies;
 mod lola;
+mod lp;
 mod reno;
+mod scalable;
+#[cfg(test)]
+mod test_events;
+mod veno;
+mod westwood;
 
 pub use registry::{Entry, Family, find, registry};
 

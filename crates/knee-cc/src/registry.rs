@@ -1,6 +1,6 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, cubic, lola, reno};
+use crate::{Make, Needs, bic, cubic, highspeed, htcp, hybla, illinois, lola, lp, reno, scalable, veno, westwood};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -58,7 +58,23 @@ pub const CLASSIC_PHASES: &[&str] = &["slow_start", "congestion_avoidance"];
 /// Transitions between [`CLASSIC_PHASES`].
 pub const CLASSIC_EDGES: &[(u8, u8)] = &[(0, 1), (1, 0)];
 
-static REGISTRY: &[Entry] = &[cubic::ENTRY, reno::ENTRY, lola::ENTRY];
+static REGISTRY: &[Entry] = &[
+    // loss-based
+    reno::ENTRY,
+    cubic::ENTRY,
+    bic::ENTRY,
+    htcp::ENTRY,
+    highspeed::ENTRY,
+    scalable::ENTRY,
+    westwood::ENTRY,
+    hybla::ENTRY,
+    // delay-based
+    lola::ENTRY,
+    lp::ENTRY,
+    // hybrid
+    veno::ENTRY,
+    illinois::ENTRY,
+];
 
 /// All algorithms, in the order of listings.
 pub fn registry() -> &'static [Entry] {
