@@ -10,6 +10,10 @@ pub mod increase;
 pub mod registry;
 
 mod reno;
+#[cfg(test)]
+mod sample;
+mod vegas;
+mod vegas_rtt;
 
 pub use registry::{Entry, Family, find, registry};
 
