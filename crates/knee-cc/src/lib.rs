@@ -9,11 +9,14 @@
 pub mod increase;
 pub mod registry;
 
+mod dctcp;
+mod nv;
 mod reno;
 #[cfg(test)]
 mod sample;
 mod vegas;
 mod vegas_rtt;
+mod yeah;
 
 pub use registry::{Entry, Family, find, registry};
 

@@ -116,8 +116,7 @@ impl Vegas {
         if !self.rtt.round_ended(ack) {
             return if control.in_slow_start() { increase::slow_start(control, ack.delivered).0 } else { control };
         }
-        let control =
-            if self.rtt.enough() { self.once_per_round(ack, control) } else { reno_growth(ack, control) };
+        let control = if self.rtt.enough() { self.once_per_round(ack, control) } else { reno_growth(ack, control) };
         self.rtt.next_round(ack.view.snd_nxt);
         control
     }
