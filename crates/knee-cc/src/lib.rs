@@ -9,6 +9,7 @@
 pub mod increase;
 pub mod registry;
 
+mod cdg;
 mod dctcp;
 mod nv;
 mod reno;

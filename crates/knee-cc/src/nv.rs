@@ -7,8 +7,8 @@
 //!
 //! - rate: `8 · 10^4 · D / rtt` in 100 bit/s, `D` the bytes delivered since the newest packet acknowledged was sent;
 //!   the largest since the last decision counts
-//! - `min_rtt` is the least mean of the last one to two periods: at random times around `nv_reset_period` it is replaced by
-//!   the minimum since the last replacement
+//! - `min_rtt` is the least mean of the last one to two periods: at random times around `nv_reset_period` the
+//!   minimum since the last such time replaces it
 //!
 //! Once per round trip, with `max_win = max_rate · min_rtt / (8 · 10^4 · mss) + nv_pad` packets:
 //!
@@ -189,7 +189,7 @@ impl Nv {
     /// Averages the RTT and keeps the largest rate. Returns the mean, in microseconds.
     fn sample(&mut self, rtt: u64, delivered: u64) -> u64 {
         let state = &mut self.state;
-        let mean = if state.last_rtt > 0 { (rtt + state.last_rtt) / 2 } else { rtt };
+        let mean = if state.last_rtt > 0 { u64::midpoint(rtt, state.last_rtt) } else { rtt };
         if state.last_rtt == 0 {
             state.min_rtt = mean * 2;
         }
