@@ -10,6 +10,9 @@ pub mod increase;
 pub mod registry;
 
 mod cdg;
+#[cfg(test)]
+mod closed_loop;
+mod daimd;
 mod dctcp;
 mod nv;
 mod reno;
