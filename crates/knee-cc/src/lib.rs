@@ -14,6 +14,7 @@ mod cdg;
 mod closed_loop;
 mod daimd;
 mod dctcp;
+mod ledbat;
 mod nv;
 mod reno;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, cdg, daimd, dctcp, nv, reno, vegas, yeah};
+use crate::{Make, Needs, cdg, daimd, dctcp, ledbat, nv, reno, vegas, yeah};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -59,7 +59,7 @@ pub const CLASSIC_PHASES: &[&str] = &["slow_start", "congestion_avoidance"];
 pub const CLASSIC_EDGES: &[(u8, u8)] = &[(0, 1), (1, 0)];
 
 static REGISTRY: &[Entry] =
-    &[reno::ENTRY, daimd::ENTRY, nv::ENTRY, vegas::ENTRY, cdg::ENTRY, yeah::ENTRY, dctcp::ENTRY];
+    &[reno::ENTRY, daimd::ENTRY, ledbat::ENTRY, nv::ENTRY, vegas::ENTRY, cdg::ENTRY, yeah::ENTRY, dctcp::ENTRY];
 
 /// All algorithms, in the order of listings.
 pub fn registry() -> &'static [Entry] {
