@@ -10,8 +10,13 @@ pub mod increase;
 pub mod registry;
 
 mod bic;
+mod cdg;
+#[cfg(test)]
+mod closed_loop;
 mod cubic;
 mod cubic_fn;
+mod daimd;
+mod dctcp;
 mod filter;
 mod highspeed;
 mod htcp;
@@ -19,14 +24,21 @@ mod hybla;
 mod hystart;
 mod illinois;
 mod jiffies;
+mod ledbat;
 mod lola;
 mod lp;
+mod nv;
 mod reno;
+#[cfg(test)]
+mod sample;
 mod scalable;
 #[cfg(test)]
 mod test_events;
+mod vegas;
+mod vegas_rtt;
 mod veno;
 mod westwood;
+mod yeah;
 
 pub use registry::{Entry, Family, find, registry};
 

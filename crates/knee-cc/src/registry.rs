@@ -1,6 +1,9 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, bic, cubic, highspeed, htcp, hybla, illinois, lola, lp, reno, scalable, veno, westwood};
+use crate::{
+    Make, Needs, bic, cdg, cubic, daimd, dctcp, highspeed, htcp, hybla, illinois, ledbat, lola, lp, nv, reno, scalable,
+    vegas, veno, westwood, yeah,
+};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -69,11 +72,19 @@ static REGISTRY: &[Entry] = &[
     westwood::ENTRY,
     hybla::ENTRY,
     // delay-based
+    vegas::ENTRY,
     lola::ENTRY,
+    daimd::ENTRY,
+    nv::ENTRY,
     lp::ENTRY,
+    ledbat::ENTRY,
     // hybrid
     veno::ENTRY,
     illinois::ENTRY,
+    yeah::ENTRY,
+    cdg::ENTRY,
+    // ECN-based
+    dctcp::ENTRY,
 ];
 
 /// All algorithms, in the order of listings.
