@@ -9,7 +9,11 @@
 pub mod increase;
 pub mod registry;
 
+mod bbr;
+mod minmax;
 mod reno;
+#[cfg(test)]
+mod testing;
 
 pub use registry::{Entry, Family, find, registry};
 
