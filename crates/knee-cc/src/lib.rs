@@ -9,7 +9,9 @@
 pub mod increase;
 pub mod registry;
 
+mod bandwidth;
 mod bbr;
+mod bbr3;
 mod minmax;
 mod reno;
 #[cfg(test)]

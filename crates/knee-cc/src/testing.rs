@@ -1,7 +1,7 @@
 //! For the tests of phased algorithms: a sender that follows one to the letter, and a bottleneck with a drop-tail queue.
 //!
-//! Packets are numbered, each is acknowledged by itself, nothing is reordered; a packet is deemed lost when the third
-//! after it arrives. Lost data is not sent again, numbers just go on: window, rate and losses are what matters here.
+//! Packets are numbered, each is acknowledged by itself, nothing is reordered, so a packet is lost for certain as soon as
+//! a later one arrives. Lost data is not sent again, numbers just go on: window, rate and losses are what matters here.
 
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Entry, Init, RateSample, Sent, Signal};
 use crate::{StateChange, StateEvent, View};
@@ -188,7 +188,7 @@ impl Loop {
         let now = self.view.now;
         let prior_in_flight = self.view.in_flight;
         let index = self.flying.iter().position(|p| p.acked.is_some()).unwrap();
-        // Those dropped before it are found out by the third packet that arrives after them: here, for brevity, by it.
+        // Those that were to arrive before it are lost.
         let lost = index as u32;
         self.flying.drain(..index);
         let packet = self.flying.pop_front().unwrap();

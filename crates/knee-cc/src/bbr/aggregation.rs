@@ -1,8 +1,9 @@
 //! How much ACKs come in clumps: the most delivered beyond `bw · time`, over the last 5 to 10 rounds, is added to the
 //! window, so that sending goes on through the silence between clumps.
 
-use super::{Bbr, UNIT, model::BW_UNIT, model::BwSample};
+use super::{Bbr, UNIT, model::BwSample};
 use crate::Ack;
+use crate::bandwidth::BW_UNIT;
 
 /// Rounds in each of the two halves of the filter (`bbr_extra_acked_win_rtts`).
 const WINDOW_ROUNDS: u32 = 5;

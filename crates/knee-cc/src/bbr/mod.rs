@@ -21,7 +21,7 @@
 //!
 //! Departures:
 //! - `probe_rtt` cannot mark the connection application-limited through the interface; instead the samples of the
-//!   packets that would carry the mark are recognised by their `prior_delivered` (`model`), which is equivalent.
+//!   packets that would carry the mark are recognised by their `prior_delivered` (`bandwidth::AppLimitedMark`), which is equivalent.
 //! - A transmission into an empty pipe counts as a restart from idle where the pipe stayed empty for longer than the
 //!   pacing of a burst explains: the event does not tell whether the application was what limited.
 //! - Counters do not wrap.

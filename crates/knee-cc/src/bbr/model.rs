@@ -2,22 +2,13 @@
 
 use super::policer::{Change, LossSample};
 use super::{Bbr, Mode, UNIT};
+use crate::bandwidth::{AppLimitedMark, BW_UNIT, bandwidth};
 use crate::minmax::WindowedMax;
 use crate::{Ack, View};
 use knee_core::Time;
 
-/// A bandwidth of one packet per microsecond (`BW_UNIT`); one unit is about 715 bit/s at full packets.
-pub const BW_UNIT: u64 = 1 << 24;
-
 /// Window in packets while there is no RTT sample (`TCP_INIT_CWND`).
 pub const INIT_CWND: u64 = 10;
-
-/// Bandwidth at which `delivered` packets take `interval`; `None` for an empty interval. Never above 2^32 - 1, as in
-/// Linux's field.
-pub fn bandwidth(delivered: u64, interval_us: u64) -> Option<u64> {
-    let bw = delivered.saturating_mul(BW_UNIT).checked_div(interval_us)?;
-    Some(bw.min(u64::from(u32::MAX)))
-}
 
 /// `ceil(gain · bw · min_rtt)` in packets, `gain` rounded first as Linux does (`bbr_bdp`).
 pub fn bdp(bw: u64, min_rtt_us: Option<u64>, gain: u64) -> u64 {
@@ -47,8 +38,8 @@ pub struct Model {
     round_end: u64,
     /// Whether the last ACK began a round.
     round_start: bool,
-    /// Values of `delivered` between which packets left under `probe_rtt`'s mark.
-    marked: Option<(u64, u64)>,
+    /// Packets sent under `probe_rtt`'s mark.
+    pub mark: AppLimitedMark,
 }
 
 impl Model {
@@ -72,26 +63,12 @@ impl Model {
         self.round_end = delivered;
     }
 
-    /// Marks what is sent from now on, until all that is in flight now is delivered.
-    pub fn mark_app_limited(&mut self, view: &View) {
-        let from = match self.marked {
-            Some((from, until)) if view.delivered <= until => from,
-            _ => view.delivered,
-        };
-        self.marked = Some((from, view.delivered.saturating_add(u64::from(view.in_flight))));
-    }
-
-    /// Whether packets sent at `delivered` carry the mark.
-    pub fn is_marked(&self, delivered: u64) -> bool {
-        self.marked.is_some_and(|(from, until)| (from..=until).contains(&delivered))
-    }
-
     /// The ACK's bandwidth sample.
     pub fn sample(&self, ack: &Ack) -> BwSample {
         let rate = &ack.rate;
         BwSample {
             bw: rate.interval.and_then(|span| bandwidth(u64::from(rate.delivered), span.as_micros())),
-            app_limited: rate.app_limited || self.is_marked(rate.prior_delivered),
+            app_limited: rate.app_limited || self.mark.covers(rate.prior_delivered),
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Linux's own pacing counts payload, so rates here are payload; [`Pacing::ip_rate`] is the same pace in IP bytes.
 
-use super::{Tunables, UNIT, model::BW_UNIT};
+use super::{Tunables, UNIT};
+use crate::bandwidth::{self, BW_UNIT};
 use crate::{Init, Sent};
-use knee_core::packet::ACK_SIZE;
 use knee_core::{Rate, Time};
 
 /// Below this many bytes/s, bursts are single packets (`bbr_min_tso_rate`, 1.2 Mbit/s).
@@ -95,7 +95,7 @@ impl Pacing {
 
     /// The pace in bytes of IP packets: a segment and its headers take as long as its payload does at `rate`.
     pub fn ip_rate(&self) -> Rate {
-        Rate::from_bytes_per_sec(self.rate).mul_div(self.mss + u64::from(ACK_SIZE), self.mss)
+        bandwidth::ip_rate(self.rate, self.mss)
     }
 
     /// When the next burst may leave; in the past where pacing does not hold it.

@@ -5,8 +5,8 @@
 //! Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016; Linux's `bbr_lt_bw_*`.
 
 use super::UNIT;
-use super::model::bandwidth;
 use crate::View;
+use crate::bandwidth::bandwidth;
 
 /// Rounds of an interval at least; four times as many at most (`bbr_lt_intvl_min_rtts`).
 const INTERVAL_ROUNDS: u32 = 4;

@@ -59,7 +59,7 @@ impl Bbr {
 
     fn stay_in_probe_rtt(&mut self, view: &View, control: &mut Control) {
         // Four packets in flight say nothing about the bandwidth.
-        self.model.mark_app_limited(view);
+        self.model.mark.set(view);
         if self.min_rtt.done.is_none() {
             if view.in_flight <= CWND_MIN_TARGET {
                 let stay = self.tunables.probe_rtt_mode.ceil_to(self.tick);
@@ -89,6 +89,7 @@ impl Bbr {
     /// counts as one, as in Linux; else where pacing does not explain the silence and no timeout is being repaired.
     pub(super) fn is_idle_restart(&self, view: &View) -> bool {
         let silence = view.now.saturating_sub(self.pacing.last_ack);
-        self.model.is_marked(view.delivered) || (view.ca != crate::CaState::Loss && silence > self.pacing.burst_time())
+        self.model.mark.covers(view.delivered)
+            || (view.ca != crate::CaState::Loss && silence > self.pacing.burst_time())
     }
 }

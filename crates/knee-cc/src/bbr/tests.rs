@@ -1,11 +1,11 @@
 //! BBR as a whole: numbers of a real kernel, and the states of a flow on a small path.
 
-use super::model::{BW_UNIT, bandwidth, bdp};
+use super::model::bdp;
 use super::pacing::rate_bytes_per_sec;
 use super::*;
+use crate::bandwidth::{BW_UNIT, bandwidth};
 use crate::testing::{self, Loop, Path};
-use knee_core::packet::MTU;
-use knee_core::{Bytes, Rate};
+use knee_core::Rate;
 
 /// Bandwidth of a 100 Mbit/s link with 1514 of its bytes per packet, as a kernel on it estimates it.
 const BW_100: u64 = 138_536;
@@ -63,7 +63,6 @@ fn the_bdp_is_rounded_up_and_is_the_initial_window_without_an_rtt() {
     assert_eq!(bdp(bw, Some(10_000), UNIT), 10);
     assert_eq!(bdp(bw, Some(10_100), UNIT), 11);
     assert_eq!(bdp(bw, None, UNIT), 10);
-    assert_eq!(bandwidth(1, 0), None);
 }
 
 #[test]
@@ -174,21 +173,4 @@ fn undoing_a_reduction_keeps_the_window_and_restarts_the_detectors() {
     flow.full_pipe.update(1, 3);
     flow.full_pipe.update(1, 3);
     assert!(!flow.full_pipe.reached());
-}
-
-#[test]
-fn the_mark_of_probe_rtt_covers_what_is_sent_until_all_in_flight_is_delivered() {
-    let mut model = Model::default();
-    let view = |delivered, in_flight| crate::View { in_flight, delivered, ..testing::view() };
-    model.mark_app_limited(&view(100, 40));
-    model.mark_app_limited(&view(120, 4));
-    assert_eq!([99, 100, 124, 125].map(|d| model.is_marked(d)), [false, true, true, false]);
-}
-
-#[test]
-fn a_packet_of_1500_bytes_at_the_ip_rate_takes_as_long_as_its_payload_at_the_kernels() {
-    let flow = bbr(Time::from_millis(40));
-    let by_ip = flow.pacing.ip_rate().time_for(Bytes(u64::from(MTU)));
-    let by_payload = Rate::from_bytes_per_sec(1_034_467).time_for(Bytes(1448));
-    assert!(by_ip.as_nanos().abs_diff(by_payload.as_nanos()) <= 1);
 }
