@@ -2,8 +2,6 @@
 //! better to send.
 
 use crate::View;
-use knee_core::Rate;
-use knee_core::packet::ACK_SIZE;
 
 /// A bandwidth of one packet per microsecond (Linux's `BW_UNIT`); one unit is about 715 bit/s at full packets.
 pub const BW_UNIT: u64 = 1 << 24;
@@ -13,11 +11,6 @@ pub const BW_UNIT: u64 = 1 << 24;
 pub fn bandwidth(delivered: u64, interval_us: u64) -> Option<u64> {
     let bw = delivered.saturating_mul(BW_UNIT).checked_div(interval_us)?;
     Some(bw.min(u64::from(u32::MAX)))
-}
-
-/// The pace of IP packets where their payload of `mss` bytes leaves at this many bytes per second.
-pub fn ip_rate(payload_per_sec: u64, mss: u64) -> Rate {
-    Rate::from_bytes_per_sec(payload_per_sec).mul_div(mss + u64::from(ACK_SIZE), mss)
 }
 
 /// Which packets left while the algorithm held the window far below what the path takes. Linux marks the connection
@@ -48,8 +41,6 @@ impl AppLimitedMark {
 mod tests {
     use super::*;
     use crate::testing;
-    use knee_core::Bytes;
-    use knee_core::packet::MTU;
 
     #[test]
     fn the_mark_covers_what_is_sent_until_all_in_flight_is_delivered() {
@@ -58,13 +49,6 @@ mod tests {
         mark.set(&view(100, 40));
         mark.set(&view(120, 4));
         assert_eq!([99, 100, 124, 125].map(|d| mark.covers(d)), [false, true, true, false]);
-    }
-
-    #[test]
-    fn a_packet_of_1500_bytes_at_the_ip_rate_takes_as_long_as_its_payload_of_1448() {
-        let by_ip = ip_rate(1_034_467, 1448).time_for(Bytes(u64::from(MTU)));
-        let by_payload = Rate::from_bytes_per_sec(1_034_467).time_for(Bytes(1448));
-        assert!(by_ip.as_nanos().abs_diff(by_payload.as_nanos()) <= 1);
     }
 
     #[test]

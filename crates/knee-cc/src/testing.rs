@@ -5,7 +5,7 @@
 
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Entry, Init, RateSample, Sent, Signal};
 use crate::{StateChange, StateEvent, View};
-use knee_core::packet::{ACK_SIZE, MSS, MTU};
+use knee_core::packet::{MSS, MTU};
 use knee_core::{Bytes, Params, Rate, Rng, Time};
 use std::collections::VecDeque;
 
@@ -181,7 +181,7 @@ impl Loop {
         let control = self.cc.on_sent(&sent, self.control);
         self.take(control);
         let rate = self.control.pacing_rate.unwrap_or(Rate::MAX);
-        self.next_send = self.next_send.max(now) + rate.time_for(Bytes(u64::from(MSS + ACK_SIZE)));
+        self.next_send = self.next_send.max(now) + rate.time_for(Bytes(u64::from(MSS)));
     }
 
     fn receive(&mut self) {

@@ -239,7 +239,7 @@ impl Bbr {
             cwnd: control.cwnd.max(1),
             min_burst: self.pacing.min_burst() as u8,
             phase: self.mode as u8,
-            pacing_rate: Some(self.pacing.ip_rate()),
+            pacing_rate: Some(self.pacing.rate()),
             ..control
         }
     }

@@ -1,9 +1,9 @@
 //! Pacing: rate, size of bursts, and when the next one may leave.
 //!
-//! Linux's own pacing counts payload, so rates here are payload; [`Pacing::ip_rate`] is the same pace in IP bytes.
+//! Linux's own pacing counts payload (`sk_pacing_rate`), and so do all rates here.
 
 use super::{Tunables, UNIT};
-use crate::bandwidth::{self, BW_UNIT};
+use crate::bandwidth::BW_UNIT;
 use crate::{Init, Sent};
 use knee_core::{Rate, Time};
 
@@ -93,9 +93,9 @@ impl Pacing {
         (bytes / self.mss).max(self.min_burst()).min(127)
     }
 
-    /// The pace in bytes of IP packets: a segment and its headers take as long as its payload does at `rate`.
-    pub fn ip_rate(&self) -> Rate {
-        bandwidth::ip_rate(self.rate, self.mss)
+    /// The rate, of payload.
+    pub const fn rate(&self) -> Rate {
+        Rate::from_bytes_per_sec(self.rate)
     }
 
     /// When the next burst may leave; in the past where pacing does not hold it.

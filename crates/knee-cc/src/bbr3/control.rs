@@ -2,7 +2,7 @@
 
 use super::probe_bw::with_headroom;
 use super::{Bbr3, INFINITE, MIN_PIPE_CWND, State, Tunables, UNIT};
-use crate::bandwidth::{self, BW_UNIT};
+use crate::bandwidth::BW_UNIT;
 use crate::{Ack, Control, Init};
 use knee_core::{Rate, Time};
 
@@ -57,9 +57,9 @@ impl Output {
         Time::from_nanos(self.quantum().saturating_mul(self.mss).saturating_mul(1_000_000_000) / self.rate)
     }
 
-    /// The pace in bytes of IP packets.
-    pub fn ip_rate(&self) -> Rate {
-        bandwidth::ip_rate(self.rate, self.mss)
+    /// The rate, of payload.
+    pub const fn rate(&self) -> Rate {
+        Rate::from_bytes_per_sec(self.rate)
     }
 }
 

@@ -266,7 +266,7 @@ impl Bbr3 {
             cwnd: control.cwnd.max(1),
             min_burst: 2,
             phase: self.state as u8,
-            pacing_rate: Some(self.output.ip_rate()),
+            pacing_rate: Some(self.output.rate()),
             ..control
         }
     }
