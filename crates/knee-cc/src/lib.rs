@@ -9,6 +9,9 @@
 pub mod increase;
 pub mod registry;
 
+mod bandwidth;
+mod bbr;
+mod bbr3;
 mod bic;
 mod cdg;
 #[cfg(test)]
@@ -27,6 +30,7 @@ mod jiffies;
 mod ledbat;
 mod lola;
 mod lp;
+mod minmax;
 mod nv;
 mod reno;
 #[cfg(test)]
@@ -34,6 +38,8 @@ mod sample;
 mod scalable;
 #[cfg(test)]
 mod test_events;
+#[cfg(test)]
+mod testing;
 mod vegas;
 mod vegas_rtt;
 mod veno;

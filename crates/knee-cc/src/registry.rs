@@ -1,8 +1,8 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
 use crate::{
-    Make, Needs, bic, cdg, cubic, daimd, dctcp, highspeed, htcp, hybla, illinois, ledbat, lola, lp, nv, reno, scalable,
-    vegas, veno, westwood, yeah,
+    Make, Needs, bbr, bbr3, bic, cdg, cubic, daimd, dctcp, highspeed, htcp, hybla, illinois, ledbat, lola, lp, nv,
+    reno, scalable, vegas, veno, westwood, yeah,
 };
 use knee_core::Param;
 
@@ -83,6 +83,8 @@ static REGISTRY: &[Entry] = &[
     illinois::ENTRY,
     yeah::ENTRY,
     cdg::ENTRY,
+    bbr::ENTRY,
+    bbr3::ENTRY,
     // ECN-based
     dctcp::ENTRY,
 ];
