@@ -10,6 +10,8 @@ pub mod increase;
 pub mod registry;
 
 mod reno;
+#[cfg(test)]
+mod testing;
 
 pub use registry::{Entry, Family, find, registry};
 
