@@ -9,9 +9,13 @@
 pub mod increase;
 pub mod registry;
 
+mod compound;
+mod fast;
+mod ledbat;
 mod reno;
 #[cfg(test)]
 mod testing;
+mod window;
 
 pub use registry::{Entry, Family, find, registry};
 

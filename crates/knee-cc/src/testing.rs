@@ -31,6 +31,11 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 const PACKET: Bytes = Bytes(MTU as u64);
 const TIMER: Time = Time::from_millis(250);
 
+/// Whether two worked numbers agree to nine digits.
+pub fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+}
+
 /// What [`Dumbbell::measure`] saw.
 #[derive(Debug)]
 pub struct Measured {
