@@ -10,11 +10,13 @@ pub mod increase;
 pub mod registry;
 
 mod compound;
+mod copa;
 mod fast;
 mod ledbat;
 mod reno;
 #[cfg(test)]
 mod testing;
+mod timely;
 mod window;
 
 pub use registry::{Entry, Family, find, registry};
