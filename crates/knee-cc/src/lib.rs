@@ -17,6 +17,7 @@ mod reno;
 #[cfg(test)]
 mod testing;
 mod timely;
+mod vivace;
 mod window;
 
 pub use registry::{Entry, Family, find, registry};

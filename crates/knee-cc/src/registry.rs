@@ -1,6 +1,6 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, compound, copa, fast, ledbat, reno, timely};
+use crate::{Make, Needs, compound, copa, fast, ledbat, reno, timely, vivace};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -58,7 +58,8 @@ pub const CLASSIC_PHASES: &[&str] = &["slow_start", "congestion_avoidance"];
 /// Transitions between [`CLASSIC_PHASES`].
 pub const CLASSIC_EDGES: &[(u8, u8)] = &[(0, 1), (1, 0)];
 
-static REGISTRY: &[Entry] = &[reno::ENTRY, copa::ENTRY, fast::ENTRY, ledbat::ENTRY, timely::ENTRY, compound::ENTRY];
+static REGISTRY: &[Entry] =
+    &[reno::ENTRY, copa::ENTRY, fast::ENTRY, ledbat::ENTRY, timely::ENTRY, compound::ENTRY, vivace::ENTRY];
 
 /// All algorithms, in the order of listings.
 pub fn registry() -> &'static [Entry] {
