@@ -56,7 +56,7 @@ pub const ENTRY: Entry = Entry {
     ],
     phases: &["slow_start", "default", "competitive"],
     edges: &[(SLOW_START, DEFAULT), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
-    min_cwnd: 1,
+    min_cwnd: 2,
     needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
     make: |params, init| {
         Box::new(Copa {

@@ -44,7 +44,7 @@ pub const ENTRY: Entry = Entry {
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
-    min_cwnd: 1,
+    min_cwnd: 2,
     needs: Needs { pacing: true, full_control: false, sent: false, ecn: Ecn::Classic },
     make: |params, init| {
         Box::new(Fast {

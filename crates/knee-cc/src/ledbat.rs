@@ -40,12 +40,12 @@ pub const ENTRY: Entry = Entry {
         Param::count("base_history", 10, (2, 1000), "RFC 6817, Sec. 2.5", "minutes the base delay is remembered"),
         Param::count("current_filter", 4, (1, 1000), "RFC 6817, Sec. 2.5", "samples the current delay is the least of"),
         Param::count("allowed_increase", 1, (1, 1000), "RFC 6817, Sec. 2.5", "packets beyond those in flight"),
-        Param::count("min_cwnd", 2, (1, 1000), "RFC 6817, Sec. 2.5", "least window"),
+        Param::count("min_cwnd", 2, (2, 1000), "RFC 6817, Sec. 2.5", "least window"),
         Param::switch("slow_start", false, "draft-irtf-iccrg-ledbat-plus-plus, Sec. 4.1", "double until 3/4 of target"),
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
-    min_cwnd: 1,
+    min_cwnd: 2,
     needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
     make: |params, init| {
         Box::new(Ledbat {

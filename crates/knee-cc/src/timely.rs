@@ -90,7 +90,7 @@ pub const ENTRY: Entry = Entry {
     ],
     phases: &["rate_control"],
     edges: &[],
-    min_cwnd: 1,
+    min_cwnd: 4,
     needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
     make: |params, init| {
         let params = TimelyParams {
