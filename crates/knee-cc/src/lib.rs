@@ -16,10 +16,13 @@ mod bic;
 mod cdg;
 #[cfg(test)]
 mod closed_loop;
+mod compound;
+mod copa;
 mod cubic;
 mod cubic_fn;
 mod daimd;
 mod dctcp;
+mod fast;
 mod filter;
 mod highspeed;
 mod htcp;
@@ -40,10 +43,13 @@ mod scalable;
 mod test_events;
 #[cfg(test)]
 mod testing;
+mod timely;
 mod vegas;
 mod vegas_rtt;
 mod veno;
+mod vivace;
 mod westwood;
+mod window;
 mod yeah;
 
 pub use registry::{Entry, Family, find, registry};

@@ -1,8 +1,8 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
 use crate::{
-    Make, Needs, bbr, bbr3, bic, cdg, cubic, daimd, dctcp, highspeed, htcp, hybla, illinois, ledbat, lola, lp, nv,
-    reno, scalable, vegas, veno, westwood, yeah,
+    Make, Needs, bbr, bbr3, bic, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois,
+    ledbat, lola, lp, nv, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
 };
 use knee_core::Param;
 
@@ -77,14 +77,19 @@ static REGISTRY: &[Entry] = &[
     daimd::ENTRY,
     nv::ENTRY,
     lp::ENTRY,
+    fast::ENTRY,
+    timely::ENTRY,
+    copa::ENTRY,
     ledbat::ENTRY,
     // hybrid
     veno::ENTRY,
     illinois::ENTRY,
     yeah::ENTRY,
     cdg::ENTRY,
+    compound::ENTRY,
     bbr::ENTRY,
     bbr3::ENTRY,
+    vivace::ENTRY,
     // ECN-based
     dctcp::ENTRY,
 ];

@@ -1,0 +1,4 @@
+mod dumbbell;
+mod path;
+pub use dumbbell::*;
+pub use path::*;
