@@ -167,7 +167,7 @@ impl CongestionControl for Hybla {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack, avoiding, change_at, make, view};
+    use crate::testing::{ack, avoiding, change_at, make, view_at};
 
     #[test]
     fn rho_is_the_ratio_of_rtts_and_at_least_one() {
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn rho_follows_the_least_smoothed_rtt() {
-        let mut cc = Hybla::new(Parameters { rtt0: Time::from_millis(25) }, &crate::test_events::init());
-        let at = |ms| Ack { view: crate::View { srtt: Time::from_millis(ms), ..view(Time::ZERO) }, ..ack(1) };
+        let mut cc = Hybla::new(Parameters { rtt0: Time::from_millis(25) }, &crate::testing::init());
+        let at = |ms| Ack { view: crate::View { srtt: Time::from_millis(ms), ..view_at(Time::ZERO) }, ..ack(1) };
         cc.on_ack(&at(400), avoiding(10));
         assert_eq!(cc.rho, 12);
         cc.on_ack(&at(30), avoiding(10));

@@ -546,6 +546,7 @@ impl Simulation {
             cwnd: sender.control.cwnd,
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
+            paced: sender.paced(),
             rng: Rng::stream(self.spec.seed, &format!("cc/{i}")),
         };
         let cc: Box<dyn CongestionControl> = (flow.entry.make)(&flow.params, &init);

@@ -319,6 +319,11 @@ impl Sender {
         self.update_pacing_rate();
     }
 
+    /// Whether it is paced.
+    pub const fn paced(&self) -> bool {
+        self.paced
+    }
+
     /// Puts the algorithm in place, once the connection is there.
     pub fn adopt(&mut self, cc: Box<dyn CongestionControl>) {
         self.cc = Some(cc);
@@ -401,6 +406,8 @@ impl Sender {
             delivered: self.delivered,
             delivered_ce: self.delivered_ce,
             lost: self.counters.lost,
+            app_limited: self.app_limited_until != 0,
+            paced_until: self.pace_next,
             ca: self.state,
         }
     }
