@@ -550,7 +550,7 @@ impl Simulation {
             rng: Rng::stream(self.spec.seed, &format!("cc/{i}")),
         };
         let cc: Box<dyn CongestionControl> = (flow.entry.make)(&flow.params, &init);
-        sender.adopt(cc);
+        sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
         self.after_sender(i);
     }
