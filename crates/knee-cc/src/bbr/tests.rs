@@ -134,12 +134,15 @@ fn after_the_rate_halves_the_estimate_follows_within_ten_rounds() {
 /// Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link that loss leaves.
 #[test]
 fn five_percent_random_loss_leaves_nine_tenths_of_the_link() {
-    let mut net = alone(400);
-    net.loss = 0.05;
-    net.run(Time::from_secs(5));
-    // 95 % of 99 % of the link's 5000 packets are 4702; some more are missed while packets are conserved.
-    let delivered = net.measure(Time::from_secs(10)).delivered[0];
-    assert!((4500..4702).contains(&delivered), "{delivered}");
+    for seed in 0..4 {
+        let mut net = alone(400).with_loss(0.05);
+        net.rng = Rng::stream(seed, "loss");
+        net.run(Time::from_secs(5));
+        // 95 % of 99 % of the link's 5000 packets are 4702; some are missed while packets are conserved, probing and
+        // chance (a standard deviation of 15) may add some.
+        let delivered = net.measure(Time::from_secs(10)).delivered[0];
+        assert!((4500..4800).contains(&delivered), "{delivered}");
+    }
 }
 
 #[test]

@@ -142,14 +142,18 @@ fn a_shallow_buffer_ends_startup_by_loss_and_loses_less_than_two_percent_from_th
     assert!(delivered > 28_000 * 85 / 100, "{delivered}");
 }
 
-/// 5.3.3.8: one per cent of random loss is to be tolerated.
+/// 5.3.3.8: one per cent of random loss is to be tolerated. Some of the link is lost to the short-term bounds, which
+/// every round with a loss between two probes lowers to what was delivered: 1 % of margin and 1 % of loss less than sent.
 #[test]
 fn one_percent_random_loss_leaves_most_of_the_link() {
-    let mut net = alone(400);
-    net.loss = 0.01;
-    net.run(Time::from_secs(5));
-    let delivered = net.measure(Time::from_secs(35)).delivered[0];
-    assert!(delivered > 30_000 * 85 / 100, "{delivered}");
+    for seed in 0..4 {
+        let mut net = Dumbbell::single(&ENTRY, Rate::from_mbps(120), 4000, Time::from_millis(40)).with_loss(0.01);
+        net.rng = Rng::stream(seed, "loss");
+        net.run(Time::from_secs(5));
+        let seen = net.measure(Time::from_secs(35));
+        // Reno would have sqrt(3/(2p)) packets in 40 ms (Mathis et al. 1997), 3.7 Mbit/s.
+        assert!(seen.total() > 0.7 * 120.0, "{seen:?}");
+    }
 }
 
 /// "Increasing Bandwidth 10x".

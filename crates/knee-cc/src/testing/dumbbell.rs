@@ -140,9 +140,10 @@ pub struct Dumbbell {
     pub now: Time,
     /// Packets lost so far.
     pub drops: u64,
+    /// Draws which packets get lost.
+    pub rng: Rng,
     buffer: usize,
     mark_above: usize,
-    rng: Rng,
     order: u64,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     /// When each packet in the queue or on the link leaves it.

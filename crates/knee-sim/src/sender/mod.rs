@@ -466,7 +466,7 @@ impl Sender {
         let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
         let window = u64::from(self.control.cwnd.max(self.packets_out()));
         let numerator = u64::from(MSS) * 80_000 * percent * window;
-        let bytes_per_s = if srtt8 == 0 { numerator } else { numerator / srtt8 };
+        let bytes_per_s = numerator.checked_div(srtt8).unwrap_or(numerator);
         self.own_pacing_rate = Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()));
     }
 
