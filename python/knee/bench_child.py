@@ -19,6 +19,7 @@ class CountingReno(CongestionControl):
     acks = 0
 
     def on_ack(self, ack: _core.Ack, control: _core.Control) -> None:
+        """Grows the window as Reno does."""
         CountingReno.acks += 1
         super().on_ack(ack, control)
 
