@@ -555,7 +555,7 @@ impl Simulation {
             Some(make) => make(&flow.params, &init, i as usize),
             None => (flow.entry.make)(&flow.params, &init),
         };
-        sender.adopt(cc);
+        sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
         self.after_sender(i);
     }
