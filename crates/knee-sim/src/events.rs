@@ -46,62 +46,121 @@ struct Entry {
 }
 
 impl Entry {
+    /// Later than all others.
+    const NEVER: Self = Self { key: u128::MAX, event: Event::Sample };
+
     const fn new(at: Time, order: u64, event: Event) -> Self {
         Self { key: (at.as_nanos() as u128) << 64 | order as u128, event }
     }
 
     const fn at(&self) -> Time {
-        Time::from_nanos((self.key >> 64) as u64)
+        Self::at_key(self.key)
+    }
+
+    const fn at_key(key: u128) -> Time {
+        Time::from_nanos((key >> 64) as u64)
     }
 }
 
-/// A binary heap. Mostly the next event is rescheduled to be the next or next but one again, in front of many timers
-/// that are far away: what counts is the cost of looking at the first few entries, not the depth.
-#[derive(Default)]
+/// Links and pipes held in order beside the heap.
+const FRONT: usize = 8;
+
+/// A few links and pipes in order, and a binary heap of all else; the earlier of the two heads is next.
+///
+/// Links and pipes are rescheduled with every packet to be next or next but one again, timers are far away and mostly
+/// void by the time they come: so the former cost a step or two in a short list, and the depth of the heap, a few
+/// entries per flow, counts only for timers.
 pub struct Events {
+    /// `len` entries, ascending, then [`Entry::NEVER`].
+    front: [Entry; FRONT + 1],
+    len: usize,
     heap: Vec<Entry>,
+    /// Key of the heap's first entry.
+    heap_key: u128,
     order: u64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { front: [Entry::NEVER; FRONT + 1], len: 0, heap: Vec::new(), heap_key: Entry::NEVER.key, order: 0 }
+    }
 }
 
 impl Events {
     /// Schedules `event` for `at`, which must not be past: the head may lag while its owner serves on.
     pub fn push(&mut self, at: Time, event: Event) {
         self.order += 1;
-        self.heap.push(Entry::new(at, self.order, event));
-        self.sift_up(self.heap.len() - 1);
+        let entry = Entry::new(at, self.order, event);
+        if self.len == FRONT || !matches!(event, Event::Link(_) | Event::Pipe(_)) {
+            self.heap.push(entry);
+            return self.sift_up(self.heap.len() - 1);
+        }
+        let mut i = self.len;
+        self.len += 1;
+        while i > 0 && self.front[i - 1].key > entry.key {
+            self.front[i] = self.front[i - 1];
+            i -= 1;
+        }
+        self.front[i] = entry;
     }
 
     /// The next event and its time.
     pub fn peek(&self) -> Option<(Time, Event)> {
-        self.heap.first().map(|e| (e.at(), e.event))
+        let next = if self.in_front() { &self.front[0] } else { self.heap.first()? };
+        Some((next.at(), next.event))
     }
 
     /// Removes the next event.
     pub fn pop(&mut self) {
-        let Some(last) = self.heap.pop() else { return };
-        if let Some(first) = self.heap.first_mut() {
-            *first = last;
-            self.sift_down();
+        if self.in_front() {
+            self.len -= 1;
+            for i in 0..self.len.min(FRONT) {
+                self.front[i] = self.front[i + 1];
+            }
+            self.front[self.len] = Entry::NEVER;
+        } else if let Some(last) = self.heap.pop() {
+            match self.heap.first_mut() {
+                Some(first) => {
+                    *first = last;
+                    self.sift_down();
+                }
+                None => self.heap_key = Entry::NEVER.key,
+            }
         }
     }
 
     /// When the event after the next one is due.
+    #[inline]
     pub fn second(&self) -> Time {
-        match *self.heap.as_slice() {
-            [] | [_] => Time::MAX,
-            [_, only] => only.at(),
-            [_, left, right, ..] => left.at().min(right.at()),
+        if self.in_front() {
+            return Entry::at_key(self.front[1].key.min(self.heap_key));
         }
+        let behind = self.heap.iter().skip(1).take(2).map(|e| e.key);
+        Entry::at_key(behind.fold(self.front[0].key, u128::min))
     }
 
     /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
     pub fn postpone(&mut self, at: Time) {
         self.order += 1;
         let order = self.order;
-        if let Some(first) = self.heap.first_mut() {
+        if self.in_front() {
+            let entry = Entry::new(at, order, self.front[0].event);
+            let mut i = 0;
+            // What lies behind the last is later than anything.
+            while i < FRONT && self.front[i + 1].key < entry.key {
+                self.front[i] = self.front[i + 1];
+                i += 1;
+            }
+            self.front[i] = entry;
+        } else if let Some(first) = self.heap.first_mut() {
             *first = Entry::new(at, order, first.event);
             self.sift_down();
         }
+    }
+
+    /// Whether the next event, if there is one, is in the front.
+    fn in_front(&self) -> bool {
+        self.front[0].key < self.heap_key
     }
 
     fn sift_up(&mut self, mut i: usize) {
@@ -115,6 +174,7 @@ impl Events {
             i = parent;
         }
         self.heap[i] = entry;
+        self.heap_key = self.heap[0].key;
     }
 
     fn sift_down(&mut self) {
@@ -135,6 +195,7 @@ impl Events {
             i = child;
         }
         heap[i] = entry;
+        self.heap_key = heap[0].key;
     }
 }
 
@@ -164,7 +225,8 @@ mod tests {
             let (mut events, mut now) = (Events::default(), Time::ZERO);
             for (delta, op) in ops {
                 match op {
-                    0 => events.push(now + Time::from_nanos(delta), Event::Sample),
+                    0 if delta % 2 == 0 => events.push(now + Time::from_nanos(delta), Event::Sample),
+                    0 => events.push(now + Time::from_nanos(delta), Event::Link(0)),
                     1 => if let Some((at, _)) = events.peek() {
                         prop_assert!(at >= now);
                         now = at;
