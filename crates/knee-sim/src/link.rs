@@ -30,19 +30,20 @@ pub struct Wire {
     carry: u64,
     /// Size, quotient and remainder of the last division: nearly all packets have one size.
     last: (u64, u64, u64),
-    /// The packet being sent.
-    in_service: Option<Served>,
+    /// The packet being sent, and since when.
+    in_service: Option<Packet>,
+    since: Time,
 }
 
 impl Wire {
     fn new(rate: Rate) -> Self {
-        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: None }
+        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: None, since: Time::ZERO }
     }
 
+    #[inline]
     fn time_for(&mut self, bytes: u64) -> Time {
         if self.last.0 != bytes {
-            let numerator = bytes * 8_000_000_000;
-            self.last = (bytes, numerator / self.rate, numerator % self.rate);
+            self.divide(bytes);
         }
         let (_, mut ns, remainder) = self.last;
         self.carry += remainder;
@@ -51,6 +52,12 @@ impl Wire {
             ns += 1;
         }
         Time::from_nanos(ns)
+    }
+
+    #[cold]
+    fn divide(&mut self, bytes: u64) {
+        let numerator = bytes * 8_000_000_000;
+        self.last = (bytes, numerator / self.rate, numerator % self.rate);
     }
 }
 
@@ -218,8 +225,26 @@ impl Link {
     }
 
     /// Whether a packet that comes now is lost at random.
-    pub fn loses(&mut self) -> bool {
+    fn loses(&mut self) -> bool {
         self.loss > 0.0 && self.loss_rng.chance(self.loss)
+    }
+
+    /// Takes a packet in, or loses it: false.
+    #[inline]
+    pub fn take(&mut self, packet: Packet, now: Time) -> bool {
+        self.counters.arrived += 1;
+        if self.loses() {
+            return false;
+        }
+        self.cx.now = now;
+        self.queue.enqueue(Packet { enqueued: now, ..packet }, &mut self.cx);
+        true
+    }
+
+    /// Whether the queue dropped packets or left notes.
+    #[inline]
+    pub const fn has_news(&self) -> bool {
+        !self.cx.dropped.is_empty() || !self.cx.notes.is_empty()
     }
 
     /// When the link, idle until now, may send: called after a packet came into an idle link. A wire takes the packet
@@ -241,11 +266,13 @@ impl Link {
         };
         let bytes = self.wire_size(&packet);
         let Server::Wire(wire) = &mut self.server else { return None };
-        wire.in_service = Some(left_queue(packet, now));
+        wire.in_service = Some(packet);
+        wire.since = now;
         Some(now + wire.time_for(bytes))
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
+    #[cold]
     fn wait(&mut self, now: Time) -> Option<Time> {
         let wake = self.queue.next_wake().map(|at| at.max(now));
         self.waiting = wake.is_some();
@@ -257,12 +284,14 @@ impl Link {
     pub fn serve(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
         self.waiting = false;
         if let Server::Wire(wire) = &mut self.server {
-            let served = wire.in_service.take();
+            let since = wire.since;
+            let served = wire.in_service.take().map(|packet| left_queue(packet, since));
             return (served, self.start_service(now));
         }
         self.serve_other(now)
     }
 
+    #[cold]
     fn serve_other(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
         self.cx.now = now;
         match &mut self.server {
@@ -357,9 +386,10 @@ impl Link {
     }
 }
 
-/// Books the stay in the queue that ends now.
-fn left_queue(mut packet: Packet, now: Time) -> Served {
-    let sojourn = now.saturating_sub(packet.enqueued);
+/// Books the stay in the queue that ended at `left`.
+#[inline]
+fn left_queue(mut packet: Packet, left: Time) -> Served {
+    let sojourn = left.saturating_sub(packet.enqueued);
     if !packet.has(Packet::ACK) {
         packet.add_queued(sojourn);
     }

@@ -171,6 +171,7 @@ impl Receiver {
     }
 
     /// A packet that is not the next one, or the next one where later ones are there already.
+    #[cold]
     fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
         if seq == self.rcv_nxt {
             self.rcv_nxt += 1;

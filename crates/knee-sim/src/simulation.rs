@@ -127,6 +127,7 @@ struct SackStore {
 
 impl SackStore {
     /// Stores blocks; gives their handle, 0 for none.
+    #[cold]
     fn put(&mut self, blocks: Option<Box<Blocks>>) -> u32 {
         if blocks.is_none() {
             return 0;
@@ -139,10 +140,13 @@ impl SackStore {
         self.blocks.len() as u32
     }
 
+    #[inline]
     fn take(&mut self, handle: u32) -> Option<Box<Blocks>> {
-        if handle == 0 {
-            return None;
-        }
+        if handle == 0 { None } else { self.take_some(handle) }
+    }
+
+    #[cold]
+    fn take_some(&mut self, handle: u32) -> Option<Box<Blocks>> {
         self.free.push(handle);
         self.blocks[handle as usize - 1].take()
     }
@@ -225,7 +229,7 @@ impl Simulation {
             let link = &mut self.links[i as usize];
             let (served, next) = link.serve(self.now);
             link.due = next.unwrap_or(Time::MAX);
-            if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
+            if link.has_news() {
                 self.collect(i);
             }
             if let Some(served) = served {
@@ -302,20 +306,22 @@ impl Simulation {
         }
     }
 
-    fn enqueue(&mut self, i: u32, mut packet: Packet) {
-        let now = self.now;
+    #[inline]
+    fn enqueue(&mut self, i: u32, packet: Packet) {
         let link = &mut self.links[i as usize];
-        link.counters.arrived += 1;
-        if link.loses() {
+        if !link.take(packet, self.now) {
             return self.book_drop(i, &packet);
         }
-        packet.enqueued = now;
-        link.cx.now = now;
-        link.queue.enqueue(packet, &mut link.cx);
         let idle = link.idle();
-        if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
-            self.collect(i);
+        if idle || link.has_news() {
+            self.attend(i, idle);
         }
+    }
+
+    /// After a packet came: books what the queue did, and lets an idle link begin.
+    #[cold]
+    fn attend(&mut self, i: u32, idle: bool) {
+        self.collect(i);
         if idle {
             self.wake(i);
         }
@@ -332,6 +338,7 @@ impl Simulation {
     }
 
     /// Books what a queue dropped or noted.
+    #[cold]
     fn collect(&mut self, i: u32) {
         let mut dropped = std::mem::take(&mut self.links[i as usize].cx.dropped);
         for packet in dropped.drain(..) {
@@ -392,7 +399,8 @@ impl Simulation {
         let receiver = &mut self.receivers[i as usize];
         let before = if packet.has(Packet::ECT) { receiver.note_ecn(packet) } else { None };
         let reply = receiver.on_data(packet, self.now, &self.receiver_config, rtt);
-        if receiver.needs_arming() {
+        // An ACK that leaves now clears the receiver's timers.
+        if reply.is_none() && receiver.needs_arming() {
             self.arm_receiver(i);
         }
         if let Some(before) = before {
@@ -453,11 +461,13 @@ impl Simulation {
         self.arm_receiver(i);
     }
 
+    #[inline]
     fn reply(&mut self, reply: Reply) {
-        let extra = self.sacks.put(reply.blocks);
+        let extra = if reply.blocks.is_some() { self.sacks.put(reply.blocks) } else { 0 };
         self.send_ack(Packet { extra, ..reply.packet });
     }
 
+    #[inline]
     fn send_ack(&mut self, packet: Packet) {
         let way = &self.ways[packet.flow as usize];
         if way.ack_hops > 0 {
@@ -469,6 +479,7 @@ impl Simulation {
     }
 
     /// The fixed part of the base RTT lies before the sender.
+    #[inline]
     fn return_home(&mut self, packet: Packet) {
         let way = &self.ways[packet.flow as usize];
         let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
@@ -647,10 +658,10 @@ impl Simulation {
     }
 
     fn transmit(&mut self, i: u32) {
-        let mut departures = std::mem::take(&mut self.departures);
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
         let stamp = Sender::tsval(self.now);
-        for departure in departures.drain(..) {
+        for k in 0..self.departures.len() {
+            let departure = self.departures[k];
             let sender = &mut self.senders[i as usize];
             // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
             let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
@@ -664,7 +675,7 @@ impl Simulation {
                 self.enqueue(first, packet);
             }
         }
-        self.departures = departures;
+        self.departures.clear();
     }
 
     fn stop(&mut self, i: u32) {
