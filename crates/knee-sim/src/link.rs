@@ -5,12 +5,23 @@ use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use knee_queue::{Context, Queue};
 
 /// A packet that a link sends, and how long it had been in the queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Served {
     /// The packet.
     pub packet: Packet,
     /// Its stay in the queue.
     pub sojourn: Time,
+}
+
+impl Served {
+    /// Books the stay in the queue that ended at `left`.
+    #[inline]
+    fn left_queue(&mut self, left: Time) {
+        self.sojourn = left.saturating_sub(self.packet.enqueued);
+        if !self.packet.has(Packet::ACK) {
+            self.packet.add_queued(self.sojourn);
+        }
+    }
 }
 
 /// What a link sends at.
@@ -31,13 +42,14 @@ pub struct Wire {
     /// Size, quotient and remainder of the last division: nearly all packets have one size.
     last: (u64, u64, u64),
     /// The packet being sent, and since when.
-    in_service: Option<Packet>,
+    in_service: Packet,
+    busy: bool,
     since: Time,
 }
 
 impl Wire {
     fn new(rate: Rate) -> Self {
-        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: None, since: Time::ZERO }
+        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: Packet::default(), busy: false, since: Time::ZERO }
     }
 
     #[inline]
@@ -252,23 +264,27 @@ impl Link {
     pub fn wake(&mut self, now: Time) -> Option<Time> {
         self.waiting = false;
         match &mut self.server {
-            Server::Wire(_) => self.start_service(now),
+            Server::Wire(_) => {
+                let next = self.start_service(now);
+                (next < Time::MAX).then_some(next)
+            }
             Server::Bucket(bucket) => Some(bucket.zero_at.max(now)),
             Server::Trace(trace) => Some(trace.skip_to(now)),
         }
     }
 
     #[inline]
-    fn start_service(&mut self, now: Time) -> Option<Time> {
+    fn start_service(&mut self, now: Time) -> Time {
         self.cx.now = now;
         let Some(packet) = self.queue.dequeue(&mut self.cx) else {
-            return self.wait(now);
+            return self.wait(now).unwrap_or(Time::MAX);
         };
         let bytes = self.wire_size(&packet);
-        let Server::Wire(wire) = &mut self.server else { return None };
-        wire.in_service = Some(packet);
+        let Server::Wire(wire) = &mut self.server else { return Time::MAX };
+        wire.in_service = packet;
+        wire.busy = true;
         wire.since = now;
-        Some(now + wire.time_for(bytes))
+        now + wire.time_for(bytes)
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
@@ -279,16 +295,22 @@ impl Link {
         wake
     }
 
-    /// The link's event: gives the packet that leaves now, if any, and when the next event is due.
+    /// The link's event. Tells whether a packet leaves now, which is put into `served`, and when the next event is due
+    /// (`Time::MAX`: none is).
     #[inline]
-    pub fn serve(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
+    pub fn serve(&mut self, now: Time, served: &mut Served) -> (bool, Time) {
         self.waiting = false;
         if let Server::Wire(wire) = &mut self.server {
-            let since = wire.since;
-            let served = wire.in_service.take().map(|packet| left_queue(packet, since));
-            return (served, self.start_service(now));
+            let leaves = std::mem::replace(&mut wire.busy, false);
+            served.packet = wire.in_service;
+            served.left_queue(wire.since);
+            return (leaves, self.start_service(now));
         }
-        self.serve_other(now)
+        let (other, next) = self.serve_other(now);
+        if let Some(other) = other {
+            *served = other;
+        }
+        (other.is_some(), next.unwrap_or(Time::MAX))
     }
 
     #[cold]
@@ -345,7 +367,7 @@ impl Link {
     /// Packets inside: queued and in service.
     pub fn held(&self) -> u64 {
         let in_service = match &self.server {
-            Server::Wire(wire) => wire.in_service.is_some(),
+            Server::Wire(wire) => wire.busy,
             Server::Bucket(_) => false,
             Server::Trace(trace) => trace.in_service.is_some(),
         };
@@ -386,12 +408,9 @@ impl Link {
     }
 }
 
-/// Books the stay in the queue that ended at `left`.
-#[inline]
-fn left_queue(mut packet: Packet, left: Time) -> Served {
-    let sojourn = left.saturating_sub(packet.enqueued);
-    if !packet.has(Packet::ACK) {
-        packet.add_queued(sojourn);
-    }
-    Served { packet, sojourn }
+/// A packet whose stay in the queue ended at `left`.
+fn left_queue(packet: Packet, left: Time) -> Served {
+    let mut served = Served { packet, sojourn: Time::ZERO };
+    served.left_queue(left);
+    served
 }
