@@ -15,6 +15,7 @@ from knee.errors import InputError, RunError, ScenarioError
 from knee.folder import writing
 from knee.manifest import manifest
 from knee.metrics import summary
+from knee.own import CongestionControl, classes
 from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.scenario.spec import spec
@@ -44,6 +45,8 @@ def run(
     Raises:
         InputError: the scenario, the ground or the folder was refused; nothing has been written.
         RunError: the run was accepted and then failed.
+
+    An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
     where = None
     if isinstance(scenario, dict):
@@ -71,16 +74,21 @@ def check_ground(ground: str) -> None:
     raise InputError(f'There is no ground "{ground}"; this version has the ground sim only.')
 
 
+def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
+    named = {flow.cc for flow in scenario.flows}
+    return [(name, own) for name, own in classes().items() if name in named]
+
+
 def _simulate(
     scenario: Scenario, ground: str, told: str, spool: Path, progress: Callable[[float], None] | None
 ) -> Result:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     begin = time.perf_counter()
     try:
-        figures, sample_rows, link_rows, event_rows = _core.simulate(told, str(spool), progress)
+        figures, sample_rows, link_rows, event_rows = _core.simulate(told, str(spool), progress, _own(scenario))
     except _core.SpecError as error:
         raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
-    except (RuntimeError, OSError) as error:
+    except _core.EngineError as error:
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
     wall_s = time.perf_counter() - begin
     output = json.loads(figures)

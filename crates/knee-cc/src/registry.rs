@@ -1,6 +1,9 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, Needs, cubic, lola, reno};
+use crate::{
+    Make, Needs, bbr, bbr3, bic, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois,
+    ledbat, lola, lp, nv, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
+};
 use knee_core::Param;
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -58,7 +61,38 @@ pub const CLASSIC_PHASES: &[&str] = &["slow_start", "congestion_avoidance"];
 /// Transitions between [`CLASSIC_PHASES`].
 pub const CLASSIC_EDGES: &[(u8, u8)] = &[(0, 1), (1, 0)];
 
-static REGISTRY: &[Entry] = &[cubic::ENTRY, reno::ENTRY, lola::ENTRY];
+static REGISTRY: &[Entry] = &[
+    // loss-based
+    reno::ENTRY,
+    cubic::ENTRY,
+    bic::ENTRY,
+    htcp::ENTRY,
+    highspeed::ENTRY,
+    scalable::ENTRY,
+    westwood::ENTRY,
+    hybla::ENTRY,
+    // delay-based
+    vegas::ENTRY,
+    lola::ENTRY,
+    daimd::ENTRY,
+    nv::ENTRY,
+    lp::ENTRY,
+    fast::ENTRY,
+    timely::ENTRY,
+    copa::ENTRY,
+    ledbat::ENTRY,
+    // hybrid
+    veno::ENTRY,
+    illinois::ENTRY,
+    yeah::ENTRY,
+    cdg::ENTRY,
+    compound::ENTRY,
+    bbr::ENTRY,
+    bbr3::ENTRY,
+    vivace::ENTRY,
+    // ECN-based
+    dctcp::ENTRY,
+];
 
 /// All algorithms, in the order of listings.
 pub fn registry() -> &'static [Entry] {

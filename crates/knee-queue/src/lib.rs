@@ -1,4 +1,4 @@
-//! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`registry`].
+//! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`mod@registry`].
 //!
 //! What a packet goes through: the link hands it to [`Queue::enqueue`], which keeps it or drops it (or drops others
 //! for it); when the link can send it asks [`Queue::dequeue`]. A discipline that holds packets back says by

@@ -332,16 +332,15 @@ impl Link {
                 (Some(left_queue(packet, now)), next)
             }
             Server::Trace(trace) => {
-                let (packet, left) = match trace.in_service.take() {
-                    Some(served) => served,
-                    None => match self.queue.dequeue(&mut self.cx) {
-                        Some(packet) => (left_queue(packet, now), u64::from(packet.size) + self.overhead),
-                        None => {
-                            let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
-                            self.waiting = wake.is_some();
-                            return (None, wake);
-                        }
-                    },
+                let (packet, left) = if let Some(served) = trace.in_service.take() {
+                    served
+                } else {
+                    let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+                        let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
+                        self.waiting = wake.is_some();
+                        return (None, wake);
+                    };
+                    (left_queue(packet, now), u64::from(packet.size) + self.overhead)
                 };
                 if left > trace.credit {
                     trace.in_service = Some((packet, left - trace.credit));

@@ -12,6 +12,7 @@ use crate::timer::{Clock, Timer};
 use knee_cc::Ecn;
 use knee_core::packet::ACK_SIZE;
 use knee_core::{Packet, Time};
+use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
 const MAX_QUICK_ACKS: u32 = 16;
@@ -164,18 +165,20 @@ impl Receiver {
     /// A packet that is not the next one, or the next one where later ones are there already.
     #[cold]
     fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> bool {
-        if seq == self.rcv_nxt {
-            self.rcv_nxt += 1;
-            self.adapt_ato(now, config);
-            self.close_gap();
-            // RFC 5681, 4.2: acknowledge at once when a gap is filled.
-            self.ack_now |= self.out_of_order.is_empty();
-        } else if seq < self.rcv_nxt {
-            self.dsack = Some((seq, seq + 1));
-            self.enter_quick_acks(config);
-            self.ack_now = true;
-        } else {
-            self.insert(seq);
+        match seq.cmp(&self.rcv_nxt) {
+            Ordering::Equal => {
+                self.rcv_nxt += 1;
+                self.adapt_ato(now, config);
+                self.close_gap();
+                // RFC 5681, 4.2: acknowledge at once when a gap is filled.
+                self.ack_now |= self.out_of_order.is_empty();
+            }
+            Ordering::Less => {
+                self.dsack = Some((seq, seq + 1));
+                self.enter_quick_acks(config);
+                self.ack_now = true;
+            }
+            Ordering::Greater => self.insert(seq),
         }
         let at_once = self.must_ack_now() || (!self.out_of_order.is_empty() && self.compress(now, config, rtt));
         if !at_once && self.out_of_order.is_empty() {

@@ -22,7 +22,7 @@ use knee_cc::{CaState, CongestionControl, Entry, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Params, Rate, Rng, Time};
 
-pub use build::SpecError;
+pub use build::{Own, OwnMake, SpecError};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
@@ -92,6 +92,8 @@ struct Way {
 /// What the engine knows of a flow beside its endpoints.
 struct Flow {
     entry: &'static Entry,
+    /// Makes the algorithm where it is not the registry's.
+    make: Option<OwnMake>,
     params: Params,
     start: Time,
     /// When the SYN left, unless it had to be sent again.
@@ -561,9 +563,13 @@ impl Simulation {
             cwnd: sender.control.cwnd,
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
+            paced: sender.paced(),
             rng: Rng::stream(self.spec.seed, &format!("cc/{i}")),
         };
-        let cc: Box<dyn CongestionControl> = (flow.entry.make)(&flow.params, &init);
+        let cc: Box<dyn CongestionControl> = match &flow.make {
+            Some(make) => make(&flow.params, &init, i as usize),
+            None => (flow.entry.make)(&flow.params, &init),
+        };
         sender.adopt(cc);
         sender.send(now, &self.sender_config, &mut self.departures);
         self.after_sender(i);

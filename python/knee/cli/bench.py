@@ -47,3 +47,6 @@ def bench(
             case["name"], number(case["packets"]), number(case["wall_s"]), speed, number(case["peak_rss_mib"], 1)
         )
     out().print(rows)
+    for case in measured:
+        if "acks_per_s" in case:
+            out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs a second through Python.")

@@ -1,0 +1,58 @@
+//! What BBR's versions share: bandwidth in packets per microsecond, and a mark on what was sent for want of anything
+//! better to send.
+
+use crate::View;
+
+/// A bandwidth of one packet per microsecond (Linux's `BW_UNIT`); one unit is about 715 bit/s at full packets.
+pub const BW_UNIT: u64 = 1 << 24;
+
+/// Bandwidth at which `delivered` packets take `interval`; `None` for an empty interval. Never above 2^32 - 1, as in
+/// Linux's field.
+pub fn bandwidth(delivered: u64, interval_us: u64) -> Option<u64> {
+    let bw = delivered.saturating_mul(BW_UNIT).checked_div(interval_us)?;
+    Some(bw.min(u64::from(u32::MAX)))
+}
+
+/// Which packets left while the algorithm held the window far below what the path takes. Linux marks the connection
+/// application-limited then; the interface has no such answer, but a packet is known by what was delivered before it.
+#[derive(Clone, Debug, Default)]
+pub struct AppLimitedMark {
+    /// Values of the connection's `delivered` between which marked packets left.
+    range: Option<(u64, u64)>,
+}
+
+impl AppLimitedMark {
+    /// Marks what is sent from now on, until all that is in flight now is delivered.
+    pub fn set(&mut self, view: &View) {
+        let from = match self.range {
+            Some((from, until)) if view.delivered <= until => from,
+            _ => view.delivered,
+        };
+        self.range = Some((from, view.delivered.saturating_add(u64::from(view.in_flight))));
+    }
+
+    /// Whether packets sent at `delivered` carry the mark.
+    pub fn covers(&self, delivered: u64) -> bool {
+        self.range.is_some_and(|(from, until)| (from..=until).contains(&delivered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_mark_covers_what_is_sent_until_all_in_flight_is_delivered() {
+        let mut mark = AppLimitedMark::default();
+        let view = |delivered, in_flight| View { in_flight, delivered, ..testing::view() };
+        mark.set(&view(100, 40));
+        mark.set(&view(120, 4));
+        assert_eq!([99, 100, 124, 125].map(|d| mark.covers(d)), [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_packet_per_ms_is_2_to_the_24_over_1000_and_an_empty_interval_has_no_bandwidth() {
+        assert_eq!((bandwidth(1, 1000), bandwidth(1, 0)), (Some(16_777), None));
+    }
+}

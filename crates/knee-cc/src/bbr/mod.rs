@@ -1,0 +1,308 @@
+//! BBR v1: paces at the bottleneck's bandwidth and keeps a small multiple of the bandwidth-delay product in flight.
+//!
+//! Source: Linux net/ipv4/tcp_bbr.c (6.12); Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue
+//! 14(5), 2016. Loss plays no part in the model, apart from the policer detector and the first round of recovery.
+//!
+//! - `bw = max(delivered / interval)` over 10 packet-timed rounds (`model`)
+//! - `min_rtt = min(rtt)` over 10 s (`probe_rtt`)
+//! - `pacing_rate = pacing_gain · bw · 0.99` (`pacing`)
+//! - `cwnd → max(cwnd_gain · bw · min_rtt + extra_acked + 3 bursts, 4)` (`window`)
+//!
+//! ```text
+//!   startup ──bw grew < 25 % in 3 rounds──▶ drain ──in flight ≤ BDP──▶ probe_bw ⟲ 5/4, 3/4, 1, 1, 1, 1, 1, 1
+//!      ▲                                      │                          │  ▲
+//!      │       every state: no lower RTT for 10 s                        │  │
+//!      └─pipe never full── probe_rtt ◀────────┴──────────────────────────┘  │
+//!                            └──200 ms and a round at 4 packets─────────────┘
+//! ```
+//!
+//! Units as in Linux, integers and roundings included: bandwidth in packets/us · 2^24, gains in 1/256, times in us;
+//! `min_rtt`'s clock and the stay in `probe_rtt` count ticks of the kernel's clock.
+//!
+//! Departures:
+//! - `probe_rtt` cannot mark the connection application-limited through the interface; instead the samples of the
+//!   packets that would carry the mark are recognised by their `prior_delivered` (`bandwidth::AppLimitedMark`), which is equivalent.
+//! - Counters do not wrap.
+
+mod aggregation;
+mod drain;
+mod model;
+mod pacing;
+mod policer;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use crate::registry::{Entry, Family};
+use crate::{Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange};
+use crate::{StateEvent, Undo};
+use aggregation::Aggregation;
+use knee_core::{Param, Params, Rng, Time};
+use model::Model;
+use pacing::Pacing;
+use policer::Policer;
+use probe_bw::Cycle;
+use probe_rtt::MinRtt;
+use startup::FullPipe;
+use window::Recovery;
+
+/// A gain of 1 (`BBR_UNIT`).
+const UNIT: u64 = 256;
+
+const SOURCE: &str = "Linux tcp_bbr.c";
+
+/// BBR's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "bbr",
+    family: Family::Hybrid,
+    about: "paces at the measured bottleneck bandwidth, about two bandwidth-delay products in flight at most (v1)",
+    source: "Linux net/ipv4/tcp_bbr.c; Cardwell et al., ACM Queue 14(5), 2016",
+    params: &[
+        Param::ratio(
+            "high_gain",
+            2.885,
+            (1.0, 3.99),
+            SOURCE,
+            "pacing and window gain in startup, 2/ln 2; drain inverts it",
+        ),
+        Param::ratio("cwnd_gain", 2.0, (1.0, 3.99), SOURCE, "window gain in probe_bw"),
+        Param::count("bw_rtts", 10, (1, 1000), SOURCE, "rounds the bandwidth filter looks back"),
+        Param::time(
+            "min_rtt_win",
+            Time::from_secs(10),
+            (Time::from_millis(1), Time::from_secs(3600)),
+            SOURCE,
+            "age of min_rtt that sends the flow to probe_rtt",
+        ),
+        Param::time(
+            "probe_rtt_mode",
+            Time::from_millis(200),
+            (Time::ZERO, Time::from_secs(10)),
+            SOURCE,
+            "least stay in probe_rtt at 4 packets; 0 never goes there",
+        ),
+        Param::count(
+            "pacing_margin_percent",
+            1,
+            (0, 50),
+            SOURCE,
+            "how far below the gain times bw pacing stays, percent",
+        ),
+        Param::count("full_bw_cnt", 3, (1, 3), SOURCE, "rounds without 25 % more bandwidth that end startup"),
+        Param::ratio("extra_acked_gain", 1.0, (0.0, 3.99), SOURCE, "share of the ACK aggregation added to the window"),
+        Param::switch("lt_bw", true, SOURCE, "whether a token-bucket policer is looked for"),
+    ],
+    phases: &["startup", "drain", "probe_bw", "probe_rtt"],
+    // Drain is passed within one ACK where little is in flight at the end of startup: the edge (0, 2).
+    edges: &[(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (3, 0), (3, 2)],
+    min_cwnd: 1,
+    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Bbr::new(Tunables::read(params), init)),
+};
+
+/// The state machine's states, in the order of the entry's phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// Parameters in the units of the algorithm.
+#[derive(Clone, Copy, Debug)]
+struct Tunables {
+    /// Startup's gains, in 1/256.
+    high_gain: u64,
+    /// Drain's pacing gain, in 1/256.
+    drain_gain: u64,
+    /// Window gain in `probe_bw`, in 1/256.
+    cwnd_gain: u64,
+    /// Window of the bandwidth filter, in rounds.
+    bw_rtts: u64,
+    /// Age at which `min_rtt` expires.
+    min_rtt_win: Time,
+    /// Stay in `probe_rtt`.
+    probe_rtt_mode: Time,
+    /// Discount on the pacing rate, in percent.
+    pacing_margin_percent: u64,
+    /// Rounds without growth that end startup.
+    full_bw_cnt: u32,
+    /// Share of the aggregation added to the window, in 1/256.
+    extra_acked_gain: u64,
+    /// Whether policers are looked for.
+    lt_bw: bool,
+}
+
+impl Tunables {
+    fn read(params: &Params) -> Self {
+        let high = params.ratio("high_gain");
+        Self {
+            // Linux rounds the first up and the second down: 739 and 88 of 256.
+            high_gain: (high * UNIT as f64) as u64 + 1,
+            drain_gain: (UNIT as f64 / high) as u64,
+            cwnd_gain: (params.ratio("cwnd_gain") * UNIT as f64) as u64,
+            bw_rtts: params.count("bw_rtts"),
+            min_rtt_win: params.time("min_rtt_win"),
+            probe_rtt_mode: params.time("probe_rtt_mode"),
+            pacing_margin_percent: params.count("pacing_margin_percent"),
+            full_bw_cnt: params.count("full_bw_cnt") as u32,
+            extra_acked_gain: (params.ratio("extra_acked_gain") * UNIT as f64) as u64,
+            lt_bw: params.switch("lt_bw"),
+        }
+    }
+}
+
+/// BBR of one connection.
+struct Bbr {
+    tunables: Tunables,
+    /// The kernel's clock tick.
+    tick: Time,
+    /// Draws where in the gain cycle `probe_bw` begins.
+    rng: Rng,
+    mode: Mode,
+    /// In force for the pacing rate, in 1/256.
+    pacing_gain: u64,
+    /// In force for the window, in 1/256.
+    cwnd_gain: u64,
+    /// Whether the flow starts again after a pause of the application.
+    idle_restart: bool,
+    /// When data was last delivered, us (`delivered_mstamp`).
+    delivered_at: u64,
+    model: Model,
+    full_pipe: FullPipe,
+    cycle: Cycle,
+    min_rtt: MinRtt,
+    aggregation: Aggregation,
+    policer: Policer,
+    recovery: Recovery,
+    pacing: Pacing,
+}
+
+impl Bbr {
+    fn new(tunables: Tunables, init: &Init) -> Self {
+        let now = init.now.as_micros();
+        Self {
+            tunables,
+            tick: init.tick,
+            rng: init.rng.clone(),
+            mode: Mode::Startup,
+            pacing_gain: tunables.high_gain,
+            cwnd_gain: tunables.high_gain,
+            idle_restart: false,
+            delivered_at: now,
+            model: Model::default(),
+            full_pipe: FullPipe::default(),
+            cycle: Cycle::default(),
+            min_rtt: MinRtt::new(init),
+            aggregation: Aggregation::new(now),
+            policer: Policer::new(now),
+            recovery: Recovery::default(),
+            pacing: Pacing::new(init, &tunables),
+        }
+    }
+
+    /// The bandwidth in force: the policer's where one was found.
+    fn bw(&self) -> u64 {
+        self.policer.bw().unwrap_or(self.model.max_bw())
+    }
+
+    /// Mode after `probe_rtt` (`bbr_reset_mode`).
+    fn reset_mode(&mut self) {
+        if self.full_pipe.reached() {
+            self.enter_probe_bw();
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    /// Gains of the mode (`bbr_update_gains`).
+    fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (self.tunables.high_gain, self.tunables.high_gain),
+            Mode::Drain => (self.tunables.drain_gain, self.tunables.high_gain),
+            Mode::ProbeBw if self.policer.bw().is_some() => (UNIT, self.tunables.cwnd_gain),
+            Mode::ProbeBw => (self.cycle.gain(), self.tunables.cwnd_gain),
+            Mode::ProbeRtt => (UNIT, UNIT),
+        };
+    }
+
+    /// Everything that shows outside, written into `control`.
+    fn answer(&self, control: Control) -> Control {
+        Control {
+            cwnd: control.cwnd.max(1),
+            min_burst: self.pacing.min_burst() as u8,
+            phase: self.mode as u8,
+            pacing_rate: Some(self.pacing.rate()),
+            ..control
+        }
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn on_measure(&mut self, _: &Ack, control: Control) -> Control {
+        self.answer(control)
+    }
+
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        if ack.delivered > 0 {
+            self.delivered_at = ack.view.now.as_micros();
+        }
+        let sample = self.model.sample(ack);
+        self.update_bw(ack, &sample);
+        self.update_aggregation(ack, &sample, control.cwnd);
+        self.update_cycle(ack);
+        if self.model.round_start() && !sample.app_limited {
+            self.full_pipe.update(self.model.max_bw(), self.tunables.full_bw_cnt);
+        }
+        self.check_drain(ack, &mut control);
+        self.update_min_rtt(ack, &mut control);
+        self.update_gains();
+
+        let bw = self.bw();
+        self.pacing.set_rate(bw, self.pacing_gain, ack.view.srtt, self.full_pipe.reached(), &self.tunables);
+        self.set_cwnd(ack, bw, &mut control);
+        self.answer(control)
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        self.recovery.save_cwnd(control.cwnd, self.mode);
+        control.ssthresh
+    }
+
+    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+        match change.event {
+            StateEvent::Entered(CaState::Loss) => {
+                self.recovery.prev_ca = CaState::Loss;
+                self.full_pipe.forget_baseline();
+                // A timeout counts as the end of a round, with a loss in it.
+                self.model.force_round_start();
+                self.sample_policer(&change.view, 1, false);
+            }
+            StateEvent::Restart if self.is_idle_restart(&change.view) => {
+                self.idle_restart = true;
+                self.aggregation.restart(change.view.now.as_micros());
+                match self.mode {
+                    Mode::ProbeBw => {
+                        let (bw, full) = (self.bw(), self.full_pipe.reached());
+                        self.pacing.set_rate(bw, UNIT, change.view.srtt, full, &self.tunables);
+                    }
+                    Mode::ProbeRtt => self.check_probe_rtt_done(change.view.now, &mut control),
+                    Mode::Startup | Mode::Drain => {}
+                }
+            }
+            _ => {}
+        }
+        self.answer(control)
+    }
+
+    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+        self.full_pipe.restart();
+        self.policer.reset(self.delivered_at, &undo.view);
+        control.cwnd
+    }
+}

@@ -1,0 +1,181 @@
+//! BBR as a whole: numbers of a real kernel, and the states of a flow on a small path.
+
+use super::model::bdp;
+use super::pacing::rate_bytes_per_sec;
+use super::*;
+use crate::bandwidth::{BW_UNIT, bandwidth};
+use crate::testing::{self, Dumbbell};
+use knee_core::Rate;
+
+/// Bandwidth of a 100 Mbit/s link with 1514 of its bytes per packet, as a kernel on it estimates it.
+const BW_100: u64 = 138_536;
+
+fn tunables() -> Tunables {
+    Tunables::read(&Params::defaults(ENTRY.params))
+}
+
+fn bbr(rtt: Time) -> Bbr {
+    Bbr::new(tunables(), &Init { rtt: rtt, tick: Time::ZERO, ..testing::init() })
+}
+
+fn alone(buffer: usize) -> Dumbbell {
+    Dumbbell::single(&ENTRY, Rate::from_mbps(12), buffer, Time::from_millis(40))
+}
+
+#[test]
+fn gains_are_the_kernels_fractions_of_256() {
+    let t = tunables();
+    assert_eq!([t.high_gain, t.drain_gain, t.cwnd_gain], [739, 88, 512]);
+}
+
+/// Pacing rates of Linux 7.2 at 100 Mbit/s and 40 ms: the first from the handshake, the others from one bandwidth with
+/// the gains of startup, drain, and the three of probe_bw.
+#[test]
+fn pacing_rates_are_those_of_a_real_kernel() {
+    assert_eq!(rate_bytes_per_sec(10 * BW_UNIT / 40_000, 739, 1448, 1), 1_034_467);
+    let rates = [739, 88, 256, 320, 192].map(|gain| rate_bytes_per_sec(BW_100, gain, 1448, 1));
+    assert_eq!(rates, [34_170_471, 4_069_014, 11_837_132, 14_796_415, 8_877_849]);
+}
+
+/// In the same run `ssthresh` is 400 after startup, and `cwnd` goes 686, 694, 680 through a cycle: twice the BDP of
+/// 330.3 packets is 661, bursts are 7, 9 and 5 packets, the aggregation 4, the probing phase gets 2 more.
+#[test]
+fn windows_are_those_of_a_real_kernel() {
+    let mut flow = bbr(Time::from_millis(40));
+    let rate = |flow: &mut Bbr, gain| flow.pacing.set_rate(BW_100, gain, Time::from_millis(40), true, &tunables());
+    rate(&mut flow, 739);
+    assert_eq!(flow.inflight(BW_100, UNIT), 400);
+
+    flow.mode = Mode::ProbeBw;
+    let windows = [(2, 256), (0, 320), (1, 192)].map(|(phase, gain)| {
+        flow.cycle = Cycle::at(phase);
+        assert_eq!(flow.cycle.gain(), gain);
+        rate(&mut flow, gain);
+        flow.quantization_budget(bdp(BW_100, Some(40_000), 512) + 4)
+    });
+    assert_eq!(windows, [686, 694, 680]);
+}
+
+#[test]
+fn the_bdp_is_rounded_up_and_is_the_initial_window_without_an_rtt() {
+    // 1 packet per ms, 2^24 / 1000 = 16777.2, rounded down: 10 ms hold 9.9999 packets.
+    let bw = bandwidth(1, 1000).unwrap();
+    assert_eq!(bdp(bw, Some(10_000), UNIT), 10);
+    assert_eq!(bdp(bw, Some(10_100), UNIT), 11);
+    assert_eq!(bdp(bw, None, UNIT), 10);
+}
+
+#[test]
+fn bursts_are_single_packets_below_1_2_mbit_and_a_millisecond_of_the_rate_above() {
+    let mut flow = bbr(Time::from_secs(1));
+    // 10 packets a second, 2.886 times that: 41 kB/s.
+    assert_eq!((flow.pacing.min_burst(), flow.pacing.burst_goal()), (1, 1));
+    for (mbit, goal) in [(2, 2), (100, 8), (1000, 45), (100_000, 45)] {
+        let bw = mbit * 125_000 * BW_UNIT / 1448 / 1_000_000;
+        flow.pacing.set_rate(bw, UNIT, Time::from_secs(1), true, &tunables());
+        assert_eq!((flow.pacing.min_burst(), flow.pacing.burst_goal()), (2, goal), "{mbit} Mbit/s");
+    }
+}
+
+#[test]
+fn a_flow_goes_through_startup_and_drain_to_probe_bw_and_fills_the_link_with_little_queue() {
+    let mut net = alone(400);
+    net.run(Time::from_secs(3));
+    let phases: Vec<u8> = net.flows[0].phases.iter().map(|(_, phase)| *phase).collect();
+    assert_eq!(phases, [0, 1, 2]);
+    // Growth ends within log2(40 / 10) rounds, three more see no growth, each up to three times 40 ms.
+    assert!(net.flows[0].phases[1].0 < Time::from_millis(600), "{:?}", net.flows[0].phases);
+    net.flows[0].rtt_max = Time::ZERO;
+    // 12 Mbit/s are 1000 packets of 1500 bytes a second; pacing is 1 % below what is estimated.
+    let delivered = net.measure(Time::from_secs(8)).delivered[0];
+    assert!((4900..=5000).contains(&delivered), "{delivered}");
+    // A quarter of a BDP is queued while probing, 10 ms and a packet's time; the cruise before may hold a little.
+    assert!(net.flows[0].rtt_max < Time::from_millis(60), "{}", net.flows[0].rtt_max);
+}
+
+#[test]
+fn ten_seconds_without_a_lower_rtt_lead_to_probe_rtt_for_200_ms_at_4_packets() {
+    let mut net = alone(400);
+    net.run(Time::from_secs(3));
+    // The path gets longer: no sample reaches the old minimum again.
+    net.flows[0].base_rtt = Time::from_millis(60);
+    while net.flows[0].control.phase != 3 {
+        net.run(net.now + Time::from_millis(10));
+        assert!(net.now < Time::from_secs(14), "never went to probe_rtt");
+    }
+    assert!(net.now > Time::from_secs(10));
+    let entered = net.flows[0].phases.last().unwrap().0;
+    assert!(net.flows[0].control.cwnd <= 4);
+    net.run(entered + Time::from_millis(500));
+    let (left, phase) = *net.flows[0].phases.last().unwrap();
+    assert_eq!(phase, 2);
+    let stay = left - entered;
+    assert!(stay > Time::from_millis(200) && stay < Time::from_millis(400), "{stay}");
+    // 1000 packets a second, 61 ms with the packet's own time.
+    net.run(left + Time::from_secs(3));
+    assert!((122..=140).contains(&net.flows[0].control.cwnd), "{}", net.flows[0].control.cwnd);
+}
+
+#[test]
+fn after_the_rate_halves_the_estimate_follows_within_ten_rounds() {
+    let mut net = alone(400);
+    net.run(Time::from_secs(3));
+    net.rate = Rate::from_mbps(6);
+    net.run(Time::from_secs(6));
+    let delivered = net.measure(Time::from_secs(8)).delivered[0];
+    assert!((975..=1001).contains(&delivered), "{delivered}");
+    // Of payload: 1448 of 1500 bytes.
+    let paced = Rate::from_mbps(6).mul_div(99 * 1448, 100 * 1500).as_bps();
+    let gained = [paced * 3 / 4, paced, paced * 5 / 4];
+    let rate = net.flows[0].control.pacing_rate.unwrap().as_bps();
+    assert!(gained.iter().any(|g| rate.abs_diff(*g) < g / 200), "{rate} of {gained:?}");
+}
+
+/// Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link that loss leaves.
+#[test]
+fn five_percent_random_loss_leaves_nine_tenths_of_the_link() {
+    for seed in 0..4 {
+        let mut net = alone(400).with_loss(0.05);
+        net.rng = Rng::stream(seed, "loss");
+        net.run(Time::from_secs(5));
+        // 95 % of 99 % of the link's 5000 packets are 4702; some are missed while packets are conserved, probing and
+        // chance (a standard deviation of 15) may add some.
+        let delivered = net.measure(Time::from_secs(10)).delivered[0];
+        assert!((4500..4800).contains(&delivered), "{delivered}");
+    }
+}
+
+#[test]
+fn recovery_begins_with_a_packet_out_per_packet_in_and_ends_with_the_window_of_before() {
+    let mut flow = bbr(Time::from_millis(40));
+    let mut control = Control::initial(100);
+    control.ssthresh = flow.on_congestion(&Congestion { view: testing::view(), signal: crate::Signal::Loss }, control);
+    assert_eq!(control.ssthresh, crate::INFINITE_SSTHRESH);
+    let mut ack = testing::ack_of_nothing();
+    (ack.view.ca, ack.view.in_flight, ack.view.delivered) = (CaState::Recovery, 60, 1000);
+    (ack.delivered, ack.lost) = (2, 3);
+    control = flow.on_ack(&ack, control);
+    assert_eq!(control.cwnd, 62);
+    // A loss takes off what was lost, yet never below what was in flight.
+    (ack.view.in_flight, ack.lost) = (59, 1);
+    control = flow.on_ack(&ack, control);
+    assert_eq!(control.cwnd, 61);
+    ack.lost = 0;
+    ack.view.ca = CaState::Open;
+    control = flow.on_ack(&ack, control);
+    // Startup does not cut to the target, so all of the window of before is back.
+    assert_eq!(control.cwnd, 100);
+}
+
+#[test]
+fn undoing_a_reduction_keeps_the_window_and_restarts_the_detectors() {
+    let mut flow = bbr(Time::from_millis(40));
+    flow.full_pipe.update(100, 3);
+    flow.full_pipe.update(100, 3);
+    let undo = Undo { view: testing::view(), prior_cwnd: 100 };
+    assert_eq!(flow.on_undo(&undo, Control::initial(50)), 50);
+    flow.full_pipe.update(1, 3);
+    flow.full_pipe.update(1, 3);
+    flow.full_pipe.update(1, 3);
+    assert!(!flow.full_pipe.reached());
+}

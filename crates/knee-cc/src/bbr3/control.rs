@@ -1,0 +1,108 @@
+//! What comes of the model: gains, pacing rate, size of bursts, window (5.6).
+
+use super::probe_bw::with_headroom;
+use super::{Bbr3, INFINITE, MIN_PIPE_CWND, State, Tunables, UNIT};
+use crate::bandwidth::BW_UNIT;
+use crate::{Ack, Control, Init};
+use knee_core::{Rate, Time};
+
+/// Window gain in `probe_bw_up`, in 1/1000 (5.3.3.5).
+const UP_CWND_GAIN: u64 = 2250;
+/// Bursts carry no more than this many bytes (5.6.3).
+const MAX_BURST_BYTES: u64 = 64 * 1024;
+
+/// `gain · bw` in payload bytes/s less the margin; `gain` in 1/1000 (`SetPacingRateWithGain`).
+pub fn rate_bytes_per_sec(bw: u64, gain: u64, mss: u64, margin_percent: u64) -> u64 {
+    let product = u128::from(bw) * u128::from(gain) * u128::from(mss) * 1_000_000;
+    let kept = u128::from(100 - margin_percent.min(100));
+    (product * kept / (u128::from(BW_UNIT * UNIT) * 100)).min(u128::from(u64::MAX >> 4)) as u64
+}
+
+/// Pacing rate and burst size.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Payload of a packet in bytes.
+    mss: u64,
+    /// Payload bytes per second, at least 1.
+    rate: u64,
+    /// Window the connection began with, in packets.
+    pub initial_cwnd: u64,
+}
+
+impl Output {
+    /// The initial window per RTT, 1 ms where there is none, times startup's gain (`InitPacingRate`).
+    pub fn new(init: &Init, tunables: &Tunables) -> Self {
+        let mss = u64::from(init.mss.max(1));
+        let rtt_us = if init.rtt > Time::ZERO { init.rtt.as_micros().max(1) } else { 1000 };
+        let bw = u64::from(init.cwnd).saturating_mul(BW_UNIT) / rtt_us;
+        let rate = rate_bytes_per_sec(bw, tunables.startup_pacing_gain, mss, 0).max(1);
+        Self { mss, rate, initial_cwnd: u64::from(init.cwnd) }
+    }
+
+    /// Sets the rate; until the pipe has been full, it only rises.
+    pub fn set_rate(&mut self, bw: u64, gain: u64, pipe_full: bool, tunables: &Tunables) {
+        let rate = rate_bytes_per_sec(bw, gain, self.mss, tunables.pacing_margin_percent);
+        if pipe_full || rate > self.rate {
+            self.rate = rate.max(1);
+        }
+    }
+
+    /// Packets per burst: a millisecond of the rate, two at least (`SetSendQuantum`, 5.6.3).
+    pub fn quantum(&self) -> u64 {
+        ((self.rate / 1000).min(MAX_BURST_BYTES) / self.mss).max(2)
+    }
+
+    /// The rate, of payload.
+    pub const fn rate(&self) -> Rate {
+        Rate::from_bytes_per_sec(self.rate)
+    }
+}
+
+impl Bbr3 {
+    /// Pacing gain of the state, in 1/1000 (5.6.1).
+    pub(super) const fn pacing_gain(&self) -> u64 {
+        match self.state {
+            State::Startup => self.tunables.startup_pacing_gain,
+            State::Drain => self.tunables.drain_pacing_gain,
+            State::Down => 900,
+            State::Cruise | State::Refill | State::ProbeRtt => UNIT,
+            State::Up => 1250,
+        }
+    }
+
+    /// Window gain of the state, in 1/1000 (5.6.1).
+    pub(super) const fn cwnd_gain(&self) -> u64 {
+        match self.state {
+            State::Up => UP_CWND_GAIN,
+            State::ProbeRtt => self.tunables.probe_rtt_cwnd_gain,
+            _ => self.tunables.cwnd_gain,
+        }
+    }
+
+    /// Grows the window by what was delivered, up to the model's limit and the bounds (`SetCwnd`, 5.6.4.6).
+    pub(super) fn set_cwnd(&self, ack: &Ack, control: &mut Control) {
+        let wanted = self.bdp(self.bw(), self.cwnd_gain()).saturating_add(self.model.extra_acked());
+        let max_inflight = self.quantization_budget(wanted);
+        let cwnd = u64::from(control.cwnd);
+        let grown = cwnd + u64::from(ack.delivered);
+        let cwnd = if self.full_pipe.reached {
+            grown.min(max_inflight)
+        } else if cwnd < max_inflight || ack.view.delivered < self.output.initial_cwnd {
+            grown
+        } else {
+            cwnd
+        };
+        control.cwnd = cwnd.max(MIN_PIPE_CWND).min(self.bound()).min(u64::from(crate::INFINITE_SSTHRESH)) as u32;
+    }
+
+    /// The bounds in force, in packets (`BoundCwndForProbeRTT`, `BoundCwndForModel`, 5.6.4.5, 5.6.4.7).
+    fn bound(&self) -> u64 {
+        let long_term = match self.state {
+            State::Startup | State::Drain => INFINITE,
+            State::Down | State::Refill | State::Up => self.inflight_longterm,
+            State::Cruise | State::ProbeRtt => with_headroom(self.inflight_longterm, self.tunables.headroom),
+        };
+        let bound = long_term.min(self.short_term.inflight).max(MIN_PIPE_CWND);
+        if self.state == State::ProbeRtt { bound.min(self.probe_rtt_cwnd()) } else { bound }
+    }
+}

@@ -1,0 +1,331 @@
+//! BBRv3: BBR with bounds learned from loss, so that it leaves room for others and loses no more than 2 % probing.
+//!
+//! Source: draft-ietf-ccwg-bbr-06, "BBR Congestion Control" (IETF CCWG, 2026); numbers in comments are its sections.
+//!
+//! - `max_bw = max(delivery rate)` over this and the previous bandwidth-probing cycle (5.5.2)
+//! - `bw = min(max_bw, bw_shortterm)`, `pacing_rate = pacing_gain · bw · 0.99` (5.6.2)
+//! - `max_inflight = cwnd_gain · bw · min_rtt + extra_acked`, at least 3 bursts and 4 packets (5.6.4.2)
+//! - `cwnd → max_inflight`, at most `inflight_shortterm` and `inflight_longterm`, cruising 85 % of it (5.6.4.7)
+//! - probing with loss above 2 %: `inflight_longterm = max(in flight then, 0.7 · min(bdp, cwnd))` (5.5.10.2)
+//! - a round with loss, not probing: short-term bounds `= max(latest round's, 0.7 · bound)` (5.5.10.3)
+//!
+//! ```text
+//!   startup ─▶ drain ─▶ probe_bw_down ─▶ probe_bw_cruise ─▶ probe_bw_refill ─▶ probe_bw_up
+//!      ▲                  ▲     ▲ └─────── time to probe ─────────▲                │
+//!      │                  │     └───── no more bandwidth, or loss above 2 % ───────┘
+//!      └── probe_rtt ◀────┴─ every state, where the least RTT is 5 s old
+//! ```
+//! Several steps may fall on one ACK; a spurious loss leads back to startup or to refill.
+//!
+//! Units: packets, bandwidth in packets/us · 2^24, times in ns, gains and thresholds in 1/1000.
+//!
+//! Departures and choices:
+//! - Of a lost packet only the number is known: for what was in flight when it left stand the figures of the newest
+//!   packet delivered, which left a few packets later. Losses on one ACK count as one sequence range.
+//! - `lost_prefix` (5.5.10.2) is not let below 0.
+//! - Drain is bounded by `inflight_shortterm` only, as in the pseudocode (5.6.4.7), not as in the table (5.6.1).
+//! - Without SACK nothing changes: the sender always has it.
+//! - CE marks: the draft asks that they count as congestion and leaves open how (3.6). An echo counts as a loss in the
+//!   round, and as a loss above the threshold where it answers a bandwidth probe.
+//! - Packets that leave during `probe_rtt` are taken for application-limited by their `prior_delivered`.
+
+mod control;
+mod drain;
+mod loss;
+mod model;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+mod undo;
+
+#[cfg(test)]
+mod tests;
+
+use crate::registry::{Entry, Family};
+use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Init, Needs, Signal};
+use crate::{StateChange, StateEvent, Undo, View};
+use control::Output;
+use knee_core::{Param, Params, Rng, Time};
+use loss::{Delivery, ShortTerm};
+use model::{Model, Sample};
+use probe_bw::Probe;
+use probe_rtt::MinRtt;
+use startup::FullPipe;
+use undo::Saved;
+
+/// A gain or share of 1.
+const UNIT: u64 = 1000;
+/// No bound.
+const INFINITE: u64 = u64::MAX;
+/// Least window aimed at, in packets (`MinPipeCwnd`, 2.7): two in each direction with every other one acknowledged.
+const MIN_PIPE_CWND: u64 = 4;
+
+const SOURCE: &str = "draft-ietf-ccwg-bbr-06";
+
+/// BBRv3's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "bbr3",
+    family: Family::Hybrid,
+    about: "BBR with bounds learned from loss: probes for bandwidth every few seconds, loses at most 2 % doing so",
+    source: "draft-ietf-ccwg-bbr-06",
+    params: &[
+        Param::ratio("startup_pacing_gain", 2.77, (1.0, 4.0), SOURCE, "pacing gain in startup, 4 ln 2"),
+        Param::ratio("drain_pacing_gain", 0.5, (0.1, 1.0), SOURCE, "pacing gain in drain"),
+        Param::ratio("cwnd_gain", 2.0, (1.0, 4.0), SOURCE, "window gain outside of probe_bw_up and probe_rtt"),
+        Param::ratio("probe_rtt_cwnd_gain", 0.5, (0.1, 1.0), SOURCE, "window gain in probe_rtt"),
+        Param::ratio("loss_thresh", 0.02, (0.0, 0.5), SOURCE, "loss per round that is tolerated while probing"),
+        Param::ratio("beta", 0.7, (0.1, 1.0), SOURCE, "least share of a bound that is kept per round with loss"),
+        Param::ratio("headroom", 0.15, (0.0, 0.9), SOURCE, "share of inflight_longterm left to others while cruising"),
+        Param::time(
+            "min_rtt_filter_len",
+            Time::from_secs(10),
+            (Time::from_millis(1), Time::from_secs(3600)),
+            SOURCE,
+            "how long min_rtt is valid",
+        ),
+        Param::time(
+            "probe_rtt_interval",
+            Time::from_secs(5),
+            (Time::from_millis(1), Time::from_secs(3600)),
+            SOURCE,
+            "age of the least RTT that sends the flow to probe_rtt",
+        ),
+        Param::time(
+            "probe_rtt_duration",
+            Time::from_millis(200),
+            (Time::ZERO, Time::from_secs(10)),
+            SOURCE,
+            "least stay in probe_rtt",
+        ),
+        Param::count("extra_acked_filter_len", 10, (1, 1000), SOURCE, "rounds the aggregation filter looks back"),
+        Param::count("startup_full_loss_cnt", 6, (1, 1000), SOURCE, "lost ranges in a round that may end startup"),
+        Param::count(
+            "pacing_margin_percent",
+            1,
+            (0, 50),
+            SOURCE,
+            "how far below the gain times bw pacing stays, percent",
+        ),
+    ],
+    phases: &["startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt"],
+    edges: &[
+        // The diagram's.
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (2, 4),
+        (3, 4),
+        (4, 5),
+        (5, 2),
+        (0, 6),
+        (1, 6),
+        (2, 6),
+        (3, 6),
+        (4, 6),
+        (5, 6),
+        (6, 0),
+        (6, 3),
+        // Several of them on one ACK.
+        (0, 2),
+        (0, 3),
+        (0, 4),
+        (1, 3),
+        (1, 4),
+        (5, 3),
+        (5, 4),
+        // A spurious loss ended startup.
+        (1, 0),
+        (2, 0),
+        (3, 0),
+        (4, 0),
+        (5, 0),
+    ],
+    min_cwnd: 1,
+    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Bbr3::new(Tunables::read(params), init)),
+};
+
+/// The states, in the order of the entry's phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl State {
+    /// Whether this is one of `probe_bw`'s four (`IsInAProbeBWState`).
+    const fn in_probe_bw(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    /// Whether the flow looks for more bandwidth (`IsProbingBW`).
+    const fn is_probing(self) -> bool {
+        matches!(self, Self::Startup | Self::Refill | Self::Up)
+    }
+}
+
+/// Parameters; gains and shares in 1/1000.
+#[derive(Clone, Copy, Debug)]
+struct Tunables {
+    startup_pacing_gain: u64,
+    drain_pacing_gain: u64,
+    cwnd_gain: u64,
+    probe_rtt_cwnd_gain: u64,
+    loss_thresh: u64,
+    beta: u64,
+    headroom: u64,
+    min_rtt_filter_len: Time,
+    probe_rtt_interval: Time,
+    probe_rtt_duration: Time,
+    /// Rounds.
+    extra_acked_filter_len: u64,
+    /// Ranges.
+    startup_full_loss_cnt: u64,
+    /// Percent.
+    pacing_margin_percent: u64,
+}
+
+impl Tunables {
+    fn read(params: &Params) -> Self {
+        let permille = |name| libm::round(params.ratio(name) * UNIT as f64) as u64;
+        Self {
+            startup_pacing_gain: permille("startup_pacing_gain"),
+            drain_pacing_gain: permille("drain_pacing_gain"),
+            cwnd_gain: permille("cwnd_gain"),
+            probe_rtt_cwnd_gain: permille("probe_rtt_cwnd_gain"),
+            loss_thresh: permille("loss_thresh"),
+            beta: permille("beta"),
+            headroom: permille("headroom"),
+            min_rtt_filter_len: params.time("min_rtt_filter_len"),
+            probe_rtt_interval: params.time("probe_rtt_interval"),
+            probe_rtt_duration: params.time("probe_rtt_duration"),
+            extra_acked_filter_len: params.count("extra_acked_filter_len"),
+            startup_full_loss_cnt: params.count("startup_full_loss_cnt"),
+            pacing_margin_percent: params.count("pacing_margin_percent"),
+        }
+    }
+}
+
+/// BBRv3 of one connection.
+struct Bbr3 {
+    tunables: Tunables,
+    /// Draws when to probe for bandwidth.
+    rng: Rng,
+    state: State,
+    /// Whether the flow starts again after a pause of the application.
+    idle_restart: bool,
+    model: Model,
+    /// Long-term bound on what is in flight, in packets; [`INFINITE`] until loss set it.
+    inflight_longterm: u64,
+    short_term: ShortTerm,
+    delivery: Delivery,
+    full_pipe: FullPipe,
+    probe: Probe,
+    min_rtt: MinRtt,
+    saved: Saved,
+    output: Output,
+}
+
+impl Bbr3 {
+    /// Initialization (5.2.1).
+    fn new(tunables: Tunables, init: &Init) -> Self {
+        Self {
+            tunables,
+            rng: init.rng.clone(),
+            state: State::Startup,
+            idle_restart: false,
+            model: Model::new(init.now),
+            inflight_longterm: INFINITE,
+            short_term: ShortTerm::default(),
+            delivery: Delivery::default(),
+            full_pipe: FullPipe::default(),
+            probe: Probe::default(),
+            min_rtt: MinRtt::new(init),
+            saved: Saved::default(),
+            output: Output::new(init, &tunables),
+        }
+    }
+
+    /// The bandwidth in force (`BoundBWForModel`, 5.5.10.3).
+    fn bw(&self) -> u64 {
+        self.model.max_bw().min(self.short_term.bw)
+    }
+
+    /// Everything that shows outside, written into `control`.
+    fn answer(&self, control: Control) -> Control {
+        Control {
+            cwnd: control.cwnd.max(1),
+            min_burst: 2,
+            phase: self.state as u8,
+            pacing_rate: Some(self.output.rate()),
+            ..control
+        }
+    }
+
+    /// Whether a transmission into an empty pipe follows a pause of the application.
+    fn is_idle_restart(&self, view: &View) -> bool {
+        view.app_limited || self.model.mark.covers(view.delivered)
+    }
+}
+
+impl CongestionControl for Bbr3 {
+    fn on_measure(&mut self, _: &Ack, control: Control) -> Control {
+        self.answer(control)
+    }
+
+    /// The steps of 5.2.3, losses first.
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let sample = Sample::new(ack, &self.model.mark);
+        self.handle_losses(ack, &sample, &control);
+        self.update_latest_delivery(ack, &sample);
+        self.update_congestion_signals(ack, &sample, &control);
+        self.update_extra_acked(ack, control.cwnd);
+        if self.model.round_start() && !sample.app_limited {
+            self.full_pipe.update(sample.bw);
+        }
+        self.check_startup_done(ack, &sample);
+        self.check_drain_done(ack);
+        self.update_probe_bw(ack, &sample, &control);
+        self.update_min_rtt(ack);
+        self.check_probe_rtt(ack, &mut control);
+        self.advance_latest_delivery(&sample);
+
+        let (bw, gain) = (self.bw(), self.pacing_gain());
+        self.output.set_rate(bw, gain, self.full_pipe.reached, &self.tunables);
+        self.set_cwnd(ack, &mut control);
+        self.answer(control)
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+        match congestion.signal {
+            Signal::Ecn => self.handle_echo(&congestion.view, &control),
+            Signal::Loss | Signal::Timeout => self.save_state(control.cwnd),
+        }
+        control.ssthresh
+    }
+
+    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+        match change.event {
+            StateEvent::Entered(ca) => {
+                // Leaving recovery, the window of before is back (5.6.4.4); the model's bounds follow on the ACK.
+                let left = self.saved.enter(ca);
+                if left {
+                    control.cwnd = control.cwnd.max(self.saved.prior_cwnd);
+                }
+            }
+            StateEvent::Restart if self.is_idle_restart(&change.view) => self.restart(&change.view, &mut control),
+            _ => {}
+        }
+        self.answer(control)
+    }
+
+    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+        self.restore_state(&undo.view);
+        control.cwnd.max(self.saved.prior_cwnd)
+    }
+}

@@ -1,0 +1,413 @@
+//! CDG, the CAIA delay gradient: backs off by chance, the more likely the faster the RTT grows.
+//!
+//! Source: Hayes, Armitage, "Revisiting TCP Congestion Control Using Delay Gradients", IFIP Networking 2011, in the
+//! form of Linux's net/ipv4/tcp_cdg.c. RTTs and gradients are in microseconds.
+//!
+//! Once per round trip, with the least and the greatest RTT of this round trip and the one before:
+//!
+//! - gradients `g_min = min - min'`, `g_max = max - max'`, each summed over the last `window` round trips
+//! - `g = g_min` where that is positive, else `g_max`; for `g > 0`, backoff with probability
+//!   `1 - exp(-g · backoff_factor · 10^-6)` (the paper's Eq. 2 with `backoff_factor = 10^6 / (1000 · G · window)`)
+//! - backoff: `ssthresh = cwnd · backoff_beta / 1024`, reached over one round trip; after `use_ineff` backoffs without
+//!   effect (no sum below -32 us) it stops, since then other flows fill the queue
+//! - loss: `ssthresh = max(shadow_wnd / 2, cwnd / 2)`; `shadow_wnd` is the window as if there had been no backoffs,
+//!   which is what Reno flows beside it would have
+//! - growth: Reno's; slow start also ends by the ACK train and the delay threshold of hybrid slow start
+//!
+//! Departures from the paper, all as Linux does: the hybrid slow start, the wider tolerance of `use_tolerance` off by
+//! default, RTTs of delayed ACKs kept out of the maximum, sums in place of means.
+//! Departures from Linux: a backoff there makes the sender enter CWR. Algorithms here cannot ask for that, so the
+//! file carries out the proportional rate reduction itself; a loss meanwhile goes on with it. An idle time longer than
+//! the RTO does not reset the state, since there is no event for it.
+
+use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::{
+    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange, StateEvent, View, increase,
+    reno,
+};
+use knee_core::{Param, Params, Rng, Time};
+
+mod gradient;
+mod hystart;
+mod reduction;
+
+use gradient::{Gradients, Minmax};
+use hystart::Hystart;
+use reduction::Reduction;
+
+const SOURCE: &str = "Hayes, Armitage, IFIP Networking 2011; Linux net/ipv4/tcp_cdg.c";
+
+/// CDG's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "cdg",
+    family: Family::Hybrid,
+    about: "backs off by chance as the RTT grows, and keeps a shadow window for losses",
+    source: SOURCE,
+    params: &[
+        Param::count("window", 8, (1, 256), SOURCE, "round trips whose gradients are summed; a power of two in Linux"),
+        Param::count("backoff_beta", 724, (0, 1024), SOURCE, "window after a backoff, in 1/1024"),
+        Param::count(
+            "backoff_factor",
+            42,
+            (0, 1_000_000),
+            SOURCE,
+            "weight of the gradient in the backoff's probability",
+        ),
+        Param::count("hystart_detect", 3, (0, 3), SOURCE, "1: ACK train, 2: delay threshold, 3: both end slow start"),
+        Param::count("use_ineff", 5, (0, 65_535), SOURCE, "backoffs without effect until they stop; 0: never"),
+        Param::switch("use_shadow", true, SOURCE, "use the shadow window on losses"),
+        Param::switch("use_tolerance", false, SOURCE, "take losses without a full queue for random ones"),
+    ],
+    phases: CLASSIC_PHASES,
+    edges: CLASSIC_EDGES,
+    min_cwnd: 1,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Cdg::new(CdgParams::new(params), init)),
+};
+
+/// A sum of gradients at or below this shows that a backoff had an effect, in microseconds.
+const EFFECTUAL: i64 = -32;
+
+/// See the entry.
+struct CdgParams {
+    window: usize,
+    backoff_beta: u32,
+    backoff_factor: u64,
+    ack_train: bool,
+    delay_threshold: bool,
+    use_ineff: u32,
+    use_shadow: bool,
+    use_tolerance: bool,
+}
+
+impl CdgParams {
+    fn new(params: &Params) -> Self {
+        let detect = params.count("hystart_detect");
+        Self {
+            window: params.count("window") as usize,
+            backoff_beta: params.count("backoff_beta") as u32,
+            backoff_factor: params.count("backoff_factor"),
+            ack_train: detect & 1 != 0,
+            delay_threshold: detect & 2 != 0,
+            use_ineff: params.count("use_ineff") as u32,
+            use_shadow: params.switch("use_shadow"),
+            use_tolerance: params.switch("use_tolerance"),
+        }
+    }
+}
+
+/// What the gradients say of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Unknown,
+    NotFull,
+    Full,
+    /// A backoff is under way.
+    Backoff,
+}
+
+struct CdgState {
+    rng: Rng,
+    /// RTT extremes of this round trip.
+    rtt: Minmax,
+    /// RTT extremes of the one before.
+    rtt_prev: Minmax,
+    gradients: Gradients,
+    queue: Queue,
+    /// The round trip ends with the first ACK beyond this segment.
+    round_end: u64,
+    /// The window without backoffs, in packets.
+    shadow_wnd: u32,
+    /// Backoffs since the last one that had an effect.
+    backoff_count: u32,
+    /// Single-packet ACKs still taken for delayed ones.
+    delayed_acks: u8,
+    /// Packets SACKed above the first unacknowledged one.
+    sacked_out: u32,
+    hystart: Hystart,
+    reduction: Option<Reduction>,
+}
+
+struct Cdg {
+    params: CdgParams,
+    state: CdgState,
+}
+
+/// `2^32 · exp(-x / 10^6)`, rounded into 32 bits: the random number up to which a gradient is let pass. Linux
+/// approximates the same by a table to about 1e-5.
+pub fn pass_threshold(x: u64) -> u32 {
+    let x = x.min(1 << 24) as f64;
+    (f64::from(u32::MAX) * libm::exp(-x / 1e6)) as u32
+}
+
+/// `gradient / 64`, to the nearest: small variations are zero.
+const fn coarse(gradient: i64) -> i64 {
+    (gradient + if gradient > 0 { 32 } else { -32 }) / 64
+}
+
+impl Cdg {
+    fn new(params: CdgParams, init: &Init) -> Self {
+        let state = CdgState {
+            rng: init.rng.clone(),
+            rtt: Minmax::NONE,
+            rtt_prev: Minmax::NONE,
+            gradients: Gradients::new(params.window),
+            queue: Queue::Unknown,
+            round_end: 0,
+            shadow_wnd: init.cwnd,
+            backoff_count: 0,
+            delayed_acks: 0,
+            sacked_out: 0,
+            hystart: Hystart::new(),
+            reduction: None,
+        };
+        Self { params, state }
+    }
+
+    /// Takes an RTT sample, unless a delayed ACK made it too long. A connection with delayed ACKs mostly acknowledges
+    /// two packets at a time; single ones are then late.
+    fn measure(&mut self, rtt: i64, acked: u32) {
+        let state = &mut self.state;
+        if state.sacked_out == 0 {
+            if acked == 1 && state.delayed_acks > 0 {
+                state.rtt.min = state.rtt.min.min(rtt);
+                state.delayed_acks -= 1;
+                return;
+            } else if acked > 1 && state.delayed_acks < 5 {
+                state.delayed_acks += 1;
+            }
+        }
+        state.rtt.add(rtt);
+    }
+
+    /// The gradient at the end of a round trip, in microseconds.
+    fn gradient(&mut self) -> i64 {
+        let (params, state) = (&self.params, &mut self.state);
+        let (sum, gradient) = state.gradients.push(state.rtt.minus(state.rtt_prev));
+        if sum.min <= EFFECTUAL || sum.max <= EFFECTUAL {
+            state.backoff_count = 0;
+        }
+        if params.use_tolerance {
+            match (coarse(sum.min), coarse(sum.max)) {
+                (1.., ..=0) => state.queue = Queue::Full,
+                (1.., 1..) | (_, ..=-1) => state.queue = Queue::NotFull,
+                _ => {}
+            }
+        }
+        gradient
+    }
+
+    /// Whether to back off from this gradient; throws the dice.
+    fn backs_off(&mut self, gradient: i64) -> bool {
+        let (params, state) = (&self.params, &mut self.state);
+        let dice = (state.rng.next_u64() >> 32) as u32;
+        if dice <= pass_threshold((gradient as u64).saturating_mul(params.backoff_factor)) {
+            return false;
+        }
+        if params.use_ineff > 0 {
+            state.backoff_count = state.backoff_count.saturating_add(1);
+            return state.backoff_count <= params.use_ineff;
+        }
+        true
+    }
+
+    fn end_reduction(&mut self, view: &View) {
+        let state = &mut self.state;
+        state.queue = Queue::Unknown;
+        state.round_end = view.snd_nxt;
+        state.rtt_prev = state.rtt;
+        state.rtt = Minmax::NONE;
+        state.reduction = None;
+    }
+
+    fn ssthresh(&mut self, control: Control) -> u32 {
+        let (params, state) = (&self.params, &mut self.state);
+        let half = reno::halved(control.cwnd);
+        match state.queue {
+            Queue::Backoff => backoff_window(control.cwnd, params.backoff_beta),
+            Queue::NotFull if params.use_tolerance => control.cwnd.max(2),
+            _ => {
+                state.shadow_wnd = (state.shadow_wnd >> 1).min(control.cwnd);
+                if params.use_shadow { state.shadow_wnd.max(half) } else { half }
+            }
+        }
+    }
+
+    /// Ends the round trip where this ACK does. Returns the control if it starts a backoff.
+    fn round(&mut self, ack: &Ack, control: Control) -> Option<Control> {
+        let state = &mut self.state;
+        if ack.view.snd_una <= state.round_end || state.rtt.is_none() {
+            return None;
+        }
+        let gradient = if state.rtt_prev.is_none() { 0 } else { self.gradient() };
+        let state = &mut self.state;
+        state.round_end = ack.view.snd_nxt;
+        state.rtt_prev = state.rtt;
+        state.rtt = Minmax::NONE;
+        state.hystart.next_round();
+        if gradient <= 0 || !self.backs_off(gradient) {
+            return None;
+        }
+        let state = &mut self.state;
+        state.shadow_wnd = state.shadow_wnd.max(control.cwnd);
+        state.queue = Queue::Backoff;
+        state.reduction = Some(Reduction::new(&ack.view, control.cwnd));
+        Some(Control { ssthresh: self.ssthresh(control), cwnd_cnt: 0, ..control })
+    }
+
+    fn grow(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let (params, state) = (&self.params, &mut self.state);
+        if control.in_slow_start()
+            && (params.ack_train || params.delay_threshold)
+            && state.hystart.ends_slow_start(ack, state.rtt.min, params.ack_train, params.delay_threshold)
+        {
+            control.ssthresh = control.cwnd;
+        }
+        if let Some(reduced) = self.round(ack, control) {
+            return reduced;
+        }
+        let state = &mut self.state;
+        if !ack.cwnd_limited {
+            state.shadow_wnd = state.shadow_wnd.min(control.cwnd);
+            return control;
+        }
+        let grown = increase::reno(control, ack.delivered);
+        state.shadow_wnd = state.shadow_wnd.saturating_add(grown.cwnd.saturating_sub(control.cwnd));
+        grown
+    }
+}
+
+/// The window after a backoff: `cwnd · beta / 1024`.
+fn backoff_window(cwnd: u32, beta: u32) -> u32 {
+    ((u64::from(cwnd) * u64::from(beta.min(1024))) >> 10).max(2) as u32
+}
+
+impl CongestionControl for Cdg {
+    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let state = &mut self.state;
+        state.sacked_out = state.sacked_out.saturating_add(ack.delivered).saturating_sub(ack.acked);
+        if let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) {
+            self.measure(rtt.as_micros().min(i32::MAX as u64) as i64, ack.acked);
+        }
+        if let Some(reduction) = &mut self.state.reduction {
+            if reduction.ended(&ack.view) {
+                control.cwnd = control.ssthresh;
+                self.end_reduction(&ack.view);
+            } else {
+                control.cwnd = reduction.window(ack, control.ssthresh).unwrap_or(control.cwnd);
+            }
+        }
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+        let control = if self.state.reduction.is_some() { control } else { self.grow(ack, control) };
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        // While a backoff is carried out, Linux is in CWR and asks for no new threshold.
+        if self.state.reduction.is_some() { control.ssthresh } else { self.ssthresh(control) }
+    }
+
+    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+        match change.event {
+            StateEvent::ReductionDone => self.end_reduction(&change.view),
+            // From here on the sender itself brings the window to the threshold.
+            StateEvent::Entered(CaState::Cwr | CaState::Recovery | CaState::Loss) => self.state.reduction = None,
+            _ => {}
+        }
+        control
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Signal, testing};
+    use knee_core::Value;
+
+    fn cdg_with<'a>(given: impl IntoIterator<Item = (&'a str, Value)>) -> Cdg {
+        let init = Init { cwnd: 100, tick: Time::ZERO, ..testing::init() };
+        Cdg::new(CdgParams::new(&Params::resolve(ENTRY.params, given).unwrap()), &init)
+    }
+
+    fn lose(cc: &mut Cdg, cwnd: u32) -> u32 {
+        cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), testing::avoiding(cwnd))
+    }
+
+    #[test]
+    fn the_probability_of_a_backoff_is_one_minus_an_exponential_of_the_gradient() {
+        assert_eq!(pass_threshold(0), u32::MAX);
+        // A gradient sum of 10 ms: exp(-0.42) = 0.657 047.
+        let share = f64::from(pass_threshold(10_000 * 42)) / f64::from(u32::MAX);
+        assert!((share - 0.657_047).abs() < 1e-6, "{share}");
+        let mut cc = cdg_with([("use_ineff", Value::Count(0))]);
+        let backoffs = (0..10_000).filter(|_| cc.backs_off(10_000)).count();
+        // Four standard deviations of a binomial with n = 10 000 and p = 0.343 are 190.
+        assert!((3_240..3_620).contains(&backoffs), "{backoffs}");
+    }
+
+    #[test]
+    fn without_effect_only_five_backoffs_are_made() {
+        let mut cc = cdg_with([]);
+        // exp(-42) is less than one in 2^32.
+        assert_eq!((0..20).filter(|_| cc.backs_off(1_000_000)).count(), 5);
+        cc.state.rtt = Minmax { min: 1_000, max: 1_000 };
+        cc.state.rtt_prev = Minmax { min: 1_032, max: 1_032 };
+        cc.gradient();
+        assert!(cc.backs_off(1_000_000));
+    }
+
+    #[test]
+    fn a_backoff_leaves_seven_tenths_and_the_sender_goes_there_over_a_round_trip() {
+        let mut cc = cdg_with([("backoff_factor", Value::Count(1_000_000))]);
+        cc.state.rtt_prev = Minmax { min: 40_000, max: 40_000 };
+        let mut ack = testing::ack_up_to(1, 101, 41_000);
+        let mut control = cc.on_measure(&ack, testing::avoiding(100));
+        control = cc.on_ack(&ack, control);
+        // 100 · 724 / 1024
+        assert_eq!((control.cwnd, control.ssthresh), (100, 70));
+        ack = testing::ack_up_to(51, 136, 41_000);
+        control = cc.on_measure(&Ack { delivered: 50, ..ack }, control);
+        control = cc.on_ack(&ack, control);
+        assert!(control.cwnd > 70 && control.cwnd < 100, "{}", control.cwnd);
+        assert_eq!(lose(&mut cc, 90), 2, "the threshold in force stays");
+        ack = testing::ack_up_to(102, 172, 40_000);
+        assert_eq!((cc.on_measure(&ack, control).cwnd, cc.state.queue), (70, Queue::Unknown));
+    }
+
+    #[test]
+    fn a_loss_falls_back_on_the_shadow_window_where_backoffs_have_made_room() {
+        let mut cc = cdg_with([]);
+        cc.state.shadow_wnd = 160;
+        assert_eq!((lose(&mut cc, 100), cc.state.shadow_wnd), (80, 80));
+        assert_eq!((lose(&mut cc, 100), cc.state.shadow_wnd), (50, 40));
+        let mut cc = cdg_with([("use_shadow", Value::Bool(false))]);
+        cc.state.shadow_wnd = 160;
+        assert_eq!(lose(&mut cc, 100), 50);
+    }
+
+    #[test]
+    fn with_tolerance_a_loss_without_a_full_queue_costs_nothing() {
+        let mut cc = cdg_with([("use_tolerance", Value::Bool(true))]);
+        cc.state.rtt = Minmax { min: 41_000, max: 42_000 };
+        cc.state.rtt_prev = Minmax { min: 40_000, max: 41_000 };
+        cc.gradient();
+        assert_eq!((cc.state.queue, lose(&mut cc, 100)), (Queue::NotFull, 100));
+        // The minimum still rises while the maximum no longer does: the queue is full.
+        cc.state.rtt = Minmax { min: 41_000, max: 40_000 };
+        cc.gradient();
+        assert_eq!((cc.state.queue, lose(&mut cc, 100)), (Queue::Full, 50));
+    }
+
+    #[test]
+    fn delayed_acks_lower_the_minimum_but_never_raise_the_maximum() {
+        let mut cc = cdg_with([]);
+        cc.measure(40_000, 2);
+        cc.measure(80_000, 1);
+        assert_eq!((cc.state.rtt, cc.state.delayed_acks), (Minmax { min: 40_000, max: 40_000 }, 0));
+        cc.measure(80_000, 1);
+        assert_eq!(cc.state.rtt, Minmax { min: 40_000, max: 80_000 });
+    }
+}

@@ -1,0 +1,238 @@
+//! Compound TCP: Reno's window plus a second one that fills fast links and withdraws as soon as a queue grows.
+//!
+//! Source: K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP Approach for High-speed and Long Distance
+//! Networks", INFOCOM 2006; constants as in draft-sridharan-tcpm-ctcp-02.
+//!
+//! - window: `win = cwnd + dwnd` (Eq. 1); `cwnd` grows by `1 / win` per ACK (Eq. 2), so by one packet a round trip
+//! - backlog: `diff = (win / baseRTT - win / RTT) baseRTT` (as Vegas)
+//! - per round trip (Eq. 5): `dwnd += max(alpha win^k - 1, 0)` while `diff < gamma`, else `dwnd = max(dwnd - zeta diff, 0)`
+//! - loss: `cwnd /= 2`, `dwnd = max(win (1 - beta) - cwnd / 2, 0)` (Eq. 5): together `win (1 - beta)`; a timeout takes
+//!   `dwnd` to zero
+//! - `alpha` = 1/8, `beta` = 1/2, `k` = 3/4, `gamma` = 30 packets
+//!
+//! Units: packets. `loss_window` below is the paper's `cwnd`, `delay_window` its `dwnd`; the sender's `cwnd` is `win`.
+//!
+//! Departures: RTT is the mean of the samples of a round trip; `gamma` is fixed (the draft also tells how it may be
+//! tuned to small buffers); slow start is Linux's, with `dwnd = 0`.
+
+use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::window::Fractional;
+use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, Signal, Undo, increase};
+use knee_core::Param;
+
+/// Compound's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "compound",
+    family: Family::Hybrid,
+    about: "Reno's window plus a delay-based one that gives way once a queue grows",
+    source: "Tan et al.: Compound TCP, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
+    params: &[
+        Param::ratio("alpha", 0.125, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "factor of the increase alpha win^k"),
+        Param::ratio("beta", 0.5, (0.01, 0.99), "draft-sridharan-tcpm-ctcp-02", "part of win given up on a loss"),
+        Param::ratio("k", 0.75, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "exponent of the increase alpha win^k"),
+        Param::ratio("zeta", 1.0, (0.0, 10.0), "INFOCOM 2006, Eq. 5", "how fast dwnd withdraws from a queue"),
+        Param::count(
+            "gamma",
+            30,
+            (1, 10_000),
+            "INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
+            "packets queued that count as congestion",
+        ),
+    ],
+    phases: CLASSIC_PHASES,
+    edges: CLASSIC_EDGES,
+    min_cwnd: 1,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, init| {
+        Box::new(Compound {
+            params: CompoundParams {
+                alpha: params.ratio("alpha"),
+                beta: params.ratio("beta"),
+                k: params.ratio("k"),
+                zeta: params.ratio("zeta"),
+                gamma: params.count("gamma") as f64,
+            },
+            delay_window: 0.0,
+            prior_delay_window: 0.0,
+            window: Fractional::default(),
+            base_rtt: init.rtt.as_secs_f64(),
+            rtt_sum: 0.0,
+            rtt_count: 0,
+            round_end: 0,
+        })
+    },
+};
+
+struct CompoundParams {
+    alpha: f64,
+    beta: f64,
+    k: f64,
+    zeta: f64,
+    /// Packets.
+    gamma: f64,
+}
+
+struct Compound {
+    params: CompoundParams,
+    /// The paper's dwnd, packets.
+    delay_window: f64,
+    /// Before the last reduction, should it be undone.
+    prior_delay_window: f64,
+    /// The paper's win.
+    window: Fractional,
+    /// Least RTT seen, seconds.
+    base_rtt: f64,
+    /// Of the round trip under way, seconds.
+    rtt_sum: f64,
+    rtt_count: u32,
+    /// The round trip ends when this segment is acknowledged.
+    round_end: u64,
+}
+
+/// Packets queued of a window `win`.
+pub fn diff(win: f64, base_rtt: f64, rtt: f64) -> f64 {
+    if rtt > base_rtt { win * (1.0 - base_rtt / rtt) } else { 0.0 }
+}
+
+/// Growth of dwnd in a round trip without congestion, packets (Eq. 5, first case).
+pub fn delay_increase(win: f64, alpha: f64, k: f64) -> f64 {
+    (alpha * libm::pow(win, k) - 1.0).max(0.0)
+}
+
+/// dwnd after a round trip that saw `diff` packets queued, at least gamma (Eq. 5, second case).
+pub fn withdrawn(dwnd: f64, diff: f64, zeta: f64) -> f64 {
+    (dwnd - zeta * diff).max(0.0)
+}
+
+/// dwnd after a loss (Eq. 5, third case).
+pub fn after_loss(win: f64, loss_window: f64, beta: f64) -> f64 {
+    (win * (1.0 - beta) - loss_window / 2.0).max(0.0)
+}
+
+impl Compound {
+    fn end_of_round(&mut self, win: f64) {
+        let rtt = self.rtt_sum / f64::from(self.rtt_count);
+        let queued = diff(win, self.base_rtt, rtt);
+        let p = &self.params;
+        self.delay_window = if queued < p.gamma {
+            self.delay_window + delay_increase(win, p.alpha, p.k)
+        } else {
+            withdrawn(self.delay_window, queued, p.zeta)
+        };
+        (self.rtt_sum, self.rtt_count) = (0.0, 0);
+    }
+}
+
+impl CongestionControl for Compound {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+        if let Some(rtt) = ack.rtt {
+            let rtt = rtt.as_secs_f64();
+            self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(rtt) } else { rtt };
+            self.rtt_sum += rtt;
+            self.rtt_count += 1;
+        }
+        control
+    }
+
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        if !ack.cwnd_limited {
+            return control;
+        }
+        let mut rest = ack.delivered;
+        if control.in_slow_start() {
+            (control, rest) = increase::slow_start(control, rest);
+            (self.round_end, self.rtt_sum, self.rtt_count) = (ack.view.snd_nxt, 0.0, 0);
+        }
+        if rest > 0 {
+            let win = self.window.read(control.cwnd);
+            self.delay_window = self.delay_window.min(win);
+            let mut loss_window = win - self.delay_window;
+            loss_window += f64::from(rest) / win.max(1.0);
+            if ack.view.snd_una >= self.round_end && self.rtt_count > 0 {
+                self.round_end = ack.view.snd_nxt;
+                self.end_of_round(win);
+            }
+            control.cwnd = self.window.write(loss_window + self.delay_window, 1);
+            control.ssthresh = control.ssthresh.min(control.cwnd);
+        }
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+        let win = self.window.read(control.cwnd);
+        let loss_window = (win - self.delay_window).max(0.0);
+        self.prior_delay_window = self.delay_window;
+        self.delay_window = match congestion.signal {
+            Signal::Timeout => 0.0,
+            Signal::Loss | Signal::Ecn => after_loss(win, loss_window, self.params.beta),
+        };
+        ((win * (1.0 - self.params.beta)) as u32).max(2)
+    }
+
+    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+        self.delay_window = self.prior_delay_window;
+        control.cwnd.max(undo.prior_cwnd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reno;
+    use crate::testing::{Dumbbell, close};
+    use knee_core::{Rate, Time};
+
+    #[test]
+    fn dwnd_grows_as_the_power_of_the_window_less_renos_packet() {
+        // 256^0.75 = 64: an eighth of it is 8, less Reno's one 7. Below 16 packets (16^0.75 = 8) Reno alone grows.
+        assert!(close(delay_increase(256.0, 0.125, 0.75), 7.0));
+        assert!(close(delay_increase(16.0, 0.125, 0.75), 0.0) && close(delay_increase(5.0, 0.125, 0.75), 0.0));
+    }
+
+    #[test]
+    fn dwnd_withdraws_by_what_is_queued() {
+        // 200 packets at 80 of 100 ms: 40 queued.
+        assert!(close(diff(200.0, 0.08, 0.1), 40.0));
+        assert!(close(withdrawn(100.0, 40.0, 1.0), 60.0) && close(withdrawn(30.0, 40.0, 1.0), 0.0));
+    }
+
+    #[test]
+    fn a_loss_takes_half_of_the_whole_window() {
+        // cwnd 40, dwnd 60: win 100 becomes 50, of which 20 are Reno's.
+        assert!(close(after_loss(100.0, 40.0, 0.5), 30.0));
+        // beta = 0.8 would leave 20 in all: nothing for dwnd.
+        assert!(close(after_loss(100.0, 40.0, 0.8), 0.0));
+    }
+
+    /// INFOCOM 2006 (fairness to standard TCP): once gamma packets are queued dwnd is gone, and what is left
+    /// grows as Reno does: both get the same.
+    #[test]
+    fn it_shares_with_reno_as_reno_does_where_a_queue_grows() {
+        let share = |entry| {
+            let mut net = Dumbbell::new(Rate::from_mbps(12), 120);
+            net.add(entry, &[], Time::from_millis(60), Time::ZERO);
+            net.add(&reno::ENTRY, &[], Time::from_millis(60), Time::from_millis(130));
+            net.run(Time::from_secs(60));
+            let seen = net.measure(Time::from_secs(660));
+            assert!(seen.total() > 11.8, "{seen:?}");
+            seen.mbps[0] / seen.total()
+        };
+        let (compound, reno) = (share(&ENTRY), share(&reno::ENTRY));
+        assert!((0.42..0.58).contains(&reno), "the loop itself is unfair: {reno}");
+        assert!((compound - reno).abs() < 0.08, "{compound} instead of {reno}");
+    }
+
+    /// INFOCOM 2006 (efficiency; response function): under a random loss rate p the window is about p^(-1/(2-k)), against Reno's
+    /// 1.22 p^(-1/2): on a long fat path Compound gets a multiple.
+    #[test]
+    fn it_uses_a_long_fat_path_with_random_loss_better_than_reno() {
+        let rate = |entry| {
+            let mut net = Dumbbell::new(Rate::from_mbps(240), 1000).with_loss(1e-4);
+            net.add(entry, &[], Time::from_millis(100), Time::ZERO);
+            net.run(Time::from_secs(30));
+            net.measure(Time::from_secs(130)).total()
+        };
+        let (compound, reno) = (rate(&ENTRY), rate(&reno::ENTRY));
+        assert!(compound > 2.0 * reno, "compound {compound}, reno {reno}");
+    }
+}

@@ -1,0 +1,341 @@
+//! Delay-based AIMD: a sawtooth that turns at a queueing delay rather than at a loss, and cuts just what is queued.
+//!
+//! Source: Leith, Shorten, McCullagh, Heffner, Dunn, Baker, "Delay-based AIMD congestion control", PFLDnet 2007.
+//!
+//! On each ACK, with `tau = sRTT - RTTmin` and `D` the time since the last backoff (the equations are in `equations`):
+//!
+//! - increase (Eq. 6): `cwnd += 2 · (1 - beta) · alpha(D) / cwnd` where `cwnd <= w0` or `tau <= tau0`; alpha is
+//!   H-TCP's (Eq. 2) or another
+//! - delay backoff (Eq. 6): `cwnd = ssthresh = beta · cwnd` where `cwnd > w0`, `tau >= tau0` and `D > Delta0`
+//! - `beta = min(delta · RTTmin / RTT, 0.9)` (Eqs. 3, 4): the queue just empties; with `delta < 1` RTTs below RTTmin
+//!   are sought, which drains a queue that stood from the beginning
+//! - `tau0 = (1 - gamma) · tau0' + gamma · (RTTmax - RTTmin)` (Eq. 5), so that flows hold out beside loss-based ones;
+//!   `RTTmax = max(RTT, RTTmax - a · RTT / cwnd)`
+//! - slow start (Sec. IV) ends by the delay backoff; above `max_ssthresh` (Eq. 7, renewed where RTT > RTTmax) it grows
+//!   by no more than `max_ssthresh / 2` per round trip
+//! - loss: `beta · cwnd` (Eqs. 1, 6)
+//!
+//! The paper's figures by parameters: the basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`,
+//! `delta0_mode = "fixed"`, `delta0 = 0`, `adaptive_backoff = false`; Fig. 2 is the same with `adaptive_backoff` and
+//! `delta = 1`; Figs. 3 and 4 with `delta = 0.75`; Fig. 6 is the default; Fig. 8 has `slow_start = "off"`.
+//!
+//! Departures, where the text and Algorithm 1 disagree, or neither can be meant:
+//!
+//! - Eq. 2 says `min[1, ...]`, which would never exceed 1; it is read as a maximum, as in H-TCP's draft. Its factor
+//!   0.5 is kept as the default, though Table I follows only from the draft's 1/4 (`increase = "htcp_draft"`).
+//! - line 8 tests `tau = Tmax`, which nothing defines; Sec. IV says where RTT > RTTmax.
+//! - line 12 adds an MSS, in units where the window counts packets; one packet per packet acknowledged is meant.
+//! - lines 18 and 22 use different thresholds, Eq. 5's to increase but the base value to back off; between the two,
+//!   growth and backoff would alternate. Both use Eq. 5's, as Eq. 6 does.
+//! - line 4 takes the last RTT for the queueing delay; Sec. II takes the smoothed one, and so does beta here.
+//! - lines 6 and 7 hold slow start for `cwnd <= ssthresh`, though line 24 makes them equal after a backoff; here it is
+//!   `cwnd < ssthresh`.
+//! - Algorithm 1 leaves out the loss backoff of Eqs. 1 and 6; it is here.
+//!
+//! Where the paper is silent: sRTT is RFC 6298's mean and starts anew with the first packet sent after a backoff;
+//! until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never
+//! increases the window by more than it acknowledged, and an idle time begins a new epoch, so that a large alpha does
+//! no harm. Values without a source in the paper say so; those of `gamma`, `decay` and `delta0_factor` come from the
+//! setting of Fig. 6. `delta` is the one that gives Fig. 8's beta of 0.75 between RTTs of 250 and 300 ms.
+
+use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::{
+    Ack, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange, StateEvent, View, increase, reno,
+};
+use knee_core::{Param, Params, Time};
+
+mod equations;
+#[cfg(test)]
+mod figures;
+
+use equations::{Increase, ONE, alpha, backoff, decayed, max_ssthresh, millionths, scaled, threshold};
+
+const OURS: &str = "no value in the paper; ours";
+
+/// Delay-based AIMD's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "daimd",
+    family: Family::DelayBased,
+    about: "AIMD that backs off at a queueing delay, by just what is queued",
+    source: "Leith et al., Delay-based AIMD congestion control, PFLDnet 2007",
+    params: &[
+        Param::time(
+            "tau0",
+            Time::from_millis(20),
+            (Time::from_micros(1), Time::from_secs(10)),
+            "Figs. 2-4",
+            "queueing delay at which to back off (base value)",
+        ),
+        Param::count("w0", 4, (0, 1 << 20), OURS, "no delay backoff up to this window"),
+        Param::choice(
+            "increase",
+            &["htcp", "htcp_draft", "reno", "scalable"],
+            "Sec. II-B, Eq. 2",
+            "additive increase alpha",
+        ),
+        Param::switch("scale_increase", true, "Algorithm 1, line 19", "scale alpha by 2 (1 - beta)"),
+        Param::switch("adaptive_backoff", true, "Eqs. 3, 4", "beta from the RTTs; else the fixed one"),
+        Param::ratio("delta", 0.9, (0.01, 1.0), "Eq. 4; Fig. 8", "how far below RTTmin a backoff aims; 1: not at all"),
+        Param::ratio("beta_max", 0.9, (0.01, 1.0), "Algorithm 1, line 5", "greatest beta"),
+        Param::ratio("beta", 0.5, (0.01, 0.99), "Eq. 1 with TCP's value", "beta where it is not adaptive"),
+        Param::choice("loss_backoff", &["beta", "half"], "Eq. 6", "window after a loss: beta of it, or half of it"),
+        Param::ratio(
+            "gamma",
+            0.75,
+            (0.0, 1.0),
+            OURS,
+            "weight of RTTmax - RTTmin in the threshold; 0: base value (Eq. 5)",
+        ),
+        Param::ratio("decay", 0.01, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
+        Param::switch("hold", true, "Eq. 6", "increase only up to the threshold"),
+        Param::choice(
+            "delta0_mode",
+            &["proportional", "fixed"],
+            "Sec. III",
+            "least time between delay backoffs: in proportion to RTTmax - RTTmin, or fixed",
+        ),
+        Param::ratio("delta0_factor", 20.0, (0.0, 10_000.0), OURS, "proportional Delta0 over RTTmax - RTTmin"),
+        Param::time("delta0", Time::from_secs(1), (Time::ZERO, Time::from_secs(3600)), OURS, "fixed Delta0"),
+        Param::choice(
+            "slow_start",
+            &["limited", "standard", "off"],
+            "Sec. IV",
+            "limited by max_ssthresh, standard until the delay backoff, or none as in Fig. 8",
+        ),
+    ],
+    phases: CLASSIC_PHASES,
+    edges: CLASSIC_EDGES,
+    min_cwnd: 1,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Daimd::new(DaimdParams::new(params), init)),
+};
+
+/// Largest window asked for, in packets.
+const MAX_CWND: u32 = 1 << 30;
+
+/// How slow start goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SlowStart {
+    Limited,
+    Standard,
+    Off,
+}
+
+/// See the entry; ratios in millionths.
+struct DaimdParams {
+    tau0: Time,
+    w0: u32,
+    increase: Increase,
+    scale_increase: bool,
+    adaptive_backoff: bool,
+    delta: u64,
+    beta_max: u64,
+    beta: u64,
+    halve_on_loss: bool,
+    gamma: u64,
+    decay: u64,
+    hold: bool,
+    /// Over RTTmax - RTTmin; none where Delta0 is fixed.
+    delta0_factor: Option<u64>,
+    delta0: Time,
+    slow_start: SlowStart,
+}
+
+impl DaimdParams {
+    fn new(params: &Params) -> Self {
+        let ratio = |name| millionths(params.ratio(name));
+        Self {
+            tau0: params.time("tau0"),
+            w0: params.count("w0") as u32,
+            increase: match params.choice("increase") {
+                "reno" => Increase::Reno,
+                "scalable" => Increase::Scalable,
+                "htcp_draft" => Increase::HtcpDraft,
+                _ => Increase::Htcp,
+            },
+            scale_increase: params.switch("scale_increase"),
+            adaptive_backoff: params.switch("adaptive_backoff"),
+            delta: ratio("delta"),
+            beta_max: ratio("beta_max"),
+            beta: ratio("beta"),
+            halve_on_loss: params.choice("loss_backoff") == "half",
+            gamma: ratio("gamma"),
+            decay: ratio("decay"),
+            hold: params.switch("hold"),
+            delta0_factor: (params.choice("delta0_mode") == "proportional").then(|| ratio("delta0_factor")),
+            delta0: params.time("delta0"),
+            slow_start: match params.choice("slow_start") {
+                "off" => SlowStart::Off,
+                "standard" => SlowStart::Standard,
+                _ => SlowStart::Limited,
+            },
+        }
+    }
+}
+
+struct DaimdState {
+    /// Least RTT.
+    rtt_min: Time,
+    /// Greatest RTT of late; it decays.
+    rtt_max: Time,
+    /// Smoothed RTT of packets sent since the last backoff.
+    srtt: Option<Time>,
+    /// While set: no RTT counts until an ACK beyond this segment.
+    settling: Option<u64>,
+    /// When the window was last reduced, or the connection began.
+    last_backoff: Time,
+    /// Window above which slow start is limited, in packets.
+    max_ssthresh: u32,
+    /// Increase not yet given to the window, in millionths of a packet.
+    credit: u64,
+    /// Whether slow start still has to be turned off.
+    skip_slow_start: bool,
+}
+
+struct Daimd {
+    params: DaimdParams,
+    state: DaimdState,
+}
+
+impl Daimd {
+    fn new(params: DaimdParams, init: &Init) -> Self {
+        let state = DaimdState {
+            rtt_min: Time::MAX,
+            rtt_max: Time::ZERO,
+            srtt: None,
+            settling: None,
+            last_backoff: init.now,
+            max_ssthresh: u32::MAX,
+            credit: 0,
+            skip_slow_start: params.slow_start == SlowStart::Off,
+        };
+        Self { params, state }
+    }
+
+    /// RTTmax - RTTmin, an estimate of the recent queue.
+    fn occupancy(&self) -> Time {
+        self.state.rtt_max.saturating_sub(self.state.rtt_min)
+    }
+
+    /// The threshold in force (Eq. 5).
+    fn tau0(&self) -> Time {
+        threshold(self.params.tau0, self.params.gamma, self.occupancy())
+    }
+
+    /// Beta as of now, in millionths.
+    fn beta(&self) -> u64 {
+        match self.state.srtt {
+            Some(rtt) if self.params.adaptive_backoff => {
+                backoff(self.params.delta, self.state.rtt_min, rtt, self.params.beta_max)
+            }
+            _ => self.params.beta,
+        }
+    }
+
+    /// Least time between delay backoffs (Sec. III).
+    fn delta0(&self) -> Time {
+        self.params.delta0_factor.map_or(self.params.delta0, |factor| scaled(self.occupancy(), factor))
+    }
+
+    /// Whether to back off on delay now (Eq. 6), at queueing delay `tau`.
+    fn backs_off(&self, now: Time, tau: Time, cwnd: u32) -> bool {
+        let since = now.saturating_sub(self.state.last_backoff);
+        self.state.settling.is_none() && cwnd > self.params.w0 && tau >= self.tau0() && since > self.delta0()
+    }
+
+    /// What a reduction leaves of the window; notes that there was one.
+    fn reduced(&mut self, view: &View, cwnd: u32, beta: u64) -> u32 {
+        self.state.last_backoff = view.now;
+        self.state.settling = Some(view.snd_nxt);
+        self.state.credit = 0;
+        ((u64::from(cwnd) * beta / ONE) as u32).max(2)
+    }
+
+    /// Adds `rate` millionths of a packet per round trip for `acked` packets.
+    fn add(&mut self, mut control: Control, rate: u64, acked: u32) -> Control {
+        let acked = u64::from(acked);
+        let gain = u128::from(rate) * u128::from(acked) / u128::from(control.cwnd.max(1));
+        self.state.credit += gain.min(u128::from(acked * ONE)) as u64;
+        let packets = self.state.credit / ONE;
+        self.state.credit %= ONE;
+        control.cwnd = control.cwnd.saturating_add(packets as u32).min(MAX_CWND);
+        control
+    }
+
+    fn grow(&mut self, ack: &Ack, tau: Time, control: Control) -> Control {
+        if control.in_slow_start() {
+            if self.params.slow_start == SlowStart::Limited && control.cwnd > self.state.max_ssthresh {
+                return self.add(control, u64::from(self.state.max_ssthresh) * ONE / 2, ack.delivered);
+            }
+            return increase::slow_start(control, ack.delivered).0;
+        }
+        if self.params.hold && control.cwnd > self.params.w0 && tau > self.tau0() {
+            return control;
+        }
+        let alpha = alpha(self.params.increase, ack.view.now.saturating_sub(self.state.last_backoff), control.cwnd);
+        let scale = if self.params.scale_increase { 2 * (ONE - self.beta().min(ONE)) } else { ONE };
+        let rate = u128::from(alpha) * u128::from(scale) / u128::from(ONE);
+        self.add(control, rate.min(u128::from(u64::MAX)) as u64, ack.delivered)
+    }
+
+    /// Takes an RTT sample (Algorithm 1, lines 2 to 4 and 8 to 10).
+    fn sample(&mut self, ack: &Ack, rtt: Time, control: Control) {
+        let state = &mut self.state;
+        let rtt_max = decayed(state.rtt_max, rtt, control.cwnd, self.params.decay);
+        let higher = rtt > rtt_max;
+        state.rtt_min = state.rtt_min.min(rtt);
+        state.rtt_max = rtt_max.max(rtt);
+        match state.settling {
+            Some(until) if ack.view.snd_una <= until => {}
+            Some(_) => {
+                state.settling = None;
+                state.srtt = Some(rtt);
+            }
+            None => state.srtt = Some(state.srtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8)),
+        }
+        if higher && control.in_slow_start() {
+            let limit = max_ssthresh(control.cwnd, self.tau0(), self.occupancy());
+            self.state.max_ssthresh = limit.unwrap_or(self.state.max_ssthresh);
+        }
+    }
+}
+
+impl CongestionControl for Daimd {
+    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
+        if std::mem::take(&mut self.state.skip_slow_start) {
+            control.ssthresh = control.ssthresh.min(control.cwnd);
+        }
+        if let Some(rtt) = ack.rtt {
+            self.sample(ack, rtt, control);
+        }
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let tau = self.state.srtt.map_or(Time::ZERO, |srtt| srtt.saturating_sub(self.state.rtt_min));
+        if self.backs_off(ack.view.now, tau, control.cwnd) {
+            let beta = self.beta();
+            control.cwnd = self.reduced(&ack.view, control.cwnd, beta);
+            control.ssthresh = control.cwnd;
+            control.cwnd_cnt = 0;
+        } else if ack.cwnd_limited {
+            control = self.grow(ack, tau, control);
+        }
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+        let beta = self.beta();
+        let window = self.reduced(&congestion.view, control.cwnd, beta);
+        if self.params.halve_on_loss { reno::halved(control.cwnd) } else { window }
+    }
+
+    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+        if change.event == StateEvent::Restart {
+            self.state.last_backoff = change.view.now;
+            self.state.srtt = None;
+            self.state.settling = None;
+        }
+        control
+    }
+}

@@ -1,0 +1,198 @@
+//! FAST TCP: moves the window in one step to where `alpha` packets of the flow wait in the queue.
+//!
+//! Source: C. Jin, D. X. Wei, S. H. Low, "FAST TCP: Motivation, Architecture, Algorithms, Performance", INFOCOM 2004;
+//! enlarged in IEEE/ACM ToN 14(6), 2006.
+//!
+//! - average RTT: `RTT += eta (sample - RTT)`, `eta = min(3 / w, 1/4)` (Sec. IV-A); `baseRTT`: the least sample
+//! - window: `w = min(2 w, (1 - gamma) w + gamma (baseRTT / RTT w + alpha))` (Sec. IV-B), where `alpha` is `a w` while the
+//!   queueing delay is zero (multiplicative increase)
+//! - equilibrium: `w - w baseRTT / RTT = alpha`: each flow keeps `alpha` packets in the queue
+//! - loss: the window is halved
+//!
+//! Units: packets, seconds inside. The window is a fraction; the sender sees whole packets.
+//!
+//! ```text
+//! slow_start ──backlog ≥ alpha, or a loss──► equation ──timeout──► slow_start
+//! ```
+//!
+//! Departures: the paper leaves slow start open; here it doubles per round trip until the estimated backlog
+//! `w (1 - baseRTT / RTT)` reaches `alpha`. Its burstiness control is replaced by pacing. Queueing delay counts as
+//! zero below 1 us, the clock's resolution.
+
+use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::window::Fractional;
+use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, increase};
+use knee_core::{Param, Time};
+
+/// FAST's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "fast",
+    family: Family::DelayBased,
+    about: "steps to the window that keeps alpha packets of the flow in the queue",
+    source: "Jin, Wei, Low: FAST TCP, INFOCOM 2004",
+    params: &[
+        Param::count(
+            "alpha",
+            100,
+            (1, 100_000),
+            "INFOCOM 2004, Sec. IV-B; the paper gives no default, 100 is the authors' ns-2 model's",
+            "packets each flow keeps in the queue; the buffer must hold them for all flows",
+        ),
+        Param::ratio("gamma", 0.5, (0.01, 1.0), "INFOCOM 2004, Sec. IV-B", "weight of the new window in each step"),
+        Param::ratio("a", 1.0, (0.0, 10.0), "INFOCOM 2004, Sec. IV-B", "alpha = a w while there is no queueing delay"),
+        Param::count("update_every", 2, (1, 16), "INFOCOM 2004, Sec. IV-B", "round trips from one step to the next"),
+    ],
+    phases: CLASSIC_PHASES,
+    edges: CLASSIC_EDGES,
+    min_cwnd: 2,
+    needs: Needs { pacing: true, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, init| {
+        Box::new(Fast {
+            params: FastParams {
+                alpha: params.count("alpha") as f64,
+                gamma: params.ratio("gamma"),
+                a: params.ratio("a"),
+                update_every: params.count("update_every"),
+            },
+            base_rtt: init.rtt.as_secs_f64(),
+            rtt: init.rtt.as_secs_f64(),
+            round_end: 0,
+            rounds: 0,
+            window: Fractional::default(),
+        })
+    },
+};
+
+struct FastParams {
+    alpha: f64,
+    gamma: f64,
+    a: f64,
+    update_every: u64,
+}
+
+struct Fast {
+    params: FastParams,
+    /// Least RTT seen, seconds.
+    base_rtt: f64,
+    /// Average RTT, seconds.
+    rtt: f64,
+    /// The round trip ends when this segment is acknowledged.
+    round_end: u64,
+    rounds: u64,
+    window: Fractional,
+}
+
+/// The least window of the equation, in packets.
+const LEAST: u32 = 2;
+
+/// Weight of a sample in the average RTT at window `w` in packets (Sec. IV-A).
+pub fn eta(w: f64) -> f64 {
+    (3.0 / w).min(0.25)
+}
+
+/// Packets of a window `w` that wait in the queue, by Little's law.
+pub fn backlog(w: f64, base_rtt: f64, rtt: f64) -> f64 {
+    if rtt > base_rtt { w * (1.0 - base_rtt / rtt) } else { 0.0 }
+}
+
+/// The next window (Sec. IV-B).
+pub fn next_window(w: f64, base_rtt: f64, rtt: f64, alpha: f64, gamma: f64) -> f64 {
+    let target = w - backlog(w, base_rtt, rtt) + alpha;
+    (2.0 * w).min((1.0 - gamma) * w + gamma * target)
+}
+
+impl Fast {
+    fn alpha(&self, w: f64) -> f64 {
+        if self.rtt - self.base_rtt < Time::from_micros(1).as_secs_f64() {
+            self.params.a * w
+        } else {
+            self.params.alpha
+        }
+    }
+}
+
+impl CongestionControl for Fast {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+        if let Some(sample) = ack.rtt {
+            let sample = sample.as_secs_f64();
+            self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(sample) } else { sample };
+            self.rtt += eta(self.window.read(control.cwnd)) * (sample - self.rtt);
+        }
+        control
+    }
+
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let w = self.window.read(control.cwnd);
+        if control.in_slow_start() {
+            if backlog(w, self.base_rtt, self.rtt) < self.params.alpha {
+                if ack.cwnd_limited {
+                    control = increase::slow_start(control, ack.delivered).0;
+                }
+                return Control { phase: increase::classic_phase(&control), ..control };
+            }
+            control.ssthresh = control.cwnd.max(LEAST);
+        }
+        if ack.view.snd_una >= self.round_end {
+            self.round_end = ack.view.snd_nxt;
+            self.rounds += 1;
+            if self.rounds.is_multiple_of(self.params.update_every) {
+                let next = next_window(w, self.base_rtt, self.rtt, self.alpha(w), self.params.gamma);
+                // Growth means nothing where the window did not limit sending.
+                if next < w || ack.cwnd_limited {
+                    control.cwnd = self.window.write(next, LEAST);
+                    control.ssthresh = control.ssthresh.min(control.cwnd);
+                }
+            }
+        }
+        Control { phase: increase::classic_phase(&control), ..control }
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        (control.cwnd / 2).max(LEAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Dumbbell, close};
+    use knee_core::{Rate, Value};
+
+    #[test]
+    fn the_equation_rests_where_alpha_packets_are_queued() {
+        // 100 packets at baseRTT 80 ms, RTT 100 ms: 20 queued. With alpha 20 nothing moves.
+        assert!(close(backlog(100.0, 0.08, 0.1), 20.0));
+        assert!(close(next_window(100.0, 0.08, 0.1, 20.0, 0.5), 100.0));
+        // With alpha 50: halfway to 80 + 50.
+        assert!(close(next_window(100.0, 0.08, 0.1, 50.0, 0.5), 115.0));
+        assert!(close(backlog(100.0, 0.1, 0.1), 0.0));
+    }
+
+    #[test]
+    fn a_step_at_most_doubles_the_window() {
+        assert!(close(next_window(10.0, 0.1, 0.1, 1000.0, 0.5), 20.0));
+    }
+
+    #[test]
+    fn a_sample_weighs_a_quarter_at_small_windows_and_three_per_window_at_large() {
+        assert!(close(eta(4.0), 0.25) && close(eta(12.0), 0.25) && close(eta(300.0), 0.01));
+    }
+
+    /// INFOCOM 2004, abstract and equilibrium: in equilibrium each flow keeps alpha packets in the queue, whatever its RTT.
+    #[test]
+    fn each_flow_keeps_alpha_packets_in_the_queue() {
+        for (flows, alpha) in [(1, 20), (1, 50), (3, 20)] {
+            let mut net = Dumbbell::new(Rate::from_mbps(48), 400);
+            for i in 0..flows {
+                let given = [("alpha", Value::Count(alpha))];
+                net.add(&ENTRY, &given, Time::from_millis(30), Time::from_millis(5 * i));
+            }
+            net.run(Time::from_secs(20));
+            let seen = net.measure(Time::from_secs(40));
+            let wanted = (flows * alpha) as f64;
+            // The handshake told every flow the true base RTT; the packet in service counts as queued for the flows.
+            assert!((seen.queue - wanted).abs() < 0.1 * wanted, "{flows} flows, alpha {alpha}: {seen:?}");
+            assert!(seen.total() > 47.9 && seen.drops == 0 && seen.jain() > 0.99, "{seen:?}");
+        }
+    }
+}

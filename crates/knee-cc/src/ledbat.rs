@@ -1,0 +1,286 @@
+//! LEDBAT: background traffic that adds a fixed delay and makes room for everybody else.
+//!
+//! Source: RFC 6817, Sec. 2.4.2.
+//!
+//! On each ACK, with `delay` the least of the last `current_filter` samples and `base` the least of the last
+//! `base_history` minutes:
+//!
+//! - `off_target = (target - (delay - base)) / target`
+//! - `cwnd += gain · off_target · acked / cwnd`, a fall where the queue is above the target
+//! - `cwnd <= flight + allowed_increase`, `cwnd >= min_cwnd`
+//! - loss: half the window, at least `min_cwnd`; timeout: one packet
+//!
+//! Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way counts as well; the
+//! timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can be turned on, and
+//! then ends where the queue reaches the target.
+
+use crate::registry::{Entry, Family};
+use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, StateChange, StateEvent, increase};
+use knee_core::{Param, Params, Time};
+
+/// LEDBAT's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "ledbat",
+    family: Family::DelayBased,
+    about: "background traffic: holds the queue at a target delay and yields to others",
+    source: "RFC 6817",
+    params: &[
+        Param::time(
+            "target",
+            Time::from_millis(100),
+            (Time::from_millis(1), Time::from_millis(100)),
+            "RFC 6817, Sec. 2.5: at most 100 ms",
+            "queueing delay to hold",
+        ),
+        Param::ratio(
+            "gain",
+            1.0,
+            (0.001, 1.0),
+            "RFC 6817, Sec. 2.5: at most 1",
+            "packets per round trip without a queue",
+        ),
+        Param::count("base_history", 10, (1, 60), "RFC 6817, Sec. 2.5", "minutes whose least delay is the base"),
+        Param::count(
+            "current_filter",
+            4,
+            (1, 64),
+            "RFC 6817, Sec. 2.4.2; the value is ours",
+            "samples of the minimum filter",
+        ),
+        Param::count(
+            "allowed_increase",
+            1,
+            (1, 1000),
+            "RFC 6817, Sec. 2.5",
+            "packets the window may exceed the flight",
+        ),
+        Param::count("min_cwnd", 2, (2, 1000), "RFC 6817, Sec. 2.5", "least window"),
+        Param::switch("slow_start", false, "RFC 6817, Sec. 2.4.2: none", "begin with slow start, up to the target"),
+    ],
+    phases: &["slow_start", "below_target", "above_target"],
+    edges: &[(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)],
+    min_cwnd: 1,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, _| Box::new(Ledbat::new(LedbatParams::new(params))),
+};
+
+const MINUTE: u64 = 60_000_000_000;
+/// One packet in units of the credit.
+const PACKET: i128 = 1_000_000;
+/// Largest window asked for, in packets.
+const MAX_CWND: u32 = 1 << 30;
+
+/// See the entry.
+struct LedbatParams {
+    target: Time,
+    /// In millionths.
+    gain: i128,
+    base_history: usize,
+    current_filter: usize,
+    allowed_increase: u32,
+    min_cwnd: u32,
+    slow_start: bool,
+}
+
+impl LedbatParams {
+    fn new(params: &Params) -> Self {
+        Self {
+            target: params.time("target"),
+            gain: (params.ratio("gain") * 1e6 + 0.5) as i128,
+            base_history: params.count("base_history") as usize,
+            current_filter: params.count("current_filter") as usize,
+            allowed_increase: params.count("allowed_increase") as u32,
+            min_cwnd: params.count("min_cwnd") as u32,
+            slow_start: params.switch("slow_start"),
+        }
+    }
+}
+
+/// Delay samples: the last few, and the minimum of each of the last minutes.
+struct Delays {
+    current: Vec<Time>,
+    base: Vec<Time>,
+    minute: u64,
+}
+
+impl Delays {
+    fn add(&mut self, now: Time, delay: Time, history: usize, filter: usize) {
+        let minute = now.as_nanos() / MINUTE;
+        match self.base.last_mut() {
+            Some(least) if minute == self.minute => *least = (*least).min(delay),
+            _ => {
+                self.minute = minute;
+                push_bounded(&mut self.base, delay, history);
+            }
+        }
+        push_bounded(&mut self.current, delay, filter);
+    }
+
+    /// Queueing delay; none before the first sample.
+    fn queueing(&self) -> Option<Time> {
+        Some(self.current.iter().min()?.saturating_sub(*self.base.iter().min()?))
+    }
+}
+
+fn push_bounded(list: &mut Vec<Time>, delay: Time, length: usize) {
+    if list.len() >= length {
+        list.remove(0);
+    }
+    list.push(delay);
+}
+
+struct Ledbat {
+    params: LedbatParams,
+    delays: Delays,
+    /// Change not yet given to the window, in millionths of a packet.
+    credit: i128,
+    /// Whether slow start still has to be turned off.
+    skip_slow_start: bool,
+}
+
+/// What one ACK of `acked` packets adds to a window of `cwnd` packets, in millionths of a packet; `gain` in millionths.
+fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i128 {
+    let target = i128::from(target.as_nanos().max(1));
+    let off_target = target - i128::from(queueing.as_nanos());
+    gain * off_target * i128::from(acked) / target / i128::from(cwnd.max(1))
+}
+
+impl Ledbat {
+    fn new(params: LedbatParams) -> Self {
+        let skip_slow_start = !params.slow_start;
+        let delays = Delays { current: Vec::new(), base: Vec::new(), minute: 0 };
+        Self { params, delays, credit: 0, skip_slow_start }
+    }
+
+    fn phase(&self, control: &Control) -> u8 {
+        let above = self.delays.queueing().is_some_and(|queueing| queueing > self.params.target);
+        if self.params.slow_start && control.in_slow_start() { 0 } else { 1 + u8::from(above) }
+    }
+
+    fn steer(&mut self, ack: &Ack, queueing: Time, mut control: Control) -> Control {
+        self.credit += change(self.params.gain, self.params.target, queueing, ack.delivered, control.cwnd);
+        let packets = self.credit / PACKET;
+        self.credit %= PACKET;
+        let cwnd = (i128::from(control.cwnd) + packets).clamp(1, i128::from(MAX_CWND)) as u32;
+        control.cwnd = cwnd.min(ack.prior_in_flight.saturating_add(self.params.allowed_increase));
+        control.cwnd = control.cwnd.max(self.params.min_cwnd);
+        control
+    }
+}
+
+impl CongestionControl for Ledbat {
+    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
+        if let Some(rtt) = ack.rtt {
+            self.delays.add(ack.view.now, rtt, self.params.base_history, self.params.current_filter);
+        }
+        if std::mem::take(&mut self.skip_slow_start) {
+            control.ssthresh = control.ssthresh.min(control.cwnd);
+        }
+        Control { phase: self.phase(&control), ..control }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        let queueing = self.delays.queueing().unwrap_or(Time::ZERO);
+        if self.params.slow_start && control.in_slow_start() && queueing < self.params.target {
+            if ack.cwnd_limited {
+                control = increase::slow_start(control, ack.delivered).0;
+            }
+        } else {
+            control = self.steer(ack, queueing, control);
+            control.ssthresh = control.ssthresh.min(control.cwnd);
+        }
+        Control { phase: self.phase(&control), ..control }
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        self.credit = 0;
+        (control.cwnd / 2).max(self.params.min_cwnd).min(control.cwnd.max(2))
+    }
+
+    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+        if change.event == StateEvent::Restart {
+            // Samples from before an idle time say nothing about the queue.
+            self.delays.current.clear();
+        }
+        control
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reno;
+    use crate::testing::Dumbbell;
+    use crate::{Signal, testing};
+    use knee_core::Rate;
+
+    fn ledbat() -> Ledbat {
+        Ledbat::new(LedbatParams::new(&Params::defaults(ENTRY.params)))
+    }
+
+    #[test]
+    fn the_window_moves_by_gain_times_the_distance_from_the_target() {
+        let ms = Time::from_millis;
+        let per_window = |queueing| change(PACKET, ms(100), queueing, 50, 50);
+        // Alone one packet per round trip, half of it half-way, none at the target, one less at twice the target.
+        assert_eq!([0, 50, 100, 200].map(|q| per_window(ms(q))), [1_000_000, 500_000, 0, -1_000_000]);
+        assert_eq!(change(PACKET / 2, ms(100), ms(0), 1, 10), 50_000);
+    }
+
+    #[test]
+    fn the_base_is_the_least_of_the_last_ten_minutes_and_the_delay_the_least_of_the_last_four_samples() {
+        let mut delays = ledbat().delays;
+        let mut add = |s, ms| {
+            delays.add(Time::from_secs(s), Time::from_millis(ms), 10, 4);
+            delays.queueing().unwrap().as_millis()
+        };
+        assert_eq!(add(0, 40), 0);
+        let later: Vec<_> = [90, 80, 70, 95].map(|ms| add(10, ms)).to_vec();
+        assert_eq!(later, [0, 0, 0, 30]);
+        // Minutes 1 to 9 keep minute 0 in the list; minute 10 pushes it out, and 60 ms is the least that is left.
+        let minutes: Vec<_> = (1..=10).map(|minute| add(60 * minute, 60)).collect();
+        assert_eq!(minutes, [20, 20, 20, 20, 20, 20, 20, 20, 20, 0]);
+    }
+
+    #[test]
+    fn the_window_does_not_run_ahead_of_what_is_in_flight() {
+        let mut cc = ledbat();
+        let ack = testing::ack_up_to(1, 6, 40_000);
+        let control = cc.on_measure(&ack, Control::initial(50));
+        assert_eq!(cc.on_ack(&ack, control).cwnd, 7);
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_down_to_its_minimum() {
+        let mut cc = ledbat();
+        let event = testing::congestion(testing::view(), Signal::Loss);
+        assert_eq!([40, 3, 1].map(|cwnd| cc.on_congestion(&event, Control::initial(cwnd))), [20, 2, 2]);
+    }
+
+    /// On 10 Mbit/s with a queue of 240 ms.
+    fn alone() -> Dumbbell {
+        Dumbbell::single(&ENTRY, Rate::from_mbps(10), 200, Time::from_millis(40))
+    }
+
+    #[test]
+    fn alone_it_fills_the_link_and_holds_the_queue_at_the_target() {
+        let mut net = alone();
+        net.run(Time::from_secs(60));
+        let seen = net.measure(Time::from_secs(120));
+        // All of the 50 000 packets that the link takes in a minute; within two packets of the target.
+        assert!(seen.delivered[0] >= 49_999, "{seen:?}");
+        assert!(seen.delay.0 > Time::from_millis(97) && seen.delay.1 < Time::from_millis(103), "{seen:?}");
+        assert_eq!(net.drops, 0);
+    }
+
+    #[test]
+    fn it_yields_to_a_reno_flow() {
+        let mut net = alone();
+        net.run(Time::from_secs(60));
+        net.add(&reno::ENTRY, &[], Time::from_millis(40), Time::from_secs(60));
+        net.run(Time::from_secs(120));
+        let seen = net.measure(Time::from_secs(240));
+        // Even shares would be 50 000 packets each.
+        assert!(seen.delivered[0] < 5_000 && seen.delivered[1] > 90_000, "{seen:?}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Scalable TCP: the window grows by a fixed share of what is acknowledged, and gives up a fixed share on a loss.
+//!
+//! Source: T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2), 2003, in
+//! the form of Linux's `tcp_scalable.c`. The time to win back a loss is then a number of round trips that does not
+//! depend on the rate.
+//!
+//! - slow start: as Reno
+//! - per packet acknowledged: `cwnd += a`, a = 0.01: one packet per `min(cwnd, ai_cnt)` acknowledged
+//! - loss: `cwnd -= b cwnd`, b = 1/8: `ssthresh = max(cwnd - (cwnd >> md_shift), 2)`
+//!
+//! Departure from the paper, as Linux does: below `ai_cnt` packets it grows as Reno, where the paper uses Reno whole,
+//! its halving included, below a window of 16.
+
+use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
+use knee_core::{Param, Params};
+
+/// Scalable TCP's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "scalable",
+    family: Family::LossBased,
+    about: "increase by 1 % of what is acknowledged, decrease by an eighth",
+    source: "Kelly, Scalable TCP, ACM CCR 33(2) 2003; Linux net/ipv4/tcp_scalable.c",
+    params: &[
+        Param::count(
+            "ai_cnt",
+            100,
+            (1, 1_000_000),
+            "Kelly 2003 (a = 0.01); TCP_SCALABLE_AI_CNT",
+            "packets acknowledged per packet of growth, at most the window",
+        ),
+        Param::count(
+            "md_shift",
+            3,
+            (1, 31),
+            "Kelly 2003 (b = 0.125); TCP_SCALABLE_MD_SCALE",
+            "a loss takes this power of 1/2 off the window",
+        ),
+    ],
+    phases: CLASSIC_PHASES,
+    edges: CLASSIC_EDGES,
+    min_cwnd: 1,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: crate::Ecn::Classic },
+    make: |params, _| Box::new(Scalable { p: Parameters::read(params) }),
+};
+
+/// What can be tuned.
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    /// 1/a, in packets.
+    ai_cnt: u32,
+    /// -log2 b.
+    md_shift: u32,
+}
+
+impl Parameters {
+    fn read(params: &Params) -> Self {
+        Self { ai_cnt: params.count("ai_cnt") as u32, md_shift: params.count("md_shift") as u32 }
+    }
+}
+
+/// Scalable TCP has no state beyond the window.
+struct Scalable {
+    p: Parameters,
+}
+
+/// `ssthresh` after a congestion signal at `cwnd` packets.
+fn reduced(cwnd: u32, md_shift: u32) -> u32 {
+    (cwnd - (cwnd >> md_shift)).max(2)
+}
+
+impl CongestionControl for Scalable {
+    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+        if !ack.cwnd_limited {
+            return control;
+        }
+        let (c, rest) = if control.in_slow_start() {
+            increase::slow_start(control, ack.delivered)
+        } else {
+            (control, ack.delivered)
+        };
+        let c = if rest == 0 { c } else { increase::additive_increase(c, c.cwnd.min(self.p.ai_cnt), rest) };
+        Control { phase: increase::classic_phase(&c), ..c }
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        reduced(control.cwnd, self.p.md_shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, avoiding, make};
+
+    #[test]
+    fn a_loss_takes_an_eighth() {
+        assert_eq!([800, 15, 8, 2, 1].map(|w| reduced(w, 3)), [700, 14, 7, 2, 2]);
+    }
+
+    #[test]
+    fn a_window_of_a_thousand_grows_by_ten_in_a_round_trip() {
+        let mut cc = make(&ENTRY);
+        let mut c = avoiding(1000);
+        for _ in 0..500 {
+            c = cc.on_ack(&ack(2), c);
+        }
+        assert_eq!(c.cwnd, 1010);
+    }
+
+    #[test]
+    fn below_a_hundred_it_grows_as_reno() {
+        let (mut scalable, mut reno) = (make(&ENTRY), make(&crate::reno::ENTRY));
+        let (mut s, mut r) = (avoiding(20), avoiding(20));
+        for _ in 0..600 {
+            (s, r) = (scalable.on_ack(&ack(2), s), reno.on_ack(&ack(2), r));
+            assert_eq!(s, r);
+        }
+        assert!(s.cwnd > 40);
+    }
+
+    #[test]
+    fn the_round_trips_to_win_back_a_loss_do_not_depend_on_the_window() {
+        // Kelly 2003: ln(1 - b) / ln(1 + a) = 13.4 round trips.
+        for w in [1_000, 100_000] {
+            let mut cc = make(&ENTRY);
+            let mut c = avoiding(reduced(w, 3));
+            let mut acked = 0.0;
+            while c.cwnd < w {
+                acked += 1.0 / f64::from(c.cwnd);
+                c = cc.on_ack(&ack(1), c);
+            }
+            assert!((acked - 13.4).abs() < 0.2, "{acked} round trips from a window of {w}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! TIMELY: a rate that follows the gradient of the RTT, for data centres.
+//!
+//! Source: R. Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015, Algorithm 1.
+//!
+//! Per completion of a segment (here 64 kB), with its RTT:
+//! - gradient: `rtt_diff = (1 - alpha) rtt_diff + alpha (rtt - prev_rtt)`, `gradient = rtt_diff / min_rtt`
+//! - `rtt < T_low`: `rate += delta`
+//! - `rtt > T_high`: `rate *= 1 - beta (1 - T_high / rtt)`
+//! - `gradient <= 0`: `rate += N delta`, with N = 5 from the fifth completion in a row on (hyper-active increase), else 1
+//! - `gradient > 0`: `rate *= 1 - beta gradient`
+//!
+//! The thresholds are data-centre ones (50 us, 500 us). On paths whose base RTT is above T_high the rate goes down to
+//! its least: set `t_low` and `t_high` for the path, or `above_base`, by which they count the queueing delay alone.
+//!
+//! Units: Mbit/s of payload and seconds inside.
+//!
+//! Departures: the paper runs on lossless Ethernet, so a loss or a mark changes nothing here either; segments are
+//! packets acknowledged, and the RTT is the last packet's, so that no serialisation time is to be taken off; the
+//! rate starts at the initial window per RTT, not at a share of the line rate; `alpha` and `beta` are as in Zhu et al.,
+//! "ECN or Delay", CoNEXT 2016, where the paper has no number. The window only keeps out of the way of the rate.
+
+use crate::registry::{Entry, Family};
+use crate::window::{rate_of, window_beyond};
+use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs};
+use knee_core::packet::MSS;
+use knee_core::{Bytes, Param, Rate, Time};
+
+const SECOND: Time = Time::from_secs(1);
+
+/// TIMELY's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "timely",
+    family: Family::DelayBased,
+    about: "rate control by the gradient of the RTT; its defaults are for data centres",
+    source: "Mittal et al.: TIMELY, SIGCOMM 2015, Algorithm 1",
+    params: &[
+        Param::time("t_low", Time::from_micros(50), (Time::ZERO, SECOND), "SIGCOMM 2015, Sec. 4.4", "RTT always good"),
+        Param::time(
+            "t_high",
+            Time::from_micros(500),
+            (Time::from_micros(1), SECOND),
+            "SIGCOMM 2015, Sec. 4.4",
+            "RTT always bad",
+        ),
+        Param::rate(
+            "delta",
+            Rate::from_mbps(10),
+            (Rate::from_bps(1000), Rate::from_mbps(10_000)),
+            "SIGCOMM 2015, Sec. 4.3",
+            "additive increase per completion",
+        ),
+        Param::ratio("beta", 0.8, (0.01, 1.0), "SIGCOMM 2015, Sec. 4.3", "multiplicative decrease"),
+        Param::ratio(
+            "alpha",
+            0.875,
+            (0.001, 1.0),
+            "Zhu et al., CoNEXT 2016, Table 2",
+            "weight of a new RTT difference",
+        ),
+        Param::time(
+            "min_rtt",
+            Time::from_micros(20),
+            (Time::from_micros(1), SECOND),
+            "SIGCOMM 2015, Sec. 4.3",
+            "RTT the gradient is normalised by",
+        ),
+        Param::count("hai_threshold", 5, (1, 1000), "SIGCOMM 2015, Sec. 4.3", "completions before N = 5"),
+        Param::bytes(
+            "segment",
+            Bytes(64_000),
+            (Bytes(1), Bytes(10_000_000)),
+            "SIGCOMM 2015, Sec. 4.1",
+            "data per completion",
+        ),
+        Param::switch("above_base", false, "for other paths; not in the paper", "thresholds count delay above min RTT"),
+        Param::rate(
+            "min_rate",
+            Rate::from_mbps(1),
+            (Rate::from_bps(1000), Rate::from_mbps(10_000)),
+            "not in the paper",
+            "least rate",
+        ),
+        Param::rate(
+            "max_rate",
+            Rate::from_mbps(10_000),
+            (Rate::from_bps(1000), Rate::from_mbps(1_000_000)),
+            "SIGCOMM 2015, Sec. 6 (10 Gbit/s cards)",
+            "the card's rate",
+        ),
+    ],
+    phases: &["rate_control"],
+    edges: &[],
+    min_cwnd: 4,
+    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    make: |params, init| {
+        let params = TimelyParams {
+            t_low: params.time("t_low").as_secs_f64(),
+            t_high: params.time("t_high").as_secs_f64(),
+            delta: mbps(params.rate("delta")),
+            beta: params.ratio("beta"),
+            alpha: params.ratio("alpha"),
+            min_rtt: params.time("min_rtt").as_secs_f64(),
+            hai_threshold: params.count("hai_threshold"),
+            segment: (params.bytes("segment").0 / u64::from(MSS)).max(1),
+            above_base: params.switch("above_base"),
+            min_rate: mbps(params.rate("min_rate")),
+            max_rate: mbps(params.rate("max_rate")),
+        };
+        let rate = mbps(rate_of(f64::from(init.cwnd), init.rtt));
+        Box::new(Timely {
+            rate: params.bounded(rate),
+            params,
+            base_rtt: init.rtt.as_secs_f64(),
+            prev_rtt: init.rtt.as_secs_f64(),
+            rtt_diff: 0.0,
+            falling: 0,
+            acked: 0,
+        })
+    },
+};
+
+struct TimelyParams {
+    /// Seconds.
+    t_low: f64,
+    /// Seconds.
+    t_high: f64,
+    /// Mbit/s.
+    delta: f64,
+    beta: f64,
+    alpha: f64,
+    /// Seconds.
+    min_rtt: f64,
+    hai_threshold: u64,
+    /// Packets.
+    segment: u64,
+    above_base: bool,
+    /// Mbit/s.
+    min_rate: f64,
+    /// Mbit/s.
+    max_rate: f64,
+}
+
+struct Timely {
+    params: TimelyParams,
+    /// Mbit/s.
+    rate: f64,
+    /// Least RTT seen, seconds.
+    base_rtt: f64,
+    /// RTT of the last completion, seconds.
+    prev_rtt: f64,
+    /// Smoothed difference between RTTs, seconds.
+    rtt_diff: f64,
+    /// Completions in a row without a rising RTT.
+    falling: u64,
+    /// Packets acknowledged of the segment under way.
+    acked: u64,
+}
+
+fn mbps(rate: Rate) -> f64 {
+    rate.as_bps() as f64 / 1e6
+}
+
+/// The smoothed RTT difference after a new one (Algorithm 1, line 4).
+pub fn smoothed(rtt_diff: f64, new_diff: f64, alpha: f64) -> f64 {
+    (1.0 - alpha) * rtt_diff + alpha * new_diff
+}
+
+/// The rate after an RTT above T_high (Algorithm 1, line 9).
+pub fn above_high(rate: f64, beta: f64, t_high: f64, rtt: f64) -> f64 {
+    rate * (1.0 - beta * (1.0 - t_high / rtt))
+}
+
+/// The rate after a rising RTT (Algorithm 1, line 15); a gradient above 1 / beta leaves nothing.
+pub fn rising(rate: f64, beta: f64, gradient: f64) -> f64 {
+    (rate * (1.0 - beta * gradient)).max(0.0)
+}
+
+impl TimelyParams {
+    fn bounded(&self, rate: f64) -> f64 {
+        rate.min(self.max_rate).max(self.min_rate)
+    }
+}
+
+impl Timely {
+    fn complete(&mut self, rtt: f64) {
+        let p = &self.params;
+        self.rtt_diff = smoothed(self.rtt_diff, rtt - self.prev_rtt, p.alpha);
+        self.prev_rtt = rtt;
+        let (delay, normal) =
+            if p.above_base { (rtt - self.base_rtt, self.base_rtt.max(1e-6)) } else { (rtt, p.min_rtt) };
+        let gradient = self.rtt_diff / normal;
+        self.falling = if gradient <= 0.0 { self.falling + 1 } else { 0 };
+        let rate = if delay < p.t_low {
+            self.rate + p.delta
+        } else if delay > p.t_high {
+            above_high(self.rate, p.beta, p.t_high, delay)
+        } else if gradient <= 0.0 {
+            let n = if self.falling >= p.hai_threshold { 5.0 } else { 1.0 };
+            self.rate + n * p.delta
+        } else {
+            rising(self.rate, p.beta, gradient)
+        };
+        self.rate = p.bounded(rate);
+    }
+}
+
+impl CongestionControl for Timely {
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        self.acked += u64::from(ack.delivered);
+        if let Some(rtt) = ack.rtt {
+            self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(rtt.as_secs_f64()) } else { rtt.as_secs_f64() };
+            if self.acked >= self.params.segment {
+                self.acked = 0;
+                self.complete(rtt.as_secs_f64());
+            }
+        }
+        let rate = Rate::from_bps((self.rate * 1e6) as u64);
+        control.pacing_rate = Some(rate);
+        control.cwnd = window_beyond(rate, ack.view.srtt.max(ack.rtt.unwrap_or_default()), 4);
+        control
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        control.cwnd.max(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Dumbbell, close};
+    use knee_core::{Params, Value};
+
+    #[test]
+    fn the_equations_by_hand() {
+        assert!(close(smoothed(8.0, 16.0, 0.875), 15.0));
+        // 1 ms where 500 us is the limit: 1 - 0.8 / 2 of the rate is left.
+        assert!(close(above_high(1000.0, 0.8, 500e-6, 1e-3), 600.0));
+        // RTT rising by a quarter of min_rtt per completion: 1 - 0.2.
+        assert!(close(rising(1000.0, 0.8, 0.25), 800.0) && close(rising(1000.0, 0.8, 2.0), 0.0));
+    }
+
+    fn timely() -> Timely {
+        let p = Params::defaults(ENTRY.params);
+        let params = TimelyParams {
+            t_low: 50e-6,
+            t_high: 500e-6,
+            delta: mbps(p.rate("delta")),
+            beta: p.ratio("beta"),
+            alpha: p.ratio("alpha"),
+            min_rtt: 20e-6,
+            hai_threshold: p.count("hai_threshold"),
+            segment: 42,
+            above_base: false,
+            min_rate: 1.0,
+            max_rate: 10_000.0,
+        };
+        Timely { params, rate: 1000.0, base_rtt: 20e-6, prev_rtt: 100e-6, rtt_diff: 0.0, falling: 0, acked: 0 }
+    }
+
+    #[test]
+    fn the_fifth_completion_without_a_rise_begins_hyper_active_increase() {
+        let mut t = timely();
+        let mut gains = Vec::new();
+        for _ in 0..6 {
+            let before = t.rate;
+            t.complete(100e-6);
+            gains.push((t.rate - before) as u32);
+        }
+        assert_eq!(gains, [10, 10, 10, 10, 50, 50]);
+        // A rise ends it: 10 us up, smoothed 8.75 us, gradient 0.4375, 35 % less.
+        let before = t.rate;
+        t.complete(110e-6);
+        assert!(close(t.rate, before * 0.65), "{}", t.rate);
+    }
+
+    #[test]
+    fn thresholds_overrule_the_gradient() {
+        let mut t = timely();
+        t.complete(40e-6);
+        assert!(close(t.rate, 1010.0));
+        t.complete(49e-6);
+        assert!(close(t.rate, 1020.0));
+        // Falling from 2 ms to 1 ms, but still above T_high.
+        t.prev_rtt = 2e-3;
+        t.complete(1e-3);
+        assert!(close(t.rate, 612.0));
+    }
+
+    /// SIGCOMM 2015, abstract and Sec. 6: line-rate throughput at RTTs below T_high, without loss. (Nothing is claimed
+    /// of fairness here: Zhu et al. show that the gradient alone has no unique fixed point.)
+    #[test]
+    fn it_fills_the_link_and_keeps_the_rtt_below_t_high() {
+        for flows in [2, 8] {
+            let mut net = Dumbbell::new(Rate::from_mbps(10_000), 10_000);
+            for i in 0..flows {
+                let given = [("segment", Value::Bytes(Bytes(16_000)))];
+                net.add(&ENTRY, &given, Time::from_micros(20), Time::from_micros(130 * i));
+            }
+            net.run(Time::from_millis(100));
+            let seen = net.measure(Time::from_millis(300));
+            // T_high less the base RTT are 480 us, 400 packets of the link.
+            assert!(seen.queue_max < 400 && seen.drops == 0, "{seen:?}");
+            assert!(seen.total() > 9_000.0, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn with_thresholds_above_the_base_rtt_it_runs_on_a_long_path() {
+        let mut net = Dumbbell::new(Rate::from_mbps(48), 1000);
+        let given = [
+            ("above_base", Value::Bool(true)),
+            ("t_low", Value::Time(Time::from_millis(2))),
+            ("t_high", Value::Time(Time::from_millis(20))),
+            ("delta", Value::Rate(Rate::from_bps(100_000))),
+        ];
+        for _ in 0..2 {
+            net.add(&ENTRY, &given, Time::from_millis(20), Time::ZERO);
+        }
+        net.run(Time::from_secs(20));
+        let seen = net.measure(Time::from_secs(40));
+        // 20 ms are 80 packets.
+        assert!(seen.total() > 40.0 && seen.queue < 80.0 && seen.drops == 0, "{seen:?}");
+    }
+}

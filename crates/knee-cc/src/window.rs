@@ -1,0 +1,75 @@
+//! Windows beyond whole packets: with a fraction, and for senders that are ruled by a rate.
+
+use knee_core::packet::MSS;
+use knee_core::{Rate, Time};
+
+/// No window grows beyond this many packets (12 Gbit/s over 1000 s; far from where `u32` ends).
+const LARGEST: f64 = 1e9;
+
+/// A window with a fraction, kept beside the whole packets the sender knows.
+///
+/// The sender moves the window too (recovery, timeouts); what it set counts, so [`Fractional::read`] falls back on it
+/// wherever it is not what was last written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fractional {
+    packets: f64,
+    written: u32,
+}
+
+impl Fractional {
+    /// The window in packets, given the sender's.
+    pub fn read(&self, cwnd: u32) -> f64 {
+        if cwnd == self.written { self.packets } else { f64::from(cwnd) }
+    }
+
+    /// Keeps `packets`, at least `least`, and returns the sender's window for it.
+    pub fn write(&mut self, packets: f64, least: u32) -> u32 {
+        // `max` also takes the number where the other is not one.
+        self.packets = packets.max(f64::from(least)).min(LARGEST);
+        self.written = self.packets as u32;
+        self.written
+    }
+}
+
+/// Bits of payload of a full-sized packet, in which [`crate::Control::pacing_rate`] counts.
+pub const PACKET_BITS: f64 = 8.0 * MSS as f64;
+
+/// The rate of `packets` full-sized packets per `span`; [`Rate::MAX`] where the span is zero.
+pub fn rate_of(packets: f64, span: Time) -> Rate {
+    let bps = packets * PACKET_BITS / span.as_secs_f64();
+    // Casts of floats saturate.
+    if bps.is_nan() { Rate::MAX } else { Rate::from_bps((bps as u64).clamp(1, Rate::MAX.as_bps())) }
+}
+
+/// A window in packets that does not hold a paced sender of `rate` back: twice what the rate sends in `rtt`, and never
+/// below `least`.
+pub fn window_beyond(rate: Rate, rtt: Time, least: u32) -> u32 {
+    let packets = 2.0 * rate.as_bps() as f64 * rtt.as_secs_f64() / PACKET_BITS;
+    (packets.min(LARGEST) as u32).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::close;
+
+    #[test]
+    fn the_fraction_survives_until_the_sender_sets_another_window() {
+        let mut window = Fractional::default();
+        assert_eq!(window.write(10.75, 2), 10);
+        assert!(close(window.read(10), 10.75) && close(window.read(5), 5.0));
+        assert_eq!(
+            [window.write(0.3, 2), window.write(f64::NAN, 2), window.write(f64::INFINITY, 2)],
+            [2, 2, 1e9 as u32]
+        );
+    }
+
+    #[test]
+    fn ten_packets_in_10_ms_are_11_6_mbit_of_payload_and_need_a_window_of_20() {
+        let span = Time::from_millis(10);
+        assert_eq!(rate_of(10.0, span), Rate::from_bps(11_584_000));
+        assert_eq!(window_beyond(Rate::from_bps(11_584_000), span, 4), 20);
+        assert_eq!(rate_of(10.0, Time::ZERO), Rate::MAX);
+        assert_eq!(window_beyond(Rate::from_bps(1), span, 4), 4);
+    }
+}
