@@ -67,12 +67,17 @@ impl Pfifo {
     }
 }
 
+#[cold]
+fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
+    cx.dropped.push(packet);
+    Verdict::Dropped
+}
+
 impl Queue for Pfifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
         if self.packets.len() as u64 >= self.max_packets || self.bytes + size > self.max_bytes {
-            cx.dropped.push(packet);
-            return Verdict::Dropped;
+            return drop_tail(packet, cx);
         }
         self.bytes += size;
         self.packets.push_back(packet);
