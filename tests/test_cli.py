@@ -51,6 +51,19 @@ def test_a_run_draws_its_report(tiny: Path, capsys: pytest.CaptureFixture[str]) 
     assert any(path.suffix == ".png" for path in (tiny / "results" / "tiny" / "figures").iterdir())
 
 
+def test_the_manifest_keeps_the_command_line(tiny: Path) -> None:
+    assert main(["run", "tiny.toml", "--set", "link.rate=5 Mbit/s", "--no-report"]) == 0
+    manifest = json.loads((tiny / "results" / "tiny" / "manifest.json").read_text())
+    assert manifest["command"] == "knee run tiny.toml --set 'link.rate=5 Mbit/s' --no-report"
+
+
+def test_seeds_that_change_nothing_are_called_so(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny.toml", "--seeds", "2", "--no-report"]) == 0
+    assert "All seeds gave the same figures" in capsys.readouterr().out
+    assert main(["run", "tiny.toml", "--seeds", "2", "--no-report", "--set", "link.loss=0.01"]) == 0
+    assert "All seeds gave the same figures" not in capsys.readouterr().out
+
+
 def test_json_is_the_summary_and_nothing_else(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "tiny.toml", "--json", "--no-report", "--out", "r"]) == 0
     printed = json.loads(capsys.readouterr().out)

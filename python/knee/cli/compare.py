@@ -14,9 +14,9 @@ from knee.result import Result
 
 
 def compare(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR...", help="Result folders of knee run.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run.")],
 ) -> None:
-    """Set results side by side: a column per result folder, a row per figure."""
+    """Set results side by side, a column each."""
     if len(folders) < 2:
         raise InputError("There is one result only; name two or more folders to compare.")
     results = [Result.load(folder) for folder in folders]

@@ -128,3 +128,7 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
             note = "" if len(values) == len(each) else f" ({len(values)} of {len(each)} runs)"
             spread.add_row(figure + note, *(number(v, 3) for v in columns))
     console.print(spread)
+    if len(summaries) > 1 and all(run == each[0] for run in each):
+        console.print(
+            "All seeds gave the same figures: only loss, jitter and algorithms that draw lots depend on the seed."
+        )
