@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,9 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from knee import __version__, bench, registry
-from knee.cli import main
+from knee.cli import main, tables
 from knee.scenario.shipped import shipped
 
 TINY = """
@@ -242,3 +244,14 @@ def test_import_alone_is_small() -> None:
     code = "import sys, knee; print('polars' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_run_fits_a_terminal_of_eighty_columns(tiny: Path) -> None:
+    """Rich folds what does not fit; the labels of flows must not be broken up, letter by letter."""
+    assert main(["run", "tiny.toml", "--no-report", "--json"]) == 0
+    summary = json.loads((tiny / "results" / "tiny" / "summary.json").read_text())
+    shown = io.StringIO()
+    tables.show_summary(Console(file=shown, width=80), summary)
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2

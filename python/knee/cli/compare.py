@@ -26,5 +26,5 @@ def compare(
         rows.add_row(key, *(str(result.summary[key]) for result in results))
     rows.add_row("algorithms", *(", ".join(dict.fromkeys(f["cc"] for f in r.summary["flows"])) for r in results))
     for figure in dict.fromkeys(name for run in each for name in run):
-        rows.add_row(figure, *(number(run.get(figure)) for run in each))
+        rows.add_row(figure, *(number(run.get(figure), 3) for run in each))
     out().print(rows)
