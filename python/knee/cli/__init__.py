@@ -81,7 +81,7 @@ def _explain(error: Exception) -> int:
     # A usage error, from whichever version of click typer brings: it words itself.
     wording = getattr(error, "format_message", None)
     if wording is not None:
-        complain(f"{wording()} See knee --help.")
+        complain(f"{wording().rstrip('.')}. See knee --help.")
         return 2
     complain(f"an error in the program ({type(error).__name__}: {error}); the same command with --debug shows where.")
     return 1
