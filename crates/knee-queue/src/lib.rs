@@ -7,6 +7,7 @@
 
 pub mod registry;
 
+mod bound;
 mod pfifo;
 
 pub use registry::{Entry, find, registry};

@@ -18,7 +18,7 @@ pub struct Entry {
     pub make: Make,
 }
 
-static REGISTRY: &[Entry] = &[pfifo::ENTRY];
+static REGISTRY: &[Entry] = &[pfifo::ENTRY, pfifo::BFIFO];
 
 /// All disciplines, in the order of listings.
 pub fn registry() -> &'static [Entry] {
