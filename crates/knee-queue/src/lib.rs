@@ -10,7 +10,11 @@ pub mod registry;
 mod bound;
 mod codel;
 mod codel_law;
+mod flow_table;
+mod fq;
+mod hash;
 mod pfifo;
+mod pool;
 
 pub use registry::{Entry, find, registry};
 
