@@ -12,6 +12,7 @@ mod codel;
 mod codel_law;
 mod flow_table;
 mod fq;
+mod fq_codel;
 mod hash;
 mod pfifo;
 mod pool;
