@@ -1,5 +1,6 @@
 use super::*;
-use knee_core::{Rng, Value};
+use crate::{Backlog, Init, Limit, Queue, Verdict};
+use knee_core::{Params, Rng, Value};
 use proptest::prelude::*;
 
 fn packet(flow: u32, seq: u64, size: u16) -> Packet {
@@ -80,8 +81,9 @@ fn idle_flows_are_forgotten_and_their_memory_given_back() {
         q.enqueue(packet(flow, 0, 1500), &mut cx);
     }
     while q.dequeue(&mut cx).is_some() {}
-    assert!(q.flows.size().0 > 8_000);
-    assert_eq!(q.pool.capacity(), 0);
+    let (flows, _, packets) = q.memory();
+    assert!(flows > 8_000);
+    assert_eq!(packets, 0);
     // One flow goes on; as it comes and goes the others are detached, and after 3 s forgotten.
     for seq in 0..4_000 {
         cx.now = Time::from_millis(seq * 2);
@@ -90,7 +92,7 @@ fn idle_flows_are_forgotten_and_their_memory_given_back() {
         }
         while q.dequeue(&mut cx).is_some() {}
     }
-    let (flows, room) = q.flows.size();
+    let (flows, room, _) = q.memory();
     assert_eq!(flows, 1);
     assert!(room <= 16, "{room}");
 }

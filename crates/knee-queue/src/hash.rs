@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn flows_fall_together_as_often_as_chance_has_it() {
-        // 1000 flows in 1024 buckets: 1024 (1 - (1 - 1/1024)^1000) = 638.6 buckets in use on average, standard deviation
-        // 10; over 100 perturbations the mean lies within 4 on either side.
+        // 1000 flows in 1024 buckets: 1024 (1 - (1 - 1/1024)^1000) = 638.6 buckets in use on average, standard
+        // deviation 10; over 100 perturbations the mean lies within 4 on either side.
         let mean = (0..100).map(|seed| buckets_used(seed, 1000, 1024)).sum::<usize>() as f64 / 100.0;
         assert!((mean - 638.6).abs() < 4.0, "{mean}");
     }

@@ -8,8 +8,10 @@
 pub mod registry;
 
 mod bound;
+mod cocoa;
 mod codel;
 mod codel_law;
+mod fair_queue;
 mod flow_table;
 mod fq;
 mod fq_codel;

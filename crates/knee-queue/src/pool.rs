@@ -140,7 +140,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn several_fifos_in_one_pool_are_as_so_many_deques(steps in prop::collection::vec((0usize..3, 0u8..8), 0..400)) {
+        fn several_fifos_in_one_pool_are_as_so_many_deques(
+            steps in prop::collection::vec((0usize..3, 0u8..8), 0..400)
+        ) {
             let mut pool = Pool::new();
             let (mut fifos, mut deques) = ([Fifo::EMPTY; 3], [const { VecDeque::new() }; 3]);
             for (seq, (i, what)) in steps.into_iter().enumerate() {
