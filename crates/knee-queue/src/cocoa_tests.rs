@@ -201,7 +201,7 @@ fn a_new_flow_may_start_with_what_others_came_to() {
         bench.come(40, 1);
         assert_eq!(bench.noted("buffer"), [100.0, 20.0]);
         bench.come_to(1, 41, 1);
-        assert_eq!(bench.noted("buffer")[2], expected);
+        assert_eq!(bench.noted("buffer"), [100.0, 20.0, expected]);
     }
 }
 

@@ -207,7 +207,9 @@ mod tests {
             for (bucket, what) in steps {
                 let i = table.find(bucket);
                 prop_assert_eq!(i.is_some(), model.iter().flatten().any(|b| *b == bucket));
-                model.iter_mut().for_each(|list| list.retain(|b| *b != bucket));
+                for list in &mut model {
+                    list.retain(|b| *b != bucket);
+                }
                 match (i, what) {
                     (None, _) => {
                         table.add(bucket, Tuple::NONE, 0, Time::ZERO, ());
