@@ -7,7 +7,17 @@
 
 pub mod registry;
 
+mod bound;
+mod cocoa;
+mod codel;
+mod codel_law;
+mod fair_queue;
+mod flow_table;
+mod fq;
+mod fq_codel;
+mod hash;
 mod pfifo;
+mod pool;
 
 pub use registry::{Entry, find, registry};
 
@@ -66,6 +76,17 @@ pub struct Context {
     pub marks: u64,
     /// Notes left during the call; the caller empties it.
     pub notes: Vec<Note>,
+}
+
+impl Context {
+    /// Marks `packet` CE where it is ECN-capable; says whether it is.
+    pub fn mark(&mut self, packet: &mut Packet) -> bool {
+        if packet.has(Packet::ECT) && !packet.has(Packet::CE) {
+            packet.flags |= Packet::CE;
+            self.marks += 1;
+        }
+        packet.has(Packet::ECT)
+    }
 }
 
 /// What a new queue is told about its link.
