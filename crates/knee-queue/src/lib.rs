@@ -8,6 +8,8 @@
 pub mod registry;
 
 mod bound;
+mod codel;
+mod codel_law;
 mod pfifo;
 
 pub use registry::{Entry, find, registry};
@@ -67,6 +69,17 @@ pub struct Context {
     pub marks: u64,
     /// Notes left during the call; the caller empties it.
     pub notes: Vec<Note>,
+}
+
+impl Context {
+    /// Marks `packet` CE where it is ECN-capable; says whether it is.
+    pub fn mark(&mut self, packet: &mut Packet) -> bool {
+        if packet.has(Packet::ECT) && !packet.has(Packet::CE) {
+            packet.flags |= Packet::CE;
+            self.marks += 1;
+        }
+        packet.has(Packet::ECT)
+    }
 }
 
 /// What a new queue is told about its link.
