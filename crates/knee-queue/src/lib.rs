@@ -10,7 +10,9 @@ pub mod registry;
 mod bound;
 mod codel;
 mod codel_law;
+mod fifo;
 mod pfifo;
+mod pie;
 
 pub use registry::{Entry, find, registry};
 
