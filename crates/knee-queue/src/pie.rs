@@ -21,8 +21,10 @@
 //! timer would have found; nothing that they read changes between two calls. They are due at whole multiples of
 //! `tupdate`.
 //!
-//! Departures: `tupdate` is not rounded to jiffies (with a tick of 10 ms Linux's 15 ms are 20 ms), and the first
-//! update is not put off for half a second; p ends at 1 as in the RFC, where Linux's runs beyond; the estimator of the
+//! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
+//! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
+//!
+//! Departures: the first update is not put off for half a second; p ends at 1 as in the RFC, where Linux's runs beyond; the estimator of the
 //! drain rate (off in Linux) is left out; where the limit is lowered, the tail goes first, as in `pfifo`.
 
 use crate::bound::Bound;
@@ -52,6 +54,13 @@ pub const ENTRY: Entry = Entry {
             (Time::from_millis(1), Time::from_secs(10)),
             LINUX,
             "time between updates of the probability",
+        ),
+        Param::time(
+            "tick",
+            Time::ZERO,
+            (Time::ZERO, Time::from_millis(10)),
+            "Linux usecs_to_jiffies and calc_index; 10 ms with HZ=100",
+            "clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly",
         ),
         Param::count("alpha", 2, (0, 32), LINUX, "weight of the distance from the target, in 1/16 Hz"),
         Param::count("beta", 20, (0, 32), LINUX, "weight of the change since the last update, in 1/16 Hz"),
@@ -153,6 +162,11 @@ impl Settings {
     }
 }
 
+/// What becomes of `span` on a clock of `tick`s.
+fn in_ticks(span: Time, tick: Time) -> Time {
+    if tick == Time::ZERO { span } else { span.ceil_to(tick) + tick }
+}
+
 /// log2 of 1/s in the header.
 fn scale_shift(p: u64) -> u32 {
     let thresholds = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
@@ -167,7 +181,7 @@ impl Pie {
         let fifo = Fifo::new(init);
         let set = Settings {
             target: ticks(params.time("target")),
-            tupdate: params.time("tupdate"),
+            tupdate: in_ticks(params.time("tupdate"), params.time("tick")),
             alpha: params.count("alpha"),
             beta: params.count("beta"),
             max_burst: ticks(params.time("max_burst")),
@@ -371,6 +385,14 @@ mod tests {
         skipping.dequeue(&mut cx);
         assert_eq!((skipping.vars, vars.prob), (vars, 0));
         assert_eq!(skipping.next_update, Time::from_millis(15) * 100_001);
+    }
+
+    #[test]
+    fn on_a_clock_of_ticks_updates_come_after_whole_ticks_and_one_more() {
+        let ms = Time::from_millis;
+        for (tick, span) in [(0, 15), (1, 16), (4, 20), (10, 30)] {
+            assert_eq!(in_ticks(ms(15), ms(tick)), ms(span), "tick {tick} ms");
+        }
     }
 
     #[test]
