@@ -13,6 +13,7 @@ mod codel_law;
 mod fifo;
 mod pfifo;
 mod pie;
+mod red;
 
 pub use registry::{Entry, find, registry};
 
