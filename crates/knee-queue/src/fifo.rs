@@ -44,6 +44,11 @@ impl Fifo {
         Some(packet)
     }
 
+    /// The packet at the head.
+    pub(crate) fn head(&self) -> Option<&Packet> {
+        self.packets.front()
+    }
+
     /// Drops the packet at the tail, if there is one.
     pub(crate) fn drop_tail(&mut self, cx: &mut Context) {
         if let Some(packet) = self.packets.pop_back() {

@@ -10,6 +10,7 @@ pub mod registry;
 mod bound;
 mod codel;
 mod codel_law;
+mod dualpi2;
 mod fifo;
 mod pfifo;
 mod pie;
