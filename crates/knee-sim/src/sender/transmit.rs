@@ -47,18 +47,22 @@ impl Sender {
     }
 
     pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        match resend {
-            Resend::None => {}
-            Resend::New => {
-                self.send_new(Push::Normal, now, config, out);
-                if self.snd_nxt <= self.high_seq {
-                    self.frto = false;
-                    self.send_lost(now, config, out);
-                }
-            }
-            Resend::Lost => self.send_lost(now, config, out),
+        if resend != Resend::None {
+            self.resend_first(resend, now, config, out);
         }
         self.send_new(Push::Normal, now, config, out);
+    }
+
+    #[cold]
+    fn resend_first(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        if resend == Resend::New {
+            self.send_new(Push::Normal, now, config, out);
+            if self.snd_nxt > self.high_seq {
+                return;
+            }
+            self.frto = false;
+        }
+        self.send_lost(now, config, out);
     }
 
     /// Largest burst now, in segments (tcp_tso_autosize).
@@ -169,7 +173,8 @@ impl Sender {
             self.tell(StateEvent::Restart, now);
         }
         self.snd_nxt += u64::from(count);
-        if was_empty || self.pending == Pending::Probe {
+        // In other states a probe is scheduled once all that may leave has left.
+        if (was_empty || self.pending == Pending::Probe) && !self.may_probe() {
             self.rearm_timeout(now);
         }
         self.leave(Departure { start, count, retransmission: false }, now, out);
@@ -387,7 +392,7 @@ impl Sender {
 
     /// Sets the timer for a loss probe where one is due (tcp_schedule_loss_probe). `advancing`: an ACK made progress.
     pub(super) fn schedule_probe(&mut self, advancing: bool, now: Time, config: &Config) -> bool {
-        if self.packets_out() == 0 || !matches!(self.state, CaState::Open | CaState::Cwr) {
+        if self.packets_out() == 0 || !self.may_probe() {
             return false;
         }
         let mut span = if self.rtt.srtt8_us() > 0 {
@@ -403,6 +408,11 @@ impl Sender {
         }
         self.set_timer(Pending::Probe, span, now);
         true
+    }
+
+    /// Whether loss probes are sent in this state.
+    const fn may_probe(&self) -> bool {
+        matches!(self.state, CaState::Open | CaState::Cwr)
     }
 
     /// How far the timeout of the oldest segment is away; none where it is past.
