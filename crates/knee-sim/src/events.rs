@@ -222,7 +222,7 @@ impl Events {
     #[cold]
     fn turn(&mut self) {
         self.turned += 1;
-        if self.turned % SLOTS == 0 {
+        if self.turned.is_multiple_of(SLOTS) {
             let far = std::mem::take(&mut self.far);
             self.later -= far.len();
             for entry in far {
