@@ -385,14 +385,12 @@ impl Simulation {
     fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
         if let Some((flow, first, _, count)) = drops {
             let event = self.event_name("drop");
-            self.rows.events.push(EventRow {
-                t_s: first.as_secs_f64(),
-                value: f64::from(count),
-                flow: flow as i32,
-                link: link as i32,
-                event,
-                reserved: 0,
-            });
+            let t_s = first.as_secs_f64();
+            let row =
+                EventRow { t_s, value: f64::from(count), flow: flow as i32, link: link as i32, event, reserved: 0 };
+            // They are entered when they are over, but read by the time they began.
+            let at = self.rows.events.partition_point(|e| e.t_s <= t_s);
+            self.rows.events.insert(at, row);
         }
     }
 

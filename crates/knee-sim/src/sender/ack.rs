@@ -143,6 +143,7 @@ impl Sender {
         self.rtx.tidy(self.snd_una);
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
             self.rtx.untrack(self.snd_una);
+            self.scratch = Vec::new();
         }
     }
 
@@ -404,10 +405,10 @@ impl Sender {
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
             delivered: (self.delivered - burst.delivered) as u32,
-            delivered_ce: (self.delivered_ce - burst.delivered_ce) as u32,
+            delivered_ce: (self.delivered_ce as u32).wrapping_sub(burst.delivered_ce),
             interval: valid.then_some(interval),
             prior_delivered: burst.delivered,
-            prior_lost: burst.lost,
+            prior_lost: self.counters.lost - u64::from((self.counters.lost as u32).wrapping_sub(burst.lost)),
             tx_in_flight: burst.in_flight,
             app_limited: burst.app_limited,
             is_retrans: *is_retrans,

@@ -123,7 +123,7 @@ impl Sender {
             if burst.open == 0 {
                 continue;
             }
-            let end = if burst.sent == newest { burst.end.min(newest_end.saturating_sub(1)) } else { burst.end };
+            let end = if burst.sent == newest { burst.end().min(newest_end.saturating_sub(1)) } else { burst.end() };
             let start = burst.start.max(una);
             if start >= end {
                 continue;

@@ -218,8 +218,6 @@ impl Simulation {
             let drops = self.link_watches[i].dropping.take();
             self.record_drops(i as u32, drops);
         }
-        // Bursts of drops are entered when they are over; by time is how they are read.
-        self.rows.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
         let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
         let mut flows = Vec::with_capacity(self.flows.len());
         for i in 0..self.flows.len() {
