@@ -56,6 +56,7 @@ impl Findings {
 
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
+    #[inline(never)]
     pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
             return None;
@@ -143,7 +144,6 @@ impl Sender {
         self.rtx.tidy(self.snd_una);
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
             self.rtx.untrack(self.snd_una);
-            self.scratch = Vec::new();
         }
     }
 
@@ -186,7 +186,7 @@ impl Sender {
         }
         self.rtx.track(self.snd_una, self.snd_nxt);
         sorted[..count].sort_unstable();
-        let mut new = std::mem::take(&mut self.scratch);
+        let mut new = Vec::new();
         for &block in &sorted[..count] {
             let highest = self.rtx.highest_sacked(self.snd_una);
             self.rtx.add_sack(block, &mut new);
@@ -196,7 +196,6 @@ impl Sender {
                 }
             }
         }
-        self.scratch = new;
     }
 
     /// A segment is reported received for the first time (tcp_sacktag_one).
