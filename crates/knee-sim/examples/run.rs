@@ -1,16 +1,31 @@
 //! Runs a specification in JSON from a file and prints what came out, without Python:
-//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`.
+//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`. Without a second file, the time series is
+//! spooled to one that is thrown away, as `knee` does it with a run's folder.
 
 use knee_sim::{Simulation, Spec};
 use std::error::Error;
 use std::io::Write;
 
+/// A file without a name.
+fn tempfile() -> std::io::Result<std::fs::File> {
+    let path = std::env::temp_dir().join(format!("knee-run-{}", std::process::id()));
+    let file = std::fs::File::create_new(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().ok_or("the specification's file is missing")?;
     let spec: Spec = serde_json::from_str(&std::fs::read_to_string(path)?)?;
-    let (output, rows) = Simulation::new(&spec)?.run()?;
-    if let Some(path) = args.next() {
+    let mut simulation = Simulation::new(&spec)?;
+    drop(spec);
+    let csv = args.next();
+    if csv.is_none() {
+        simulation.spool(tempfile()?);
+    }
+    let (output, rows) = simulation.run()?;
+    if let Some(path) = csv {
         let mut csv = std::io::BufWriter::new(std::fs::File::create(path)?);
         writeln!(csv, "t_s,flow,goodput_mbps,rtt_mean_ms,srtt_ms,cwnd,in_flight,state,retransmitted")?;
         for r in &rows.samples {

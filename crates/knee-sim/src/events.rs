@@ -40,25 +40,27 @@ pub enum Event {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Time in the upper half, order of scheduling in the lower: one comparison.
-    key: u128,
+    at: u64,
+    /// Order of scheduling.
+    order: u64,
     event: Event,
 }
 
 impl Entry {
     /// Later than all others.
-    const NEVER: Self = Self { key: u128::MAX, event: Event::Sample };
+    const NEVER: Self = Self { at: u64::MAX, order: u64::MAX, event: Event::Sample };
 
     const fn new(at: Time, order: u64, event: Event) -> Self {
-        Self { key: (at.as_nanos() as u128) << 64 | order as u128, event }
+        Self { at: at.as_nanos(), order, event }
     }
 
     const fn at(&self) -> Time {
-        Self::at_key(self.key)
+        Time::from_nanos(self.at)
     }
 
-    const fn at_key(key: u128) -> Time {
-        Time::from_nanos((key >> 64) as u64)
+    /// Time in the upper half, order of scheduling in the lower: one comparison.
+    const fn key(&self) -> u128 {
+        (self.at as u128) << 64 | self.order as u128
     }
 }
 
@@ -68,6 +70,10 @@ const FRONT: usize = 8;
 const SLOT_SHIFT: u32 = 18;
 /// Slots of the wheel: together they reach 268 ms ahead.
 const SLOTS: u64 = 1024;
+/// List of what is beyond the wheel.
+const FAR: usize = SLOTS as usize;
+/// End of a list.
+const END: u32 = u32::MAX;
 
 /// A few links and pipes in order, and timers: those due soon in a binary heap, later ones unordered in the slots of a
 /// wheel, and what is beyond the wheel in a heap of its own kind, a list sorted out once per turn.
@@ -83,12 +89,15 @@ pub struct Events {
     heap: Vec<Entry>,
     /// Key of the heap's first entry, or of the end of slot `turned` where that is earlier: then the wheel has to turn.
     heap_key: u128,
-    /// Entries of the slots after `turned`, by slot number modulo the size.
-    wheel: Vec<Vec<Entry>>,
+    /// Heads of the lists of the slots after `turned`, by slot number modulo the size; then that of what is beyond the
+    /// wheel at its last full turn.
+    wheel: Vec<u32>,
+    /// What the lists are made of: an entry and the next of its list.
+    cells: Vec<(Entry, u32)>,
+    /// Head of the list of free cells.
+    free: u32,
     /// Number of the last slot whose entries are in the heap.
     turned: u64,
-    /// Entries beyond the wheel at its last full turn.
-    far: Vec<Entry>,
     /// Entries in the wheel and beyond.
     later: usize,
     order: u64,
@@ -100,10 +109,11 @@ impl Default for Events {
             front: [Entry::NEVER; FRONT + 1],
             len: 0,
             heap: Vec::new(),
-            heap_key: Entry::NEVER.key,
-            wheel: (0..SLOTS).map(|_| Vec::new()).collect(),
+            heap_key: Entry::NEVER.key(),
+            wheel: vec![END; FAR + 1],
+            cells: Vec::new(),
+            free: END,
             turned: 0,
-            far: Vec::new(),
             later: 0,
             order: 0,
         }
@@ -130,7 +140,7 @@ impl Events {
     fn push_front(&mut self, entry: Entry) {
         let mut i = self.len;
         self.len += 1;
-        while i > 0 && self.front[i - 1].key > entry.key {
+        while i > 0 && self.front[i - 1].key() > entry.key() {
             self.front[i] = self.front[i - 1];
             i -= 1;
         }
@@ -144,7 +154,7 @@ impl Events {
                 return Some((self.front[0].at(), self.front[0].event));
             }
             match self.heap.first() {
-                Some(first) if first.key == self.heap_key => return Some((first.at(), first.event)),
+                Some(first) if first.key() == self.heap_key => return Some((first.at(), first.event)),
                 None if self.later == 0 => return None,
                 _ => self.turn(),
             }
@@ -172,10 +182,10 @@ impl Events {
     #[inline]
     pub fn second(&self) -> Time {
         if self.in_front() {
-            return Entry::at_key(self.front[1].key.min(self.heap_key));
+            return Time::from_nanos(self.front[1].at.min((self.heap_key >> 64) as u64));
         }
-        let behind = self.heap.iter().skip(1).take(2).map(|e| e.key);
-        Entry::at_key(behind.fold(self.front[0].key.min(self.slot_end()), u128::min))
+        let behind = self.heap.iter().skip(1).take(2).map(|e| e.at);
+        Time::from_nanos(behind.fold(self.front[0].at.min((self.slot_end() >> 64) as u64), u64::min))
     }
 
     /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
@@ -189,7 +199,7 @@ impl Events {
         let entry = Entry::new(at, self.order, self.front[0].event);
         let mut i = 0;
         // What lies behind the last is later than anything.
-        while i < FRONT && self.front[i + 1].key < entry.key {
+        while i < FRONT && self.front[i + 1].key() < entry.key() {
             self.front[i] = self.front[i + 1];
             i += 1;
         }
@@ -198,16 +208,16 @@ impl Events {
 
     /// Whether the next event, if there is one, is in the front.
     const fn in_front(&self) -> bool {
-        self.front[0].key < self.heap_key
+        self.front[0].key() < self.heap_key
     }
 
     /// Key just before the first entry that can still be in the wheel.
     const fn slot_end(&self) -> u128 {
-        if self.later == 0 { Entry::NEVER.key } else { (((self.turned + 1) << SLOT_SHIFT) as u128) << 64 }
+        if self.later == 0 { Entry::NEVER.key() } else { (((self.turned + 1) << SLOT_SHIFT) as u128) << 64 }
     }
 
     fn update_key(&mut self) {
-        let first = self.heap.first().map_or(Entry::NEVER.key, |e| e.key);
+        let first = self.heap.first().map_or(Entry::NEVER.key(), |e| e.key());
         self.heap_key = first.min(self.slot_end());
     }
 
@@ -215,7 +225,16 @@ impl Events {
         self.later += 1;
         // A full turn begins with a slot number that is a multiple of the size.
         let reach = (self.turned | (SLOTS - 1)) + 1;
-        if slot < reach { self.wheel[(slot % SLOTS) as usize].push(entry) } else { self.far.push(entry) }
+        let list = if slot < reach { (slot % SLOTS) as usize } else { FAR };
+        let cell = self.free;
+        if cell == END {
+            self.cells.push((entry, self.wheel[list]));
+            self.wheel[list] = self.cells.len() as u32 - 1;
+        } else {
+            self.free = self.cells[cell as usize].1;
+            self.cells[cell as usize] = (entry, self.wheel[list]);
+            self.wheel[list] = cell;
+        }
     }
 
     /// The wheel turns by a slot.
@@ -223,19 +242,22 @@ impl Events {
     fn turn(&mut self) {
         self.turned += 1;
         if self.turned.is_multiple_of(SLOTS) {
-            let far = std::mem::take(&mut self.far);
-            self.later -= far.len();
-            for entry in far {
-                self.push_later(entry.at().as_nanos() >> SLOT_SHIFT, entry);
-            }
+            self.empty(FAR, |events, entry| events.push_later(entry.at >> SLOT_SHIFT, entry));
         }
-        let mut due = std::mem::take(&mut self.wheel[(self.turned % SLOTS) as usize]);
-        self.later -= due.len();
-        for entry in due.drain(..) {
-            self.push_heap(entry);
-        }
-        self.wheel[(self.turned % SLOTS) as usize] = due;
+        self.empty((self.turned % SLOTS) as usize, Self::push_heap);
         self.update_key();
+    }
+
+    /// Takes all entries out of a list and hands them on.
+    fn empty(&mut self, list: usize, give: impl Fn(&mut Self, Entry)) {
+        let mut cell = std::mem::replace(&mut self.wheel[list], END);
+        while cell != END {
+            let (entry, next) = self.cells[cell as usize];
+            self.cells[cell as usize].1 = std::mem::replace(&mut self.free, cell);
+            self.later -= 1;
+            give(self, entry);
+            cell = next;
+        }
     }
 
     fn push_heap(&mut self, entry: Entry) {
@@ -243,7 +265,7 @@ impl Events {
         let mut i = self.heap.len() - 1;
         while i > 0 {
             let parent = (i - 1) / 2;
-            if entry.key >= self.heap[parent].key {
+            if entry.key() >= self.heap[parent].key() {
                 break;
             }
             self.heap[i] = self.heap[parent];
@@ -260,11 +282,11 @@ impl Events {
         loop {
             let left = 2 * i + 1;
             let child = match heap.get(left..) {
-                Some([l, r, ..]) => left + usize::from(r.key < l.key),
+                Some([l, r, ..]) => left + usize::from(r.key() < l.key()),
                 Some([_]) => left,
                 _ => break,
             };
-            if heap[child].key >= entry.key {
+            if heap[child].key() >= entry.key() {
                 break;
             }
             heap[i] = heap[child];

@@ -45,6 +45,7 @@ impl Histogram {
         }
         if start < self.base {
             let missing = (self.base - start) as usize;
+            self.counts.reserve_exact(missing);
             self.counts.splice(0..0, std::iter::repeat_n(0, missing));
             self.base = start;
         }
@@ -182,14 +183,42 @@ pub struct FlowCounts {
     pub cwnd_integral: u128,
 }
 
+/// Those of the counts whose growth over an interval goes into the time series.
+#[derive(Clone, Copy, Default)]
+pub struct FlowRates {
+    /// Payload acknowledged.
+    pub acked_bytes: u64,
+    /// Bytes sent, with the overhead of the first link.
+    pub sent_bytes: u64,
+    /// Bytes received, with the same overhead.
+    pub received_bytes: u64,
+    /// Packets deemed lost.
+    pub lost: u64,
+    /// Packets retransmitted.
+    pub retransmitted: u64,
+}
+
+impl FlowCounts {
+    /// Those that the time series needs.
+    pub const fn rates(&self) -> FlowRates {
+        FlowRates {
+            acked_bytes: self.acked_bytes,
+            sent_bytes: self.sent_bytes,
+            received_bytes: self.received_bytes,
+            lost: self.lost,
+            retransmitted: self.retransmitted,
+        }
+    }
+}
+
 /// What is watched of a flow between the start and the end of its figures.
 pub struct FlowWatch {
     /// RTT samples.
     pub rtt: Histogram,
     /// Counts when the figures began.
     pub from: FlowCounts,
-    /// Counts when they ended.
-    pub until: Option<FlowCounts>,
+    /// Counts when they ended, where that is before the end of the run.
+    pub until: Option<Box<FlowCounts>>,
 }
 
 impl FlowWatch {
@@ -200,7 +229,7 @@ impl FlowWatch {
 
     /// The figures between `from` and `until` (or `end`).
     pub fn figures(&self, end: &FlowCounts, completion: Option<Time>) -> FlowFigures {
-        let until = self.until.unwrap_or(*end);
+        let until = self.until.as_deref().unwrap_or(end);
         let from = &self.from;
         let span = until.at.saturating_sub(from.at);
         let mbps = |bytes: u64| if span == Time::ZERO { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() / 1e6 };

@@ -11,12 +11,12 @@ mod report;
 
 use crate::events::{Event, Events};
 use crate::link::{Link, Served};
-use crate::observe::{FlowCounts, FlowWatch, LinkWatch, Rows, Spread};
+use crate::observe::{FlowRates, FlowWatch, LinkWatch, Rows, Spread};
 use crate::output::{EventRow, Output};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, AckInfo, Departure, Sender};
-use crate::spec::{Change, Spec};
+use crate::spec::{Change, ChangeSpec};
 use crate::timer::Timer;
 use knee_cc::{CaState, CongestionControl, Entry, Init};
 use knee_core::packet::{MSS, MTU};
@@ -47,6 +47,7 @@ pub struct Simulation {
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     flows: Vec<Flow>,
+    algorithms: Vec<Algorithm>,
     sender_config: sender::Config,
     receiver_config: receiver::Config,
     sacks: SackStore,
@@ -56,7 +57,8 @@ pub struct Simulation {
     sampled_at: Time,
     common: Common,
     histogram_bits: u32,
-    spec: Spec,
+    seed: u64,
+    changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
 }
 
@@ -89,12 +91,20 @@ struct Way {
     base_rtt: Time,
 }
 
-/// What the engine knows of a flow beside its endpoints.
-struct Flow {
+/// A congestion control with its parameters, shared by the flows that are told the same.
+struct Algorithm {
     entry: &'static Entry,
-    /// Makes the algorithm where it is not the registry's.
+    /// Makes it where it is not the registry's.
     make: Option<OwnMake>,
     params: Params,
+}
+
+/// What the engine knows of a flow beside its endpoints.
+struct Flow {
+    /// Index of its algorithm.
+    algorithm: u32,
+    /// Bytes to transfer; none: endless.
+    bytes: Option<u64>,
     start: Time,
     /// When the SYN left, unless it had to be sent again.
     syn_at: Option<Time>,
@@ -107,7 +117,7 @@ struct Flow {
     /// RTT samples of the interval, and those of it that lie outside of the window of the figures.
     rtt: Spread,
     rtt_outside: Spread,
-    last: FlowCounts,
+    last: FlowRates,
     watch: Option<Box<FlowWatch>>,
     common: (u64, u64),
     seen_timeouts: u64,
@@ -375,14 +385,12 @@ impl Simulation {
     fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
         if let Some((flow, first, _, count)) = drops {
             let event = self.event_name("drop");
-            self.rows.events.push(EventRow {
-                t_s: first.as_secs_f64(),
-                value: f64::from(count),
-                flow: flow as i32,
-                link: link as i32,
-                event,
-                reserved: 0,
-            });
+            let t_s = first.as_secs_f64();
+            let row =
+                EventRow { t_s, value: f64::from(count), flow: flow as i32, link: link as i32, event, reserved: 0 };
+            // They are entered when they are over, but read by the time they began.
+            let at = self.rows.events.partition_point(|e| e.t_s <= t_s);
+            self.rows.events.insert(at, row);
         }
     }
 
@@ -564,11 +572,12 @@ impl Simulation {
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
             paced: sender.paced(),
-            rng: Rng::stream(self.spec.seed, &format!("cc/{i}")),
+            rng: Rng::stream(self.seed, &format!("cc/{i}")),
         };
-        let cc: Box<dyn CongestionControl> = match &flow.make {
-            Some(make) => make(&flow.params, &init, i as usize),
-            None => (flow.entry.make)(&flow.params, &init),
+        let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
+        let cc: Box<dyn CongestionControl> = match make {
+            Some(make) => make(params, &init, i as usize),
+            None => (entry.make)(params, &init),
         };
         sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
@@ -651,7 +660,8 @@ impl Simulation {
         let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
         let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
         let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
-        let name = flow.entry.phases.get(usize::from(phase)).copied().unwrap_or("unnamed");
+        let name =
+            self.algorithms[flow.algorithm as usize].entry.phases.get(usize::from(phase)).copied().unwrap_or("unnamed");
         if new_phase {
             self.record(Some(i), None, name, cwnd);
         }
@@ -695,8 +705,8 @@ impl Simulation {
 
     fn complete(&mut self, i: u32) {
         let now = self.now;
-        let Some(bytes) = self.spec.flows[i as usize].bytes else { return };
         let flow = &mut self.flows[i as usize];
+        let Some(bytes) = flow.bytes else { return };
         // A flow that was stopped is done without having sent it all.
         if flow.completion.is_none() && self.senders[i as usize].counters.acked_bytes == bytes {
             flow.completion = Some(now - flow.start);
@@ -709,7 +719,7 @@ impl Simulation {
 
     fn change(&mut self, i: u32) {
         let now = self.now;
-        match self.spec.changes[i as usize].what {
+        match self.changes[i as usize].what {
             Change::Rate { link, rate } => {
                 self.links[link].set_rate(Rate::from_bps(rate), now);
                 self.collect(link as u32);

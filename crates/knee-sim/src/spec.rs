@@ -147,7 +147,7 @@ impl From<LimitSpec> for knee_queue::Limit {
 }
 
 /// A parameter's value, tagged with its kind.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueSpec {
     /// ns.

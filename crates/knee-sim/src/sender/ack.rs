@@ -56,6 +56,7 @@ impl Findings {
 
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
+    #[inline(never)]
     pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
             return None;
@@ -185,7 +186,7 @@ impl Sender {
         }
         self.rtx.track(self.snd_una, self.snd_nxt);
         sorted[..count].sort_unstable();
-        let mut new = std::mem::take(&mut self.scratch);
+        let mut new = Vec::new();
         for &block in &sorted[..count] {
             let highest = self.rtx.highest_sacked(self.snd_una);
             self.rtx.add_sack(block, &mut new);
@@ -195,7 +196,6 @@ impl Sender {
                 }
             }
         }
-        self.scratch = new;
     }
 
     /// A segment is reported received for the first time (tcp_sacktag_one).
@@ -404,10 +404,10 @@ impl Sender {
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
             delivered: (self.delivered - burst.delivered) as u32,
-            delivered_ce: (self.delivered_ce - burst.delivered_ce) as u32,
+            delivered_ce: (self.delivered_ce as u32).wrapping_sub(burst.delivered_ce),
             interval: valid.then_some(interval),
             prior_delivered: burst.delivered,
-            prior_lost: burst.lost,
+            prior_lost: self.counters.lost - u64::from((self.counters.lost as u32).wrapping_sub(burst.lost)),
             tx_in_flight: burst.in_flight,
             app_limited: burst.app_limited,
             is_retrans: *is_retrans,

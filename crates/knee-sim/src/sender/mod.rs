@@ -200,7 +200,6 @@ pub struct Sender {
     own_pacing_rate: Rate,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
-    scratch: Vec<(u64, u64)>,
 }
 
 /// How a sender is made.
@@ -278,7 +277,6 @@ impl Sender {
             queued: (Time::MAX, Time::MAX),
             own_pacing_rate: Rate::ZERO,
             cwnd_integral: (0, Time::ZERO),
-            scratch: Vec::new(),
         }
     }
 

@@ -14,8 +14,6 @@ use std::collections::VecDeque;
 pub struct Burst {
     /// First segment.
     pub start: u64,
-    /// After the last segment.
-    pub end: u64,
     /// When it was sent, at microseconds.
     pub sent: Time,
     /// Start of the send interval of the rate sample.
@@ -24,10 +22,12 @@ pub struct Burst {
     pub delivered_at: Time,
     /// Packets delivered at that time.
     pub delivered: u64,
-    /// Packets delivered with a mark at that time.
-    pub delivered_ce: u64,
-    /// Packets lost at that time.
-    pub lost: u64,
+    /// How many segments.
+    pub count: u32,
+    /// Packets delivered with a mark at that time, lower half.
+    pub delivered_ce: u32,
+    /// Packets lost at that time, lower half.
+    pub lost: u32,
     /// Packets in flight just after sending.
     pub in_flight: u32,
     /// Segments whose last transmission this is and whose fate is open; counted while tracking.
@@ -36,6 +36,17 @@ pub struct Burst {
     pub app_limited: bool,
     /// Whether its segments had been sent before.
     pub retransmission: bool,
+}
+
+// One cache line.
+const _: () = assert!(size_of::<Burst>() == 64);
+
+impl Burst {
+    /// After the last segment.
+    #[inline]
+    pub const fn end(&self) -> u64 {
+        self.start + self.count as u64
+    }
 }
 
 /// State of a segment while tracking.
@@ -88,7 +99,7 @@ impl RetransmitQueue {
     fn list_last(&mut self) {
         let number = self.first.wrapping_add(self.bursts.len() as u32 - 1);
         if let Some(burst) = self.bursts.back_mut() {
-            burst.open = (burst.end - burst.start) as u32;
+            burst.open = burst.count;
             let new = Segment { burst: number, flags: flags::LISTED };
             self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
         }
@@ -107,8 +118,8 @@ impl RetransmitQueue {
         let mut number = self.first;
         for burst in &mut self.bursts {
             let start = burst.start.max(una);
-            burst.open = burst.end.saturating_sub(start) as u32;
-            for _ in start..burst.end {
+            burst.open = burst.end().saturating_sub(start) as u32;
+            for _ in start..burst.end() {
                 self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
             }
             number = number.wrapping_add(1);
@@ -120,9 +131,12 @@ impl RetransmitQueue {
     pub fn untrack(&mut self, una: u64) {
         if self.tracking && una >= self.untrack_at && self.sacked.is_empty() {
             self.tracking = false;
-            self.segments.clear();
+            self.segments = VecDeque::new();
             self.front(una);
             self.bursts.retain(|burst| !burst.retransmission);
+            // What recovery took beside the bursts is given back: with thousands of flows it counts.
+            self.bursts.shrink_to(2 * self.bursts.len());
+            self.sacked = Vec::new();
         }
     }
 
@@ -152,7 +166,7 @@ impl RetransmitQueue {
     #[inline]
     pub fn burst_of(&self, seq: u64) -> &Burst {
         match self.bursts.front() {
-            Some(first) if !self.tracking && first.end > seq => first,
+            Some(first) if !self.tracking && first.end() > seq => first,
             _ => self.search_burst(seq),
         }
     }
@@ -165,7 +179,7 @@ impl RetransmitQueue {
         } else {
             // Asked for the first unacknowledged segment, mostly: bursts before it have been dropped.
             let mut i = 0;
-            while self.bursts[i].end <= seq {
+            while self.bursts[i].end() <= seq {
                 i += 1;
             }
             &self.bursts[i]
@@ -177,10 +191,10 @@ impl RetransmitQueue {
     pub fn retransmit(&mut self, burst: Burst) {
         let seq = burst.start;
         self.set_flags(seq, 0, flags::LISTED);
-        self.untrack_at = self.untrack_at.max(burst.end);
+        self.untrack_at = self.untrack_at.max(burst.end());
         match self.bursts.back_mut() {
-            Some(last) if last.retransmission && last.end == seq && last.sent == burst.sent => {
-                last.end += 1;
+            Some(last) if last.retransmission && last.end() == seq && last.sent == burst.sent => {
+                last.count += 1;
                 last.open += 1;
             }
             _ => self.bursts.push_back(Burst { open: 1, ..burst }),
@@ -198,7 +212,7 @@ impl RetransmitQueue {
         let oldest = self.front(una)?.sent;
         // Bursts lie in the order of sending: the one with the last segment is the newest.
         let newest = *self.front(ack - 1)?;
-        if newest.end == ack {
+        if newest.end() == ack {
             self.front(ack);
         }
         Some((oldest, newest))
@@ -207,7 +221,7 @@ impl RetransmitQueue {
     /// The oldest burst that reaches beyond `una`; those before it are dropped.
     #[inline]
     pub fn front(&mut self, una: u64) -> Option<&Burst> {
-        while self.bursts.front().is_some_and(|b| b.end <= una) {
+        while self.bursts.front().is_some_and(|b| b.end() <= una) {
             self.bursts.pop_front();
             self.first = self.first.wrapping_add(1);
         }

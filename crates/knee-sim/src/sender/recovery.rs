@@ -112,8 +112,7 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let patience = self.rack.rtt + self.reordering_window();
         let (newest, newest_end) = self.rack.newest;
-        let mut lost = std::mem::take(&mut self.scratch);
-        lost.clear();
+        let mut lost = Vec::new();
         let mut wait = None;
         let una = self.snd_una;
         for (number, burst) in self.rtx.open_bursts() {
@@ -123,31 +122,28 @@ impl Sender {
             if burst.open == 0 {
                 continue;
             }
-            let end = if burst.sent == newest { burst.end.min(newest_end.saturating_sub(1)) } else { burst.end };
+            let end = if burst.sent == newest { burst.end().min(newest_end.saturating_sub(1)) } else { burst.end() };
             let start = burst.start.max(una);
             if start >= end {
                 continue;
             }
             let age = stamp.saturating_sub(burst.sent);
             if age >= patience {
-                // The number rides along as a range of its own.
-                lost.push((start, end));
-                lost.push((u64::from(number), 0));
+                lost.push((start, end, number));
             } else {
                 wait = wait.max(Some(patience - age));
             }
         }
-        for pair in lost.chunks_exact(2) {
-            for seq in pair[0].0..pair[0].1 {
+        for (start, end, number) in lost {
+            for seq in start..end {
                 let segment = self.rtx.flags(seq);
                 let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
-                if segment & flags::LISTED != 0 && !waiting && u64::from(self.rtx.carrier(seq)) == pair[1].0 {
+                if segment & flags::LISTED != 0 && !waiting && self.rtx.carrier(seq) == number {
                     self.mark_lost(seq);
                     self.rtx.set_flags(seq, 0, flags::LISTED);
                 }
             }
         }
-        self.scratch = lost;
         wait
     }
 

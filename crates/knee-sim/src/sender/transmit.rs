@@ -189,13 +189,13 @@ impl Sender {
         }
         Burst {
             start,
-            end,
+            count: (end - start) as u32,
             sent: stamp,
             first_tx: self.first_tx,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
-            delivered_ce: self.delivered_ce,
-            lost: self.counters.lost,
+            delivered_ce: self.delivered_ce as u32,
+            lost: self.counters.lost as u32,
             in_flight: self.in_flight() + (end - start) as u32,
             open: 0,
             app_limited: self.app_limited_until != 0,

@@ -1,13 +1,13 @@
 //! From a specification to a simulation at rest.
 
-use super::{Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
+use super::{Algorithm, Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
 use crate::events::{Event, Events};
 use crate::link::{Link, Server};
-use crate::observe::{FlowCounts, LinkWatch, Rows, Spread};
+use crate::observe::{FlowRates, LinkWatch, Rows, Spread};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
-use crate::spec::{Capacity, LimitSpec, LinkSpec, Spec, ValueSpec};
+use crate::spec::{Capacity, FlowSpec, LimitSpec, LinkSpec, Spec, ValueSpec};
 use crate::timer::Clock;
 use knee_cc::{CaState, CongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
@@ -184,6 +184,7 @@ impl Simulation {
             senders: Vec::with_capacity(spec.flows.len()),
             receivers: Vec::with_capacity(spec.flows.len()),
             flows: Vec::with_capacity(spec.flows.len()),
+            algorithms: Vec::new(),
             sender_config: sender::Config {
                 clock: tick,
                 initial_window: spec.tcp.initial_window.max(1),
@@ -204,7 +205,8 @@ impl Simulation {
             sampled_at: Time::ZERO,
             common: Common::default(),
             histogram_bits: histogram_bits(spec.flows.len()),
-            spec: spec.clone(),
+            seed: spec.seed,
+            changes: spec.changes.clone(),
             departures: Vec::new(),
         };
         let reverse = simulation.add_links(spec)?;
@@ -260,12 +262,12 @@ impl Simulation {
 
     fn add_flows(&mut self, spec: &Spec, reverse: &[Option<u32>], own: &[Own]) -> Result<(), SpecError> {
         for (i, flow) in spec.flows.iter().enumerate() {
-            let own = own.iter().find(|own| own.name == flow.cc);
-            let entry = own
-                .map(|own| own.entry)
-                .or_else(|| knee_cc::find(&flow.cc))
-                .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
-            let params = params(entry.params, &flow.cc_params, &format!("flow `{}`", flow.label))?;
+            let before = i.checked_sub(1).map(|before| &spec.flows[before]);
+            if before.is_none_or(|before| (&before.cc, &before.cc_params) != (&flow.cc, &flow.cc_params)) {
+                self.algorithms.push(algorithm(flow, own)?);
+            }
+            let algorithm = self.algorithms.len() - 1;
+            let entry = self.algorithms[algorithm].entry;
             let forward: Vec<u32> = flow.path.iter().map(|&l| l as u32).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
             let (data, acks) = if flow.reverse { (backward, forward) } else { (forward, backward) };
@@ -284,9 +286,8 @@ impl Simulation {
             self.senders.push(sender);
             self.receivers.push(Receiver::new(i as u32, entry.needs.ecn));
             self.flows.push(Flow {
-                entry,
-                make: own.map(|own| own.make.clone()),
-                params,
+                algorithm: algorithm as u32,
+                bytes: flow.bytes,
                 start,
                 syn_at: None,
                 overhead: spec.links[flow.path[0]].overhead,
@@ -296,7 +297,7 @@ impl Simulation {
                 ca: CaState::Open,
                 rtt: Spread::EMPTY,
                 rtt_outside: Spread::EMPTY,
-                last: FlowCounts::default(),
+                last: FlowRates::default(),
                 watch: None,
                 common: (0, 0),
                 seen_timeouts: 0,
@@ -341,6 +342,17 @@ impl Simulation {
         }
         self.events.push(self.interval, Event::Sample);
     }
+}
+
+/// The algorithm a flow asks for.
+fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
+    let own = own.iter().find(|own| own.name == flow.cc);
+    let entry = own
+        .map(|own| own.entry)
+        .or_else(|| knee_cc::find(&flow.cc))
+        .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
+    let params = params(entry.params, &flow.cc_params, &format!("flow `{}`", flow.label))?;
+    Ok(Algorithm { entry, make: own.map(|own| own.make.clone()), params })
 }
 
 /// Propagation delay of a path's links.

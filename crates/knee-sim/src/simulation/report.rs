@@ -52,7 +52,7 @@ impl Simulation {
         let counts = self.counts(i as usize);
         self.fold_rtt(i as usize);
         if let Some(watch) = &mut self.flows[i as usize].watch {
-            watch.until.get_or_insert(counts);
+            watch.until.get_or_insert_with(|| Box::new(counts));
         }
     }
 
@@ -118,7 +118,7 @@ impl Simulation {
             let row = self.sample_row(i, t_s, span, &counts);
             self.rows.sample(row);
             let flow = &mut self.flows[i];
-            flow.last = counts;
+            flow.last = counts.rates();
             (flow.rtt, flow.rtt_outside) = (Spread::EMPTY, Spread::EMPTY);
         }
         for i in 0..self.links.len() {
@@ -141,7 +141,7 @@ impl Simulation {
             CaState::Recovery => 3,
             CaState::Loss => 4,
         };
-        let full_control = u32::from(flow.entry.needs.full_control);
+        let full_control = u32::from(self.algorithms[flow.algorithm as usize].entry.needs.full_control);
         SampleRow {
             t_s,
             flow: i as u32,
@@ -218,8 +218,6 @@ impl Simulation {
             let drops = self.link_watches[i].dropping.take();
             self.record_drops(i as u32, drops);
         }
-        // Bursts of drops are entered when they are over; by time is how they are read.
-        self.rows.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
         let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
         let mut flows = Vec::with_capacity(self.flows.len());
         for i in 0..self.flows.len() {
