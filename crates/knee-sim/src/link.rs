@@ -49,7 +49,14 @@ pub struct Wire {
 
 impl Wire {
     fn new(rate: Rate) -> Self {
-        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: Packet::default(), busy: false, since: Time::ZERO }
+        Self {
+            rate: rate.as_bps(),
+            carry: 0,
+            last: (0, 0, 0),
+            in_service: Packet::default(),
+            busy: false,
+            since: Time::ZERO,
+        }
     }
 
     #[inline]
