@@ -243,21 +243,19 @@ impl Link {
         u64::from(packet.size) + self.overhead
     }
 
-    /// Whether a packet that comes now is lost at random.
-    fn loses(&mut self) -> bool {
+    /// Counts a packet that comes. True: it is lost at random.
+    #[inline]
+    pub fn loses(&mut self) -> bool {
+        self.counters.arrived += 1;
         self.loss > 0.0 && self.loss_rng.chance(self.loss)
     }
 
-    /// Takes a packet in, or loses it: false.
+    /// Takes a packet into the queue.
     #[inline]
-    pub fn take(&mut self, packet: Packet, now: Time) -> bool {
-        self.counters.arrived += 1;
-        if self.loses() {
-            return false;
-        }
+    pub fn take(&mut self, mut packet: Packet, now: Time) {
+        packet.enqueued = now;
         self.cx.now = now;
-        self.queue.enqueue(Packet { enqueued: now, ..packet }, &mut self.cx);
-        true
+        self.queue.enqueue(packet, &mut self.cx);
     }
 
     /// Whether the queue dropped packets or left notes.

@@ -300,27 +300,32 @@ impl Simulation {
     fn arrive(&mut self, packet: &mut Packet) {
         packet.hop += 1;
         let way = &self.ways[packet.flow as usize];
-        if packet.has(Packet::ACK) {
-            if packet.hop < way.ack_hops {
-                let link = self.routes[way.route as usize].acks[usize::from(packet.hop)];
-                self.enqueue(link, *packet);
-            } else {
-                self.return_home(*packet);
-            }
-        } else if packet.hop < way.data_hops {
-            let link = self.routes[way.route as usize].data[usize::from(packet.hop)];
-            self.enqueue(link, *packet);
+        let hops = if packet.has(Packet::ACK) { way.ack_hops } else { way.data_hops };
+        if packet.hop < hops {
+            self.forward(*packet);
+        } else if packet.has(Packet::ACK) {
+            self.return_home(*packet);
         } else {
-            self.on_data(packet);
+            let base_rtt = way.base_rtt;
+            self.on_data(packet, base_rtt);
         }
+    }
+
+    /// A packet goes on to the next link of its way.
+    #[inline(never)]
+    fn forward(&mut self, packet: Packet) {
+        let route = &self.routes[self.ways[packet.flow as usize].route as usize];
+        let links = if packet.has(Packet::ACK) { &route.acks } else { &route.data };
+        self.enqueue(links[usize::from(packet.hop)], packet);
     }
 
     #[inline]
     fn enqueue(&mut self, i: u32, packet: Packet) {
         let link = &mut self.links[i as usize];
-        if !link.take(packet, self.now) {
+        if link.loses() {
             return self.book_drop(i, &packet);
         }
+        link.take(packet, self.now);
         let idle = link.idle();
         if idle || link.has_news() {
             self.attend(i, idle);
@@ -396,24 +401,29 @@ impl Simulation {
 
     // ---- receivers ----
 
-    fn on_data(&mut self, packet: &Packet) {
+    #[inline]
+    fn on_data(&mut self, packet: &Packet, base_rtt: Time) {
         let i = packet.flow;
-        if packet.has(Packet::SYN) {
-            let reply = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
-            return self.send_ack(reply);
-        }
-        if packet.has(Packet::ECT) {
+        if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
+            if packet.has(Packet::SYN) {
+                return self.answer_syn(packet);
+            }
             self.note_ecn(packet);
         }
-        let rtt = self.ways[i as usize].base_rtt;
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, rtt) {
+        if receiver.on_data(packet, self.now, &self.receiver_config, base_rtt) {
             self.reply(i);
         } else if receiver.needs_arming() {
             self.arm_receiver(i);
         }
     }
 
+    #[cold]
+    fn answer_syn(&mut self, packet: &Packet) {
+        self.send_ack(Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet });
+    }
+
+    #[inline(never)]
     fn note_ecn(&mut self, packet: &Packet) {
         if self.receivers[packet.flow as usize].echoes_apart(packet) {
             self.reply(packet.flow);
@@ -421,6 +431,7 @@ impl Simulation {
         self.receivers[packet.flow as usize].note_ecn(packet);
     }
 
+    #[inline(never)]
     fn arm_receiver(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
         let due = receiver.delayed.not_before();
@@ -475,18 +486,21 @@ impl Simulation {
         let receiver = &mut self.receivers[i as usize];
         let mut packet = receiver.ack();
         if receiver.has_blocks() {
-            let blocks = receiver.blocks(&mut packet);
-            packet.extra = self.sacks.put(blocks);
+            self.attach_blocks(&mut packet);
         }
         self.send_ack(packet);
     }
 
+    #[cold]
+    fn attach_blocks(&mut self, packet: &mut Packet) {
+        let blocks = self.receivers[packet.flow as usize].blocks(packet);
+        packet.extra = self.sacks.put(blocks);
+    }
+
     #[inline]
     fn send_ack(&mut self, packet: Packet) {
-        let way = &self.ways[packet.flow as usize];
-        if way.ack_hops > 0 {
-            let link = self.routes[way.route as usize].acks[0];
-            self.enqueue(link, packet);
+        if self.ways[packet.flow as usize].ack_hops > 0 {
+            self.forward(packet);
         } else {
             self.return_home(packet);
         }
@@ -623,6 +637,7 @@ impl Simulation {
         self.after_sender(i);
     }
 
+    #[inline(never)]
     fn arm_sender(&mut self, i: u32) {
         let sender = &mut self.senders[i as usize];
         let due = sender.timer.not_before();
@@ -639,11 +654,15 @@ impl Simulation {
     }
 
     /// What follows every call of a sender: its packets leave, its timers are set, its changes of state are noted.
+    #[inline]
     fn after_sender(&mut self, i: u32) {
         if !self.departures.is_empty() {
             self.transmit(i);
         }
-        self.arm_sender(i);
+        let sender = &self.senders[i as usize];
+        if sender.needs_arming() {
+            self.arm_sender(i);
+        }
         let (sender, flow) = (&self.senders[i as usize], &self.flows[i as usize]);
         if sender.control.phase != flow.phase
             || sender.state() != flow.ca
@@ -653,6 +672,7 @@ impl Simulation {
         }
     }
 
+    #[cold]
     fn note_state(&mut self, i: u32) {
         let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
         let cwnd = f64::from(sender.control.cwnd);
@@ -677,6 +697,7 @@ impl Simulation {
         }
     }
 
+    #[inline(never)]
     fn transmit(&mut self, i: u32) {
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
         let stamp = Sender::tsval(self.now);

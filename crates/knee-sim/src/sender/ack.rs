@@ -64,7 +64,7 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.counters.lost);
         let (prior_in_flight, prior_sacked) = (self.in_flight(), self.sacked_out);
-        let prior_fack = self.rtx.highest_sacked(self.snd_una);
+        let prior_fack = if self.rtx.tracking() { self.rtx.highest_sacked(self.snd_una) } else { self.snd_una };
         let had_packets = self.packets_out() > 0;
         let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
         found.advanced = ack.seq > prior_una;
@@ -339,6 +339,18 @@ impl Sender {
     /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
     #[inline]
     fn sample_rtt(&mut self, found: &mut Findings, stamp: Time) -> Option<Time> {
+        let span = |sent: Time| stamp.saturating_sub(sent);
+        if let (Some((first, last)), false, None) = (found.ack_sent, found.retransmitted_acked, found.sack_sent) {
+            let newest = span(last);
+            self.rtt.sample(span(first), newest, stamp, self.snd_una, self.snd_nxt);
+            return Some(newest);
+        }
+        self.sample_rtt_of_rest(found, stamp)
+    }
+
+    /// The same where SACKs or retransmissions are involved.
+    #[cold]
+    fn sample_rtt_of_rest(&mut self, found: &mut Findings, stamp: Time) -> Option<Time> {
         let span = |sent: Time| stamp.saturating_sub(sent);
         let mut smooth = None;
         let mut newest = None;

@@ -333,6 +333,12 @@ impl Sender {
         self.established
     }
 
+    /// Whether a timer is due before the heap knows of it.
+    #[inline]
+    pub fn needs_arming(&self) -> bool {
+        self.timer.not_before() < self.queued.0 || self.pace_at < self.queued.1
+    }
+
     /// Whether all there is to send has been acknowledged.
     pub const fn done(&self) -> bool {
         self.established && self.snd_una >= self.end

@@ -209,7 +209,14 @@ impl RetransmitQueue {
     /// was sent, and the transmission of the newest.
     #[inline]
     pub fn acknowledge(&mut self, una: u64, ack: u64) -> Option<(Time, Burst)> {
-        let oldest = self.front(una)?.sent;
+        // Bursts acknowledged before are gone already.
+        let first = self.bursts.front()?;
+        debug_assert!(first.end() > una);
+        if first.end() > ack { Some((first.sent, *first)) } else { self.acknowledge_bursts(ack) }
+    }
+
+    fn acknowledge_bursts(&mut self, ack: u64) -> Option<(Time, Burst)> {
+        let oldest = self.bursts.front()?.sent;
         // Bursts lie in the order of sending: the one with the last segment is the newest.
         let newest = *self.front(ack - 1)?;
         if newest.end() == ack {

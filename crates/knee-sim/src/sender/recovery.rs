@@ -187,7 +187,9 @@ impl Sender {
         }
         self.rack.advanced = true;
         self.rack.rtt = rtt;
-        self.rack.newest = self.rack.newest.max((sent, end));
+        if (sent, end) > self.rack.newest {
+            self.rack.newest = (sent, end);
+        }
     }
 
     #[inline]
