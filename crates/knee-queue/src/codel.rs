@@ -31,7 +31,7 @@ const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
 
 struct Codel {
     fifo: Fifo,
-    codel: CodelParams,
+    params: CodelParams,
     state: CodelState,
     bound: Bound,
     rate: Rate,
@@ -66,7 +66,7 @@ impl Codel {
         let overhead = u64::from(init.overhead);
         Self {
             fifo: Fifo { packets: VecDeque::new(), bytes: 0, overhead },
-            codel: CodelParams::new(params, u64::from(MTU) + overhead),
+            params: CodelParams::new(params, u64::from(MTU) + overhead),
             state: CodelState::NEW,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
             rate: init.rate,
@@ -95,7 +95,7 @@ impl Queue for Codel {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        self.codel.dequeue(&mut self.state, &mut self.fifo, cx)
+        self.params.dequeue(&mut self.state, &mut self.fifo, cx)
     }
 
     fn backlog(&self) -> Backlog {
@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn a_standing_queue_is_dropped_from_at_the_worked_times() {
         // Above the target at 10 ms, so bad after 110 ms: the first drop at 111 ms. From there the spacings are the
-        // interval times 1, 0.5, 0.5625 and 0.48779 (the Newton steps): due at 211, 261, 317.2 and 366.0 ms, seen at the
-        // next whole millisecond.
+        // interval times 1, 0.5, 0.5625 and 0.48779 (the Newton steps): due at 211, 261, 317.2 and 366.0 ms, seen at
+        // the next whole millisecond.
         assert_eq!(signals(&mut queue(false), 0, 10..400, 0), [111, 211, 261, 318, 367]);
     }
 

@@ -7,10 +7,10 @@
 //!
 //! ```text
 //!                     above target for an interval: drop, count := 1 or what the last time taught
-//!             waiting ------------------------------------------------------------------> dropping --.
-//!                ^                                                                          |  ^     | at drop_next:
-//!                '---------------- below target, or nothing more than an MTU left ----------'  '-----' drop, count += 1,
-//!                                                                               drop_next += interval / sqrt(count)
+//!             waiting ---------------------------------------------------------------> dropping --.
+//!                ^                                                                       |  ^     | at drop_next:
+//!                '------------- below target, or nothing more than an MTU left ----------'  '-----' drop, count += 1,
+//!                                                                            drop_next += interval / sqrt(count)
 //! ```
 //!
 //! Source: RFC 8289 and Linux include/net/codel_impl.h, whose arithmetic this follows: time in units of 1024 ns, and
@@ -241,7 +241,8 @@ mod tests {
 
     #[test]
     fn the_newton_steps_from_one_on_are_the_worked_ones() {
-        // x1 = 1; x2 = 1 (3 - 2) / 2 = 0.5; x3 = 0.5 (3 - 3/4) / 2 = 0.5625; x4 = 0.5625 (3 - 4 0.5625^2) / 2 = 0.48779.
+        // x1 = 1; x2 = 1 (3 - 2) / 2 = 0.5; x3 = 0.5 (3 - 3/4) / 2 = 0.5625;
+        // x4 = 0.5625 (3 - 4 0.5625^2) / 2 = 0.48779.
         let mut x = InvSqrt::ONE;
         for (count, worked) in [(2, 0.5), (3, 0.5625), (4, 0.487_79)] {
             x = x.step(count);

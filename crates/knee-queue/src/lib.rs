@@ -8,12 +8,19 @@
 pub mod registry;
 
 mod bound;
+mod cocoa;
 mod codel;
 mod codel_law;
 mod dualpi2;
+mod fair_queue;
 mod fifo;
+mod flow_table;
+mod fq;
+mod fq_codel;
+mod hash;
 mod pfifo;
 mod pie;
+mod pool;
 mod red;
 
 pub use registry::{Entry, find, registry};
