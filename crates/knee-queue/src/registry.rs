@@ -21,13 +21,13 @@ pub struct Entry {
 static REGISTRY: &[Entry] = &[
     pfifo::ENTRY,
     pfifo::BFIFO,
-    red::ENTRY,
     codel::ENTRY,
     pie::ENTRY,
+    red::ENTRY,
     fq::ENTRY,
     fq_codel::ENTRY,
-    cocoa::ENTRY,
     dualpi2::ENTRY,
+    cocoa::ENTRY,
 ];
 
 /// All disciplines, in the order of listings.
