@@ -74,10 +74,11 @@ class Case:
     window_from_s: float | None
     flows: tuple[KernelFlow, ...]
 
-    def window_s(self, flow: KernelFlow) -> tuple[float, float]:
-        """From when to when the figures of ``flow`` count, in seconds since its start."""
-        life = self.duration_s - flow.start_s
-        begin = life / 3 if self.window_from_s is None else self.window_from_s - flow.start_s
+    def window_s(self, flow: KernelFlow, late_s: float = 0.0) -> tuple[float, float]:
+        """From when to when the figures of ``flow`` count, in seconds since it was connected, ``late_s`` late."""
+        start = flow.start_s + late_s
+        life = self.duration_s - start
+        begin = life / 3 if self.window_from_s is None else self.window_from_s - start
         return begin, life
 
     def rate_mbps(self, flow: KernelFlow) -> float:

@@ -92,7 +92,7 @@ class Totals:
 
     Attributes:
         cases: all that were asked for, with those skipped.
-        simple: of those run, the cases with one flow and no AQM.
+        simple: the cases with one flow and no AQM, with those skipped.
         median_points: median over all flows of the absolute error of goodput; None where nothing was run.
     """
 
@@ -132,13 +132,14 @@ class Report:
     def totals(self) -> Totals:
         """What it came to."""
         flows = [flow for result in self.results for flow in result.flows]
-        simple = [r for r in self.results if len(r.flows) == 1 and discipline(r.case) in AQM_FREE]
+        held = [result.case for result in self.results if result.holds]
+        cases = [result.case for result in self.results] + [case for case, _ in self.skipped]
         return Totals(
-            cases=len(self.results) + len(self.skipped),
-            held=sum(result.holds for result in self.results),
+            cases=len(cases),
+            held=len(held),
             skipped=len(self.skipped),
-            simple=len(simple),
-            simple_held=sum(result.holds for result in simple),
+            simple=sum(_is_simple(case) for case in cases),
+            simple_held=sum(_is_simple(case) for case in held),
             median_points=statistics.median(abs(flow.points) for flow in flows) if flows else None,
             median_percent=statistics.median(abs(flow.percent) for flow in flows) if flows else None,
         )
@@ -168,6 +169,11 @@ class Report:
                 "unmet": totals.unmet,
             },
         }
+
+
+def _is_simple(case: Case) -> bool:
+    """Whether one flow goes through a queue without AQM."""
+    return len(case.flows) == 1 and discipline(case) in AQM_FREE
 
 
 def _plain_flow(flow: FlowResult) -> dict[str, Any]:

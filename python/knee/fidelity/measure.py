@@ -17,6 +17,7 @@ from knee import runner
 from knee.fidelity.cases import Case, KernelFlow
 from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report
 from knee.fidelity.translate import INTERVAL_NS, Skipped, runs, scenario
+from knee.report.thin import Floats
 from knee.result import Result
 
 #: The kernel's srtt was looked at every 100 ms: every so manieth row of the time series.
@@ -119,18 +120,17 @@ def _result(case: Case, each: list[list[_Measured]]) -> CaseResult:
 
 
 def measure(case: Case, result: Result) -> list[_Measured]:
-    """The figures of every flow over its window; its time counts from when it is connected."""
-    starts = [flow["start_s"] + flow["base_rtt_ms"] / 1000 for flow in result.summary["flows"]]
-    return [
-        _measure(case, flow, result.samples.filter(pl.col("flow") == flow.number), start)
-        for flow, start in zip(case.flows, starts, strict=True)
-    ]
+    """The figures of every flow over its window."""
+    flows = zip(case.flows, result.summary["flows"], strict=True)
+    return [_measure(case, flow, result.samples.filter(pl.col("flow") == flow.number), told) for flow, told in flows]
 
 
-def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, start_s: float) -> _Measured:
-    begin, end = case.window_s(flow)
+def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str, Any]) -> _Measured:
     interval_s = INTERVAL_NS / 1e9
-    t = samples["t_s"].to_numpy() - start_s
+    at = samples["t_s"].to_numpy()
+    connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), told)
+    begin, end = case.window_s(flow, late_s)
+    t = at - connected_s
     # Whole intervals inside the window; half of one is room for starts that are no multiple of it.
     inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
     goodput = samples["goodput_mbps"].to_numpy()[inside]
@@ -141,3 +141,16 @@ def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, start_s: float
         srtt_ms=float(np.nanmean(srtt)),
         cwnd=(t[alive], samples["cwnd_packets"].to_numpy()[alive]),
     )
+
+
+def connection(t_s: Floats, in_flight: Floats, told: dict[str, Any]) -> tuple[float, float]:
+    """When a flow was connected, from which its time counts as the kernel's did, and how late that was, s.
+
+    That is a base RTT after its start, and more where its SYN met a queue or was lost.
+    """
+    soonest = told["start_s"] + told["base_rtt_ms"] / 1000
+    sending = np.flatnonzero(in_flight > 0)
+    # A row is of the end of its interval: the flow began at most one interval before its first.
+    seen = float(t_s[sending[0]]) - INTERVAL_NS / 1e9 if len(sending) else soonest
+    late = max(0.0, seen - soonest)
+    return soonest + late, late

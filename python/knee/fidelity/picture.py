@@ -63,7 +63,7 @@ def ticks(top: float, about: int = 5) -> list[float]:
     """Round numbers from 0 to at most ``top``, about that many."""
     step = 10 ** math.floor(math.log10(top / about))
     step *= next(m for m in (1, 2, 5, 10) if top / (step * m) <= about + 1)
-    return [step * i for i in range(math.floor(top / step) + 1)]
+    return [step * i for i in range(math.floor(top / step + 1e-9) + 1)]
 
 
 def _axes(end: float, top: float) -> str:
