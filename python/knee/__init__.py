@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knee.errors import FolderError, InputError, KneeError, RunError, ScenarioError
+    from knee.own import CongestionControl
     from knee.result import Result
     from knee.runner import run
     from knee.scenario import Scenario, load
 
 __all__ = [
+    "CongestionControl",
     "FolderError",
     "InputError",
     "KneeError",
@@ -37,6 +39,7 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(["FolderError", "InputError", "KneeError", "RunError", "ScenarioError"], "knee.errors"),
+    "CongestionControl": "knee.own",
     "Result": "knee.result",
     "run": "knee.runner",
     "Scenario": "knee.scenario",

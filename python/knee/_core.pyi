@@ -1,11 +1,73 @@
 """The simulator's core, written in Rust."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import final
 
-__all__ = ["SpecError", "registry", "simulate", "version"]
+__all__ = ["Ack", "Control", "EngineError", "SpecError", "registry", "simulate", "version"]
 
 class SpecError(ValueError):
     """The simulator refused its specification."""
+
+class EngineError(RuntimeError):
+    """The simulator broke off."""
+
+@final
+class Ack:
+    """An ACK, as methods of :class:`knee.CongestionControl` see it. Times in s, all else in packets."""
+
+    @property
+    def now(self) -> float:
+        """Current time."""
+    @property
+    def rtt(self) -> float | None:
+        """RTT sample of this ACK; None where it gave none."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT."""
+    @property
+    def min_rtt(self) -> float:
+        """Least RTT of the last 300 s."""
+    @property
+    def acked(self) -> int:
+        """Packets acknowledged cumulatively."""
+    @property
+    def delivered(self) -> int:
+        """Packets acknowledged or SACKed for the first time."""
+    @property
+    def lost(self) -> int:
+        """Packets deemed lost on this ACK."""
+    @property
+    def in_flight(self) -> int:
+        """Packets in flight."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """Whether the window limited sending lately."""
+    @property
+    def ece(self) -> bool:
+        """Whether the ACK echoes congestion experienced."""
+    @property
+    def delivery_rate(self) -> float | None:
+        """Delivery rate of payload, bit/s; None where there is no valid sample."""
+    @property
+    def app_limited(self) -> bool:
+        """Whether the application limited sending when the sample's packets left."""
+    @property
+    def total_delivered(self) -> int:
+        """Packets delivered so far."""
+    @property
+    def state(self) -> str:
+        """Loss recovery's state: "open", "disorder", "cwr", "recovery" or "loss"."""
+
+@final
+class Control:
+    """What the sender may do; methods of :class:`knee.CongestionControl` change it in place."""
+
+    cwnd: float
+    ssthresh: float
+    pacing_rate: float | None
+    @property
+    def in_slow_start(self) -> bool:
+        """Whether the window is below the threshold."""
 
 def version() -> str:
     """Version of the core."""
@@ -17,6 +79,7 @@ def simulate(
     spec_json: str,
     spool: str | None = None,
     progress: Callable[[float], None] | None = None,
+    own: Sequence[tuple[str, type]] = ...,
 ) -> tuple[str, bytes, bytes, bytes]:
     """Runs a specification to its end.
 
@@ -24,6 +87,7 @@ def simulate(
         spec_json: the specification, JSON (``crates/knee-sim/src/spec.rs``).
         spool: a file to which sample rows go in blocks, so that memory stays flat; None keeps them in memory.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
+        own: congestion controls written in Python, by the names that the specification uses.
 
     Returns:
         The figures (JSON), then sample rows, link rows and event rows as raw memory. With a spool, sample rows that

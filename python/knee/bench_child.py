@@ -10,6 +10,18 @@ import time
 from pathlib import Path
 
 from knee import _core
+from knee.own import CongestionControl
+
+
+class CountingReno(CongestionControl):
+    """Reno in Python that counts the ACKs it takes."""
+
+    acks = 0
+
+    def on_ack(self, ack: _core.Ack, control: _core.Control) -> None:
+        """Grows the window as Reno does."""
+        CountingReno.acks += 1
+        super().on_ack(ack, control)
 
 
 def _peak_rss_mib() -> float:
@@ -28,12 +40,16 @@ def _peak_rss_mib() -> float:
 def main() -> None:
     """Runs the specification on standard input once."""
     told = sys.stdin.read()
+    name = f"python:{CountingReno.__qualname__}"
+    # With algorithms in Python the interpreter is held: only where the case has some.
+    own = [(name, CountingReno)] if name in told else []
     with tempfile.TemporaryDirectory(prefix="knee-") as folder:
         begin = time.perf_counter()
-        figures, *_ = _core.simulate(told, str(Path(folder) / "samples"), None)
+        figures, *_ = _core.simulate(told, str(Path(folder) / "samples"), None, own)
         wall_s = time.perf_counter() - begin
     packets = json.loads(figures)["packets"]
-    json.dump({"packets": packets, "wall_s": wall_s, "peak_rss_mib": _peak_rss_mib()}, sys.stdout)
+    measured = {"packets": packets, "wall_s": wall_s, "peak_rss_mib": _peak_rss_mib(), "acks": CountingReno.acks}
+    json.dump(measured, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
+from knee.own import CongestionControl, classes
 from knee.units import (
     format_bytes,
     format_rate,
@@ -145,8 +146,14 @@ def _registry() -> tuple[dict[str, Entry], dict[str, Entry]]:
 
 
 def congestion_controls() -> dict[str, Entry]:
-    """All congestion controls by name, in the order of listings."""
-    return _registry()[0]
+    """All congestion controls by name, in the order of listings; classes written in Python come last."""
+    return _registry()[0] | {name: _own_entry(name, own) for name, own in classes().items()}
+
+
+def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
+    about = (own.__doc__ or "").partition("\n")[0]
+    needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
+    return Entry(name, about, "Python", {}, family="own", phases=("running",), needs=needs)
 
 
 def queues() -> dict[str, Entry]:

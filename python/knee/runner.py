@@ -15,6 +15,7 @@ from knee.errors import InputError, RunError, ScenarioError
 from knee.folder import writing
 from knee.manifest import manifest
 from knee.metrics import summary
+from knee.own import CongestionControl, classes
 from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.scenario.spec import spec
@@ -31,6 +32,7 @@ def run(
     *,
     report: bool = True,
     progress: Callable[[float], None] | None = None,
+    command: str | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -40,10 +42,13 @@ def run(
         out: a folder to write the result to, whole or not at all.
         report: whether that folder gets the report and its figures too.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
+        command: the command line that asks for the run, for the manifest.
 
     Raises:
         InputError: the scenario, the ground or the folder was refused; nothing has been written.
         RunError: the run was accepted and then failed.
+
+    An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
     where = None
     if isinstance(scenario, dict):
@@ -56,7 +61,7 @@ def run(
     told = json.dumps(spec(scenario, where))
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
-        result = _simulate(scenario, ground, told, Path(folder) / _SPOOL, progress)
+        result = _simulate(scenario, ground, told, Path(folder) / _SPOOL, progress, command)
         if out is not None:
             result.write_into(Path(folder), report=report)
     return result
@@ -71,16 +76,26 @@ def check_ground(ground: str) -> None:
     raise InputError(f'There is no ground "{ground}"; this version has the ground sim only.')
 
 
+def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
+    named = {flow.cc for flow in scenario.flows}
+    return [(name, own) for name, own in classes().items() if name in named]
+
+
 def _simulate(
-    scenario: Scenario, ground: str, told: str, spool: Path, progress: Callable[[float], None] | None
+    scenario: Scenario,
+    ground: str,
+    told: str,
+    spool: Path,
+    progress: Callable[[float], None] | None,
+    command: str | None,
 ) -> Result:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     begin = time.perf_counter()
     try:
-        figures, sample_rows, link_rows, event_rows = _core.simulate(told, str(spool), progress)
+        figures, sample_rows, link_rows, event_rows = _core.simulate(told, str(spool), progress, _own(scenario))
     except _core.SpecError as error:
         raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
-    except (RuntimeError, OSError) as error:
+    except _core.EngineError as error:
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
     wall_s = time.perf_counter() - begin
     output = json.loads(figures)
@@ -90,7 +105,7 @@ def _simulate(
     spool.unlink(missing_ok=True)
     return Result(
         summary=summary(scenario, ground, output, samples, wall_s),
-        manifest=manifest(ground, scenario.seed, wall_s, output["packets"], started),
+        manifest=manifest(ground, scenario.seed, wall_s, output["packets"], started, command),
         scenario_toml=dumps(scenario.plain()),
         samples=samples,
         links=rows.links(rows.from_bytes(link_rows, rows.LINK), link_names),

@@ -242,7 +242,7 @@ impl CongestionControl for Bic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack, avoiding, change_at, loss_at, make, make_with};
+    use crate::testing::{ack, avoiding, change_at, loss_at, make, make_with};
     use knee_core::{Time, Value};
 
     fn defaults() -> Parameters {
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_loss_keeps_four_fifths_and_a_second_one_below_the_maximum_gives_way() {
-        let mut cc = Bic::new(defaults(), &crate::test_events::init());
+        let mut cc = Bic::new(defaults(), &crate::testing::init());
         assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(1000)), 799);
         assert_eq!(cc.w_max, 1000);
         assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(900)), 719);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_timeout_forgets_the_maximum() {
-        let mut cc = Bic::new(defaults(), &crate::test_events::init());
+        let mut cc = Bic::new(defaults(), &crate::testing::init());
         cc.on_congestion(&loss_at(Time::ZERO), avoiding(1000));
         cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Loss)), avoiding(1));
         assert_eq!(cc.w_max, 0);

@@ -324,27 +324,16 @@ impl CongestionControl for Cdg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Signal, sample};
+    use crate::{Signal, testing};
     use knee_core::Value;
 
     fn cdg_with<'a>(given: impl IntoIterator<Item = (&'a str, Value)>) -> Cdg {
-        let init = Init {
-            now: Time::ZERO,
-            rtt: Time::from_millis(40),
-            cwnd: 100,
-            mss: 1448,
-            tick: Time::ZERO,
-            rng: Rng::stream(1, "cdg"),
-        };
+        let init = Init { cwnd: 100, tick: Time::ZERO, ..testing::init() };
         Cdg::new(CdgParams::new(&Params::resolve(ENTRY.params, given).unwrap()), &init)
     }
 
-    fn avoiding(cwnd: u32) -> Control {
-        Control { ssthresh: 2, ..Control::initial(cwnd) }
-    }
-
     fn lose(cc: &mut Cdg, cwnd: u32) -> u32 {
-        cc.on_congestion(&sample::congestion(sample::view(), Signal::Loss), avoiding(cwnd))
+        cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), testing::avoiding(cwnd))
     }
 
     #[test]
@@ -374,17 +363,17 @@ mod tests {
     fn a_backoff_leaves_seven_tenths_and_the_sender_goes_there_over_a_round_trip() {
         let mut cc = cdg_with([("backoff_factor", Value::Count(1_000_000))]);
         cc.state.rtt_prev = Minmax { min: 40_000, max: 40_000 };
-        let mut ack = sample::ack(1, 101, 41_000);
-        let mut control = cc.on_measure(&ack, avoiding(100));
+        let mut ack = testing::ack_up_to(1, 101, 41_000);
+        let mut control = cc.on_measure(&ack, testing::avoiding(100));
         control = cc.on_ack(&ack, control);
         // 100 · 724 / 1024
         assert_eq!((control.cwnd, control.ssthresh), (100, 70));
-        ack = sample::ack(51, 136, 41_000);
+        ack = testing::ack_up_to(51, 136, 41_000);
         control = cc.on_measure(&Ack { delivered: 50, ..ack }, control);
         control = cc.on_ack(&ack, control);
         assert!(control.cwnd > 70 && control.cwnd < 100, "{}", control.cwnd);
         assert_eq!(lose(&mut cc, 90), 2, "the threshold in force stays");
-        ack = sample::ack(102, 172, 40_000);
+        ack = testing::ack_up_to(102, 172, 40_000);
         assert_eq!((cc.on_measure(&ack, control).cwnd, cc.state.queue), (70, Queue::Unknown));
     }
 

@@ -45,7 +45,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
-    make: |params, init| Box::new(Cubic::new(&Params::read(params), init)),
+    make: |params, init| Box::new(Cubic::new(&Params::read(params, init), init)),
 };
 
 /// What a loss does to the window; shared with algorithms that treat loss as CUBIC does.
@@ -86,7 +86,7 @@ struct Params {
 }
 
 impl Params {
-    fn read(params: &knee_core::Params) -> Self {
+    fn read(params: &knee_core::Params, init: &Init) -> Self {
         let count = |name| params.count(name).min(u64::from(u32::MAX)) as u32;
         let detect = params.choice("hystart_detect");
         Self {
@@ -100,6 +100,7 @@ impl Params {
                 delay: detect != "ack_train",
                 low_window: count("hystart_low_window"),
                 ack_delta_us: params.count("hystart_ack_delta_us"),
+                paced: init.paced,
             },
         }
     }
@@ -316,8 +317,9 @@ impl CongestionControl for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RateSample, Signal};
-    use knee_core::{Rng, Value};
+    use crate::Signal;
+    use crate::testing;
+    use knee_core::Value;
 
     const TICK: Time = Time::from_millis(4);
 
@@ -331,52 +333,19 @@ mod tests {
 
     impl Loop {
         fn new(given: &[(&'static str, Value)], cwnd: u32, rtt: Time) -> Self {
-            let rng = Rng::stream(1, "cubic");
             let params = knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-            let init = Init { now: Time::ZERO, rtt, cwnd, mss: 1448, tick: TICK, rng };
-            let cc = Cubic::new(&Params::read(&params), &init);
+            let init = Init { rtt, cwnd, tick: TICK, ..testing::init() };
+            let cc = Cubic::new(&Params::read(&params, &init), &init);
             Self { cc, control: Control::initial(cwnd), now: Time::from_secs(1), rtt }
         }
 
         fn view(&self) -> View {
-            View {
-                now: self.now,
-                srtt: self.rtt,
-                min_rtt: self.rtt,
-                snd_una: 0,
-                snd_nxt: 0,
-                in_flight: 0,
-                delivered: 0,
-                delivered_ce: 0,
-                lost: 0,
-                ca: CaState::Open,
-            }
+            View { now: self.now, srtt: self.rtt, min_rtt: self.rtt, ..testing::view() }
         }
 
         fn ack(&mut self) {
-            let rate = RateSample {
-                delivered: 2,
-                delivered_ce: 0,
-                interval: None,
-                prior_delivered: 0,
-                prior_lost: 0,
-                tx_in_flight: 0,
-                app_limited: false,
-                is_retrans: false,
-                ack_delayed: false,
-            };
-            let ack = Ack {
-                view: self.view(),
-                rtt: Some(self.rtt),
-                acked: 2,
-                delivered: 2,
-                lost: 0,
-                prior_in_flight: 0,
-                prior_una: 0,
-                cwnd_limited: true,
-                ece: false,
-                rate,
-            };
+            let ack =
+                Ack { view: self.view(), rtt: Some(self.rtt), acked: 2, delivered: 2, ..testing::ack_of_nothing() };
             self.control = self.cc.on_measure(&ack, self.control);
             self.control = self.cc.on_ack(&ack, self.control);
         }

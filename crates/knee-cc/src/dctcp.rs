@@ -133,7 +133,7 @@ impl CongestionControl for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{View, sample};
+    use crate::{View, testing};
 
     fn dctcp() -> Dctcp {
         let params = Params::defaults(ENTRY.params);
@@ -170,7 +170,7 @@ mod tests {
         let mut cc = dctcp();
         cc.state.alpha = 512;
         cc.state.window_end = 100;
-        let mut ack = sample::ack(99, 200, 1000);
+        let mut ack = testing::ack_up_to(99, 200, 1000);
         ack.view = View { delivered: 99, delivered_ce: 50, ..ack.view };
         cc.on_measure(&ack, Control::initial(100));
         assert_eq!(cc.state.alpha, 512);
@@ -185,17 +185,18 @@ mod tests {
         let mut cc = dctcp();
         cc.state.alpha = 0;
         let control = Control::initial(100);
-        let signalled = |cc: &mut Dctcp, signal| cc.on_congestion(&sample::congestion(sample::view(), signal), control);
+        let signalled =
+            |cc: &mut Dctcp, signal| cc.on_congestion(&testing::congestion(testing::view(), signal), control);
         assert_eq!([Signal::Ecn, Signal::Loss, Signal::Timeout].map(|s| signalled(&mut cc, s)), [100, 50, 50]);
-        let recovery = sample::state(sample::view(), StateEvent::Entered(CaState::Recovery));
+        let recovery = testing::change(testing::view(), StateEvent::Entered(CaState::Recovery));
         assert_eq!(cc.on_state(&recovery, Control { cwnd: 80, ssthresh: 60, ..control }).ssthresh, 40);
-        assert_eq!(cc.on_undo(&Undo { view: sample::view(), prior_cwnd: 0 }, Control::initial(40)), 80);
+        assert_eq!(cc.on_undo(&Undo { view: testing::view(), prior_cwnd: 0 }, Control::initial(40)), 80);
     }
 
     #[test]
     fn growth_is_renos() {
         let mut cc = dctcp();
-        let ack = sample::ack(5, 15, 1000);
+        let ack = testing::ack_up_to(5, 15, 1000);
         assert_eq!(cc.on_ack(&ack, Control::initial(10)).cwnd, 11);
         let after = cc.on_ack(&ack, Control { ssthresh: 5, ..Control::initial(10) });
         assert_eq!((after.cwnd, after.cwnd_cnt, after.phase), (10, 1, 1));

@@ -102,7 +102,7 @@ impl CongestionControl for HighSpeed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack, avoiding, loss_at, make};
+    use crate::testing::{ack, avoiding, loss_at, make};
     use knee_core::Time;
 
     /// Increase per round trip at window `w` (RFC 3649, Sec. 5).

@@ -298,7 +298,7 @@ impl CongestionControl for Htcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack, ack_at, avoiding, change_at, init, loss_at};
+    use crate::testing::{ack, ack_at, avoiding, change_at, init, loss_at};
 
     fn htcp() -> Htcp {
         Htcp::new(Parameters { use_rtt_scaling: true, use_bandwidth_switch: true }, &init())

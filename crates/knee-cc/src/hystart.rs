@@ -9,9 +9,9 @@
 //! Source: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), in the form of
 //! Linux's `hystart_update` (net/ipv4/tcp_cubic.c, 6.12). Times in microseconds, windows in packets.
 //!
-//! As Linux and unlike the paper: ACKs are timed by arrival, and the train's threshold grows by the time that
-//! aggregated packets may add ([`ack_delay_us`]). Linux takes all of the threshold instead of half where the sender
-//! is paced; algorithms are not told of that here, half is taken always.
+//! As Linux and unlike the paper: ACKs are timed by arrival, the train's threshold grows by the time that aggregated
+//! packets may add ([`ack_delay_us`]), and where the sender is paced the train has to last for all of the least RTT,
+//! since pacing alone may spread a window over half of it.
 
 use knee_core::Time;
 
@@ -34,6 +34,8 @@ pub struct Params {
     pub low_window: u32,
     /// Longest gap between ACKs of a train.
     pub ack_delta_us: u64,
+    /// Whether the sender paces.
+    pub paced: bool,
 }
 
 /// One ACK with an RTT sample in slow start.
@@ -123,7 +125,8 @@ impl HyStart {
             return false;
         }
         self.last_ack_us = sample.now_us;
-        let threshold = sample.rtt_min_us.saturating_add(sample.ack_delay_us) / 2;
+        let whole = sample.rtt_min_us.saturating_add(sample.ack_delay_us);
+        let threshold = if self.params.paced { whole } else { whole / 2 };
         sample.now_us.saturating_sub(self.round_start_us) > threshold
     }
 
@@ -141,7 +144,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    const PARAMS: Params = Params { ack_train: true, delay: true, low_window: 16, ack_delta_us: 2_000 };
+    const PARAMS: Params = Params { ack_train: true, delay: true, low_window: 16, ack_delta_us: 2_000, paced: false };
 
     fn sample(now_us: u64, rtt_us: u64) -> Sample {
         Sample { now_us, snd_una: 5, snd_nxt: 50, cwnd: 40, rtt_us, rtt_min_us: 40_000, ack_delay_us: 1_000 }
@@ -160,6 +163,8 @@ mod tests {
         // ACKs further apart than 2 ms are no train.
         assert_eq!(acks_until_exit(PARAMS, 2_001, 40_000, 40), None);
         assert_eq!(acks_until_exit(Params { ack_train: false, ..PARAMS }, 1_000, 40_000, 40), None);
+        // Paced, all of the 41 ms.
+        assert_eq!(acks_until_exit(Params { paced: true, ..PARAMS }, 1_000, 40_000, 40), Some(42));
     }
 
     #[test]

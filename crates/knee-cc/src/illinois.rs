@@ -228,7 +228,7 @@ impl CongestionControl for Illinois {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack_at, avoiding, change_at, loss_at};
+    use crate::testing::{ack_at, avoiding, change_at, loss_at};
     use knee_core::Time;
 
     fn illinois() -> Illinois {

@@ -134,8 +134,6 @@ struct Ledbat {
     delays: Delays,
     /// Change not yet given to the window, in millionths of a packet.
     credit: i128,
-    /// Whether slow start still has to be turned off.
-    skip_slow_start: bool,
 }
 
 /// What one ACK of `acked` packets adds to a window of `cwnd` packets, in millionths of a packet; `gain` in millionths.
@@ -147,9 +145,8 @@ fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i1
 
 impl Ledbat {
     fn new(params: LedbatParams) -> Self {
-        let skip_slow_start = !params.slow_start;
         let delays = Delays { current: Vec::new(), base: Vec::new(), minute: 0 };
-        Self { params, delays, credit: 0, skip_slow_start }
+        Self { params, delays, credit: 0 }
     }
 
     fn phase(&self, control: &Control) -> u8 {
@@ -169,12 +166,9 @@ impl Ledbat {
 }
 
 impl CongestionControl for Ledbat {
-    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
         if let Some(rtt) = ack.rtt {
             self.delays.add(ack.view.now, rtt, self.params.base_history, self.params.current_filter);
-        }
-        if std::mem::take(&mut self.skip_slow_start) {
-            control.ssthresh = control.ssthresh.min(control.cwnd);
         }
         Control { phase: self.phase(&control), ..control }
     }
@@ -197,20 +191,24 @@ impl CongestionControl for Ledbat {
         (control.cwnd / 2).max(self.params.min_cwnd).min(control.cwnd.max(2))
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
-        if change.event == StateEvent::Restart {
+    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+        match change.event {
+            StateEvent::Start if !self.params.slow_start => control.ssthresh = control.cwnd,
             // Samples from before an idle time say nothing about the queue.
-            self.delays.current.clear();
+            StateEvent::Restart => self.delays.current.clear(),
+            _ => {}
         }
-        control
+        Control { phase: self.phase(&control), ..control }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::closed_loop::Loop;
-    use crate::{Signal, View, sample};
+    use crate::reno;
+    use crate::testing::Dumbbell;
+    use crate::{Signal, testing};
+    use knee_core::Rate;
 
     fn ledbat() -> Ledbat {
         Ledbat::new(LedbatParams::new(&Params::defaults(ENTRY.params)))
@@ -243,7 +241,7 @@ mod tests {
     #[test]
     fn the_window_does_not_run_ahead_of_what_is_in_flight() {
         let mut cc = ledbat();
-        let ack = sample::ack(1, 6, 40_000);
+        let ack = testing::ack_up_to(1, 6, 40_000);
         let control = cc.on_measure(&ack, Control::initial(50));
         assert_eq!(cc.on_ack(&ack, control).cwnd, 7);
     }
@@ -251,43 +249,34 @@ mod tests {
     #[test]
     fn a_loss_halves_the_window_down_to_its_minimum() {
         let mut cc = ledbat();
-        let event = sample::congestion(View { ..sample::view() }, Signal::Loss);
+        let event = testing::congestion(testing::view(), Signal::Loss);
         assert_eq!([40, 3, 1].map(|cwnd| cc.on_congestion(&event, Control::initial(cwnd))), [20, 2, 2]);
     }
 
-    /// 10 Mbit/s with a queue of 240 ms.
-    fn link() -> Loop {
-        Loop::new(Time::from_micros(1200), 200, Time::ZERO)
+    /// On 10 Mbit/s with a queue of 240 ms.
+    fn alone() -> Dumbbell {
+        Dumbbell::single(&ENTRY, Rate::from_mbps(10), 200, Time::from_millis(40))
     }
 
     #[test]
     fn alone_it_fills_the_link_and_holds_the_queue_at_the_target() {
-        let mut net = link();
-        net.add("ledbat", &[], Time::from_millis(40), Time::ZERO, 2);
-        net.run(Time::from_secs(60), |_| {});
-        let before = net.flows[0].view.delivered;
-        let (mut least, mut most) = (Time::MAX, Time::ZERO);
-        net.run(Time::from_secs(120), |net| {
-            least = least.min(net.queueing());
-            most = most.max(net.queueing());
-        });
+        let mut net = alone();
+        net.run(Time::from_secs(60));
+        let seen = net.measure(Time::from_secs(120));
         // All of the 50 000 packets that the link takes in a minute; within two packets of the target.
-        assert!(net.flows[0].view.delivered - before >= 49_999);
-        assert!(least > Time::from_millis(97) && most < Time::from_millis(103), "{least} {most}");
+        assert!(seen.delivered[0] >= 49_999, "{seen:?}");
+        assert!(seen.delay.0 > Time::from_millis(97) && seen.delay.1 < Time::from_millis(103), "{seen:?}");
         assert_eq!(net.drops, 0);
     }
 
     #[test]
     fn it_yields_to_a_reno_flow() {
-        let mut net = link();
-        net.add("ledbat", &[], Time::from_millis(40), Time::ZERO, 2);
-        net.run(Time::from_secs(60), |_| {});
-        net.add("reno", &[], Time::from_millis(40), Time::from_secs(60), 10);
-        net.run(Time::from_secs(120), |_| {});
-        let before = [0, 1].map(|i: usize| net.flows[i].view.delivered);
-        net.run(Time::from_secs(240), |_| {});
-        let [background, reno] = [0, 1].map(|i| net.flows[i].view.delivered - before[i]);
+        let mut net = alone();
+        net.run(Time::from_secs(60));
+        net.add(&reno::ENTRY, &[], Time::from_millis(40), Time::from_secs(60));
+        net.run(Time::from_secs(120));
+        let seen = net.measure(Time::from_secs(240));
         // Even shares would be 50 000 packets each.
-        assert!(background < 5_000 && reno > 90_000, "{background} {reno}");
+        assert!(seen.delivered[0] < 5_000 && seen.delivered[1] > 90_000, "{seen:?}");
     }
 }

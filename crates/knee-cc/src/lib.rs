@@ -1,4 +1,4 @@
-//! Congestion controls: each a file, all behind [`CongestionControl`] and listed once in [`registry`].
+//! Congestion controls: each a file, all behind [`CongestionControl`] and listed once in [`mod@registry`].
 //!
 //! What an ACK goes through, in Linux's order (`tcp_ack`): the sender takes RTT and delivery-rate samples and hands
 //! them to [`CongestionControl::on_measure`]; loss detection may then ask [`CongestionControl::on_congestion`] for a
@@ -14,8 +14,6 @@ mod bbr;
 mod bbr3;
 mod bic;
 mod cdg;
-#[cfg(test)]
-mod closed_loop;
 mod compound;
 mod copa;
 mod cubic;
@@ -36,11 +34,7 @@ mod lp;
 mod minmax;
 mod nv;
 mod reno;
-#[cfg(test)]
-mod sample;
 mod scalable;
-#[cfg(test)]
-mod test_events;
 #[cfg(test)]
 mod testing;
 mod timely;
@@ -73,7 +67,8 @@ pub struct Control {
     pub min_burst: u8,
     /// Index into [`Entry::phases`]: the state the algorithm is in, for the `state` column and its events.
     pub phase: u8,
-    /// Pacing rate of the IP packets; `None`: the sender's own, a factor times `cwnd / srtt` as in Linux.
+    /// Pacing rate of payload bytes, headers not counted (Linux's `sk_pacing_rate`); `None`: the sender's own, a factor
+    /// times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
 }
 
@@ -125,6 +120,11 @@ pub struct View {
     pub delivered_ce: u64,
     /// Packets deemed lost so far.
     pub lost: u64,
+    /// Whether rate samples of what is sent now are marked as limited by the application (Linux's `app_limited`).
+    pub app_limited: bool,
+    /// Until when pacing lets nothing go; past or present where it does not hold anything back (Linux's
+    /// `tcp_wstamp_ns`).
+    pub paced_until: Time,
     /// Loss recovery's state.
     pub ca: CaState,
 }
@@ -202,6 +202,9 @@ pub struct Congestion {
 /// Something that happened to the connection beside ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateEvent {
+    /// The connection is there and the algorithm just made: what it returns is what it starts with (what Linux's `init`
+    /// writes into the socket).
+    Start,
     /// Loss recovery entered this state (Linux's `set_state`).
     Entered(CaState),
     /// A timeout was about to be handled (Linux's `CA_EVENT_LOSS`).
@@ -255,6 +258,8 @@ pub struct Init {
     /// The kernel's clock tick, 1/HZ; zero for an ideal clock. Algorithms that count jiffies in Linux see time at
     /// this resolution.
     pub tick: Time,
+    /// Whether the sender paces, by the algorithm's wish or the scenario's.
+    pub paced: bool,
     /// A random stream of the connection's own.
     pub rng: Rng,
 }
@@ -265,7 +270,8 @@ pub struct Init {
 /// whatever the sequence of events.
 pub trait CongestionControl: Send {
     /// Takes the measurements of every ACK, also those that acknowledge nothing new, before loss detection
-    /// (Linux's `pkts_acked`). May lower `ssthresh` to leave slow start.
+    /// (Linux's `pkts_acked` and `in_ack_event`). May change all of the control: lower `ssthresh` to leave slow start, or
+    /// the window itself.
     fn on_measure(&mut self, _ack: &Ack, control: Control) -> Control {
         control
     }

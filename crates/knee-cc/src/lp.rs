@@ -298,7 +298,7 @@ impl CongestionControl for Paper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack_at, avoiding, make, make_with};
+    use crate::testing::{ack_at, avoiding, make, make_with};
     use knee_core::Value;
 
     fn stamps(remote: u32, local: u32) -> Stamps {

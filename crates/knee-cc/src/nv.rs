@@ -358,22 +358,11 @@ impl CongestionControl for Nv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::testing;
 
     fn nv() -> Nv {
-        let init = Init {
-            now: Time::ZERO,
-            rtt: Time::from_millis(40),
-            cwnd: 10,
-            mss: 1448,
-            tick: Time::from_millis(10),
-            rng: Rng::stream(1, "nv"),
-        };
+        let init = testing::init();
         Nv::new(NvParams::new(&Params::defaults(ENTRY.params), &init), &init)
-    }
-
-    fn avoiding(cwnd: u32) -> Control {
-        Control { ssthresh: 2, ..Control::initial(cwnd) }
     }
 
     /// A state ready to decide, with a window of 100 packets at 40 ms as the largest that needs no queue.
@@ -387,7 +376,7 @@ mod tests {
     }
 
     fn decide(cc: &mut Nv, control: Control) -> Control {
-        cc.once_per_round(&sample::ack(500, 600, 40_000).view, 1, control)
+        cc.once_per_round(&testing::ack_up_to(500, 600, 40_000).view, 1, control)
     }
 
     #[test]
@@ -411,23 +400,23 @@ mod tests {
     fn a_window_above_the_largest_is_cut_by_thirty_percent_of_the_excess() {
         let mut cc = ready(60);
         // 38/128 of 90.
-        let after = decide(&mut cc, avoiding(200));
+        let after = decide(&mut cc, testing::avoiding(200));
         assert_eq!((after.cwnd, after.ssthresh), (200 - 26, 110));
         assert!(!cc.state.allow_growth);
         assert_eq!((cc.state.samples, cc.state.rounds, cc.state.max_rate), (0, 0, 0));
         // An excess of two is cut whole, one of three by the least step.
-        assert_eq!([112, 113].map(|cwnd| decide(&mut ready(60), avoiding(cwnd)).cwnd), [110, 111]);
+        assert_eq!([112, 113].map(|cwnd| decide(&mut ready(60), testing::avoiding(cwnd)).cwnd), [110, 111]);
     }
 
     #[test]
     fn decisions_wait_for_samples_fewer_to_leave_slow_start_than_to_decrease() {
         let slow_start = Control::initial(200);
         assert_eq!([29, 30].map(|n| decide(&mut ready(n), slow_start).cwnd), [200, 174]);
-        assert_eq!([59, 60].map(|n| decide(&mut ready(n), avoiding(200)).cwnd), [200, 174]);
+        assert_eq!([59, 60].map(|n| decide(&mut ready(n), testing::avoiding(200)).cwnd), [200, 174]);
         for (n, allowed) in [(19, false), (20, true)] {
             let mut cc = ready(n);
             cc.state.allow_growth = false;
-            decide(&mut cc, avoiding(108));
+            decide(&mut cc, testing::avoiding(108));
             assert_eq!(cc.state.allow_growth, allowed);
         }
     }
@@ -435,7 +424,7 @@ mod tests {
     #[test]
     fn between_the_pad_and_its_buffer_nothing_changes() {
         let mut cc = ready(100);
-        assert_eq!(decide(&mut cc, avoiding(109)), avoiding(109));
+        assert_eq!(decide(&mut cc, testing::avoiding(109)), testing::avoiding(109));
         assert_eq!(cc.state.samples, 100);
     }
 
@@ -444,17 +433,17 @@ mod tests {
         assert_eq!([1000, 3, 1].map(after_loss), [799, 2, 2]);
         let mut cc = nv();
         for _ in 0..12 {
-            cc.on_state(&sample::state(sample::view(), StateEvent::Entered(CaState::Loss)), avoiding(4));
+            cc.on_state(&testing::change(testing::view(), StateEvent::Entered(CaState::Loss)), testing::avoiding(4));
         }
         assert_eq!((cc.state.slowdown, cc.state.allow_growth), (8, false));
         for _ in 0..9 {
             cc.state.samples = 20;
-            decide(&mut cc, avoiding(4));
+            decide(&mut cc, testing::avoiding(4));
         }
         assert_eq!((cc.state.slowdown, cc.state.allow_growth), (7, true));
         // One packet per 2^7 windows of 4.
-        let ack = Ack { delivered: 511, ..sample::ack(1, 2, 40_000) };
-        let after = cc.on_ack(&ack, avoiding(4));
+        let ack = Ack { delivered: 511, ..testing::ack_up_to(1, 2, 40_000) };
+        let after = cc.on_ack(&ack, testing::avoiding(4));
         assert_eq!((after.cwnd, cc.on_ack(&Ack { delivered: 1, ..ack }, after).cwnd), (4, 5));
     }
 

@@ -91,7 +91,7 @@ impl CongestionControl for Scalable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack, avoiding, make};
+    use crate::testing::{ack, avoiding, make};
 
     #[test]
     fn a_loss_takes_an_eighth() {

@@ -12,7 +12,7 @@
 //! The thresholds are data-centre ones (50 us, 500 us). On paths whose base RTT is above T_high the rate goes down to
 //! its least: set `t_low` and `t_high` for the path, or `above_base`, by which they count the queueing delay alone.
 //!
-//! Units: Mbit/s and seconds inside.
+//! Units: Mbit/s of payload and seconds inside.
 //!
 //! Departures: the paper runs on lossless Ethernet, so a loss or a mark changes nothing here either; segments are
 //! packets acknowledged, and the RTT is the last packet's, so that no serialisation time is to be taken off; the
@@ -22,7 +22,7 @@
 use crate::registry::{Entry, Family};
 use crate::window::{rate_of, window_beyond};
 use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs};
-use knee_core::packet::MTU;
+use knee_core::packet::MSS;
 use knee_core::{Bytes, Param, Rate, Time};
 
 const SECOND: Time = Time::from_secs(1);
@@ -101,7 +101,7 @@ pub const ENTRY: Entry = Entry {
             alpha: params.ratio("alpha"),
             min_rtt: params.time("min_rtt").as_secs_f64(),
             hai_threshold: params.count("hai_threshold"),
-            segment: (params.bytes("segment").0 / u64::from(MTU)).max(1),
+            segment: (params.bytes("segment").0 / u64::from(MSS)).max(1),
             above_base: params.switch("above_base"),
             min_rate: mbps(params.rate("min_rate")),
             max_rate: mbps(params.rate("max_rate")),

@@ -146,13 +146,13 @@ impl CongestionControl for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::testing;
     use crate::{CaState, StateEvent};
 
     /// Runs one round trip of four ACKs at `rtts` microseconds that ends beyond segment `end`.
     fn round(cc: &mut Vegas, mut control: Control, end: u64, rtts: [u64; 4]) -> Control {
         for (i, rtt) in rtts.into_iter().enumerate() {
-            let ack = sample::ack(end + i as u64 - 2, end + 100, rtt);
+            let ack = testing::ack_up_to(end + i as u64 - 2, end + 100, rtt);
             control = cc.on_measure(&ack, control);
             control = cc.on_ack(&ack, control);
             if i == 3 {
@@ -167,10 +167,6 @@ mod tests {
         let mut rtt = VegasRtt::new(100);
         rtt.base = base;
         Vegas { params: VegasParams::new(&Params::defaults(ENTRY.params)), rtt }
-    }
-
-    fn avoiding(cwnd: u32) -> Control {
-        Control { ssthresh: 2, ..Control::initial(cwnd) }
     }
 
     #[test]
@@ -190,7 +186,8 @@ mod tests {
         // base = 40 000 us and cwnd = 100: diff = 1 at 40 400, 3 at 41 200, 5 at 42 000.
         for (rtt, cwnd) in [(40_400, 101), (41_200, 100), (42_000, 99)] {
             // The sample counts one microsecond more than was measured.
-            let after = round(&mut vegas(40_000), avoiding(100), 100, [rtt + 500, rtt - 1, rtt + 500, rtt + 500]);
+            let after =
+                round(&mut vegas(40_000), testing::avoiding(100), 100, [rtt + 500, rtt - 1, rtt + 500, rtt + 500]);
             assert_eq!(after.cwnd, cwnd, "rtt {rtt}");
         }
     }
@@ -206,9 +203,9 @@ mod tests {
     #[test]
     fn two_samples_in_a_round_trip_are_not_enough_and_reno_steps_in() {
         let mut cc = vegas(40_000);
-        let mut control = avoiding(100);
+        let mut control = testing::avoiding(100);
         for una in [100, 101] {
-            let ack = sample::ack(una, 200, 60_000);
+            let ack = testing::ack_up_to(una, 200, 60_000);
             control = cc.on_measure(&ack, control);
             control = cc.on_ack(&ack, control);
         }
@@ -218,20 +215,23 @@ mod tests {
     #[test]
     fn outside_of_open_it_grows_as_reno_and_measures_anew_afterwards() {
         let mut cc = vegas(40_000);
-        let view = sample::ack(50, 300, 0).view;
-        cc.on_state(&sample::state(view, StateEvent::Entered(CaState::Disorder)), avoiding(100));
-        let after = cc.on_ack(&sample::ack(150, 300, 90_000), avoiding(100));
+        let view = testing::ack_up_to(50, 300, 0).view;
+        cc.on_state(&testing::change(view, StateEvent::Entered(CaState::Disorder)), testing::avoiding(100));
+        let after = cc.on_ack(&testing::ack_up_to(150, 300, 90_000), testing::avoiding(100));
         assert_eq!((after.cwnd, after.cwnd_cnt), (100, 1));
-        cc.on_state(&sample::state(view, StateEvent::Entered(CaState::Open)), avoiding(100));
+        cc.on_state(&testing::change(view, StateEvent::Entered(CaState::Open)), testing::avoiding(100));
         assert_eq!((cc.rtt.count, cc.rtt.base), (0, 40_000));
-        assert!(!cc.rtt.round_ended(&sample::ack(300, 400, 0)) && cc.rtt.round_ended(&sample::ack(301, 400, 0)));
+        assert!(
+            !cc.rtt.round_ended(&testing::ack_up_to(300, 400, 0))
+                && cc.rtt.round_ended(&testing::ack_up_to(301, 400, 0))
+        );
     }
 
     #[test]
     fn an_idle_time_makes_it_forget_the_base_rtt() {
         let mut cc = vegas(40_000);
-        cc.on_state(&sample::state(sample::view(), StateEvent::Restart), avoiding(10));
-        cc.on_measure(&sample::ack(1, 10, 70_000), avoiding(10));
+        cc.on_state(&testing::change(testing::view(), StateEvent::Restart), testing::avoiding(10));
+        cc.on_measure(&testing::ack_up_to(1, 10, 70_000), testing::avoiding(10));
         assert_eq!(cc.rtt.base, 70_001);
     }
 }

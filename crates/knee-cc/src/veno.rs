@@ -148,7 +148,7 @@ impl CongestionControl for Veno {
             StateEvent::Restart => {
                 (self.on, self.rtt, self.base_rtt, self.increase) = (true, NO_RTT, NO_RTT, true);
             }
-            StateEvent::Timeout | StateEvent::ReductionDone => {}
+            StateEvent::Start | StateEvent::Timeout | StateEvent::ReductionDone => {}
         }
         control
     }
@@ -157,7 +157,7 @@ impl CongestionControl for Veno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack_at, avoiding, change_at, loss_at, make};
+    use crate::testing::{ack_at, avoiding, change_at, loss_at, make};
     use knee_core::Time;
 
     /// Measures an RTT and acknowledges `n` packets.

@@ -13,7 +13,7 @@
 //!   each step that would go beyond, shrinks to what a smaller one needs and is zero after a turn
 //! - starting: the rate doubles from interval to interval until the utility falls
 //!
-//! Units: Mbit/s of IP packets, seconds.
+//! Units: Mbit/s of payload, seconds.
 //!
 //! ```text
 //! starting ──utility falls──► learning

@@ -194,7 +194,7 @@ impl CongestionControl for Westwood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_events::{ack_at, avoiding, change_at, init};
+    use crate::testing::{ack_at, avoiding, change_at, init};
 
     #[test]
     fn the_path_holds_bandwidth_times_rtt() {

@@ -1,6 +1,6 @@
 //! Windows beyond whole packets: with a fraction, and for senders that are ruled by a rate.
 
-use knee_core::packet::MTU;
+use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 
 /// No window grows beyond this many packets (12 Gbit/s over 1000 s; far from where `u32` ends).
@@ -31,8 +31,8 @@ impl Fractional {
     }
 }
 
-/// Bits of a full-sized IP packet, in which rates are counted.
-pub const PACKET_BITS: f64 = 8.0 * MTU as f64;
+/// Bits of payload of a full-sized packet, in which [`crate::Control::pacing_rate`] counts.
+pub const PACKET_BITS: f64 = 8.0 * MSS as f64;
 
 /// The rate of `packets` full-sized packets per `span`; [`Rate::MAX`] where the span is zero.
 pub fn rate_of(packets: f64, span: Time) -> Rate {
@@ -65,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn ten_packets_in_12_ms_are_10_mbit_and_need_a_window_of_20() {
-        let span = Time::from_millis(12);
-        assert_eq!(rate_of(10.0, span), Rate::from_mbps(10));
-        assert_eq!(window_beyond(Rate::from_mbps(10), span, 4), 20);
+    fn ten_packets_in_10_ms_are_11_6_mbit_of_payload_and_need_a_window_of_20() {
+        let span = Time::from_millis(10);
+        assert_eq!(rate_of(10.0, span), Rate::from_bps(11_584_000));
+        assert_eq!(window_beyond(Rate::from_bps(11_584_000), span, 4), 20);
         assert_eq!(rate_of(10.0, Time::ZERO), Rate::MAX);
         assert_eq!(window_beyond(Rate::from_bps(1), span, 4), 4);
     }

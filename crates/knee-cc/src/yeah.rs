@@ -195,7 +195,7 @@ impl CongestionControl for Yeah {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Signal, sample};
+    use crate::{Signal, testing};
 
     /// At the end of a round trip with these minima, in microseconds.
     fn yeah(base: u32, min: u32) -> Yeah {
@@ -206,12 +206,8 @@ mod tests {
         Yeah { params: YeahParams::new(&Params::defaults(ENTRY.params)), state }
     }
 
-    fn avoiding(cwnd: u32) -> Control {
-        Control { ssthresh: 2, ..Control::initial(cwnd) }
-    }
-
     fn lose(cc: &mut Yeah, cwnd: u32) -> u32 {
-        cc.on_congestion(&sample::congestion(sample::view(), Signal::Loss), avoiding(cwnd))
+        cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), testing::avoiding(cwnd))
     }
 
     #[test]
@@ -222,11 +218,11 @@ mod tests {
 
     #[test]
     fn fast_growth_takes_one_packet_per_hundred_acknowledged_slow_growth_one_per_window() {
-        let ack = crate::Ack { delivered: 100, ..sample::ack(0, 1000, 40_000) };
-        assert_eq!(yeah(40_000, 40_000).on_ack(&ack, avoiding(1000)).cwnd, 1001);
+        let ack = crate::Ack { delivered: 100, ..testing::ack_up_to(0, 1000, 40_000) };
+        assert_eq!(yeah(40_000, 40_000).on_ack(&ack, testing::avoiding(1000)).cwnd, 1001);
         let mut slow = yeah(40_000, 40_000);
         slow.state.slow_rounds = 1;
-        let after = slow.on_ack(&ack, avoiding(1000));
+        let after = slow.on_ack(&ack, testing::avoiding(1000));
         assert_eq!((after.cwnd, after.cwnd_cnt), (1000, 100));
     }
 
@@ -234,28 +230,28 @@ mod tests {
     fn a_queue_beyond_alpha_is_emptied_at_once_but_by_half_the_window_at_most() {
         let mut cc = yeah(40_000, 50_000);
         // Q = 500 · 10/50 = 100 > 80.
-        let after = cc.once_per_round(avoiding(500));
+        let after = cc.once_per_round(testing::avoiding(500));
         assert_eq!((after.cwnd, after.ssthresh), (400, 400));
         assert_eq!((cc.state.reno_count, cc.state.slow_rounds), (200, 1));
         // Q = 500 · 60/100 = 300 > 250.
-        assert_eq!(yeah(40_000, 100_000).once_per_round(avoiding(500)).cwnd, 250);
+        assert_eq!(yeah(40_000, 100_000).once_per_round(testing::avoiding(500)).cwnd, 250);
     }
 
     #[test]
     fn emptying_stops_at_the_window_of_the_imagined_reno_flow() {
         let mut cc = yeah(40_000, 50_000);
         cc.state.reno_count = 450;
-        assert_eq!(cc.once_per_round(avoiding(500)).cwnd, 450);
+        assert_eq!(cc.once_per_round(testing::avoiding(500)).cwnd, 450);
         assert_eq!(cc.state.reno_count, 451);
     }
 
     #[test]
     fn a_delay_of_an_eighth_of_the_base_is_still_fast_and_more_is_slow() {
         let mut cc = yeah(40_000, 45_000);
-        cc.once_per_round(avoiding(100));
+        cc.once_per_round(testing::avoiding(100));
         assert_eq!(cc.state.slow_rounds, 0);
         let mut cc = yeah(40_000, 45_001);
-        let after = cc.once_per_round(avoiding(100));
+        let after = cc.once_per_round(testing::avoiding(100));
         assert_eq!((cc.state.slow_rounds, after.cwnd), (1, 100));
     }
 
@@ -281,10 +277,10 @@ mod tests {
         let mut cc = yeah(40_000, 40_000);
         cc.state.reno_count = 60;
         for _ in 0..50 {
-            cc.once_per_round(avoiding(100));
+            cc.once_per_round(testing::avoiding(100));
         }
         assert_eq!(cc.state.reno_count, 60);
-        cc.once_per_round(avoiding(100));
+        cc.once_per_round(testing::avoiding(100));
         assert_eq!(cc.state.reno_count, 2);
     }
 }

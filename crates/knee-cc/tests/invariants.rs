@@ -159,6 +159,7 @@ impl<'a> Sender<'a> {
             cwnd: start.cwnd,
             mss: start.mss,
             tick: Time::from_nanos(start.tick_ns),
+            paced: start.seed % 2 == 1,
             rng: Rng::stream(start.seed, "invariants"),
         };
         let cc = (entry.make)(&params(entry.params, &start.picks), &init);
@@ -172,6 +173,8 @@ impl<'a> Sender<'a> {
             delivered: 0,
             delivered_ce: 0,
             lost: 0,
+            app_limited: false,
+            paced_until: init.now,
             ca: CaState::Open,
         };
         let control = Control::initial(start.cwnd);
@@ -241,6 +244,8 @@ impl<'a> Sender<'a> {
             self.view.snd_nxt += u64::from(packets);
         }
         self.view.in_flight += packets;
+        self.view.app_limited = self.view.in_flight < self.control.cwnd;
+        self.view.paced_until = self.view.now + self.base_rtt.mul_div(u64::from(share), 255);
         if self.entry.needs.sent {
             let sent = Sent { view: self.view, packets, retransmission };
             let answer = self.cc.on_sent(&sent, self.control);
@@ -394,6 +399,7 @@ impl<'a> Sender<'a> {
 /// Runs an algorithm through a sequence and returns all its answers.
 fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Vec<Control>, TestCaseError> {
     let mut sender = Sender::new(entry, start);
+    sender.tell(StateEvent::Start)?;
     for (i, step) in steps.iter().enumerate() {
         sender.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
     }

@@ -13,7 +13,7 @@ pub const ACK_SIZE: u16 = 52;
 ///
 /// Segments are counted, not bytes: segment `seq` of a flow carries [`MSS`] bytes (the last one of a finite
 /// transfer may carry fewer).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// When it entered the queue it is in, or entered last.
     pub enqueued: Time,
@@ -62,6 +62,7 @@ impl Packet {
     }
 
     /// Adds a stay in a queue to the packet's account.
+    #[inline]
     pub fn add_queued(&mut self, stay: Time) {
         let units = (stay.as_nanos() + 32) / Self::QUEUED_UNIT.as_nanos();
         self.extra = self.extra.saturating_add(units.min(u64::from(u32::MAX)) as u32);

@@ -256,7 +256,7 @@ impl Params {
     /// The value of a [`Kind::Time`] parameter.
     ///
     /// # Panics
-    /// If no such parameter is declared; so do all the others.
+    /// If no such parameter of that kind is declared.
     pub fn time(&self, name: &str) -> Time {
         match self.get(name) {
             Value::Time(v) => v,
@@ -264,6 +264,9 @@ impl Params {
         }
     }
     /// The value of a [`Kind::Rate`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter of that kind is declared.
     pub fn rate(&self, name: &str) -> Rate {
         match self.get(name) {
             Value::Rate(v) => v,
@@ -271,6 +274,9 @@ impl Params {
         }
     }
     /// The value of a [`Kind::Bytes`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter of that kind is declared.
     pub fn bytes(&self, name: &str) -> Bytes {
         match self.get(name) {
             Value::Bytes(v) => v,
@@ -278,6 +284,9 @@ impl Params {
         }
     }
     /// The value of a [`Kind::Count`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter of that kind is declared.
     pub fn count(&self, name: &str) -> u64 {
         match self.get(name) {
             Value::Count(v) => v,
@@ -285,6 +294,9 @@ impl Params {
         }
     }
     /// The value of a [`Kind::Ratio`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter of that kind is declared.
     pub fn ratio(&self, name: &str) -> f64 {
         match self.get(name) {
             Value::Ratio(v) => v,
@@ -292,6 +304,9 @@ impl Params {
         }
     }
     /// The value of a [`Kind::Bool`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter of that kind is declared.
     pub fn switch(&self, name: &str) -> bool {
         match self.get(name) {
             Value::Bool(v) => v,
@@ -299,6 +314,9 @@ impl Params {
         }
     }
     /// The value of a [`Kind::Choice`] parameter.
+    ///
+    /// # Panics
+    /// If no such parameter of that kind is declared.
     pub fn choice(&self, name: &str) -> &'static str {
         match self.get(name) {
             Value::Choice(v) => v,
@@ -319,7 +337,7 @@ mod tests {
     #[test]
     fn given_values_stand_and_the_rest_is_default() {
         let params = Params::resolve(DECLARED, [("gamma", Value::Ratio(0.5))]).unwrap();
-        assert_eq!(params.ratio("gamma"), 0.5);
+        assert_eq!(params.get("gamma"), Value::Ratio(0.5));
         assert_eq!(params.time("q_target"), Time::from_millis(5));
     }
 

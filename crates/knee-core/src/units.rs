@@ -50,18 +50,22 @@ impl Time {
         self.0 as f64 / 1e6
     }
     /// Rounded down to a whole number of `tick`s; as it is where `tick` is zero.
+    #[must_use]
     pub const fn floor_to(self, tick: Self) -> Self {
         if tick.0 == 0 { self } else { Self(self.0 - self.0 % tick.0) }
     }
     /// Rounded up to a whole number of `tick`s; as it is where `tick` is zero.
+    #[must_use]
     pub const fn ceil_to(self, tick: Self) -> Self {
         if tick.0 == 0 { self } else { Self(self.0.div_ceil(tick.0) * tick.0) }
     }
     /// `self - other`, or zero where `other` is later.
+    #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
     /// `self + other`, or "never" where that would overflow.
+    #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -69,6 +73,7 @@ impl Time {
     ///
     /// # Panics
     /// If `den` is zero.
+    #[must_use]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
         Self((self.0 as u128 * num as u128 / den as u128) as u64)
     }
@@ -188,6 +193,7 @@ impl Rate {
     ///
     /// # Panics
     /// If `den` is zero.
+    #[must_use]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
         let bps = self.0 as u128 * num as u128 / den as u128;
         if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(bps as u64) }

@@ -1,10 +1,13 @@
 //! What can go wrong, and the Python exceptions it becomes.
 
-use pyo3::PyErr;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::types::PyAnyMethods;
+use pyo3::{PyErr, Python};
 use thiserror::Error;
 
 pyo3::create_exception!(_core, SpecError, PyValueError, "The simulator refused its specification.");
+
+pyo3::create_exception!(_core, EngineError, PyRuntimeError, "The simulator broke off.");
 
 /// Why there is no result.
 #[derive(Debug, Error)]
@@ -21,6 +24,14 @@ pub enum Failure {
     /// The engine broke off: an error in the program.
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
+    /// An algorithm written in Python raised an exception.
+    #[error("{error}, in flow {flow}")]
+    Raised {
+        /// Label of its flow.
+        flow: String,
+        /// What it raised.
+        error: PyErr,
+    },
     /// Somebody asked to stop.
     #[error("the run was cancelled")]
     Cancelled,
@@ -31,8 +42,14 @@ impl From<Failure> for PyErr {
         let message = failure.to_string();
         match failure {
             Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
-            Failure::Spool(_) => PyOSError::new_err(message),
-            Failure::Panic(_) | Failure::Cancelled => PyRuntimeError::new_err(message),
+            Failure::Spool(_) | Failure::Panic(_) | Failure::Cancelled => EngineError::new_err(message),
+            // The exception itself, with its traceback; a note says where.
+            Failure::Raised { flow, error } => Python::attach(|py| {
+                match error.value(py).call_method1("add_note", (format!("in the congestion control of flow {flow}"),)) {
+                    Ok(_) => error,
+                    Err(other) => other,
+                }
+            }),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod error;
 mod listing;
+mod own;
 mod simulate;
 
 use pyo3::pymodule;
@@ -11,8 +12,10 @@ use pyo3::pymodule;
 mod _core {
     use super::error::Failure;
     #[pymodule_export]
-    use super::error::SpecError;
-    use super::{listing, simulate as driver};
+    use super::error::{EngineError, SpecError};
+    #[pymodule_export]
+    use super::own::{PyAck, PyControl};
+    use super::{listing, own, simulate as driver};
     use pyo3::prelude::*;
     use pyo3::types::PyBytes;
     use std::fs::File;
@@ -33,22 +36,26 @@ mod _core {
     type Given<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
     /// Runs a specification (JSON) to its end. Sample rows go to the file `spool` in blocks where one is named;
-    /// `progress` is called some 20 times a second with the fraction of simulated time that has passed.
+    /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
+    /// congestion controls written in Python, by the names that the specification uses.
     #[pyfunction]
-    #[pyo3(signature = (spec_json, spool=None, progress=None))]
+    #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new()))]
     fn simulate<'py>(
         py: Python<'py>,
         spec_json: &str,
         spool: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
+        own: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<Given<'py>> {
         let spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
         let spool = spool.map(File::create).transpose().map_err(Failure::Spool)?;
+        let raised = own::Raised::default();
+        let classes = driver::Classes { own: own::algorithms(py, &own, &raised)?, raised };
         let look = |fraction| {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
-        let (output, rows) = driver::run::<PyErr>(&spec, spool, py, look)?;
+        let (output, rows) = driver::run::<PyErr>(&spec, &classes, spool, py, look)?;
         Ok((
             serde_json::to_string(&output).map_err(Failure::Json)?,
             PyBytes::new(py, bytemuck::cast_slice(&rows.samples)),

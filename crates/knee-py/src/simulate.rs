@@ -1,7 +1,8 @@
 //! Runs the engine on a thread of its own, so that Python stays responsive: it hears of progress and can interrupt.
 
 use crate::error::Failure;
-use knee_sim::{Output, Rows, Simulation, Spec};
+use crate::own::Raised;
+use knee_sim::{Output, Own, Rows, Simulation, Spec};
 use pyo3::Python;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// Events between two looks at whether to go on: some milliseconds of work.
 const EVENTS_PER_STEP: u64 = 100_000;
+
+/// The same with algorithms written in Python.
+const EVENTS_PER_PYTHON_STEP: u64 = 2_000;
 
 /// How long the caller waits before it looks around: 20 times a second.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -25,13 +29,22 @@ struct Shared {
     cancel: AtomicBool,
 }
 
-/// Runs `spec` to its end, with the interpreter free for others. Calls `look` some 20 times a second with the fraction of simulated time that has passed;
-/// an error of `look` cancels the run.
+/// Algorithms written in Python that a run may use, and where their exceptions go.
+pub struct Classes {
+    /// The algorithms.
+    pub own: Vec<Own>,
+    /// The first exception.
+    pub raised: Raised,
+}
+
+/// Runs `spec` to its end, with the interpreter free for others unless algorithms are written in Python. Calls `look`
+/// some 20 times a second with the fraction of simulated time that has passed; an error of `look` cancels the run.
 ///
 /// # Errors
-/// Those of the engine, and those of `look`.
+/// Those of the engine, of `look`, and of algorithms written in Python.
 pub fn run<E: From<Failure>>(
     spec: &Spec,
+    classes: &Classes,
     spool: Option<File>,
     py: Python<'_>,
     mut look: impl FnMut(f64) -> Result<(), E>,
@@ -41,7 +54,7 @@ pub fn run<E: From<Failure>>(
         let (give, mut take) = sync_channel(1);
         let shared = &shared;
         scope.spawn(move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, spool, shared)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, classes, spool, shared)));
             // Nobody listens any more only where the caller gave up: then there is nobody to tell.
             let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
         });
@@ -70,18 +83,37 @@ fn receive(take: &mut Receiver<Outcome>) -> Option<Outcome> {
     }
 }
 
-fn drive(spec: &Spec, spool: Option<File>, shared: &Shared) -> Outcome {
-    let mut simulation = Simulation::new(spec).map_err(|error| Failure::Spec(error.to_string()))?;
+fn drive(spec: &Spec, classes: &Classes, spool: Option<File>, shared: &Shared) -> Outcome {
+    let mut simulation = Simulation::with_own(spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
     if let Some(file) = spool {
         simulation.spool(file);
     }
-    while simulation.step(EVENTS_PER_STEP) {
+    while step(&mut simulation, classes) {
+        check_raised(spec, classes)?;
         if shared.cancel.load(Relaxed) {
             return Err(Failure::Cancelled);
         }
         shared.now.store(simulation.now().as_nanos(), Relaxed);
     }
+    check_raised(spec, classes)?;
     simulation.finish().map_err(Failure::Spool)
+}
+
+/// Fails if an algorithm written in Python raised an exception.
+fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
+    match classes.raised.lock().ok().and_then(|mut raised| raised.take()) {
+        Some((flow, error)) => Err(Failure::Raised { flow: spec.flows[flow].label.clone(), error }),
+        None => Ok(()),
+    }
+}
+
+/// A stretch of the simulation; with algorithms in Python the interpreter is held all through a short one.
+fn step(simulation: &mut Simulation, classes: &Classes) -> bool {
+    if classes.own.is_empty() {
+        simulation.step(EVENTS_PER_STEP)
+    } else {
+        Python::attach(|_| simulation.step(EVENTS_PER_PYTHON_STEP))
+    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

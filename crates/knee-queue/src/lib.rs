@@ -1,4 +1,4 @@
-//! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`registry`].
+//! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`mod@registry`].
 //!
 //! What a packet goes through: the link hands it to [`Queue::enqueue`], which keeps it or drops it (or drops others
 //! for it); when the link can send it asks [`Queue::dequeue`]. A discipline that holds packets back says by
@@ -7,7 +7,21 @@
 
 pub mod registry;
 
+mod bound;
+mod cocoa;
+mod codel;
+mod codel_law;
+mod dualpi2;
+mod fair_queue;
+mod fifo;
+mod flow_table;
+mod fq;
+mod fq_codel;
+mod hash;
 mod pfifo;
+mod pie;
+mod pool;
+mod red;
 
 pub use registry::{Entry, find, registry};
 
@@ -66,6 +80,17 @@ pub struct Context {
     pub marks: u64,
     /// Notes left during the call; the caller empties it.
     pub notes: Vec<Note>,
+}
+
+impl Context {
+    /// Marks `packet` CE where it is ECN-capable; says whether it is.
+    pub fn mark(&mut self, packet: &mut Packet) -> bool {
+        if packet.has(Packet::ECT) && !packet.has(Packet::CE) {
+            packet.flags |= Packet::CE;
+            self.marks += 1;
+        }
+        packet.has(Packet::ECT)
+    }
 }
 
 /// What a new queue is told about its link.

@@ -1,6 +1,6 @@
-//! What happens next: a heap of the heads of everything that waits.
+//! What happens next: the heads of everything that waits.
 //!
-//! A link, a pipe and a timer each have at most one entry at a time, so that the heap holds sources, not packets.
+//! A link, a pipe and a timer each have at most one entry at a time, so that what is held here are sources, not packets.
 //! Entries are ordered by time, then by the order in which they were scheduled.
 
 use knee_core::Time;
@@ -46,66 +46,201 @@ struct Entry {
 }
 
 impl Entry {
+    /// Later than all others.
+    const NEVER: Self = Self { key: u128::MAX, event: Event::Sample };
+
     const fn new(at: Time, order: u64, event: Event) -> Self {
         Self { key: (at.as_nanos() as u128) << 64 | order as u128, event }
     }
 
     const fn at(&self) -> Time {
-        Time::from_nanos((self.key >> 64) as u64)
+        Self::at_key(self.key)
+    }
+
+    const fn at_key(key: u128) -> Time {
+        Time::from_nanos((key >> 64) as u64)
     }
 }
 
-/// A binary heap. Mostly the next event is rescheduled to be the next or next but one again, in front of many timers
-/// that are far away: what counts is the cost of looking at the first few entries, not the depth.
-#[derive(Default)]
+/// Links and pipes held in order beside the timers.
+const FRONT: usize = 8;
+/// Length of a slot of the wheel: 2^18 ns, about a quarter of a millisecond.
+const SLOT_SHIFT: u32 = 18;
+/// Slots of the wheel: together they reach 268 ms ahead.
+const SLOTS: u64 = 1024;
+
+/// A few links and pipes in order, and timers: those due soon in a binary heap, later ones unordered in the slots of a
+/// wheel, and what is beyond the wheel in a heap of its own kind, a list sorted out once per turn.
+///
+/// Links and pipes are rescheduled with every packet to be next or next but one again: that costs a step or two in a
+/// short list. Timers are far away and mostly void by the time they come: they cost a push to their slot and later a
+/// place in a heap that holds no more than a slot's worth, however many flows there are.
 pub struct Events {
+    /// `len` entries, ascending, then [`Entry::NEVER`].
+    front: [Entry; FRONT + 1],
+    len: usize,
+    /// Entries due before the end of slot `turned`, and such as found no place in the front.
     heap: Vec<Entry>,
+    /// Key of the heap's first entry, or of the end of slot `turned` where that is earlier: then the wheel has to turn.
+    heap_key: u128,
+    /// Entries of the slots after `turned`, by slot number modulo the size.
+    wheel: Vec<Vec<Entry>>,
+    /// Number of the last slot whose entries are in the heap.
+    turned: u64,
+    /// Entries beyond the wheel at its last full turn.
+    far: Vec<Entry>,
+    /// Entries in the wheel and beyond.
+    later: usize,
     order: u64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            front: [Entry::NEVER; FRONT + 1],
+            len: 0,
+            heap: Vec::new(),
+            heap_key: Entry::NEVER.key,
+            wheel: (0..SLOTS).map(|_| Vec::new()).collect(),
+            turned: 0,
+            far: Vec::new(),
+            later: 0,
+            order: 0,
+        }
+    }
 }
 
 impl Events {
     /// Schedules `event` for `at`, which must not be past: the head may lag while its owner serves on.
     pub fn push(&mut self, at: Time, event: Event) {
         self.order += 1;
-        self.heap.push(Entry::new(at, self.order, event));
-        self.sift_up(self.heap.len() - 1);
+        let entry = Entry::new(at, self.order, event);
+        if self.len < FRONT && matches!(event, Event::Link(_) | Event::Pipe(_)) {
+            return self.push_front(entry);
+        }
+        let slot = at.as_nanos() >> SLOT_SHIFT;
+        if slot <= self.turned {
+            self.push_heap(entry);
+        } else {
+            self.push_later(slot, entry);
+            self.update_key();
+        }
+    }
+
+    fn push_front(&mut self, entry: Entry) {
+        let mut i = self.len;
+        self.len += 1;
+        while i > 0 && self.front[i - 1].key > entry.key {
+            self.front[i] = self.front[i - 1];
+            i -= 1;
+        }
+        self.front[i] = entry;
     }
 
     /// The next event and its time.
-    pub fn peek(&self) -> Option<(Time, Event)> {
-        self.heap.first().map(|e| (e.at(), e.event))
+    pub fn peek(&mut self) -> Option<(Time, Event)> {
+        loop {
+            if self.in_front() {
+                return Some((self.front[0].at(), self.front[0].event));
+            }
+            match self.heap.first() {
+                Some(first) if first.key == self.heap_key => return Some((first.at(), first.event)),
+                None if self.later == 0 => return None,
+                _ => self.turn(),
+            }
+        }
     }
 
     /// Removes the next event.
     pub fn pop(&mut self) {
-        let Some(last) = self.heap.pop() else { return };
-        if let Some(first) = self.heap.first_mut() {
-            *first = last;
-            self.sift_down();
+        if self.in_front() {
+            self.len -= 1;
+            for i in 0..self.len.min(FRONT) {
+                self.front[i] = self.front[i + 1];
+            }
+            self.front[self.len] = Entry::NEVER;
+        } else if let Some(last) = self.heap.pop() {
+            if let Some(first) = self.heap.first_mut() {
+                *first = last;
+                self.sift_down();
+            }
+            self.update_key();
         }
     }
 
-    /// When the event after the next one is due.
+    /// A time before which nothing but the next event is due.
+    #[inline]
     pub fn second(&self) -> Time {
-        match *self.heap.as_slice() {
-            [] | [_] => Time::MAX,
-            [_, only] => only.at(),
-            [_, left, right, ..] => left.at().min(right.at()),
+        if self.in_front() {
+            return Entry::at_key(self.front[1].key.min(self.heap_key));
         }
+        let behind = self.heap.iter().skip(1).take(2).map(|e| e.key);
+        Entry::at_key(behind.fold(self.front[0].key.min(self.slot_end()), u128::min))
     }
 
     /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
     pub fn postpone(&mut self, at: Time) {
-        self.order += 1;
-        let order = self.order;
-        if let Some(first) = self.heap.first_mut() {
-            *first = Entry::new(at, order, first.event);
-            self.sift_down();
+        if !self.in_front() {
+            let Some(&Entry { event, .. }) = self.heap.first() else { return };
+            self.pop();
+            return self.push(at, event);
         }
+        self.order += 1;
+        let entry = Entry::new(at, self.order, self.front[0].event);
+        let mut i = 0;
+        // What lies behind the last is later than anything.
+        while i < FRONT && self.front[i + 1].key < entry.key {
+            self.front[i] = self.front[i + 1];
+            i += 1;
+        }
+        self.front[i] = entry;
     }
 
-    fn sift_up(&mut self, mut i: usize) {
-        let entry = self.heap[i];
+    /// Whether the next event, if there is one, is in the front.
+    const fn in_front(&self) -> bool {
+        self.front[0].key < self.heap_key
+    }
+
+    /// Key just before the first entry that can still be in the wheel.
+    const fn slot_end(&self) -> u128 {
+        if self.later == 0 { Entry::NEVER.key } else { (((self.turned + 1) << SLOT_SHIFT) as u128) << 64 }
+    }
+
+    fn update_key(&mut self) {
+        let first = self.heap.first().map_or(Entry::NEVER.key, |e| e.key);
+        self.heap_key = first.min(self.slot_end());
+    }
+
+    fn push_later(&mut self, slot: u64, entry: Entry) {
+        self.later += 1;
+        // A full turn begins with a slot number that is a multiple of the size.
+        let reach = (self.turned | (SLOTS - 1)) + 1;
+        if slot < reach { self.wheel[(slot % SLOTS) as usize].push(entry) } else { self.far.push(entry) }
+    }
+
+    /// The wheel turns by a slot.
+    #[cold]
+    fn turn(&mut self) {
+        self.turned += 1;
+        if self.turned.is_multiple_of(SLOTS) {
+            let far = std::mem::take(&mut self.far);
+            self.later -= far.len();
+            for entry in far {
+                self.push_later(entry.at().as_nanos() >> SLOT_SHIFT, entry);
+            }
+        }
+        let mut due = std::mem::take(&mut self.wheel[(self.turned % SLOTS) as usize]);
+        self.later -= due.len();
+        for entry in due.drain(..) {
+            self.push_heap(entry);
+        }
+        self.wheel[(self.turned % SLOTS) as usize] = due;
+        self.update_key();
+    }
+
+    fn push_heap(&mut self, entry: Entry) {
+        self.heap.push(entry);
+        let mut i = self.heap.len() - 1;
         while i > 0 {
             let parent = (i - 1) / 2;
             if entry.key >= self.heap[parent].key {
@@ -115,6 +250,7 @@ impl Events {
             i = parent;
         }
         self.heap[i] = entry;
+        self.update_key();
     }
 
     fn sift_down(&mut self) {
@@ -164,7 +300,8 @@ mod tests {
             let (mut events, mut now) = (Events::default(), Time::ZERO);
             for (delta, op) in ops {
                 match op {
-                    0 => events.push(now + Time::from_nanos(delta), Event::Sample),
+                    0 if delta % 2 == 0 => events.push(now + Time::from_nanos(delta), Event::Sample),
+                    0 => events.push(now + Time::from_nanos(delta), Event::Link(0)),
                     1 => if let Some((at, _)) = events.peek() {
                         prop_assert!(at >= now);
                         now = at;

@@ -16,5 +16,5 @@ pub mod timer;
 
 pub use observe::Rows;
 pub use output::{EventRow, LinkRow, Output, SampleRow};
-pub use simulation::{Simulation, SpecError};
+pub use simulation::{Own, OwnMake, Simulation, SpecError};
 pub use spec::Spec;

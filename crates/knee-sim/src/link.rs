@@ -5,12 +5,23 @@ use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use knee_queue::{Context, Queue};
 
 /// A packet that a link sends, and how long it had been in the queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Served {
     /// The packet.
     pub packet: Packet,
     /// Its stay in the queue.
     pub sojourn: Time,
+}
+
+impl Served {
+    /// Books the stay in the queue that ended at `left`.
+    #[inline]
+    fn left_queue(&mut self, left: Time) {
+        self.sojourn = left.saturating_sub(self.packet.enqueued);
+        if !self.packet.has(Packet::ACK) {
+            self.packet.add_queued(self.sojourn);
+        }
+    }
 }
 
 /// What a link sends at.
@@ -30,19 +41,28 @@ pub struct Wire {
     carry: u64,
     /// Size, quotient and remainder of the last division: nearly all packets have one size.
     last: (u64, u64, u64),
-    /// The packet being sent.
-    in_service: Option<Served>,
+    /// The packet being sent, and since when.
+    in_service: Packet,
+    busy: bool,
+    since: Time,
 }
 
 impl Wire {
     fn new(rate: Rate) -> Self {
-        Self { rate: rate.as_bps(), carry: 0, last: (0, 0, 0), in_service: None }
+        Self {
+            rate: rate.as_bps(),
+            carry: 0,
+            last: (0, 0, 0),
+            in_service: Packet::default(),
+            busy: false,
+            since: Time::ZERO,
+        }
     }
 
+    #[inline]
     fn time_for(&mut self, bytes: u64) -> Time {
         if self.last.0 != bytes {
-            let numerator = bytes * 8_000_000_000;
-            self.last = (bytes, numerator / self.rate, numerator % self.rate);
+            self.divide(bytes);
         }
         let (_, mut ns, remainder) = self.last;
         self.carry += remainder;
@@ -51,6 +71,12 @@ impl Wire {
             ns += 1;
         }
         Time::from_nanos(ns)
+    }
+
+    #[cold]
+    fn divide(&mut self, bytes: u64) {
+        let numerator = bytes * 8_000_000_000;
+        self.last = (bytes, numerator / self.rate, numerator % self.rate);
     }
 }
 
@@ -218,8 +244,26 @@ impl Link {
     }
 
     /// Whether a packet that comes now is lost at random.
-    pub fn loses(&mut self) -> bool {
+    fn loses(&mut self) -> bool {
         self.loss > 0.0 && self.loss_rng.chance(self.loss)
+    }
+
+    /// Takes a packet in, or loses it: false.
+    #[inline]
+    pub fn take(&mut self, packet: Packet, now: Time) -> bool {
+        self.counters.arrived += 1;
+        if self.loses() {
+            return false;
+        }
+        self.cx.now = now;
+        self.queue.enqueue(Packet { enqueued: now, ..packet }, &mut self.cx);
+        true
+    }
+
+    /// Whether the queue dropped packets or left notes.
+    #[inline]
+    pub const fn has_news(&self) -> bool {
+        !self.cx.dropped.is_empty() || !self.cx.notes.is_empty()
     }
 
     /// When the link, idle until now, may send: called after a packet came into an idle link. A wire takes the packet
@@ -227,42 +271,56 @@ impl Link {
     pub fn wake(&mut self, now: Time) -> Option<Time> {
         self.waiting = false;
         match &mut self.server {
-            Server::Wire(_) => self.start_service(now),
+            Server::Wire(_) => {
+                let next = self.start_service(now);
+                (next < Time::MAX).then_some(next)
+            }
             Server::Bucket(bucket) => Some(bucket.zero_at.max(now)),
             Server::Trace(trace) => Some(trace.skip_to(now)),
         }
     }
 
     #[inline]
-    fn start_service(&mut self, now: Time) -> Option<Time> {
+    fn start_service(&mut self, now: Time) -> Time {
         self.cx.now = now;
         let Some(packet) = self.queue.dequeue(&mut self.cx) else {
-            return self.wait(now);
+            return self.wait(now).unwrap_or(Time::MAX);
         };
         let bytes = self.wire_size(&packet);
-        let Server::Wire(wire) = &mut self.server else { return None };
-        wire.in_service = Some(left_queue(packet, now));
-        Some(now + wire.time_for(bytes))
+        let Server::Wire(wire) = &mut self.server else { return Time::MAX };
+        wire.in_service = packet;
+        wire.busy = true;
+        wire.since = now;
+        now + wire.time_for(bytes)
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
+    #[cold]
     fn wait(&mut self, now: Time) -> Option<Time> {
         let wake = self.queue.next_wake().map(|at| at.max(now));
         self.waiting = wake.is_some();
         wake
     }
 
-    /// The link's event: gives the packet that leaves now, if any, and when the next event is due.
+    /// The link's event. Tells whether a packet leaves now, which is put into `served`, and when the next event is due
+    /// (`Time::MAX`: none is).
     #[inline]
-    pub fn serve(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
+    pub fn serve(&mut self, now: Time, served: &mut Served) -> (bool, Time) {
         self.waiting = false;
         if let Server::Wire(wire) = &mut self.server {
-            let served = wire.in_service.take();
-            return (served, self.start_service(now));
+            let leaves = std::mem::replace(&mut wire.busy, false);
+            served.packet = wire.in_service;
+            served.left_queue(wire.since);
+            return (leaves, self.start_service(now));
         }
-        self.serve_other(now)
+        let (other, next) = self.serve_other(now);
+        if let Some(other) = other {
+            *served = other;
+        }
+        (other.is_some(), next.unwrap_or(Time::MAX))
     }
 
+    #[cold]
     fn serve_other(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
         self.cx.now = now;
         match &mut self.server {
@@ -281,16 +339,15 @@ impl Link {
                 (Some(left_queue(packet, now)), next)
             }
             Server::Trace(trace) => {
-                let (packet, left) = match trace.in_service.take() {
-                    Some(served) => served,
-                    None => match self.queue.dequeue(&mut self.cx) {
-                        Some(packet) => (left_queue(packet, now), u64::from(packet.size) + self.overhead),
-                        None => {
-                            let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
-                            self.waiting = wake.is_some();
-                            return (None, wake);
-                        }
-                    },
+                let (packet, left) = if let Some(served) = trace.in_service.take() {
+                    served
+                } else {
+                    let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+                        let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
+                        self.waiting = wake.is_some();
+                        return (None, wake);
+                    };
+                    (left_queue(packet, now), u64::from(packet.size) + self.overhead)
                 };
                 if left > trace.credit {
                     trace.in_service = Some((packet, left - trace.credit));
@@ -316,7 +373,7 @@ impl Link {
     /// Packets inside: queued and in service.
     pub fn held(&self) -> u64 {
         let in_service = match &self.server {
-            Server::Wire(wire) => wire.in_service.is_some(),
+            Server::Wire(wire) => wire.busy,
             Server::Bucket(_) => false,
             Server::Trace(trace) => trace.in_service.is_some(),
         };
@@ -357,11 +414,9 @@ impl Link {
     }
 }
 
-/// Books the stay in the queue that ends now.
-fn left_queue(mut packet: Packet, now: Time) -> Served {
-    let sojourn = now.saturating_sub(packet.enqueued);
-    if !packet.has(Packet::ACK) {
-        packet.add_queued(sojourn);
-    }
-    Served { packet, sojourn }
+/// A packet whose stay in the queue ended at `left`.
+fn left_queue(packet: Packet, left: Time) -> Served {
+    let mut served = Served { packet, sojourn: Time::ZERO };
+    served.left_queue(left);
+    served
 }

@@ -10,11 +10,14 @@
 
 use crate::timer::{Clock, Timer};
 use knee_cc::Ecn;
-use knee_core::packet::ACK_SIZE;
+use knee_core::packet::{ACK_SIZE, MSS};
 use knee_core::{Packet, Time};
+use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
 const MAX_QUICK_ACKS: u32 = 16;
+/// Window of a new connection in bytes.
+const INITIAL_WINDOW: u64 = 65_535;
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 /// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
@@ -52,15 +55,6 @@ impl Blocks {
     }
 }
 
-/// An ACK to be sent.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// The packet; its SACK handle is still to be set.
-    pub packet: Packet,
-    /// SACK blocks, where there are any: seldom.
-    pub blocks: Option<Box<Blocks>>,
-}
-
 /// Settings that all receivers of a simulation share.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -70,6 +64,8 @@ pub struct Config {
     pub delayed_ack: Time,
     /// Longest delay of a compressed SACK.
     pub sack_delay: Time,
+    /// Bytes up to which the window grows.
+    pub window_growth: u64,
 }
 
 /// The receiving end of one flow.
@@ -87,6 +83,8 @@ pub struct Receiver {
     /// TSval to echo: of the last segment that started at or before the last one acknowledged (RFC 7323, 4.3).
     ts_recent: u32,
     quick_acks: u32,
+    /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
+    window: u64,
     /// Delay of ACKs, adapted to the intervals of arrivals.
     ato: Time,
     /// When the last packet came in order; `Time::MAX`: none has.
@@ -126,6 +124,7 @@ impl Receiver {
             dsack: None,
             ts_recent: 0,
             quick_acks: 0,
+            window: INITIAL_WINDOW,
             ato: Time::ZERO,
             last_arrival: Time::MAX,
             ack_now: false,
@@ -149,12 +148,17 @@ impl Receiver {
         self.rcv_nxt
     }
 
-    /// Takes a data packet. Gives the ACK that leaves at once, if one does.
+    /// Takes a data packet. True: an ACK leaves at once.
     #[inline]
-    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
+    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
         self.queued_units += u64::from(packet.extra);
+        if packet.seq >= self.rcv_nxt && self.window < config.window_growth {
+            // tcp_grow_window: the sender shall hear of the new window at once.
+            self.window += 2 * u64::from(MSS);
+            self.quick_acks |= 1;
+        }
         if packet.seq <= self.acked {
             self.ts_recent = packet.stamp;
         }
@@ -164,32 +168,35 @@ impl Receiver {
         self.rcv_nxt += 1;
         self.adapt_ato(now, config);
         if self.must_ack_now() {
-            return Some(self.ack());
+            return true;
         }
         self.delay_ack(now);
-        None
+        false
     }
 
     /// A packet that is not the next one, or the next one where later ones are there already.
-    fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> Option<Reply> {
-        if seq == self.rcv_nxt {
-            self.rcv_nxt += 1;
-            self.adapt_ato(now, config);
-            self.close_gap();
-            // RFC 5681, 4.2: acknowledge at once when a gap is filled.
-            self.ack_now |= self.out_of_order.is_empty();
-        } else if seq < self.rcv_nxt {
-            self.dsack = Some((seq, seq + 1));
-            self.enter_quick_acks(config);
-            self.ack_now = true;
-        } else {
-            self.insert(seq);
+    #[cold]
+    fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> bool {
+        match seq.cmp(&self.rcv_nxt) {
+            Ordering::Equal => {
+                self.rcv_nxt += 1;
+                self.adapt_ato(now, config);
+                self.close_gap();
+                // RFC 5681, 4.2: acknowledge at once when a gap is filled.
+                self.ack_now |= self.out_of_order.is_empty();
+            }
+            Ordering::Less => {
+                self.dsack = Some((seq, seq + 1));
+                self.enter_quick_acks(config);
+                self.ack_now = true;
+            }
+            Ordering::Greater => self.insert(seq),
         }
         let at_once = self.must_ack_now() || (!self.out_of_order.is_empty() && self.compress(now, config, rtt));
         if !at_once && self.out_of_order.is_empty() {
             self.delay_ack(now);
         }
-        at_once.then(|| self.ack())
+        at_once
     }
 
     /// Whether a timer is due before the heap knows of it.
@@ -201,18 +208,17 @@ impl Receiver {
         self.rcv_nxt > self.acked + 1 || self.quick_acks > 0 || self.ack_now
     }
 
-    /// The delayed-ACK timer fired.
-    pub fn on_delayed_ack(&mut self, config: &Config) -> Reply {
+    /// The delayed-ACK timer fired: an ACK leaves.
+    pub fn on_delayed_ack(&mut self, config: &Config) {
         // A delayed ACK that ran out inflates the delay.
         self.ato = (self.ato * 2).min(DELAYED_ACK_MAX).max(config.delayed_ack);
-        self.ack()
     }
 
-    /// The timer of compressed SACKs fired.
-    pub fn on_compressed_sack(&mut self) -> Option<Reply> {
+    /// The timer of compressed SACKs fired. True: an ACK leaves.
+    pub fn on_compressed_sack(&mut self) -> bool {
         self.compressed_at = Time::MAX;
         // One duplicate ACK is not counted, so that the next loss is still seen quickly.
-        (self.compressed > 0).then(|| self.ack())
+        self.compressed > 0
     }
 
     #[inline]
@@ -265,9 +271,15 @@ impl Receiver {
         false
     }
 
-    /// Notes the mark, or its absence, of an ECN-capable data packet that is about to be taken. Gives an ACK for what
-    /// came before where per-packet echoes would otherwise be mixed.
-    pub fn note_ecn(&mut self, packet: &Packet) -> Option<Reply> {
+    /// Whether an ACK for what came before has to leave before an ECN-capable data packet is taken, since per-packet
+    /// echoes would otherwise be mixed.
+    pub fn echoes_apart(&self, packet: &Packet) -> bool {
+        let per_packet = matches!(self.ecn, Ecn::PerPacket | Ecn::Scalable);
+        per_packet && packet.has(Packet::CE) != self.last_ce && self.rcv_nxt > self.acked
+    }
+
+    /// Notes the mark, or its absence, of an ECN-capable data packet that is about to be taken.
+    pub fn note_ecn(&mut self, packet: &Packet) {
         let ce = packet.has(Packet::CE);
         match self.ecn {
             Ecn::Classic => {
@@ -279,53 +291,48 @@ impl Receiver {
                     // Linux sends a few quick ACKs so that the sender hears soon.
                     self.quick_acks = self.quick_acks.max(2);
                 }
-                None
             }
             Ecn::PerPacket | Ecn::Scalable => {
-                let changed = ce != self.last_ce;
-                let before = (changed && self.rcv_nxt > self.acked).then(|| self.ack());
+                self.ack_now |= ce != self.last_ce;
                 self.last_ce = ce;
-                if changed {
-                    self.ack_now = true;
-                }
-                before
             }
         }
     }
 
+    /// The ACK that leaves now, but for its SACK blocks.
     #[inline]
-    fn ack(&mut self) -> Reply {
+    pub fn ack(&mut self) -> Packet {
         let echo = match self.ecn {
             Ecn::Classic => self.demand_cwr,
             Ecn::PerPacket | Ecn::Scalable => self.last_ce,
         };
-        let mut reply = Reply {
-            packet: Packet {
-                enqueued: Time::ZERO,
-                seq: self.rcv_nxt,
-                flow: self.flow,
-                stamp: self.ts_recent,
-                extra: 0,
-                size: ACK_SIZE,
-                flags: Packet::ACK | if echo { Packet::ECE } else { 0 },
-                hop: 0,
-            },
-            blocks: None,
-        };
-        if self.dsack.is_some() || !self.recent.is_empty() {
-            reply.blocks = Some(Box::new(self.blocks(&mut reply.packet)));
-        }
         self.acked = self.rcv_nxt;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.ack_now = false;
         self.delayed = Timer::OFF;
         self.compressed = 0;
         self.compressed_at = Time::MAX;
-        reply
+        Packet {
+            enqueued: Time::ZERO,
+            seq: self.rcv_nxt,
+            flow: self.flow,
+            stamp: self.ts_recent,
+            extra: 0,
+            size: ACK_SIZE,
+            flags: Packet::ACK | if echo { Packet::ECE } else { 0 },
+            hop: 0,
+        }
     }
 
+    /// Whether the ACK carries SACK blocks.
+    #[inline]
+    pub const fn has_blocks(&self) -> bool {
+        self.dsack.is_some() || !self.recent.is_empty()
+    }
+
+    /// The SACK blocks of the ACK that leaves now, whose size and flags change accordingly.
     #[cold]
-    fn blocks(&mut self, packet: &mut Packet) -> Blocks {
+    pub fn blocks(&mut self, packet: &mut Packet) -> Blocks {
         let mut blocks = Blocks::default();
         if let Some(dsack) = self.dsack.take() {
             packet.flags |= Packet::DSACK;
@@ -394,23 +401,34 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    const CONFIG: Config =
-        Config { clock: Clock::new(Time::ZERO), delayed_ack: Time::from_millis(40), sack_delay: Time::from_millis(1) };
+    const CONFIG: Config = Config {
+        clock: Clock::new(Time::ZERO),
+        delayed_ack: Time::from_millis(40),
+        sack_delay: Time::from_millis(1),
+        window_growth: 0,
+    };
 
     fn data(seq: u64) -> Packet {
         Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 1, extra: 0, size: 1500, flags: 0, hop: 0 }
     }
 
+    /// An ACK with its SACK blocks.
+    type Reply = (Packet, Vec<Range>);
+
+    fn reply(receiver: &mut Receiver) -> Reply {
+        let mut packet = receiver.ack();
+        let blocks = if receiver.has_blocks() { receiver.blocks(&mut packet) } else { Blocks::default() };
+        (packet, blocks.as_slice().to_vec())
+    }
+
     fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Reply> {
         let mut replies = Vec::new();
         for seq in seqs {
-            replies.extend(receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40)));
+            if receiver.on_data(&data(seq), Time::from_millis(1), &CONFIG, Time::from_millis(40)) {
+                replies.push(reply(receiver));
+            }
         }
         replies
-    }
-
-    fn blocks(reply: &Reply) -> Vec<Range> {
-        reply.blocks.as_ref().map_or(vec![], |b| b.as_slice().to_vec())
     }
 
     fn settled() -> Receiver {
@@ -423,7 +441,7 @@ mod tests {
     fn the_first_sixteen_segments_are_acknowledged_each_then_every_second() {
         let mut receiver = Receiver::new(0, Ecn::Classic);
         assert_eq!(feed(&mut receiver, 0..16).len(), 16);
-        let seqs: Vec<u64> = feed(&mut receiver, 16..24).iter().map(|r| r.packet.seq).collect();
+        let seqs: Vec<u64> = feed(&mut receiver, 16..24).iter().map(|r| r.0.seq).collect();
         assert_eq!(seqs, [18, 20, 22, 24]);
     }
 
@@ -432,17 +450,18 @@ mod tests {
         let mut receiver = settled();
         assert!(feed(&mut receiver, [16]).is_empty());
         assert_eq!(receiver.delayed, Timer::set(Time::from_millis(1), Time::from_millis(40)));
-        assert_eq!(receiver.on_delayed_ack(&CONFIG).packet.seq, 17);
+        receiver.on_delayed_ack(&CONFIG);
+        assert_eq!(receiver.ack().seq, 17);
     }
 
     #[test]
     fn the_newest_block_comes_first_and_at_most_three_are_sent() {
         let mut receiver = settled();
         let replies = feed(&mut receiver, [18, 20, 22]);
-        assert_eq!(blocks(&replies[2]), [(22, 23), (20, 21), (18, 19)]);
+        assert_eq!(replies[2].1, [(22, 23), (20, 21), (18, 19)]);
         let mut receiver = settled();
         let replies = feed(&mut receiver, [18, 20, 19]);
-        assert_eq!(blocks(&replies[2]), [(18, 21)]);
+        assert_eq!(replies[2].1, [(18, 21)]);
     }
 
     #[test]
@@ -450,7 +469,8 @@ mod tests {
         let mut receiver = settled();
         assert_eq!(feed(&mut receiver, 17..37).len(), 3);
         assert_eq!(receiver.compressed_at, Time::from_millis(2));
-        assert_eq!(receiver.on_compressed_sack().map(|r| blocks(&r)), Some(vec![(17, 37)]));
+        assert!(receiver.on_compressed_sack());
+        assert_eq!(reply(&mut receiver).1, [(17, 37)]);
     }
 
     #[test]
@@ -458,14 +478,14 @@ mod tests {
         let mut receiver = settled();
         feed(&mut receiver, [17, 18]);
         let replies = feed(&mut receiver, [16]);
-        assert_eq!((replies[0].packet.seq, blocks(&replies[0])), (19, vec![]));
+        assert_eq!((replies[0].0.seq, replies[0].1.as_slice()), (19, [].as_slice()));
     }
 
     #[test]
     fn a_duplicate_is_reported_by_d_sack() {
         let mut receiver = settled();
         let replies = feed(&mut receiver, [3]);
-        assert!(replies[0].packet.has(Packet::DSACK));
-        assert_eq!(blocks(&replies[0]), [(3, 4)]);
+        assert!(replies[0].0.has(Packet::DSACK));
+        assert_eq!(replies[0].1, [(3, 4)]);
     }
 }

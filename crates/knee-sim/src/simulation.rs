@@ -14,7 +14,7 @@ use crate::link::{Link, Served};
 use crate::observe::{FlowCounts, FlowWatch, LinkWatch, Rows, Spread};
 use crate::output::{EventRow, Output};
 use crate::pipe::Pipe;
-use crate::receiver::{self, Blocks, Receiver, Reply};
+use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, AckInfo, Departure, Sender};
 use crate::spec::{Change, Spec};
 use crate::timer::Timer;
@@ -22,7 +22,7 @@ use knee_cc::{CaState, CongestionControl, Entry, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Params, Rate, Rng, Time};
 
-pub use build::SpecError;
+pub use build::{Own, OwnMake, SpecError};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
@@ -92,6 +92,8 @@ struct Way {
 /// What the engine knows of a flow beside its endpoints.
 struct Flow {
     entry: &'static Entry,
+    /// Makes the algorithm where it is not the registry's.
+    make: Option<OwnMake>,
     params: Params,
     start: Time,
     /// When the SYN left, unless it had to be sent again.
@@ -121,16 +123,13 @@ struct Common {
 /// SACK blocks of the ACKs under way: few ACKs carry any.
 #[derive(Default)]
 struct SackStore {
-    blocks: Vec<Option<Box<Blocks>>>,
+    blocks: Vec<Blocks>,
     free: Vec<u32>,
 }
 
 impl SackStore {
-    /// Stores blocks; gives their handle, 0 for none.
-    fn put(&mut self, blocks: Option<Box<Blocks>>) -> u32 {
-        if blocks.is_none() {
-            return 0;
-        }
+    /// Stores blocks; gives their handle, never 0, which stands for none.
+    fn put(&mut self, blocks: Blocks) -> u32 {
         if let Some(handle) = self.free.pop() {
             self.blocks[handle as usize - 1] = blocks;
             return handle;
@@ -139,12 +138,16 @@ impl SackStore {
         self.blocks.len() as u32
     }
 
-    fn take(&mut self, handle: u32) -> Option<Box<Blocks>> {
-        if handle == 0 {
-            return None;
+    #[inline]
+    fn get(&self, handle: u32) -> &[receiver::Range] {
+        if handle == 0 { &[] } else { self.blocks[handle as usize - 1].as_slice() }
+    }
+
+    #[inline]
+    fn release(&mut self, handle: u32) {
+        if handle != 0 {
+            self.free.push(handle);
         }
-        self.free.push(handle);
-        self.blocks[handle as usize - 1].take()
     }
 }
 
@@ -221,20 +224,20 @@ impl Simulation {
         if self.links[i as usize].due != self.now {
             return self.events.pop();
         }
+        let mut served = Served::default();
         loop {
             let link = &mut self.links[i as usize];
-            let (served, next) = link.serve(self.now);
-            link.due = next.unwrap_or(Time::MAX);
-            if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
+            let (leaves, next) = link.serve(self.now, &mut served);
+            link.due = next;
+            if link.has_news() {
                 self.collect(i);
             }
-            if let Some(served) = served {
-                self.leave(i, &served);
+            if leaves {
+                self.leave(i, &mut served);
             }
             // Meanwhile the link may have been woken or given another time; its old entry is still the head.
             match self.links[i as usize].due {
-                Time::MAX => return self.events.pop(),
-                due if next != Some(due) => return self.events.pop(),
+                due if due == Time::MAX || due != next => return self.events.pop(),
                 due if due < self.events.second().min(self.end) => self.now = due,
                 due => return self.events.postpone(due),
             }
@@ -243,7 +246,7 @@ impl Simulation {
 
     /// A packet leaves a link.
     #[inline]
-    fn leave(&mut self, i: u32, served: &Served) {
+    fn leave(&mut self, i: u32, served: &mut Served) {
         let link = &mut self.links[i as usize];
         link.counters.departed += 1;
         link.counters.bytes += link.wire_size(&served.packet);
@@ -252,7 +255,7 @@ impl Simulation {
         if watch.from.is_some() {
             watch.delay.count(served.sojourn);
         }
-        let Some(index) = link.pipe else { return self.arrive(served.packet) };
+        let Some(index) = link.pipe else { return self.arrive(&mut served.packet) };
         let mut at = self.now + link.delay;
         if link.jitter > Time::ZERO {
             at += Time::from_nanos(link.jitter_rng.below(link.jitter.as_nanos() + 1));
@@ -270,7 +273,7 @@ impl Simulation {
             let (pipe, end) = &mut self.pipes[i as usize];
             // None: an event that another packet overtook.
             match (pipe.pop(self.now), *end) {
-                (Some(packet), PipeEnd::Hop) => self.arrive(packet),
+                (Some(mut packet), PipeEnd::Hop) => self.arrive(&mut packet),
                 (Some(packet), PipeEnd::Sender) => self.on_ack(&packet),
                 (None, _) => return self.events.pop(),
             }
@@ -284,38 +287,40 @@ impl Simulation {
 
     /// A packet has crossed a link.
     #[inline]
-    fn arrive(&mut self, mut packet: Packet) {
+    fn arrive(&mut self, packet: &mut Packet) {
         packet.hop += 1;
         let way = &self.ways[packet.flow as usize];
         if packet.has(Packet::ACK) {
             if packet.hop < way.ack_hops {
                 let link = self.routes[way.route as usize].acks[usize::from(packet.hop)];
-                self.enqueue(link, packet);
+                self.enqueue(link, *packet);
             } else {
-                self.return_home(packet);
+                self.return_home(*packet);
             }
         } else if packet.hop < way.data_hops {
             let link = self.routes[way.route as usize].data[usize::from(packet.hop)];
-            self.enqueue(link, packet);
+            self.enqueue(link, *packet);
         } else {
-            self.on_data(&packet);
+            self.on_data(packet);
         }
     }
 
-    fn enqueue(&mut self, i: u32, mut packet: Packet) {
-        let now = self.now;
+    #[inline]
+    fn enqueue(&mut self, i: u32, packet: Packet) {
         let link = &mut self.links[i as usize];
-        link.counters.arrived += 1;
-        if link.loses() {
+        if !link.take(packet, self.now) {
             return self.book_drop(i, &packet);
         }
-        packet.enqueued = now;
-        link.cx.now = now;
-        link.queue.enqueue(packet, &mut link.cx);
         let idle = link.idle();
-        if !link.cx.dropped.is_empty() || !link.cx.notes.is_empty() {
-            self.collect(i);
+        if idle || link.has_news() {
+            self.attend(i, idle);
         }
+    }
+
+    /// After a packet came: books what the queue did, and lets an idle link begin.
+    #[cold]
+    fn attend(&mut self, i: u32, idle: bool) {
+        self.collect(i);
         if idle {
             self.wake(i);
         }
@@ -332,6 +337,7 @@ impl Simulation {
     }
 
     /// Books what a queue dropped or noted.
+    #[cold]
     fn collect(&mut self, i: u32) {
         let mut dropped = std::mem::take(&mut self.links[i as usize].cx.dropped);
         for packet in dropped.drain(..) {
@@ -348,7 +354,7 @@ impl Simulation {
     fn book_drop(&mut self, i: u32, packet: &Packet) {
         self.links[i as usize].counters.drops += 1;
         if packet.has(Packet::ACK) {
-            self.sacks.take(packet.extra);
+            self.sacks.release(packet.extra);
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
         }
@@ -388,19 +394,23 @@ impl Simulation {
             let reply = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
             return self.send_ack(reply);
         }
+        if packet.has(Packet::ECT) {
+            self.note_ecn(packet);
+        }
         let rtt = self.ways[i as usize].base_rtt;
         let receiver = &mut self.receivers[i as usize];
-        let before = if packet.has(Packet::ECT) { receiver.note_ecn(packet) } else { None };
-        let reply = receiver.on_data(packet, self.now, &self.receiver_config, rtt);
-        if receiver.needs_arming() {
+        if receiver.on_data(packet, self.now, &self.receiver_config, rtt) {
+            self.reply(i);
+        } else if receiver.needs_arming() {
             self.arm_receiver(i);
         }
-        if let Some(before) = before {
-            self.reply(before);
+    }
+
+    fn note_ecn(&mut self, packet: &Packet) {
+        if self.receivers[packet.flow as usize].echoes_apart(packet) {
+            self.reply(packet.flow);
         }
-        if let Some(reply) = reply {
-            self.reply(reply);
-        }
+        self.receivers[packet.flow as usize].note_ecn(packet);
     }
 
     fn arm_receiver(&mut self, i: u32) {
@@ -434,8 +444,8 @@ impl Simulation {
             return;
         }
         receiver.queued.0 = Time::MAX;
-        let reply = receiver.on_delayed_ack(&self.receiver_config);
-        self.reply(reply);
+        receiver.on_delayed_ack(&self.receiver_config);
+        self.reply(i);
         self.arm_receiver(i);
     }
 
@@ -445,19 +455,25 @@ impl Simulation {
             return;
         }
         receiver.queued.1 = Time::MAX;
-        if receiver.compressed_at <= self.now
-            && let Some(reply) = receiver.on_compressed_sack()
-        {
-            self.reply(reply);
+        if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
+            self.reply(i);
         }
         self.arm_receiver(i);
     }
 
-    fn reply(&mut self, reply: Reply) {
-        let extra = self.sacks.put(reply.blocks);
-        self.send_ack(Packet { extra, ..reply.packet });
+    /// A receiver's ACK leaves.
+    #[inline]
+    fn reply(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        let mut packet = receiver.ack();
+        if receiver.has_blocks() {
+            let blocks = receiver.blocks(&mut packet);
+            packet.extra = self.sacks.put(blocks);
+        }
+        self.send_ack(packet);
     }
 
+    #[inline]
     fn send_ack(&mut self, packet: Packet) {
         let way = &self.ways[packet.flow as usize];
         if way.ack_hops > 0 {
@@ -469,6 +485,7 @@ impl Simulation {
     }
 
     /// The fixed part of the base RTT lies before the sender.
+    #[inline]
     fn return_home(&mut self, packet: Packet) {
         let way = &self.ways[packet.flow as usize];
         let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
@@ -506,16 +523,16 @@ impl Simulation {
         if packet.has(Packet::SYN) {
             return self.establish(i);
         }
-        let blocks = self.sacks.take(packet.extra);
         let info = AckInfo {
             seq: packet.seq,
-            blocks: blocks.as_deref().map_or(&[], Blocks::as_slice),
+            blocks: self.sacks.get(packet.extra),
             dsack: packet.has(Packet::DSACK),
             tsecr: packet.stamp,
             ece: packet.has(Packet::ECE),
         };
         let sender = &mut self.senders[i as usize];
         let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures);
+        self.sacks.release(packet.extra);
         let flow = &mut self.flows[i as usize];
         if let Some(rtt) = rtt {
             flow.rtt.add(rtt);
@@ -546,10 +563,14 @@ impl Simulation {
             cwnd: sender.control.cwnd,
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
+            paced: sender.paced(),
             rng: Rng::stream(self.spec.seed, &format!("cc/{i}")),
         };
-        let cc: Box<dyn CongestionControl> = (flow.entry.make)(&flow.params, &init);
-        sender.adopt(cc);
+        let cc: Box<dyn CongestionControl> = match &flow.make {
+            Some(make) => make(&flow.params, &init, i as usize),
+            None => (flow.entry.make)(&flow.params, &init),
+        };
+        sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
         self.after_sender(i);
     }
@@ -647,10 +668,10 @@ impl Simulation {
     }
 
     fn transmit(&mut self, i: u32) {
-        let mut departures = std::mem::take(&mut self.departures);
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
         let stamp = Sender::tsval(self.now);
-        for departure in departures.drain(..) {
+        for k in 0..self.departures.len() {
+            let departure = self.departures[k];
             let sender = &mut self.senders[i as usize];
             // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
             let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
@@ -664,7 +685,7 @@ impl Simulation {
                 self.enqueue(first, packet);
             }
         }
-        self.departures = departures;
+        self.departures.clear();
     }
 
     fn stop(&mut self, i: u32) {

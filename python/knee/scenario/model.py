@@ -25,6 +25,7 @@ from pydantic import (
 
 from knee import registry, units
 from knee.errors import Refused
+from knee.own import name_of
 from knee.registry import Value
 from knee.scenario.check import check
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults
@@ -130,7 +131,7 @@ class Link(_Queueing):
 class Flow(_Table):
     """A flow, or ``count`` identical ones."""
 
-    cc: str = Field(description="the name of a congestion control")
+    cc: Annotated[str, BeforeValidator(name_of)] = Field(description="the name of a congestion control")
     cc_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the algorithm's own parameters"
     )

@@ -22,8 +22,6 @@
 //! Departures:
 //! - `probe_rtt` cannot mark the connection application-limited through the interface; instead the samples of the
 //!   packets that would carry the mark are recognised by their `prior_delivered` (`bandwidth::AppLimitedMark`), which is equivalent.
-//! - A transmission into an empty pipe counts as a restart from idle where the pipe stayed empty for longer than the
-//!   pacing of a burst explains: the event does not tell whether the application was what limited.
 //! - Counters do not wrap.
 
 mod aggregation;
@@ -40,7 +38,7 @@ mod window;
 mod tests;
 
 use crate::registry::{Entry, Family};
-use crate::{Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, Sent, StateChange};
+use crate::{Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange};
 use crate::{StateEvent, Undo};
 use aggregation::Aggregation;
 use knee_core::{Param, Params, Rng, Time};
@@ -102,7 +100,7 @@ pub const ENTRY: Entry = Entry {
     // Drain is passed within one ACK where little is in flight at the end of startup: the edge (0, 2).
     edges: &[(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (3, 0), (3, 2)],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: true, sent: true, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
     make: |params, init| Box::new(Bbr::new(Tunables::read(params), init)),
 };
 
@@ -268,7 +266,6 @@ impl CongestionControl for Bbr {
         let bw = self.bw();
         self.pacing.set_rate(bw, self.pacing_gain, ack.view.srtt, self.full_pipe.reached(), &self.tunables);
         self.set_cwnd(ack, bw, &mut control);
-        self.pacing.last_ack = ack.view.now;
         self.answer(control)
     }
 
@@ -307,10 +304,5 @@ impl CongestionControl for Bbr {
         self.full_pipe.restart();
         self.policer.reset(self.delivered_at, &undo.view);
         control.cwnd
-    }
-
-    fn on_sent(&mut self, sent: &Sent, control: Control) -> Control {
-        self.pacing.on_sent(sent);
-        self.answer(control)
     }
 }

@@ -5,7 +5,6 @@ use super::{Bbr, Mode, UNIT};
 use crate::bandwidth::{AppLimitedMark, BW_UNIT, bandwidth};
 use crate::minmax::WindowedMax;
 use crate::{Ack, View};
-use knee_core::Time;
 
 /// Window in packets while there is no RTT sample (`TCP_INIT_CWND`).
 pub const INIT_CWND: u64 = 10;
@@ -138,8 +137,8 @@ impl Bbr {
 
     /// Packets expected in the network when the next one may leave (`bbr_packets_in_net_at_edt`): pacing has already
     /// decided that nothing leaves before, while the network keeps delivering.
-    pub(super) fn in_network_at_departure(&self, now: Time, in_flight: u32) -> u64 {
-        let wait_us = self.pacing.next_departure().saturating_sub(now).as_micros();
+    pub(super) fn in_network_at_departure(&self, view: &View, in_flight: u32) -> u64 {
+        let wait_us = view.paced_until.saturating_sub(view.now).as_micros();
         let delivered = self.bw().saturating_mul(wait_us) / BW_UNIT;
         let burst = if self.pacing_gain > UNIT { self.pacing.burst_goal() } else { 0 };
         (u64::from(in_flight) + burst).saturating_sub(delivered)

@@ -1,10 +1,10 @@
-//! Pacing: rate, size of bursts, and when the next one may leave.
+//! Pacing: rate and size of bursts.
 //!
 //! Linux's own pacing counts payload (`sk_pacing_rate`), and so do all rates here.
 
 use super::{Tunables, UNIT};
+use crate::Init;
 use crate::bandwidth::BW_UNIT;
-use crate::{Init, Sent};
 use knee_core::{Rate, Time};
 
 /// Below this many bytes/s, bursts are single packets (`bbr_min_tso_rate`, 1.2 Mbit/s).
@@ -13,8 +13,6 @@ const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 const MAX_BURST_BYTES: u64 = 65_535 - 320;
 /// A burst is what the rate carries in 2^-10 s (`sk_pacing_shift`).
 const PACING_SHIFT: u32 = 10;
-/// The first segments of a connection leave unpaced (`tcp_update_skb_after_send`).
-const UNPACED_SEGMENTS: u64 = 10;
 
 /// `gain · bw` in payload bytes/s, less the margin (`bbr_rate_bytes_per_sec`).
 pub fn rate_bytes_per_sec(bw: u64, gain: u64, mss: u64, margin_percent: u64) -> u64 {
@@ -33,26 +31,13 @@ pub struct Pacing {
     has_seen_rtt: bool,
     /// Window the connection began with, in packets.
     initial_cwnd: u64,
-    /// When the next burst may leave (`tcp_wstamp_ns`).
-    departure: Time,
-    /// Packets sent so far.
-    segments: u64,
-    /// When the last ACK came in.
-    pub last_ack: Time,
 }
 
 impl Pacing {
     /// Pacing at the start: the initial window per RTT, 1 ms where there is none, times the high gain.
     pub fn new(init: &Init, tunables: &Tunables) -> Self {
-        let mut pacing = Self {
-            mss: u64::from(init.mss.max(1)),
-            rate: 1,
-            has_seen_rtt: false,
-            initial_cwnd: u64::from(init.cwnd),
-            departure: Time::ZERO,
-            segments: 0,
-            last_ack: init.now,
-        };
+        let mut pacing =
+            Self { mss: u64::from(init.mss.max(1)), rate: 1, has_seen_rtt: false, initial_cwnd: u64::from(init.cwnd) };
         pacing.init_rate(init.rtt, tunables);
         pacing
     }
@@ -96,31 +81,5 @@ impl Pacing {
     /// The rate, of payload.
     pub const fn rate(&self) -> Rate {
         Rate::from_bytes_per_sec(self.rate)
-    }
-
-    /// When the next burst may leave; in the past where pacing does not hold it.
-    pub const fn next_departure(&self) -> Time {
-        self.departure
-    }
-
-    /// How long a burst keeps the next one waiting.
-    pub fn burst_time(&self) -> Time {
-        self.time_of(self.burst_goal())
-    }
-
-    fn time_of(&self, packets: u64) -> Time {
-        Time::from_nanos(packets.saturating_mul(self.mss).saturating_mul(1_000_000_000) / self.rate)
-    }
-
-    /// Moves the departure time on (`tcp_update_skb_after_send`): a burst that left late is credited up to half.
-    pub fn on_sent(&mut self, sent: &Sent) {
-        let prior = self.departure;
-        self.departure = prior.max(sent.view.now);
-        self.segments = self.segments.saturating_add(u64::from(sent.packets));
-        if self.segments >= UNPACED_SEGMENTS {
-            let length = self.time_of(u64::from(sent.packets));
-            let credit = (length / 2).min(self.departure.saturating_sub(prior));
-            self.departure = self.departure.saturating_add(length.saturating_sub(credit));
-        }
     }
 }

@@ -85,11 +85,9 @@ impl Bbr {
         }
     }
 
-    /// Whether a transmission into an empty pipe follows a pause of the application: under `probe_rtt`'s mark it
-    /// counts as one, as in Linux; else where pacing does not explain the silence and no timeout is being repaired.
+    /// Whether a transmission into an empty pipe follows a pause of the application; one under `probe_rtt`'s mark counts as
+    /// such, as in Linux.
     pub(super) fn is_idle_restart(&self, view: &View) -> bool {
-        let silence = view.now.saturating_sub(self.pacing.last_ack);
-        self.model.mark.covers(view.delivered)
-            || (view.ca != crate::CaState::Loss && silence > self.pacing.burst_time())
+        view.app_limited || self.model.mark.covers(view.delivered)
     }
 }

@@ -52,11 +52,6 @@ impl Output {
         ((self.rate / 1000).min(MAX_BURST_BYTES) / self.mss).max(2)
     }
 
-    /// How long a burst keeps the next one waiting.
-    pub fn burst_time(&self) -> Time {
-        Time::from_nanos(self.quantum().saturating_mul(self.mss).saturating_mul(1_000_000_000) / self.rate)
-    }
-
     /// The rate, of payload.
     pub const fn rate(&self) -> Rate {
         Rate::from_bytes_per_sec(self.rate)

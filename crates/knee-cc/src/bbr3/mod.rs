@@ -28,7 +28,6 @@
 //! - CE marks: the draft asks that they count as congestion and leaves open how (3.6). An echo counts as a loss in the
 //!   round, and as a loss above the threshold where it answers a bandwidth probe.
 //! - Packets that leave during `probe_rtt` are taken for application-limited by their `prior_delivered`.
-//! - Idle restart: as in `bbr`, a pipe empty for longer than a burst's pacing explains.
 
 mod control;
 mod drain;
@@ -43,7 +42,7 @@ mod undo;
 mod tests;
 
 use crate::registry::{Entry, Family};
-use crate::{Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, Signal};
+use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
 use knee_core::{Param, Params, Rng, Time};
@@ -220,8 +219,6 @@ struct Bbr3 {
     state: State,
     /// Whether the flow starts again after a pause of the application.
     idle_restart: bool,
-    /// When the last ACK came in.
-    last_ack: Time,
     model: Model,
     /// Long-term bound on what is in flight, in packets; [`INFINITE`] until loss set it.
     inflight_longterm: u64,
@@ -242,7 +239,6 @@ impl Bbr3 {
             rng: init.rng.clone(),
             state: State::Startup,
             idle_restart: false,
-            last_ack: init.now,
             model: Model::new(init.now),
             inflight_longterm: INFINITE,
             short_term: ShortTerm::default(),
@@ -273,8 +269,7 @@ impl Bbr3 {
 
     /// Whether a transmission into an empty pipe follows a pause of the application.
     fn is_idle_restart(&self, view: &View) -> bool {
-        let silence = view.now.saturating_sub(self.last_ack);
-        self.model.mark.covers(view.delivered) || (view.ca != CaState::Loss && silence > self.output.burst_time())
+        view.app_limited || self.model.mark.covers(view.delivered)
     }
 }
 
@@ -303,7 +298,6 @@ impl CongestionControl for Bbr3 {
         let (bw, gain) = (self.bw(), self.pacing_gain());
         self.output.set_rate(bw, gain, self.full_pipe.reached, &self.tunables);
         self.set_cwnd(ack, &mut control);
-        self.last_ack = ack.view.now;
         self.answer(control)
     }
 

@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn min_rtt_rises_only_after_ten_seconds_and_then_to_the_least_of_the_last_visit() {
         let ms = Time::from_millis;
-        let mut rtt = MinRtt::new(&testing::init(ms(40)));
+        let mut rtt = MinRtt::new(&testing::init());
         let mut at = |now: u64, sample: u64| {
             rtt.update(ms(now), Some(ms(sample)), ms(5000), ms(10_000));
             (rtt.expired, rtt.rtt().unwrap().as_millis())

@@ -5,7 +5,7 @@ use super::control::rate_bytes_per_sec;
 use super::model::bdp_multiple;
 use super::*;
 use crate::bandwidth::{BW_UNIT, bandwidth};
-use crate::testing::{self, Loop, Path};
+use crate::testing::{self, Dumbbell};
 use knee_core::Rate;
 
 const STARTUP: u8 = State::Startup as u8;
@@ -21,22 +21,22 @@ fn tunables() -> Tunables {
 }
 
 fn bbr3(rtt: Time) -> Bbr3 {
-    Bbr3::new(tunables(), &testing::init(rtt))
+    Bbr3::new(tunables(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
 }
 
-fn path(buffer: u64) -> Path {
-    Path { rate: Rate::from_mbps(12), rtt: Time::from_millis(40), buffer, loss: 0.0 }
+fn alone(buffer: usize) -> Dumbbell {
+    Dumbbell::single(&ENTRY, Rate::from_mbps(12), buffer, Time::from_millis(40))
 }
 
-fn names(flow: &Loop) -> Vec<u8> {
-    flow.phases.iter().map(|(_, phase)| *phase).collect()
+fn names(net: &Dumbbell) -> Vec<u8> {
+    net.flows[0].phases.iter().map(|(_, phase)| *phase).collect()
 }
 
 /// Runs until the flow is in `phase`, at most until `end`.
-fn run_to(flow: &mut Loop, phase: u8, end: Time) {
-    while flow.control.phase != phase {
-        assert!(flow.view.now < end, "not in phase {phase} by {end}: {:?}", flow.phases);
-        flow.run_until(flow.view.now + Time::from_millis(1));
+fn run_to(net: &mut Dumbbell, phase: u8, end: Time) {
+    while net.flows[0].control.phase != phase {
+        assert!(net.now < end, "not in phase {phase} by {end}: {:?}", net.flows[0].phases);
+        net.run(net.now + Time::from_millis(1));
     }
 }
 
@@ -66,7 +66,7 @@ fn gains_and_bounds_are_those_of_the_drafts_table() {
         flow.state = state;
         flow.short_term.inflight = if state.is_probing() { INFINITE } else { 180 };
         let mut control = Control::initial(400);
-        flow.set_cwnd(&testing::ack(), &mut control);
+        flow.set_cwnd(&testing::ack_of_nothing(), &mut control);
         control.cwnd
     });
     // Probe_rtt has half a BDP of bandwidth 0, so four packets.
@@ -76,23 +76,23 @@ fn gains_and_bounds_are_those_of_the_drafts_table() {
 /// "Exiting STARTUP on Bandwidth Plateau" and "Exiting DRAIN Based on Inflight".
 #[test]
 fn a_plateau_leads_through_drain_to_probe_bw() {
-    let mut flow = Loop::new(&ENTRY, path(400));
-    flow.run_until(Time::from_secs(1));
+    let mut net = alone(400);
+    net.run(Time::from_secs(1));
     // With the queue drained there is nothing left to do in probe_bw_down: it is passed on the same ACK.
-    assert_eq!(names(&flow), [STARTUP, DRAIN, CRUISE]);
-    assert_eq!(flow.view.lost, 0);
+    assert_eq!(names(&net), [STARTUP, DRAIN, CRUISE]);
+    assert_eq!(net.flows[0].view.lost, 0);
     // Two rounds of growth and three without, at up to twice 40 ms.
-    assert!(flow.phases[1].0 < Time::from_millis(500), "{:?}", flow.phases);
+    assert!(net.flows[0].phases[1].0 < Time::from_millis(500), "{:?}", net.flows[0].phases);
 }
 
 #[test]
 fn a_flow_alone_fills_the_link_and_probes_every_two_to_three_seconds_or_sooner() {
-    let mut flow = Loop::new(&ENTRY, path(400));
-    flow.run_until(Time::from_secs(1));
-    let delivered = flow.run_until(Time::from_secs(21));
+    let mut net = alone(400);
+    net.run(Time::from_secs(1));
+    let delivered = net.measure(Time::from_secs(21)).delivered[0];
     // Probe_rtt costs 2 % by design (5.3.4.2), pacing leaves 1 %.
     assert!(delivered > 19_200, "{delivered}");
-    let ups: Vec<Time> = flow.phases.iter().filter(|(_, phase)| *phase == UP).map(|(at, _)| *at).collect();
+    let ups: Vec<Time> = net.flows[0].phases.iter().filter(|(_, phase)| *phase == UP).map(|(at, _)| *at).collect();
     assert!(ups.len() >= 6, "{ups:?}");
     for pair in ups.windows(2) {
         // 2 to 3 s, the rounds of up and refill before, and a visit to probe_rtt on the way.
@@ -103,17 +103,17 @@ fn a_flow_alone_fills_the_link_and_probes_every_two_to_three_seconds_or_sooner()
 /// "Entering and Exiting PROBE_RTT": half a BDP for 200 ms and a round, five seconds after the last least RTT.
 #[test]
 fn five_seconds_without_a_lower_rtt_lead_to_probe_rtt_at_half_a_bdp() {
-    let mut flow = Loop::new(&ENTRY, path(400));
-    flow.run_until(Time::from_secs(2));
-    flow.path.rtt = Time::from_millis(41);
-    run_to(&mut flow, PROBE_RTT, Time::from_secs(8));
-    let entered = flow.view.now;
+    let mut net = alone(400);
+    net.run(Time::from_secs(2));
+    net.flows[0].base_rtt = Time::from_millis(41);
+    run_to(&mut net, PROBE_RTT, Time::from_secs(8));
+    let entered = net.now;
     assert!(entered > Time::from_secs(5));
-    flow.run_until(entered + Time::from_millis(100));
+    net.run(entered + Time::from_millis(100));
     // 0.5 · 1000/s · 41 ms is 20.5 packets.
-    assert!((20..=22).contains(&flow.control.cwnd), "{}", flow.control.cwnd);
-    run_to(&mut flow, CRUISE, entered + Time::from_millis(400));
-    assert!(flow.view.now - entered >= Time::from_millis(200));
+    assert!((20..=22).contains(&net.flows[0].control.cwnd), "{}", net.flows[0].control.cwnd);
+    run_to(&mut net, CRUISE, entered + Time::from_millis(400));
+    assert!(net.now - entered >= Time::from_millis(200));
 }
 
 /// "Exiting DRAIN Based on Time".
@@ -122,7 +122,7 @@ fn drain_ends_after_three_rounds_where_the_queue_does_not() {
     let mut flow = bbr3(Time::from_millis(40));
     flow.full_pipe.reached = true;
     flow.enter_drain();
-    let mut ack = testing::ack();
+    let mut ack = testing::ack_of_nothing();
     ack.view.in_flight = 1000;
     for round in 1..=4 {
         flow.model.round = round;
@@ -134,31 +134,37 @@ fn drain_ends_after_three_rounds_where_the_queue_does_not() {
 /// 5.3.1.3, and the loss ceiling of 5.5.10.2: a buffer of half a BDP.
 #[test]
 fn a_shallow_buffer_ends_startup_by_loss_and_loses_less_than_two_percent_from_then_on() {
-    let mut flow = Loop::new(&ENTRY, path(20));
-    flow.run_until(Time::from_secs(2));
-    let (lost, delivered) = (flow.view.lost, flow.run_until(Time::from_secs(30)));
-    let share = (flow.view.lost - lost) as f64 / delivered as f64;
+    let mut net = alone(20);
+    net.run(Time::from_secs(2));
+    let (lost, delivered) = (net.flows[0].view.lost, net.measure(Time::from_secs(30)).delivered[0]);
+    let share = (net.flows[0].view.lost - lost) as f64 / delivered as f64;
     assert!(share < 0.02, "{share}");
     assert!(delivered > 28_000 * 85 / 100, "{delivered}");
 }
 
-/// 5.3.3.8: one per cent of random loss is to be tolerated.
+/// 5.3.3.8: one per cent of random loss is to be tolerated. Some of the link is lost to the short-term bounds, which
+/// every round with a loss between two probes lowers to what was delivered: 1 % of margin and 1 % of loss less than sent.
 #[test]
 fn one_percent_random_loss_leaves_most_of_the_link() {
-    let mut flow = Loop::new(&ENTRY, Path { loss: 0.01, ..path(400) });
-    flow.run_until(Time::from_secs(5));
-    let delivered = flow.run_until(Time::from_secs(35));
-    assert!(delivered > 30_000 * 85 / 100, "{delivered}");
+    for seed in 0..4 {
+        let mut net = Dumbbell::single(&ENTRY, Rate::from_mbps(120), 4000, Time::from_millis(40)).with_loss(0.01);
+        net.rng = Rng::stream(seed, "loss");
+        net.run(Time::from_secs(5));
+        let seen = net.measure(Time::from_secs(35));
+        // Reno would have sqrt(3/(2p)) packets in 40 ms (Mathis et al. 1997), 3.7 Mbit/s.
+        assert!(seen.total() > 0.7 * 120.0, "{seen:?}");
+    }
 }
 
 /// "Increasing Bandwidth 10x".
 #[test]
 fn ten_times_the_bandwidth_is_found_in_a_few_probes() {
-    let mut flow = Loop::new(&ENTRY, Path { rate: Rate::from_mbps(3), ..path(400) });
-    flow.run_until(Time::from_secs(4));
-    flow.path.rate = Rate::from_mbps(30);
-    flow.run_until(Time::from_secs(16));
-    let delivered = flow.run_until(Time::from_secs(18));
+    let mut net = alone(400);
+    net.rate = Rate::from_mbps(3);
+    net.run(Time::from_secs(4));
+    net.rate = Rate::from_mbps(30);
+    net.run(Time::from_secs(16));
+    let delivered = net.measure(Time::from_secs(18)).delivered[0];
     // 2500 packets a second.
     assert!(delivered > 4500, "{delivered}");
 }
@@ -166,22 +172,23 @@ fn ten_times_the_bandwidth_is_found_in_a_few_probes() {
 /// "Decreasing Bandwidth 10x": two probing cycles later the estimate has followed.
 #[test]
 fn a_tenth_of_the_bandwidth_is_followed_within_two_cycles() {
-    let mut flow = Loop::new(&ENTRY, Path { rate: Rate::from_mbps(30), ..path(100) });
-    flow.run_until(Time::from_secs(4));
-    flow.path.rate = Rate::from_mbps(3);
+    let mut net = alone(100);
+    net.rate = Rate::from_mbps(30);
+    net.run(Time::from_secs(4));
+    net.rate = Rate::from_mbps(3);
     for _ in 0..2 {
         // A cycle takes 3 s, half a second of probe_rtt, and a few round trips of up to 440 ms.
-        let end = flow.view.now + Time::from_secs(8);
-        run_to(&mut flow, UP, end);
-        run_to(&mut flow, DOWN, end);
+        let end = net.now + Time::from_secs(8);
+        run_to(&mut net, UP, end);
+        run_to(&mut net, DOWN, end);
     }
-    flow.run_until(flow.view.now + Time::from_secs(1));
-    let rate = flow.control.pacing_rate.unwrap();
+    net.run(net.now + Time::from_secs(1));
+    let rate = net.flows[0].control.pacing_rate.unwrap();
     assert!(rate <= Rate::from_mbps(3), "{rate}");
-    let (lost, start) = (flow.view.lost, flow.view.now);
-    let delivered = flow.run_until(start + Time::from_secs(8));
+    let (lost, start) = (net.flows[0].view.lost, net.now);
+    let delivered = net.measure(start + Time::from_secs(8)).delivered[0];
     assert!(delivered > 8 * 250 * 9 / 10, "{delivered}");
-    assert!((flow.view.lost - lost) * 50 < delivered, "{}", flow.view.lost - lost);
+    assert!((net.flows[0].view.lost - lost) * 50 < delivered, "{}", net.flows[0].view.lost - lost);
 }
 
 /// A flow in `probe_bw_up` with 100 packets in flight per window, of which a probe's ACK says `lost` are lost.
@@ -190,7 +197,7 @@ fn probed(lost: u64) -> Bbr3 {
     flow.full_pipe.reached = true;
     flow.state = State::Up;
     flow.probe.is_sample = true;
-    let mut ack = testing::ack();
+    let mut ack = testing::ack_of_nothing();
     (ack.view.lost, ack.lost, ack.delivered, ack.rate.tx_in_flight) = (lost, lost as u32, 1, 100);
     (ack.view.delivered, ack.rate.delivered) = (1000, 100);
     (ack.view.now, ack.rate.interval) = (Time::from_millis(40), Some(Time::from_millis(40)));
@@ -224,7 +231,7 @@ fn a_spurious_loss_restores_the_bounds_and_repeats_the_probe() {
 #[test]
 fn a_probe_after_one_that_lost_too_much_is_precautionary() {
     let mut flow = probed(3);
-    let mut ack = testing::ack();
+    let mut ack = testing::ack_of_nothing();
     (ack.view.delivered, ack.delivered, ack.view.in_flight) = (2000, 1, 99);
     flow.state = State::Up;
     flow.full_pipe.now = false;

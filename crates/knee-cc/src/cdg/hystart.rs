@@ -74,10 +74,10 @@ impl Hystart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{View, sample};
+    use crate::{View, testing};
 
     fn at(us: u64) -> Ack {
-        let ack = sample::ack(1, 100, 40_000);
+        let ack = testing::ack_up_to(1, 100, 40_000);
         Ack { view: View { now: Time::from_micros(us), ..ack.view }, ..ack }
     }
 

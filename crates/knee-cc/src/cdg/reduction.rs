@@ -47,23 +47,23 @@ impl Reduction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::testing;
 
     #[test]
     fn sending_slows_down_in_proportion_until_the_threshold_is_reached() {
         // From 100 to 70: of every ten packets delivered, seven make room for new ones.
-        let view = sample::ack(0, 100, 0).view;
+        let view = testing::ack_up_to(0, 100, 0).view;
         let mut reduction = Reduction::new(&view, 100);
         let (mut una, mut nxt) = (0, 100);
         for delivered in 1..=99_u64 {
             una += 1;
-            let cwnd = reduction.window(&sample::ack(una, nxt, 0), 70).unwrap();
+            let cwnd = reduction.window(&testing::ack_up_to(una, nxt, 0), 70).unwrap();
             nxt = nxt.max(una + u64::from(cwnd));
             // The last few are rounded up early, so that 70 are in flight one packet sooner.
             assert_eq!(nxt - 100, (7 * delivered.min(97)).div_ceil(10).max(1) + delivered / 99, "after {delivered}");
         }
-        assert!(!reduction.ended(&sample::ack(100, nxt, 0).view));
-        assert!(reduction.ended(&sample::ack(101, nxt, 0).view));
+        assert!(!reduction.ended(&testing::ack_up_to(100, nxt, 0).view));
+        assert!(reduction.ended(&testing::ack_up_to(101, nxt, 0).view));
         assert_eq!(nxt - una, 70);
     }
 }

@@ -1,8 +1,9 @@
 //! The paper's claims, in a small closed loop.
 
-use crate::closed_loop::Loop;
-use crate::{Control, Init, sample};
-use knee_core::{Params, Rng, Time, Value};
+use super::ENTRY;
+use crate::testing::{self, Dumbbell};
+use crate::{Control, Init, StateEvent, reno};
+use knee_core::{Params, Rate, Time, Value};
 
 /// Parameters of the basic algorithm (Eq. 1).
 const BASIC: [(&str, Value); 5] = [
@@ -22,24 +23,19 @@ fn with<'a>(given: &[(&'a str, Value)], more: &[(&'a str, Value)]) -> Vec<(&'a s
     all
 }
 
-/// 50 Mbit/s and 1500 bytes: the link of Figs. 2 to 4.
+/// The link of Figs. 2 to 4: 240 us per packet.
+const LINK: Rate = Rate::from_mbps(50);
 const SERVICE: Time = Time::from_micros(240);
 const BASE_RTT: Time = Time::from_millis(120);
 
-/// Share of the link that the first flow used between 20 s and 60 s in the setting of Fig. 2, the least and the
-/// greatest queueing delay meanwhile, and the drops.
+/// Share of the link that the flow used between 20 s and 60 s in the setting of Fig. 2, the least and the greatest
+/// queueing delay meanwhile, and the drops.
 fn fig_2(given: &[(&str, Value)]) -> (f64, Time, Time, u64) {
-    let mut net = Loop::new(SERVICE, 400, Time::ZERO);
-    net.add("daimd", given, BASE_RTT, Time::ZERO, 10);
-    net.run(Time::from_secs(20), |_| {});
-    let before = net.flows[0].view.delivered;
-    let (mut least, mut most) = (Time::MAX, Time::ZERO);
-    net.run(Time::from_secs(60), |net| {
-        least = least.min(net.queueing());
-        most = most.max(net.queueing());
-    });
-    let delivered = net.flows[0].view.delivered - before;
-    (SERVICE.as_secs_f64() * delivered as f64 / 40.0, least, most, net.drops)
+    let mut net = Dumbbell::new(LINK, 400);
+    net.add(&ENTRY, given, BASE_RTT, Time::ZERO);
+    net.run(Time::from_secs(20));
+    let seen = net.measure(Time::from_secs(60));
+    (seen.total() / 50.0, seen.delay.0, seen.delay.1, net.drops)
 }
 
 #[test]
@@ -65,15 +61,13 @@ fn fig_3_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
             ("delta", Value::Ratio(delta)),
             ("slow_start", Value::Choice("off")),
         ];
-        let mut net = Loop::new(SERVICE, 1000, Time::from_millis(80));
-        net.add("daimd", &with(&BASIC, &more), BASE_RTT, Time::ZERO, 833);
-        let mut rtt_min = None;
-        net.run(Time::from_secs(60), |net| {
-            if net.flows[0].backoffs > backoffs && rtt_min.is_none() {
-                rtt_min = Some(net.flows[0].view.min_rtt);
-            }
-        });
-        rtt_min.unwrap()
+        let mut net = Dumbbell::new(LINK, 1000).with_backlog(333);
+        net.initial_window = 833;
+        net.add(&ENTRY, &with(&BASIC, &more), BASE_RTT, Time::ZERO);
+        // What the handshake measured does not count: the queue stood there already.
+        net.flows[0].view.min_rtt = Time::MAX;
+        assert!(net.run_while(Time::from_secs(60), |net| net.flows[0].reductions <= backoffs));
+        net.flows[0].view.min_rtt
     };
     // The propagation delay and the time of one packet.
     let true_rtt = BASE_RTT + SERVICE;
@@ -86,11 +80,13 @@ fn fig_3_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
 #[test]
 fn fig_4_ten_flows_that_start_on_top_of_each_other_find_the_propagation_delay() {
     let more = [("adaptive_backoff", Value::Bool(true)), ("delta", Value::Ratio(0.75))];
-    let mut net = Loop::new(SERVICE, 1000, Time::from_millis(80));
+    let mut net = Dumbbell::new(LINK, 1000).with_backlog(333);
+    net.initial_window = 80;
     for i in 0..10 {
-        net.add("daimd", &with(&BASIC, &more), BASE_RTT, Time::from_millis(10 * i), 80);
+        net.add(&ENTRY, &with(&BASIC, &more), BASE_RTT, Time::from_millis(10 * i));
+        net.flows[i as usize].view.min_rtt = Time::MAX;
     }
-    net.run(Time::from_secs(60), |_| {});
+    net.run(Time::from_secs(60));
     for flow in &net.flows {
         assert!(flow.view.min_rtt < BASE_RTT + Time::from_millis(1), "{}", flow.view.min_rtt);
     }
@@ -100,14 +96,13 @@ fn fig_4_ten_flows_that_start_on_top_of_each_other_find_the_propagation_delay() 
 fn fig_6_beside_loss_based_flows_the_threshold_and_the_pause_win_back_a_share() {
     let share = |given: &[(&str, Value)]| {
         let base_rtt = Time::from_millis(100);
-        let mut net = Loop::new(Time::from_micros(1200), 100, Time::ZERO);
-        net.add("daimd", given, base_rtt, Time::ZERO, 10);
+        let mut net = Dumbbell::new(Rate::from_mbps(10), 100);
+        net.add(&ENTRY, given, base_rtt, Time::ZERO);
         for i in 0..3 {
-            net.add("reno", &[], base_rtt, Time::from_millis(1000 + 37 * i), 10);
+            net.add(&reno::ENTRY, &[], base_rtt, Time::from_millis(1000 + 37 * i));
         }
-        net.run(Time::from_secs(300), |_| {});
-        let delivered: Vec<_> = net.flows.iter().map(|flow| flow.view.delivered).collect();
-        delivered[0] as f64 / delivered.iter().sum::<u64>() as f64
+        let seen = net.measure(Time::from_secs(300));
+        seen.mbps[0] / seen.total()
     };
     let alone = share(&with(&BASIC, &[("adaptive_backoff", Value::Bool(true))]));
     let coexisting = share(&[]);
@@ -120,19 +115,16 @@ fn fig_6_beside_loss_based_flows_the_threshold_and_the_pause_win_back_a_share() 
 fn sec_iv_limited_slow_start_reaches_the_bandwidth_delay_product_where_the_standard_one_leaves_too_soon() {
     // The window just before the first backoff.
     let reached = |mode| {
-        let mut net = Loop::new(SERVICE, 4000, Time::ZERO);
-        net.add(
-            "daimd",
-            &[("slow_start", Value::Choice(mode)), ("gamma", Value::Ratio(0.0))],
-            BASE_RTT,
-            Time::ZERO,
-            10,
-        );
+        let mut net = Dumbbell::new(LINK, 4000);
+        let given = [("slow_start", Value::Choice(mode)), ("gamma", Value::Ratio(0.0))];
+        net.add(&ENTRY, &given, BASE_RTT, Time::ZERO);
         let mut window = 0;
-        net.run(Time::from_secs(10), |net| {
-            if net.flows[0].backoffs == 0 {
+        net.run_while(Time::from_secs(10), |net| {
+            let before = net.flows[0].reductions == 0;
+            if before {
                 window = net.flows[0].control.cwnd;
             }
+            before
         });
         window
     };
@@ -144,12 +136,13 @@ fn sec_iv_limited_slow_start_reaches_the_bandwidth_delay_product_where_the_stand
 fn epochs_to_nine_tenths(beta: f64) -> u32 {
     let given = with(&BASIC, &[("beta", Value::Ratio(beta)), ("slow_start", Value::Choice("off"))]);
     let given = with(&given, &[("increase", Value::Choice("reno"))]);
-    let entry = crate::find("daimd").unwrap();
-    let params = Params::resolve(entry.params, given).unwrap();
+    let params = Params::resolve(ENTRY.params, given).unwrap();
     let mut flows = [1_000, 2].map(|cwnd| {
-        let (now, rtt, rng) = (Time::ZERO, BASE_RTT, Rng::stream(1, "daimd"));
-        let init = Init { now, rtt, cwnd, mss: 1448, tick: Time::ZERO, rng };
-        ((entry.make)(&params, &init), Control::initial(cwnd))
+        let init = Init { rtt: BASE_RTT, cwnd, tick: Time::ZERO, ..testing::init() };
+        let mut cc = (ENTRY.make)(&params, &init);
+        let start = testing::change(testing::view(), StateEvent::Start);
+        let control = cc.on_state(&start, Control::initial(cwnd));
+        (cc, control)
     });
     let (mut now, mut una, mut epochs) = (Time::ZERO, 0, 0);
     loop {
@@ -161,7 +154,7 @@ fn epochs_to_nine_tenths(beta: f64) -> u32 {
         let before = flows[0].1.cwnd;
         for (cc, control) in &mut flows {
             for i in 0..u64::from(control.cwnd) {
-                let mut ack = sample::ack(una + i, una + 99_999, rtt.as_micros());
+                let mut ack = testing::ack_up_to(una + i, una + 99_999, rtt.as_micros());
                 ack.view.now = now;
                 *control = cc.on_measure(&ack, *control);
                 *control = cc.on_ack(&ack, *control);

@@ -63,7 +63,7 @@ pub const ENTRY: Entry = Entry {
         Param::time("q_target", Time::from_millis(5), TIMES, PAPER, "queueing delay that ends a round"),
         Param::time("t_sync", Time::from_millis(250), TIMES, PAPER, "how long the window is held before the decrease"),
         Param::time("t_measure", Time::from_millis(40), TIMES, PAPER, "span of the minimum filter of the RTT"),
-        Param::count("gamma", 973, (1, 1024), PAPER, "further factor of tailored decrease, in 1/1024"),
+        Param::ratio("gamma", 973.0 / 1024.0, (0.001, 1.0), PAPER, "further factor of tailored decrease"),
         Param::ratio(
             "phi",
             35.0,
@@ -86,7 +86,7 @@ pub const ENTRY: Entry = Entry {
             "ours: half of q_low",
             "how close an RTT confirms RTT_min",
         ),
-        Param::count("beta", 717, (1, 1023), "CUBIC as in Linux", "what is left of the window after a loss, in 1/1024"),
+        Param::ratio("beta", 717.0 / 1024.0, (0.001, 0.999), "CUBIC as in Linux", "what a loss leaves of the window"),
         Param::switch("fast_convergence", true, "CUBIC as in Linux", "lower CWnd_max where losses come earlier"),
     ],
     phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
@@ -122,14 +122,22 @@ impl Params {
             q_target: params.time("q_target").as_micros(),
             t_sync: params.time("t_sync"),
             t_measure: params.time("t_measure"),
-            gamma: params.count("gamma"),
+            gamma: in_1024ths(params.ratio("gamma")),
             phi: params.ratio("phi"),
-            scale: ((params.ratio("c") * 1024.0).round() as u64).max(1),
+            scale: in_1024ths(params.ratio("c")),
             min_rtt_resets: params.count("min_rtt_resets"),
             min_rtt_close: params.time("min_rtt_close").as_micros(),
-            loss: Decrease { beta: params.count("beta") as u32, fast_convergence: params.switch("fast_convergence") },
+            loss: Decrease {
+                beta: in_1024ths(params.ratio("beta")) as u32,
+                fast_convergence: params.switch("fast_convergence"),
+            },
         }
     }
+}
+
+/// A ratio as the integer arithmetic takes it.
+fn in_1024ths(ratio: f64) -> u64 {
+    ((ratio * 1024.0).round() as u64).max(1)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

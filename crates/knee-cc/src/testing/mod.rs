@@ -1,4 +1,10 @@
+//! What the tests of algorithms share: events made by hand, and a small network to run flows in.
+
 mod dumbbell;
-mod path;
-pub use dumbbell::*;
-pub use path::*;
+mod events;
+
+pub use dumbbell::{Dumbbell, close};
+pub use events::{
+    ack, ack_at, ack_of_nothing, ack_up_to, avoiding, change, change_at, congestion, init, loss_at, make, make_with,
+    view, view_at,
+};

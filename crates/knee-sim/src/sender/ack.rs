@@ -81,6 +81,7 @@ impl Sender {
         }
         let newest_rtt = self.sample_rtt(&mut found, stamp);
         let mut resend = Resend::None;
+        let mut timer_waits = false;
         if had_packets {
             let rate = self.rate_sample(&found, prior_delivered, stamp);
             let mut event = Ack {
@@ -105,8 +106,9 @@ impl Sender {
                 let duplicate = !found.advanced && !found.dsack;
                 resend = self.recover(prior_una, duplicate, &mut found, now);
             }
-            if found.set_timer && !self.schedule_probe(true, now, config) {
-                self.rearm_timeout(now);
+            timer_waits = found.set_timer && !dubious;
+            if found.set_timer && dubious {
+                self.set_ack_timer(now, config);
             }
             self.finish_rate(stamp, event.delivered);
             if dubious {
@@ -118,13 +120,30 @@ impl Sender {
             self.update_pacing_rate();
         }
         if prior_sacked > 0 || self.rtx.tracking() {
-            self.rtx.tidy(self.snd_una);
-            if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-                self.rtx.untrack(self.snd_una);
-            }
+            self.tidy();
         }
+        let before = self.snd_nxt;
         self.send_after_ack(resend, now, config, out);
+        // What is sent sets the timer anyway.
+        if timer_waits && self.snd_nxt == before {
+            self.set_ack_timer(now, config);
+        }
         newest_rtt
+    }
+
+    /// The timer after an ACK that made progress.
+    fn set_ack_timer(&mut self, now: Time, config: &Config) {
+        if !self.schedule_probe(true, now, config) {
+            self.rearm_timeout(now);
+        }
+    }
+
+    #[cold]
+    fn tidy(&mut self) {
+        self.rtx.tidy(self.snd_una);
+        if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
+            self.rtx.untrack(self.snd_una);
+        }
     }
 
     /// Grows or reduces the window (tcp_cong_control).
@@ -143,6 +162,7 @@ impl Sender {
     }
 
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
+    #[cold]
     fn tag_sacks(&mut self, ack: &AckInfo, stamp: Time, found: &mut Findings) {
         let mut blocks = ack.blocks;
         if ack.dsack {
@@ -211,6 +231,7 @@ impl Sender {
     }
 
     /// A D-SACK: a segment arrived twice (tcp_check_dsack, tcp_dsack_seen).
+    #[cold]
     fn take_dsack(&mut self, block: (u64, u64), ack_seq: u64, found: &mut Findings) {
         let segments = block.1 - block.0;
         self.dsack_segments += segments;
@@ -249,12 +270,36 @@ impl Sender {
     }
 
     /// Removes what is acknowledged cumulatively (tcp_clean_rtx_queue).
+    #[inline]
     fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
         let from = self.snd_una;
         found.acked = (ack_seq - from) as u32;
         if self.rtx.tracking() {
+            self.take_tracked(ack_seq, prior_fack, stamp, found);
+        } else {
+            self.count_delivered(found.acked, found);
+            if let Some((oldest, newest)) = self.rtx.acknowledge(from, ack_seq) {
+                found.ack_sent = Some((oldest, newest.sent));
+                self.rack_advance(newest.sent, ack_seq, 0, stamp);
+                self.rate_delivered(&newest, ack_seq, 0, found);
+            }
+            found.original_delivered |= from < self.high_seq;
+        }
+        self.snd_una = ack_seq;
+        let mss = u64::from(MSS);
+        self.counters.acked_bytes += u64::from(found.acked) * mss;
+        if ack_seq == self.end {
+            self.counters.acked_bytes -= mss - u64::from(self.last_payload);
+        }
+        found.set_timer = true;
+    }
+
+    /// Removes segment by segment what is acknowledged cumulatively.
+    #[cold]
+    fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
+        {
             let mut lowest = u64::MAX;
-            for seq in from..ack_seq {
+            for seq in self.snd_una..ack_seq {
                 let Some((segment, burst)) = self.rtx.pop() else { break };
                 self.snd_una = seq + 1;
                 if segment & flags::EVER_RETRANSMITTED != 0 {
@@ -287,29 +332,12 @@ impl Sender {
             if lowest < prior_fack {
                 self.note_reordering(lowest, prior_fack);
             }
-        } else {
-            self.count_delivered(found.acked, found);
-            if let Some(oldest) = self.rtx.front(from).map(|burst| burst.sent) {
-                // Bursts lie in the order of sending: the one with the last segment is the newest.
-                let newest = *self.rtx.burst_of(ack_seq - 1);
-                found.ack_sent = Some((oldest, newest.sent));
-                self.rack_advance(newest.sent, ack_seq, 0, stamp);
-                self.rate_delivered(&newest, ack_seq, 0, found);
-                self.rtx.front(ack_seq);
-            }
-            found.original_delivered |= from < self.high_seq;
         }
-        self.snd_una = ack_seq;
-        let mss = u64::from(MSS);
-        self.counters.acked_bytes += u64::from(found.acked) * mss;
-        if ack_seq == self.end {
-            self.counters.acked_bytes -= mss - u64::from(self.last_payload);
-        }
-        found.set_timer = true;
     }
 
     /// Takes the RTT samples: the oldest newly acknowledged segment for the estimate, the newest for the algorithm
     /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
+    #[inline]
     fn sample_rtt(&mut self, found: &mut Findings, stamp: Time) -> Option<Time> {
         let span = |sent: Time| stamp.saturating_sub(sent);
         let mut smooth = None;
@@ -323,10 +351,8 @@ impl Sender {
             newest = Some(span(last));
         }
         if smooth.is_none() && found.advanced && self.tsecr != 0 {
-            let ms = Self::stamp(stamp).wrapping_sub(self.tsecr);
-            let by_timestamp = Time::from_millis(u64::from(ms.min(3_600_000))).max(Time::from_millis(1));
-            smooth = Some(by_timestamp);
-            newest = Some(by_timestamp);
+            smooth = Some(self.rtt_by_timestamp(stamp));
+            newest = smooth;
         }
         let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
         self.rtt.sample(smooth, newest, stamp, self.snd_una, self.snd_nxt);
@@ -336,6 +362,12 @@ impl Sender {
             found.set_timer |= found.sack_sent.is_some_and(|(first, _)| first < head);
         }
         Some(newest)
+    }
+
+    #[cold]
+    fn rtt_by_timestamp(&self, stamp: Time) -> Time {
+        let ms = Self::stamp(stamp).wrapping_sub(self.tsecr);
+        Time::from_millis(u64::from(ms.min(3_600_000))).max(Time::from_millis(1))
     }
 
     /// Remembers the newest transmission delivered (tcp_rate_skb_delivered).
@@ -393,6 +425,7 @@ impl Sender {
             && burst.delivered + 1 == self.delivered
     }
 
+    #[inline]
     fn finish_rate(&mut self, stamp: Time, delivered: u32) {
         if self.app_limited_until != 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;

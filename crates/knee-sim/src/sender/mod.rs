@@ -319,9 +319,15 @@ impl Sender {
         self.update_pacing_rate();
     }
 
+    /// Whether it is paced.
+    pub const fn paced(&self) -> bool {
+        self.paced
+    }
+
     /// Puts the algorithm in place, once the connection is there.
-    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>) {
+    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>, now: Time) {
         self.cc = Some(cc);
+        self.tell(StateEvent::Start, now);
     }
 
     /// Whether the handshake is over.
@@ -401,6 +407,8 @@ impl Sender {
             delivered: self.delivered,
             delivered_ce: self.delivered_ce,
             lost: self.counters.lost,
+            app_limited: self.app_limited_until != 0,
+            paced_until: self.pace_next,
             ca: self.state,
         }
     }
@@ -459,7 +467,7 @@ impl Sender {
         let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
         let window = u64::from(self.control.cwnd.max(self.packets_out()));
         let numerator = u64::from(MSS) * 80_000 * percent * window;
-        let bytes_per_s = if srtt8 == 0 { numerator } else { numerator / srtt8 };
+        let bytes_per_s = numerator.checked_div(srtt8).unwrap_or(numerator);
         self.own_pacing_rate = Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()));
     }
 

@@ -75,15 +75,23 @@ impl RetransmitQueue {
     }
 
     /// Books a transmission of new segments.
-    pub fn push(&mut self, mut burst: Burst) {
-        if self.tracking {
-            burst.open = (burst.end - burst.start) as u32;
-            let number = self.first.wrapping_add(self.bursts.len() as u32);
-            for _ in burst.start..burst.end {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
-            }
-        }
+    #[inline]
+    pub fn push(&mut self, burst: Burst) {
         self.bursts.push_back(burst);
+        if self.tracking {
+            self.list_last();
+        }
+    }
+
+    /// Gives the segments of the last burst a state of their own.
+    #[cold]
+    fn list_last(&mut self) {
+        let number = self.first.wrapping_add(self.bursts.len() as u32 - 1);
+        if let Some(burst) = self.bursts.back_mut() {
+            burst.open = (burst.end - burst.start) as u32;
+            let new = Segment { burst: number, flags: flags::LISTED };
+            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
+        }
     }
 
     /// Gives each of the segments from `una` on a state of its own.
@@ -141,7 +149,16 @@ impl RetransmitQueue {
     }
 
     /// The last transmission of a segment.
+    #[inline]
     pub fn burst_of(&self, seq: u64) -> &Burst {
+        match self.bursts.front() {
+            Some(first) if !self.tracking && first.end > seq => first,
+            _ => self.search_burst(seq),
+        }
+    }
+
+    #[cold]
+    fn search_burst(&self, seq: u64) -> &Burst {
         if self.tracking {
             let number = self.segments[(seq - self.base) as usize].burst;
             &self.bursts[number.wrapping_sub(self.first) as usize]
@@ -174,7 +191,21 @@ impl RetransmitQueue {
         segment.flags |= flags::LISTED;
     }
 
+    /// Unless tracking: takes out what is acknowledged from `una` to before `ack`; gives when the oldest segment of it
+    /// was sent, and the transmission of the newest.
+    #[inline]
+    pub fn acknowledge(&mut self, una: u64, ack: u64) -> Option<(Time, Burst)> {
+        let oldest = self.front(una)?.sent;
+        // Bursts lie in the order of sending: the one with the last segment is the newest.
+        let newest = *self.front(ack - 1)?;
+        if newest.end == ack {
+            self.front(ack);
+        }
+        Some((oldest, newest))
+    }
+
     /// The oldest burst that reaches beyond `una`; those before it are dropped.
+    #[inline]
     pub fn front(&mut self, una: u64) -> Option<&Burst> {
         while self.bursts.front().is_some_and(|b| b.end <= una) {
             self.bursts.pop_front();
@@ -247,6 +278,7 @@ impl RetransmitQueue {
     }
 
     /// After the highest SACKed segment; `una` where there is none.
+    #[inline]
     pub fn highest_sacked(&self, una: u64) -> u64 {
         self.sacked.last().map_or(una, |r| r.1)
     }

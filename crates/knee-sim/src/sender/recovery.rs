@@ -24,6 +24,7 @@ const REORDER_TIMER_MIN: Time = Time::from_micros(2000);
 
 impl Sender {
     /// Runs the state machine on a dubious ACK (tcp_fastretrans_alert). Tells what to send first.
+    #[cold]
     pub(super) fn recover(&mut self, prior_una: u64, duplicate: bool, found: &mut Findings, now: Time) -> Resend {
         if found.ece {
             self.prior_ssthresh = 0;
@@ -193,6 +194,7 @@ impl Sender {
         self.rack.newest = self.rack.newest.max((sent, end));
     }
 
+    #[inline]
     pub(super) fn update_reordering_window(&mut self, found: &Findings) {
         let Some(prior) = found.prior_delivered() else { return };
         if prior < self.rack.last_delivered {
@@ -357,6 +359,7 @@ impl Sender {
 
     /// Proportional rate reduction (RFC 6937 with the bounds of Linux's `tcp_cwnd_reduction`): the window moves to
     /// `ssthresh` in proportion to what is delivered.
+    #[cold]
     pub(super) fn reduce_proportionally(&mut self, delivered: u32, lost: u32, advanced: bool, now: Time) {
         if delivered == 0 || self.prior_cwnd == 0 {
             return;
@@ -500,6 +503,7 @@ impl Sender {
     }
 
     /// What an ACK says of the tail loss probe (tcp_process_tlp_ack).
+    #[cold]
     pub(super) fn check_probe(&mut self, ack_seq: u64, found: &Findings, now: Time) {
         if ack_seq < self.tlp_end {
             return;

@@ -28,6 +28,8 @@ pub struct RttEstimator {
     rto: Time,
     rto_min_us: u32,
     min: [(Time, u32); 3],
+    /// Until then the filter of the least RTT takes nothing from RTTs above its third sample.
+    min_settled: Time,
 }
 
 impl RttEstimator {
@@ -42,6 +44,7 @@ impl RttEstimator {
             rto: RTO_INITIAL,
             rto_min_us: rto_min.as_micros() as u32,
             min: [(Time::ZERO, u32::MAX); 3],
+            min_settled: Time::ZERO,
         }
     }
 
@@ -77,8 +80,12 @@ impl RttEstimator {
 
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
     /// (`newest`, of the newest).
+    #[inline]
     pub fn sample(&mut self, rtt: Time, newest: Time, now: Time, snd_una: u64, snd_nxt: u64) {
-        self.update_min(newest.as_micros() as u32, now);
+        let newest = newest.as_micros() as u32;
+        if newest <= self.min[2].1 || now > self.min_settled {
+            self.update_min(newest, now);
+        }
         self.update_srtt(rtt.as_micros() as i64, snd_una, snd_nxt);
         let rto = Time::from_micros(u64::from(self.srtt8 >> 3) + u64::from(self.rttvar4));
         self.rto = rto.min(RTO_MAX);
@@ -86,12 +93,7 @@ impl RttEstimator {
 
     fn update_srtt(&mut self, rtt: i64, snd_una: u64, snd_nxt: u64) {
         if self.srtt8 == 0 {
-            self.srtt8 = (rtt << 3).max(1) as u32;
-            self.mdev4 = (rtt << 1) as u32;
-            self.rttvar4 = self.mdev4.max(self.rto_min_us);
-            self.mdev_max4 = self.rttvar4;
-            self.round_end = snd_nxt;
-            return;
+            return self.first_sample(rtt, snd_nxt);
         }
         let error = rtt - i64::from(self.srtt8 >> 3);
         self.srtt8 = (i64::from(self.srtt8) + error).max(1) as u32;
@@ -114,7 +116,29 @@ impl RttEstimator {
         }
     }
 
+    #[cold]
+    fn first_sample(&mut self, rtt: i64, snd_nxt: u64) {
+        self.srtt8 = (rtt << 3).max(1) as u32;
+        self.mdev4 = (rtt << 1) as u32;
+        self.rttvar4 = self.mdev4.max(self.rto_min_us);
+        self.mdev_max4 = self.rttvar4;
+        self.round_end = snd_nxt;
+    }
+
+    #[cold]
     fn update_min(&mut self, rtt: u32, now: Time) {
+        self.filter_min(rtt, now);
+        // The next change that time alone can bring about.
+        let [first, second, third] = self.min.map(|m| m.0);
+        let span = match (second == first, third == second) {
+            (true, _) => MIN_RTT_WINDOW / 4,
+            (false, true) => MIN_RTT_WINDOW / 2,
+            _ => MIN_RTT_WINDOW,
+        };
+        self.min_settled = first + span;
+    }
+
+    fn filter_min(&mut self, rtt: u32, now: Time) {
         let rtt = rtt.max(1);
         let new = (now, rtt);
         if rtt <= self.min[0].1 || now.saturating_sub(self.min[2].0) > MIN_RTT_WINDOW {

@@ -9,6 +9,11 @@ use knee_core::{Bytes, Time};
 
 /// Largest burst a host hands down at once, in segments: 64 KiB less headers (sk_gso_max_size).
 const MAX_BURST: u64 = 45;
+/// Segments per unit of the first writes, made while the receiver has offered 64 KiB: half of that at the most
+/// (tcp_bound_to_half_wnd).
+const EARLY_WRITE: u64 = 22;
+/// Segments written by then: they fill a send buffer of 32 MiB, at 32 KiB per unit.
+const WRITTEN_EARLY: u64 = 1024 * EARLY_WRITE;
 /// The same in bytes, as the sizing formula counts it.
 const MAX_BURST_BYTES: u64 = 65_536 - 321;
 /// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
@@ -42,18 +47,22 @@ impl Sender {
     }
 
     pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        match resend {
-            Resend::None => {}
-            Resend::New => {
-                self.send_new(Push::Normal, now, config, out);
-                if self.snd_nxt <= self.high_seq {
-                    self.frto = false;
-                    self.send_lost(now, config, out);
-                }
-            }
-            Resend::Lost => self.send_lost(now, config, out),
+        if resend != Resend::None {
+            self.resend_first(resend, now, config, out);
         }
         self.send_new(Push::Normal, now, config, out);
+    }
+
+    #[cold]
+    fn resend_first(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        if resend == Resend::New {
+            self.send_new(Push::Normal, now, config, out);
+            if self.snd_nxt > self.high_seq {
+                return;
+            }
+            self.frto = false;
+        }
+        self.send_lost(now, config, out);
     }
 
     /// Largest burst now, in segments (tcp_tso_autosize).
@@ -113,8 +122,9 @@ impl Sender {
             let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
             let quota = room.min(max);
             let left = self.end - self.snd_nxt;
-            // The application writes in units of the largest burst; a shorter rest is filled up from the next write.
-            let in_write = ((MAX_BURST - self.snd_nxt % MAX_BURST) as u32).max(quota);
+            // The application writes in such units; the rest of one is filled up from the next.
+            let write = if self.snd_nxt < WRITTEN_EARLY { EARLY_WRITE } else { MAX_BURST };
+            let in_write = ((write - self.snd_nxt % write) as u32).max(quota);
             if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, in_write, max, now) {
                 limited |= left > u64::from(room);
                 if left > u64::from(room) {
@@ -163,7 +173,8 @@ impl Sender {
             self.tell(StateEvent::Restart, now);
         }
         self.snd_nxt += u64::from(count);
-        if was_empty || self.pending == Pending::Probe {
+        // In other states a probe is scheduled once all that may leave has left.
+        if (was_empty || self.pending == Pending::Probe) && !self.may_probe() {
             self.rearm_timeout(now);
         }
         self.leave(Departure { start, count, retransmission: false }, now, out);
@@ -381,7 +392,7 @@ impl Sender {
 
     /// Sets the timer for a loss probe where one is due (tcp_schedule_loss_probe). `advancing`: an ACK made progress.
     pub(super) fn schedule_probe(&mut self, advancing: bool, now: Time, config: &Config) -> bool {
-        if self.packets_out() == 0 || !matches!(self.state, CaState::Open | CaState::Cwr) {
+        if self.packets_out() == 0 || !self.may_probe() {
             return false;
         }
         let mut span = if self.rtt.srtt8_us() > 0 {
@@ -397,6 +408,11 @@ impl Sender {
         }
         self.set_timer(Pending::Probe, span, now);
         true
+    }
+
+    /// Whether loss probes are sent in this state.
+    const fn may_probe(&self) -> bool {
+        matches!(self.state, CaState::Open | CaState::Cwr)
     }
 
     /// How far the timeout of the oldest segment is away; none where it is past.

@@ -9,14 +9,29 @@ use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{Capacity, LimitSpec, LinkSpec, Spec, ValueSpec};
 use crate::timer::Clock;
-use knee_cc::{CaState, Ecn};
+use knee_cc::{CaState, CongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Param, ParamError, Params, Rate, Rng, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Flows a simulation takes at the most.
 const MAX_FLOWS: usize = 1_000_000;
+
+/// An algorithm beside those of the registry, for a simulation of its own.
+#[derive(Clone)]
+pub struct Own {
+    /// Its name in the specification.
+    pub name: String,
+    /// What it asks of the sender, its parameters and phases; its `make` is not used.
+    pub entry: &'static Entry,
+    /// Makes one for a flow: its parameters, what the connection gives it, and the flow's index.
+    pub make: OwnMake,
+}
+
+/// Makes an algorithm for a flow.
+pub type OwnMake = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn CongestionControl> + Send + Sync>;
 
 /// Why a specification was refused.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -143,6 +158,14 @@ impl Simulation {
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn new(spec: &Spec) -> Result<Self, SpecError> {
+        Self::with_own(spec, &[])
+    }
+
+    /// As [`Simulation::new`], with algorithms beside those of the registry. Their names go first.
+    ///
+    /// # Errors
+    /// If the specification contradicts itself or names what does not exist.
+    pub fn with_own(spec: &Spec, own: &[Own]) -> Result<Self, SpecError> {
         check(spec)?;
         let tick = Clock::new(Time::from_nanos(spec.tcp.tick));
         let receive_window = spec.tcp.receive_window.map_or(1 << 40, |bytes| (bytes / u64::from(MSS)).max(1));
@@ -172,6 +195,7 @@ impl Simulation {
                 clock: tick,
                 delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
                 sack_delay: Time::from_nanos(spec.tcp.sack_delay),
+                window_growth: spec.tcp.window_growth,
             },
             sacks: SackStore::default(),
             rows: Rows::default(),
@@ -184,7 +208,7 @@ impl Simulation {
             departures: Vec::new(),
         };
         let reverse = simulation.add_links(spec)?;
-        simulation.add_flows(spec, &reverse)?;
+        simulation.add_flows(spec, &reverse, own)?;
         simulation.schedule(spec);
         Ok(simulation)
     }
@@ -234,9 +258,12 @@ impl Simulation {
         self.link_names.push(name);
     }
 
-    fn add_flows(&mut self, spec: &Spec, reverse: &[Option<u32>]) -> Result<(), SpecError> {
+    fn add_flows(&mut self, spec: &Spec, reverse: &[Option<u32>], own: &[Own]) -> Result<(), SpecError> {
         for (i, flow) in spec.flows.iter().enumerate() {
-            let entry = knee_cc::find(&flow.cc)
+            let own = own.iter().find(|own| own.name == flow.cc);
+            let entry = own
+                .map(|own| own.entry)
+                .or_else(|| knee_cc::find(&flow.cc))
                 .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
             let params = params(entry.params, &flow.cc_params, &format!("flow `{}`", flow.label))?;
             let forward: Vec<u32> = flow.path.iter().map(|&l| l as u32).collect();
@@ -258,6 +285,7 @@ impl Simulation {
             self.receivers.push(Receiver::new(i as u32, entry.needs.ecn));
             self.flows.push(Flow {
                 entry,
+                make: own.map(|own| own.make.clone()),
                 params,
                 start,
                 syn_at: None,

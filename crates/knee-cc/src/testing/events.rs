@@ -1,0 +1,153 @@
+//! Events made by hand: a connection, a sender in the middle of it, its ACKs and what else happens to it.
+
+use crate::{
+    Ack, CaState, Congestion, CongestionControl, Control, Entry, Init, RateSample, Signal, StateChange, StateEvent,
+    View,
+};
+use knee_core::packet::MSS;
+use knee_core::{Params, Rng, Time, Value};
+
+/// A connection that starts at time zero with an RTT of 40 ms, ten packets and a tick of 10 ms, not paced.
+pub fn init() -> Init {
+    Init {
+        now: Time::ZERO,
+        rtt: Time::from_millis(40),
+        cwnd: 10,
+        mss: u32::from(MSS),
+        tick: Time::from_millis(10),
+        paced: false,
+        rng: Rng::stream(1, "test"),
+    }
+}
+
+/// The algorithm with its defaults.
+pub fn make(entry: &Entry) -> Box<dyn CongestionControl> {
+    make_with(entry, &[])
+}
+
+/// The algorithm with some parameters given.
+pub fn make_with(entry: &Entry, given: &[(&str, Value)]) -> Box<dyn CongestionControl> {
+    (entry.make)(&Params::resolve(entry.params, given.iter().copied()).unwrap(), &init())
+}
+
+/// A window of `cwnd` in congestion avoidance.
+pub fn avoiding(cwnd: u32) -> Control {
+    Control { ssthresh: 2, phase: 1, ..Control::initial(cwnd) }
+}
+
+/// A sender on whose connection nothing has happened.
+pub fn view() -> View {
+    View {
+        now: Time::ZERO,
+        srtt: Time::ZERO,
+        min_rtt: Time::MAX,
+        snd_una: 0,
+        snd_nxt: 0,
+        in_flight: 0,
+        delivered: 0,
+        delivered_ce: 0,
+        lost: 0,
+        app_limited: false,
+        paced_until: Time::ZERO,
+        ca: CaState::Open,
+    }
+}
+
+/// A sender at that time that has had 1000 packets acknowledged, has 1000 in flight, and knows an RTT of 40 ms.
+pub fn view_at(now: Time) -> View {
+    let rtt = Time::from_millis(40);
+    View { now, srtt: rtt, min_rtt: rtt, snd_una: 1000, snd_nxt: 2000, in_flight: 1000, delivered: 1000, ..view() }
+}
+
+/// A rate sample that says nothing.
+pub fn no_rate() -> RateSample {
+    RateSample {
+        delivered: 0,
+        delivered_ce: 0,
+        interval: None,
+        prior_delivered: 0,
+        prior_lost: 0,
+        tx_in_flight: 0,
+        app_limited: false,
+        is_retrans: false,
+        ack_delayed: false,
+    }
+}
+
+/// An ACK of nothing on a connection on which nothing has happened, the window full.
+pub fn ack_of_nothing() -> Ack {
+    Ack {
+        view: view(),
+        rtt: None,
+        acked: 0,
+        delivered: 0,
+        lost: 0,
+        prior_in_flight: 0,
+        prior_una: 0,
+        cwnd_limited: true,
+        ece: false,
+        rate: no_rate(),
+    }
+}
+
+/// An ACK of `packets` new packets to [`view_at`] one second, with an RTT of 40 ms.
+pub fn ack(packets: u32) -> Ack {
+    ack_at(Time::from_secs(1), packets, Some(Time::from_millis(40)))
+}
+
+/// An ACK of `packets` new packets to [`view_at`] that time.
+pub fn ack_at(now: Time, packets: u32, rtt: Option<Time>) -> Ack {
+    let view = view_at(now);
+    Ack {
+        view,
+        rtt,
+        acked: packets,
+        delivered: packets,
+        prior_in_flight: view.in_flight + packets,
+        prior_una: view.snd_una - u64::from(packets),
+        rate: RateSample { delivered: packets, ..no_rate() },
+        ..ack_of_nothing()
+    }
+}
+
+/// An ACK of one packet with an RTT of `rtt_us` that moves `snd_una` to `una`, while `nxt` is sent next, at time zero.
+pub fn ack_up_to(una: u64, nxt: u64, rtt_us: u64) -> Ack {
+    let in_flight = nxt.saturating_sub(una) as u32;
+    let rate = RateSample {
+        delivered: 1,
+        interval: Some(Time::from_micros(rtt_us)),
+        prior_delivered: una.saturating_sub(u64::from(in_flight)),
+        tx_in_flight: in_flight,
+        ..no_rate()
+    };
+    Ack {
+        view: View { snd_una: una, snd_nxt: nxt, in_flight, delivered: una, ..view() },
+        rtt: Some(Time::from_micros(rtt_us)),
+        acked: 1,
+        delivered: 1,
+        prior_in_flight: in_flight + 1,
+        prior_una: una.saturating_sub(1),
+        rate,
+        ..ack_of_nothing()
+    }
+}
+
+/// A loss at that time.
+pub fn loss_at(now: Time) -> Congestion {
+    congestion(view_at(now), Signal::Loss)
+}
+
+/// A congestion signal to the sender `view`.
+pub fn congestion(view: View, signal: Signal) -> Congestion {
+    Congestion { view, signal }
+}
+
+/// A change of state at that time.
+pub fn change_at(now: Time, event: StateEvent) -> StateChange {
+    change(view_at(now), event)
+}
+
+/// A change of state of the sender `view`.
+pub fn change(view: View, event: StateEvent) -> StateChange {
+    StateChange { view, event }
+}

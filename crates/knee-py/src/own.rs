@@ -1,0 +1,332 @@
+//! Congestion controls written in Python: subclasses of `knee.CongestionControl`, called for each event.
+//!
+//! The engine's thread holds the interpreter while such a simulation steps, so that a call costs no hand-over. An
+//! exception ends the run: it is kept for the caller, and until the engine hears of it the window stays as it was.
+
+use knee_cc::{
+    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Entry, Family, Init, Needs, Signal, StateChange,
+    StateEvent, Undo,
+};
+use knee_core::Rate;
+use knee_sim::Own;
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex};
+
+/// Where an exception waits for the caller: the index of its flow, and itself.
+pub type Raised = Arc<Mutex<Option<(usize, PyErr)>>>;
+
+/// What the registry would say of an algorithm written in Python. One for each combination of needs, since entries
+/// live as long as the program.
+const fn entry(pacing: bool, full_control: bool) -> Entry {
+    Entry {
+        name: "python",
+        family: Family::Hybrid,
+        about: "an algorithm written in Python",
+        source: "a subclass of knee.CongestionControl",
+        params: &[],
+        phases: &["running"],
+        edges: &[],
+        min_cwnd: 1,
+        needs: Needs { pacing, full_control, sent: false, ecn: Ecn::Classic },
+        // Never asked: `Own::make` makes them.
+        make: |_, _| unreachable!("algorithms in Python are made from their class"),
+    }
+}
+
+static ENTRIES: [Entry; 4] = [entry(false, false), entry(false, true), entry(true, false), entry(true, true)];
+
+/// An ACK; times in seconds, rates in bit/s, everything else in packets.
+#[pyclass(frozen, name = "Ack", module = "knee")]
+pub struct PyAck(Ack);
+
+#[pymethods]
+impl PyAck {
+    /// Current time, s.
+    #[getter]
+    fn now(&self) -> f64 {
+        self.0.view.now.as_secs_f64()
+    }
+    /// RTT sample of this ACK, s; None where it gave none.
+    #[getter]
+    fn rtt(&self) -> Option<f64> {
+        self.0.rtt.map(knee_core::Time::as_secs_f64)
+    }
+    /// Smoothed RTT, s.
+    #[getter]
+    fn srtt(&self) -> f64 {
+        self.0.view.srtt.as_secs_f64()
+    }
+    /// Least RTT of the last 300 s.
+    #[getter]
+    fn min_rtt(&self) -> f64 {
+        self.0.view.min_rtt.as_secs_f64()
+    }
+    /// Packets acknowledged cumulatively.
+    #[getter]
+    const fn acked(&self) -> u32 {
+        self.0.acked
+    }
+    /// Packets delivered: acknowledged or SACKed for the first time.
+    #[getter]
+    const fn delivered(&self) -> u32 {
+        self.0.delivered
+    }
+    /// Packets deemed lost on this ACK.
+    #[getter]
+    const fn lost(&self) -> u32 {
+        self.0.lost
+    }
+    /// Packets in flight.
+    #[getter]
+    const fn in_flight(&self) -> u32 {
+        self.0.view.in_flight
+    }
+    /// Whether the window limited sending lately.
+    #[getter]
+    const fn cwnd_limited(&self) -> bool {
+        self.0.cwnd_limited
+    }
+    /// Whether the ACK echoes congestion experienced.
+    #[getter]
+    const fn ece(&self) -> bool {
+        self.0.ece
+    }
+    /// Delivery rate of payload, bit/s; None where there is no valid sample.
+    #[getter]
+    fn delivery_rate(&self) -> Option<f64> {
+        let interval = self.0.rate.interval?.as_secs_f64();
+        let bits = f64::from(self.0.rate.delivered) * f64::from(knee_core::packet::MSS) * 8.0;
+        (interval > 0.0).then(|| bits / interval)
+    }
+    /// Whether the application limited sending when the sample's packets left.
+    #[getter]
+    const fn app_limited(&self) -> bool {
+        self.0.rate.app_limited
+    }
+    /// Packets delivered so far.
+    #[getter]
+    const fn total_delivered(&self) -> u64 {
+        self.0.view.delivered
+    }
+    /// Loss recovery's state: "open", "disorder", "cwr", "recovery" or "loss".
+    #[getter]
+    const fn state(&self) -> &'static str {
+        state_name(self.0.view.ca)
+    }
+    fn __repr__(&self) -> String {
+        format!(
+            "Ack(now={}, rtt={:?}, delivered={}, in_flight={})",
+            self.now(),
+            self.rtt(),
+            self.0.delivered,
+            self.in_flight()
+        )
+    }
+}
+
+const fn state_name(state: CaState) -> &'static str {
+    match state {
+        CaState::Open => "open",
+        CaState::Disorder => "disorder",
+        CaState::Cwr => "cwr",
+        CaState::Recovery => "recovery",
+        CaState::Loss => "loss",
+    }
+}
+
+/// What the sender may do; methods change it in place.
+#[pyclass(name = "Control", module = "knee", skip_from_py_object)]
+#[derive(Clone, Copy)]
+pub struct PyControl {
+    /// Congestion window in packets; the fraction is kept from call to call.
+    #[pyo3(get, set)]
+    cwnd: f64,
+    /// Slow-start threshold in packets.
+    #[pyo3(get, set)]
+    ssthresh: f64,
+    /// Pacing rate of payload in bit/s; None: the sender's own.
+    #[pyo3(get, set)]
+    pacing_rate: Option<f64>,
+}
+
+#[pymethods]
+impl PyControl {
+    /// Whether the window is below the threshold.
+    #[getter]
+    fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+    fn __repr__(&self) -> String {
+        format!("Control(cwnd={}, ssthresh={}, pacing_rate={:?})", self.cwnd, self.ssthresh, self.pacing_rate)
+    }
+}
+
+/// An algorithm of a flow, written in Python.
+struct PyCongestionControl {
+    flow: usize,
+    object: Py<PyAny>,
+    control: Py<PyControl>,
+    /// Fraction of the window that the engine's whole packets do not show.
+    fraction: f64,
+    raised: Raised,
+    /// Whether the class has methods of its own for these.
+    measures: bool,
+    hears_state: bool,
+    undoes: bool,
+}
+
+/// The window in whole packets as the engine has it.
+const MAX_WINDOW: f64 = 1e9;
+
+impl PyCongestionControl {
+    /// Asks the object with the control in force in `self.control`; gives the control that it left there.
+    fn ask(
+        &mut self,
+        control: Control,
+        question: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyControl>) -> PyResult<()>,
+    ) -> Control {
+        if self.raised.lock().is_ok_and(|raised| raised.is_some()) {
+            return control;
+        }
+        Python::attach(|py| {
+            let shared = self.control.bind(py);
+            *shared.borrow_mut() = PyControl {
+                cwnd: f64::from(control.cwnd) + self.fraction,
+                ssthresh: f64::from(control.ssthresh),
+                pacing_rate: control.pacing_rate.map(|rate| rate.as_bps() as f64),
+            };
+            let answer = question(self.object.bind(py), shared).and_then(|()| taken(&shared.borrow(), control));
+            match answer {
+                Ok((control, fraction)) => {
+                    self.fraction = fraction;
+                    control
+                }
+                Err(error) => {
+                    if let Ok(mut raised) = self.raised.lock() {
+                        raised.get_or_insert((self.flow, error));
+                    }
+                    control
+                }
+            }
+        })
+    }
+}
+
+/// The control that Python left, and the fraction of its window.
+fn taken(left: &PyControl, control: Control) -> PyResult<(Control, f64)> {
+    let refuse = |what: &str, value: f64, range: &str| {
+        Err(pyo3::exceptions::PyValueError::new_err(format!("control.{what} is {value}; {range} will do")))
+    };
+    if !(1.0..=MAX_WINDOW).contains(&left.cwnd) {
+        return refuse("cwnd", left.cwnd, "1 to 1e9 packets");
+    }
+    if left.ssthresh.is_nan() || left.ssthresh < 1.0 {
+        return refuse("ssthresh", left.ssthresh, "1 packet or more");
+    }
+    let pacing_rate = match left.pacing_rate {
+        Some(rate) if !(rate >= 1.0 && rate <= Rate::MAX.as_bps() as f64) => {
+            return refuse("pacing_rate", rate, "None or a positive number of bit/s");
+        }
+        rate => rate.map(|rate| Rate::from_bps(rate as u64)),
+    };
+    let ssthresh = left.ssthresh.min(f64::from(knee_cc::INFINITE_SSTHRESH)) as u32;
+    Ok((Control { cwnd: left.cwnd as u32, ssthresh, pacing_rate, ..control }, left.cwnd.fract()))
+}
+
+impl CongestionControl for PyCongestionControl {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+        if !self.measures {
+            return control;
+        }
+        self.ask(control, |object, shared| {
+            object.call_method1(pyo3::intern!(object.py(), "on_measure"), (PyAck(*ack), shared)).map(drop)
+        })
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+        self.ask(control, |object, shared| {
+            object.call_method1(pyo3::intern!(object.py(), "on_ack"), (PyAck(*ack), shared)).map(drop)
+        })
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+        let signal = match congestion.signal {
+            Signal::Loss => "loss",
+            Signal::Ecn => "ecn",
+            Signal::Timeout => "timeout",
+        };
+        let now = congestion.view.now.as_secs_f64();
+        let answer = self.ask(control, |object, shared| {
+            object.call_method1(pyo3::intern!(object.py(), "on_loss"), (signal, now, shared)).map(drop)
+        });
+        self.fraction = 0.0;
+        answer.ssthresh
+    }
+
+    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+        let event = match change.event {
+            StateEvent::Entered(state) => state_name(state),
+            StateEvent::Start => "start",
+            StateEvent::Timeout => "timeout",
+            StateEvent::ReductionDone => "reduced",
+            StateEvent::Restart => "restart",
+        };
+        if !self.hears_state {
+            return control;
+        }
+        let now = change.view.now.as_secs_f64();
+        self.ask(control, |object, shared| {
+            object.call_method1(pyo3::intern!(object.py(), "on_state"), (event, now, shared)).map(drop)
+        })
+    }
+
+    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+        let window = control.cwnd.max(undo.prior_cwnd);
+        if !self.undoes {
+            return window;
+        }
+        let answer = self.ask(control, |object, shared| {
+            object.call_method1(pyo3::intern!(object.py(), "on_undo"), (undo.prior_cwnd, shared)).map(drop)
+        });
+        answer.cwnd
+    }
+}
+
+/// Classes that a simulation may use, by name, as the engine takes them. `raised` gets the first exception.
+///
+/// # Errors
+/// If a class cannot be looked at.
+pub fn algorithms(py: Python<'_>, classes: &[(String, Py<PyAny>)], raised: &Raised) -> PyResult<Vec<Own>> {
+    classes.iter().map(|(name, class)| algorithm(class.bind(py), name, raised)).collect()
+}
+
+fn algorithm(class: &Bound<'_, PyAny>, name: &str, raised: &Raised) -> PyResult<Own> {
+    let needs = |what: &str| class.getattr(what)?.is_truthy();
+    let entry = &ENTRIES[usize::from(needs("pacing")?) * 2 + usize::from(needs("full_control")?)];
+    let base = class.py().import("knee.own")?.getattr("CongestionControl")?;
+    let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(base.getattr(method)?)) };
+    let (measures, hears_state, undoes) = (has("on_measure")?, has("on_state")?, has("on_undo")?);
+    let (class, raised) = (class.clone().unbind(), raised.clone());
+    let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn CongestionControl> {
+        let made = Python::attach(|py| {
+            let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
+            Ok::<_, PyErr>((class.bind(py).call0()?.unbind(), Py::new(py, control)?))
+        });
+        let (object, control) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                if let Ok(mut raised) = raised.lock() {
+                    raised.get_or_insert((flow, error));
+                }
+                // Something has to stand there until the run, which has failed, is stopped.
+                return (knee_cc::registry()[0].make)(
+                    &knee_core::Params::defaults(knee_cc::registry()[0].params),
+                    init,
+                );
+            }
+        };
+        let raised = raised.clone();
+        Box::new(PyCongestionControl { flow, object, control, fraction: 0.0, raised, measures, hears_state, undoes })
+    };
+    Ok(Own { name: name.to_owned(), entry, make: Arc::new(make) })
+}

@@ -1,0 +1,73 @@
+//! Your own congestion control in one file, beside CUBIC on one link:
+//! `cargo run --release -p knee-sim --example own_cc`.
+//!
+//! The algorithm: MIMD ("multiplicative increase, multiplicative decrease", Chiu and Jain 1989) grows by 1 % of what is
+//! acknowledged and gives up an eighth on a loss. Two such flows never become fair; see for yourself.
+
+use knee_cc::{Ack, Congestion, CongestionControl, Control, Ecn, Entry, Family, Needs};
+use knee_core::Param;
+use knee_sim::{Own, Simulation, Spec};
+use std::error::Error;
+use std::sync::Arc;
+
+static ENTRY: Entry = Entry {
+    name: "mimd",
+    family: Family::LossBased,
+    about: "multiplicative increase, multiplicative decrease",
+    source: "Chiu and Jain, Computer Networks and ISDN Systems 17, 1989",
+    params: &[Param::ratio("gain", 0.01, (0.0001, 1.0), "this example", "growth per packet acknowledged")],
+    phases: &["running"],
+    edges: &[],
+    min_cwnd: 2,
+    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    make: |params, _| Box::new(Mimd { gain: params.ratio("gain"), credit: 0.0 }),
+};
+
+struct Mimd {
+    gain: f64,
+    /// Growth below one packet, kept for the next ACK.
+    credit: f64,
+}
+
+impl CongestionControl for Mimd {
+    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+        self.credit += self.gain * f64::from(ack.delivered);
+        let whole = self.credit as u32;
+        self.credit -= f64::from(whole);
+        control.cwnd += whole;
+        control
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+        (control.cwnd - control.cwnd / 8).max(2)
+    }
+}
+
+/// What `knee` makes of a scenario file, with the quantities in ns, bit/s and bytes.
+const SCENARIO: &str = r#"{
+    "duration": 30000000000, "seed": 1, "warmup": 0, "interval": 100000000,
+    "links": [{
+        "name": "bottleneck", "capacity": {"rate": 100000000}, "queue": "pfifo", "limit": {"packets": 250},
+        "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
+    }],
+    "flows": [
+        {"label": "mine", "cc": "mimd", "cc_params": {"gain": {"ratio": 0.02}}, "rtt": 20000000,
+         "start": 0, "stop": 30000000000, "bytes": null, "path": [0]},
+        {"label": "cubic", "cc": "cubic", "rtt": 20000000,
+         "start": 0, "stop": 30000000000, "bytes": null, "path": [0]}
+    ]
+}"#;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let spec: Spec = serde_json::from_str(SCENARIO)?;
+    let own = Own {
+        name: ENTRY.name.into(),
+        entry: &ENTRY,
+        make: Arc::new(|params, init, _flow| (ENTRY.make)(params, init)),
+    };
+    let (output, _) = Simulation::with_own(&spec, &[own])?.run()?;
+    for (flow, figures) in spec.flows.iter().zip(&output.flows) {
+        println!("{:>6}: {:6.2} Mbit/s, {} packets lost", flow.label, figures.goodput_mbps, figures.lost_packets);
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+"""Congestion controls of one's own, written in Python.
+
+A subclass says what the window does, and its class stands where a scenario given from Python names an algorithm::
+
+    class Gentle(knee.CongestionControl):
+        def on_ack(self, ack, control):
+            if control.in_slow_start:
+                control.cwnd += ack.delivered
+            else:
+                control.cwnd += ack.delivered / control.cwnd
+
+        def on_loss(self, signal, now, control):
+            control.ssthresh = max(control.cwnd * 0.8, 2)
+
+    knee.run({
+        "duration": "20 s",
+        "link": {"rate": "20 Mbit/s", "limit": "100 packets"},
+        "flows": [{"cc": Gentle, "rtt": "20 ms"}, {"cc": "cubic", "rtt": "20 ms"}],
+    })
+
+Each flow gets an object of its own. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
+``pacing_rate`` in bit/s of payload (None: the sender's own, 1.2 times ``cwnd / srtt``). Loss recovery is the sender's:
+it moves the window to ``ssthresh`` in proportion to what is delivered.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from knee._core import Ack, Control
+from knee.errors import Refused
+
+
+class CongestionControl:
+    """The base of congestion controls written in Python; by itself it is Reno (RFC 5681)."""
+
+    #: Whether the sender paces its packets.
+    pacing: ClassVar[bool] = False
+    #: Whether ``on_ack`` is called on every ACK and sets the window also during recovery, as BBR does.
+    full_control: ClassVar[bool] = False
+
+    def on_measure(self, ack: Ack, control: Control) -> None:
+        """Takes the measurements of every ACK, before losses are looked for."""
+
+    def on_ack(self, ack: Ack, control: Control) -> None:
+        """Grows the window on an ACK of new data outside of recovery."""
+        if not ack.cwnd_limited:
+            return
+        if control.in_slow_start:
+            control.cwnd = min(control.cwnd + ack.delivered, control.ssthresh)
+        else:
+            control.cwnd += ack.delivered / control.cwnd
+
+    def on_loss(self, signal: str, now: float, control: Control) -> None:
+        """Sets ``control.ssthresh`` after a congestion signal, at most one per round trip.
+
+        Args:
+            signal: "loss", "ecn" or "timeout".
+            now: current time, s.
+            control: ``cwnd`` is the window before the reduction.
+        """
+        control.ssthresh = max(control.cwnd / 2, 2.0)
+
+    def on_state(self, event: str, now: float, control: Control) -> None:
+        """Hears of changes: "start", "open", "disorder", "cwr", "recovery", "loss", "timeout", "reduced", "restart"."""
+
+    def on_undo(self, prior_cwnd: int, control: Control) -> None:
+        """Sets ``control.cwnd`` when a reduction proved wrong; here: back to what it was, at least."""
+        control.cwnd = max(control.cwnd, prior_cwnd)
+
+
+#: Classes used in scenarios, by the name the scenario gives them.
+_classes: dict[str, type[CongestionControl]] = {}
+
+
+def name_of(value: object) -> object:
+    """The name under which a class stands in a scenario; anything else is given back as it is."""
+    if not isinstance(value, type):
+        return value
+    if not issubclass(value, CongestionControl):
+        raise Refused(
+            f"the class {value.__name__} is no congestion control", "a subclass of knee.CongestionControl will do"
+        )
+    name = f"python:{value.__qualname__}"
+    _classes[name] = value
+    return name
+
+
+def classes() -> dict[str, type[CongestionControl]]:
+    """The classes that scenarios named so far."""
+    return dict(_classes)
