@@ -16,6 +16,7 @@ from knee.cli.bench import bench
 from knee.cli.compare import compare
 from knee.cli.console import complain
 from knee.cli.doctor import doctor
+from knee.cli.fidelity import fidelity
 from knee.cli.listing import list_
 from knee.cli.run import run
 from knee.errors import InputError, KneeError
@@ -27,6 +28,7 @@ app = typer.Typer(name="knee", add_completion=False, no_args_is_help=True, rich_
 app.command("run")(run)
 app.command("list")(list_)
 app.command("compare")(compare)
+app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)
 
