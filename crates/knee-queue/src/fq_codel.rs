@@ -54,7 +54,7 @@ pub const ENTRY: Entry = Entry {
 const DEFAULT_LIMIT: Limit = Limit::Packets(10 * 1024);
 
 /// Memory of a packet in a Linux kernel, its truesize, in bytes.
-fn memory(packet: &Packet) -> u64 {
+pub(crate) fn memory(packet: &Packet) -> u64 {
     const HEADROOM: u64 = 64;
     const SHARED_INFO: u64 = 320;
     const SK_BUFF: u64 = 256;

@@ -8,6 +8,7 @@
 pub mod registry;
 
 mod bound;
+mod cake;
 mod cocoa;
 mod codel;
 mod codel_law;
