@@ -9,16 +9,19 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Places kept when the slab runs empty; beyond, the memory is given back.
 const KEPT: usize = 1024;
 
+/// A packet within one cache line, never across two.
 #[derive(Clone, Copy, Debug)]
-struct Node {
-    packet: Packet,
-    next: u32,
-}
+#[repr(align(32))]
+struct Place(Packet);
+
+const _: () = assert!(size_of::<Place>() == 32);
 
 /// The slab.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    nodes: Vec<Node>,
+    places: Vec<Place>,
+    /// What follows each place, in its queue or among the free ones.
+    next: Vec<u32>,
     free: u32,
     used: u32,
 }
@@ -51,25 +54,26 @@ impl Fifo {
 impl Pool {
     /// With nothing in it.
     pub(crate) const fn new() -> Self {
-        Self { nodes: Vec::new(), free: NONE, used: 0 }
+        Self { places: Vec::new(), next: Vec::new(), free: NONE, used: 0 }
     }
 
     /// Puts `packet` at the tail of `fifo`.
     #[inline]
     pub(crate) fn push(&mut self, fifo: &mut Fifo, packet: Packet) {
-        let node = Node { packet, next: NONE };
-        let place = if self.free == NONE {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
+        let place = self.free;
+        let place = if place == NONE {
+            self.places.push(Place(packet));
+            self.next.push(NONE);
+            (self.places.len() - 1) as u32
         } else {
-            let place = self.free;
-            self.free = std::mem::replace(&mut self.nodes[place as usize], node).next;
+            self.free = self.next[place as usize];
+            self.places[place as usize] = Place(packet);
             place
         };
         if fifo.len == 0 {
             fifo.head = place;
         } else {
-            self.nodes[fifo.tail as usize].next = place;
+            self.next[fifo.tail as usize] = place;
         }
         fifo.tail = place;
         fifo.len += 1;
@@ -83,8 +87,8 @@ impl Pool {
             return None;
         }
         let place = fifo.head;
-        let Node { packet, next } = self.nodes[place as usize];
-        fifo.head = next;
+        let packet = self.places[place as usize].0;
+        fifo.head = self.next[place as usize];
         fifo.len -= 1;
         self.release(place);
         Some(packet)
@@ -100,7 +104,7 @@ impl Pool {
             }
             kept.tail = rest.head;
             kept.len += 1;
-            rest.head = self.nodes[rest.head as usize].next;
+            rest.head = self.next[rest.head as usize];
             rest.len -= 1;
         }
         while let Some(packet) = self.pop(&mut rest) {
@@ -112,18 +116,17 @@ impl Pool {
     #[inline]
     fn release(&mut self, place: u32) {
         self.used -= 1;
-        self.nodes[place as usize].next = self.free;
+        self.next[place as usize] = self.free;
         self.free = place;
-        if self.used == 0 && self.nodes.len() > KEPT {
-            self.nodes = Vec::new();
-            self.free = NONE;
+        if self.used == 0 && self.places.len() > KEPT {
+            *self = Self::new();
         }
     }
 
     /// Places there is memory for.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.nodes.capacity()
+        self.places.capacity()
     }
 }
 
