@@ -175,7 +175,7 @@ fn an_empty_queue_comes_to_rest_and_frees_its_place() {
         fill(&mut q, 1, 1, &mut cx);
         q.dequeue(&mut cx);
     }
-    let used = q.flows.iter().filter(|flow| flow.set != Set::None).count();
+    let used = q.sets.iter().filter(|set| **set != Set::None).count();
     assert_eq!(used, 1, "flow 0 is at rest 100 ms after its packet, flow 1 is not");
 }
 
