@@ -11,7 +11,7 @@ mod report;
 
 use crate::events::{Event, Events};
 use crate::link::{Link, Served};
-use crate::observe::{FlowRates, FlowWatch, LinkWatch, Rows, Spread};
+use crate::observe::{FlowRates, FlowWatch, Histogram, LinkWatch, Rows, Spread};
 use crate::output::{EventRow, Output};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
@@ -56,7 +56,6 @@ pub struct Simulation {
     interval: Time,
     sampled_at: Time,
     common: Common,
-    histogram_bits: u32,
     seed: u64,
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
@@ -114,13 +113,18 @@ struct Flow {
     completion: Option<Time>,
     phase: u8,
     ca: CaState,
-    /// RTT samples of the interval, and those of it that lie outside of the window of the figures.
+    /// Whether the window of the figures has begun and not ended.
+    watched: bool,
+    seen_timeouts: u64,
+    /// RTT samples of the interval.
     rtt: Spread,
+    /// Those of the window of the figures; beside `rtt`, since both take each sample.
+    rtt_histogram: Histogram,
+    /// RTT samples of the interval that lie outside of that window.
     rtt_outside: Spread,
     last: FlowRates,
     watch: Option<Box<FlowWatch>>,
     common: (u64, u64),
-    seen_timeouts: u64,
 }
 
 /// The window in which all flows run.
@@ -394,7 +398,7 @@ impl Simulation {
             let row =
                 EventRow { t_s, value: f64::from(count), flow: flow as i32, link: link as i32, event, reserved: 0 };
             // They are entered when they are over, but read by the time they began.
-            let at = self.rows.events.partition_point(|e| e.t_s <= t_s);
+            let at = self.rows.events.iter().rposition(|e| e.t_s <= t_s).map_or(0, |before| before + 1);
             self.rows.events.insert(at, row);
         }
     }
@@ -558,10 +562,8 @@ impl Simulation {
         let flow = &mut self.flows[i as usize];
         if let Some(rtt) = rtt {
             flow.rtt.add(rtt);
-            if let Some(watch) = &mut flow.watch
-                && watch.until.is_none()
-            {
-                watch.rtt.count(rtt);
+            if flow.watched {
+                flow.rtt_histogram.count(rtt);
             }
         }
         self.after_sender(i);
