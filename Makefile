@@ -66,16 +66,19 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/maturin: $(STAMPS)/venv
-	$(PIP) install 'maturin>=1.9,<2'
+	@echo "Installing maturin, which builds the core"
+	@$(PIP) install 'maturin>=1.9,<2'
 	@touch $@
 
 # The package itself is imported from python/: a change to Python needs no build.
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
-	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --quiet
+	@echo "Building the core and installing the package: some minutes the first time"
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' \
+	@echo "Installing the tools of the checks"
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' \
 	  > $(STAMPS)/dev.txt
-	$(PIP) install -r $(STAMPS)/dev.txt
+	@$(PIP) install -r $(STAMPS)/dev.txt
 	@touch $@

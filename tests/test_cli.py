@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,9 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from knee import __version__, bench, registry
-from knee.cli import main
+from knee.cli import main, tables
 from knee.scenario.shipped import shipped
 
 TINY = """
@@ -49,6 +51,19 @@ def test_a_run_draws_its_report(tiny: Path, capsys: pytest.CaptureFixture[str]) 
     html = (tiny / "results" / "tiny" / "report.html").read_text(encoding="utf-8")
     assert "flow 1" in html
     assert any(path.suffix == ".png" for path in (tiny / "results" / "tiny" / "figures").iterdir())
+
+
+def test_the_manifest_keeps_the_command_line(tiny: Path) -> None:
+    assert main(["run", "tiny.toml", "--set", "link.rate=5 Mbit/s", "--no-report"]) == 0
+    manifest = json.loads((tiny / "results" / "tiny" / "manifest.json").read_text())
+    assert manifest["command"] == "knee run tiny.toml --set 'link.rate=5 Mbit/s' --no-report"
+
+
+def test_seeds_that_change_nothing_are_called_so(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny.toml", "--seeds", "2", "--no-report"]) == 0
+    assert "All seeds gave the same figures" in capsys.readouterr().out
+    assert main(["run", "tiny.toml", "--seeds", "2", "--no-report", "--set", "link.loss=0.01"]) == 0
+    assert "All seeds gave the same figures" not in capsys.readouterr().out
 
 
 def test_json_is_the_summary_and_nothing_else(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,3 +244,14 @@ def test_import_alone_is_small() -> None:
     code = "import sys, knee; print('polars' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_run_fits_a_terminal_of_eighty_columns(tiny: Path) -> None:
+    """Rich folds what does not fit; the labels of flows must not be broken up, letter by letter."""
+    assert main(["run", "tiny.toml", "--no-report", "--json"]) == 0
+    summary = json.loads((tiny / "results" / "tiny" / "summary.json").read_text())
+    shown = io.StringIO()
+    tables.show_summary(Console(file=shown, width=80), summary)
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2

@@ -14,8 +14,8 @@ import pytest
 from knee.report import plot, write_figures, write_report
 from knee.report.headline import headline
 from knee.report.palette import flow_colours
-from knee.report.panels import CHARTS, fairness, throughput
-from knee.report.prepare import jain, prepare, total
+from knee.report.panels import CHARTS, fairness, rtt, throughput
+from knee.report.prepare import held, jain, prepare, total
 from knee.report.thin import POINTS, thin_band, thin_line
 from knee.report.units import decimals_for, fixed, number, rate_unit
 from synthetic_results import PERIOD_S, ROUND, SyntheticResult, synthetic
@@ -250,6 +250,36 @@ def test_a_round_goes_on_over_a_timeout_and_ends_with_the_flow() -> None:
     assert view.rounds is not None
     assert view.rounds.spans == [(1.0, 3.0), (8.0, 9.0)]
     assert view.timeouts.tolist() == [2.0]
+
+
+def test_what_the_simulator_reports_of_a_flow_ends_no_round_and_changes_are_told() -> None:
+    """The simulator's own words beside phases: drops at links, recovery, cwr; rate, loss_probability, limit, rtt."""
+    result = synthetic(1, duration=9.0, events=False)
+    rows: list[tuple[float, int | None, str | None, str]] = [(1.0, 1, None, "fair_flow_balancing")]
+    rows += [(1.5, 1, "bottleneck", "drop"), (2.0, 1, None, "recovery"), (2.5, 1, None, "cwr")]
+    rows += [(2.6, 1, "bottleneck", "guard_interval")]
+    changes = [(3.0, None, "rate"), (3.5, None, "loss_probability"), (4.0, None, "limit"), (4.5, 1, "rtt")]
+    rows += [(at, flow, None if flow else "bottleneck", name) for at, flow, name in changes]
+    rows += [(6.0, 1, None, "cwnd_hold")]
+    result.events = pl.DataFrame([(*row, 0.0) for row in rows], schema=result.events.schema, orient="row")
+    view = prepare(result)
+    assert view.rounds is not None
+    assert view.rounds.spans == [(1.0, 6.0)]
+    assert view.changes.tolist() == [3.0, 3.5, 4.0, 4.5]
+
+
+def test_a_sample_between_gaps_is_drawn_over_its_interval() -> None:
+    """A starved flow has an RTT sample every few intervals: single points that a line would not show."""
+    gap = np.nan
+    assert held(np.array([gap, 5.0, gap, gap, 7.0, 8.0, gap, 9.0])).tolist() == pytest.approx(
+        [5.0, 5.0, gap, gap, 7.0, 8.0, 9.0, 9.0], nan_ok=True
+    )
+    result = synthetic(1, duration=10.0)
+    every_fifth = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.col("rtt_mean_ms"))
+    result.samples = result.samples.with_columns(every_fifth.alias("rtt_mean_ms"))
+    (line, *_) = rtt(prepare(result)).panels[0].lines
+    pairs = ~np.isnan(line.y[1:]) & ~np.isnan(line.y[:-1])
+    assert pairs.sum() == 19, "each of the 20 points but the first has a stretch to be seen by"
 
 
 def test_rounds_come_from_the_samples_without_events() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,10 @@ def test_a_result_shows_itself_in_a_notebook(result: knee.Result) -> None:
     html = result._repr_html_()
     assert "<table" in html
     assert "flow 2" in html
+    assert "data:image/png;base64," in html
+    assert not re.search(r"(src|href)=.?http|<script", html), "it loads nothing from elsewhere"
+    assert "Jain" in repr(result)
+    assert len(repr(result)) < 200
 
 
 def test_the_manifest_says_how_the_result_was_made(result: knee.Result) -> None:

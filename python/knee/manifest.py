@@ -34,13 +34,17 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str) -> dict[str, Any]:
-    """The manifest of a run that began at ``started`` (ISO 8601) and took ``wall_s`` seconds."""
+def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> dict[str, Any]:
+    """The manifest of a run that began at ``started`` (ISO 8601) and took ``wall_s`` seconds.
+
+    ``command`` is the command line that asked for it, None where a program did.
+    """
     return {
         "format": FORMAT,
         "program": PROGRAM,
         "version": _core.version(),
         "commit": commit(),
+        "command": command,
         "ground": ground,
         "kernel": None,
         "seed": seed,

@@ -62,7 +62,7 @@ class CongestionControl:
         control.ssthresh = max(control.cwnd / 2, 2.0)
 
     def on_state(self, event: str, now: float, control: Control) -> None:
-        """Hears of changes: "open", "disorder", "cwr", "recovery", "loss", "timeout", "reduced", "restart"."""
+        """Hears of changes: "start", "open", "disorder", "cwr", "recovery", "loss", "timeout", "reduced", "restart"."""
 
     def on_undo(self, prior_cwnd: int, control: Control) -> None:
         """Sets ``control.cwnd`` when a reduction proved wrong; here: back to what it was, at least."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FRAMES = ("samples", "links", "events")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What came out of a run; the contract's section 3 says what each part holds.
 
@@ -36,10 +36,10 @@ class Result:
 
     summary: dict[str, Any]
     manifest: dict[str, Any]
-    scenario_toml: str = field(repr=False)
-    samples: pl.DataFrame = field(repr=False)
-    links: pl.DataFrame = field(repr=False)
-    events: pl.DataFrame = field(repr=False)
+    scenario_toml: str
+    samples: pl.DataFrame
+    links: pl.DataFrame
+    events: pl.DataFrame
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -110,11 +110,16 @@ class Result:
             raise FolderError(f"{folder} is a damaged knee result ({error}); run its scenario again.") from None
 
     def _repr_html_(self) -> str:
-        """The overview figure and the table of flows, in a notebook."""
-        table = pl.DataFrame(self.summary["flows"]).select(
-            "label", "cc", "goodput_mbps", "throughput_mbps", "rtt_mean_ms", "queue_delay_mean_ms", "lost_packets"
-        )
-        return str(self.plot().to_html(full_html=False, include_plotlyjs="cdn")) + table._repr_html_()
+        """The overview figure and the table of flows, in a notebook; loads nothing from elsewhere."""
+        from knee import report
+
+        return report.snippet(self)
+
+    def __repr__(self) -> str:
+        """The outcome in one line."""
+        from knee.report import headline
+
+        return f"<knee.Result {self.summary['name']}: {headline(self.summary)}>"
 
 
 def _json(data: dict[str, Any]) -> str:

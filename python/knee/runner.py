@@ -32,6 +32,7 @@ def run(
     *,
     report: bool = True,
     progress: Callable[[float], None] | None = None,
+    command: str | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -41,6 +42,7 @@ def run(
         out: a folder to write the result to, whole or not at all.
         report: whether that folder gets the report and its figures too.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
+        command: the command line that asks for the run, for the manifest.
 
     Raises:
         InputError: the scenario, the ground or the folder was refused; nothing has been written.
@@ -59,7 +61,7 @@ def run(
     told = json.dumps(spec(scenario, where))
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
-        result = _simulate(scenario, ground, told, Path(folder) / _SPOOL, progress)
+        result = _simulate(scenario, ground, told, Path(folder) / _SPOOL, progress, command)
         if out is not None:
             result.write_into(Path(folder), report=report)
     return result
@@ -80,7 +82,12 @@ def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
 
 
 def _simulate(
-    scenario: Scenario, ground: str, told: str, spool: Path, progress: Callable[[float], None] | None
+    scenario: Scenario,
+    ground: str,
+    told: str,
+    spool: Path,
+    progress: Callable[[float], None] | None,
+    command: str | None,
 ) -> Result:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     begin = time.perf_counter()
@@ -98,7 +105,7 @@ def _simulate(
     spool.unlink(missing_ok=True)
     return Result(
         summary=summary(scenario, ground, output, samples, wall_s),
-        manifest=manifest(ground, scenario.seed, wall_s, output["packets"], started),
+        manifest=manifest(ground, scenario.seed, wall_s, output["packets"], started, command),
         scenario_toml=dumps(scenario.plain()),
         samples=samples,
         links=rows.links(rows.from_bytes(link_rows, rows.LINK), link_names),

@@ -188,8 +188,6 @@ struct DaimdState {
     max_ssthresh: u32,
     /// Increase not yet given to the window, in millionths of a packet.
     credit: u64,
-    /// Whether slow start still has to be turned off.
-    skip_slow_start: bool,
 }
 
 struct Daimd {
@@ -207,7 +205,6 @@ impl Daimd {
             last_backoff: init.now,
             max_ssthresh: u32::MAX,
             credit: 0,
-            skip_slow_start: params.slow_start == SlowStart::Off,
         };
         Self { params, state }
     }
@@ -301,10 +298,7 @@ impl Daimd {
 }
 
 impl CongestionControl for Daimd {
-    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
-        if std::mem::take(&mut self.state.skip_slow_start) {
-            control.ssthresh = control.ssthresh.min(control.cwnd);
-        }
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
         if let Some(rtt) = ack.rtt {
             self.sample(ack, rtt, control);
         }
@@ -330,12 +324,16 @@ impl CongestionControl for Daimd {
         if self.params.halve_on_loss { reno::halved(control.cwnd) } else { window }
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
-        if change.event == StateEvent::Restart {
-            self.state.last_backoff = change.view.now;
-            self.state.srtt = None;
-            self.state.settling = None;
+    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+        match change.event {
+            StateEvent::Start if self.params.slow_start == SlowStart::Off => control.ssthresh = control.cwnd,
+            StateEvent::Restart => {
+                self.state.last_backoff = change.view.now;
+                self.state.srtt = None;
+                self.state.settling = None;
+            }
+            _ => {}
         }
-        control
+        Control { phase: increase::classic_phase(&control), ..control }
     }
 }

@@ -65,8 +65,6 @@ struct Hybla {
     p: Parameters,
     /// Whether loss recovery is in state Open.
     open: bool,
-    /// Whether nothing has been sent yet.
-    fresh: bool,
     /// RTT ratio in eighths.
     rho: u32,
     /// Least smoothed RTT.
@@ -95,7 +93,7 @@ fn avoidance_increment(rho: u32, cwnd: u32) -> u32 {
 
 impl Hybla {
     fn new(p: Parameters, init: &Init) -> Self {
-        Self { p, open: true, fresh: true, rho: rho(init.rtt, p.rtt0), rtt_min: init.rtt, fraction: 0 }
+        Self { p, open: true, rho: rho(init.rtt, p.rtt0), rtt_min: init.rtt, fraction: 0 }
     }
 
     fn grow(&mut self, mut c: Control) -> Control {
@@ -130,11 +128,6 @@ impl Hybla {
 }
 
 impl CongestionControl for Hybla {
-    fn on_measure(&mut self, _: &Ack, control: Control) -> Control {
-        self.fresh = false;
-        control
-    }
-
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
         if ack.view.srtt < self.rtt_min {
             self.rtt_min = ack.view.srtt;
@@ -154,10 +147,7 @@ impl CongestionControl for Hybla {
     fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
         match change.event {
             StateEvent::Entered(state) => self.open = state == CaState::Open,
-            // The very first transmission: the earliest moment at which the first window can be set.
-            StateEvent::Restart if std::mem::take(&mut self.fresh) => {
-                return Control { cwnd: (self.rho >> 3).max(1), ..control };
-            }
+            StateEvent::Start => return Control { cwnd: (self.rho >> 3).max(1), ..control },
             _ => {}
         }
         control
@@ -209,10 +199,8 @@ mod tests {
     #[test]
     fn the_first_window_is_rho() {
         let mut cc = make(&ENTRY);
-        let restart = change_at(Time::ZERO, StateEvent::Restart);
-        assert_eq!(cc.on_state(&restart, Control::initial(10)).cwnd, 1);
-        // Not so after an idle time.
-        assert_eq!(cc.on_state(&restart, avoiding(50)).cwnd, 50);
+        let start = change_at(Time::ZERO, StateEvent::Start);
+        assert_eq!(cc.on_state(&start, Control::initial(10)).cwnd, 1);
     }
 
     #[test]

@@ -134,8 +134,6 @@ struct Ledbat {
     delays: Delays,
     /// Change not yet given to the window, in millionths of a packet.
     credit: i128,
-    /// Whether slow start still has to be turned off.
-    skip_slow_start: bool,
 }
 
 /// What one ACK of `acked` packets adds to a window of `cwnd` packets, in millionths of a packet; `gain` in millionths.
@@ -147,9 +145,8 @@ fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i1
 
 impl Ledbat {
     fn new(params: LedbatParams) -> Self {
-        let skip_slow_start = !params.slow_start;
         let delays = Delays { current: Vec::new(), base: Vec::new(), minute: 0 };
-        Self { params, delays, credit: 0, skip_slow_start }
+        Self { params, delays, credit: 0 }
     }
 
     fn phase(&self, control: &Control) -> u8 {
@@ -169,12 +166,9 @@ impl Ledbat {
 }
 
 impl CongestionControl for Ledbat {
-    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
         if let Some(rtt) = ack.rtt {
             self.delays.add(ack.view.now, rtt, self.params.base_history, self.params.current_filter);
-        }
-        if std::mem::take(&mut self.skip_slow_start) {
-            control.ssthresh = control.ssthresh.min(control.cwnd);
         }
         Control { phase: self.phase(&control), ..control }
     }
@@ -197,12 +191,14 @@ impl CongestionControl for Ledbat {
         (control.cwnd / 2).max(self.params.min_cwnd).min(control.cwnd.max(2))
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
-        if change.event == StateEvent::Restart {
+    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+        match change.event {
+            StateEvent::Start if !self.params.slow_start => control.ssthresh = control.cwnd,
             // Samples from before an idle time say nothing about the queue.
-            self.delays.current.clear();
+            StateEvent::Restart => self.delays.current.clear(),
+            _ => {}
         }
-        control
+        Control { phase: self.phase(&control), ..control }
     }
 }
 

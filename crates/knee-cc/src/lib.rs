@@ -202,6 +202,9 @@ pub struct Congestion {
 /// Something that happened to the connection beside ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateEvent {
+    /// The connection is there and the algorithm just made: what it returns is what it starts with (what Linux's `init`
+    /// writes into the socket).
+    Start,
     /// Loss recovery entered this state (Linux's `set_state`).
     Entered(CaState),
     /// A timeout was about to be handled (Linux's `CA_EVENT_LOSS`).

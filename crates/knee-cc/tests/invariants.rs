@@ -399,6 +399,7 @@ impl<'a> Sender<'a> {
 /// Runs an algorithm through a sequence and returns all its answers.
 fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Vec<Control>, TestCaseError> {
     let mut sender = Sender::new(entry, start);
+    sender.tell(StateEvent::Start)?;
     for (i, step) in steps.iter().enumerate() {
         sender.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
     }

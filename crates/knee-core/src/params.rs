@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn given_values_stand_and_the_rest_is_default() {
         let params = Params::resolve(DECLARED, [("gamma", Value::Ratio(0.5))]).unwrap();
-        assert_eq!(params.ratio("gamma"), 0.5);
+        assert_eq!(params.get("gamma"), Value::Ratio(0.5));
         assert_eq!(params.time("q_target"), Time::from_millis(5));
     }
 

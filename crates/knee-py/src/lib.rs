@@ -40,6 +40,7 @@ mod _core {
     /// congestion controls written in Python, by the names that the specification uses.
     #[pyfunction]
     #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new()))]
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn simulate<'py>(
         py: Python<'py>,
         spec_json: &str,

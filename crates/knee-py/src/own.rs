@@ -266,6 +266,7 @@ impl CongestionControl for PyCongestionControl {
     fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
         let event = match change.event {
             StateEvent::Entered(state) => state_name(state),
+            StateEvent::Start => "start",
             StateEvent::Timeout => "timeout",
             StateEvent::ReductionDone => "reduced",
             StateEvent::Restart => "restart",

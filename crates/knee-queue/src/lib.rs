@@ -7,7 +7,22 @@
 
 pub mod registry;
 
+mod bound;
+mod cake;
+mod cocoa;
+mod codel;
+mod codel_law;
+mod dualpi2;
+mod fair_queue;
+mod fifo;
+mod flow_table;
+mod fq;
+mod fq_codel;
+mod hash;
 mod pfifo;
+mod pie;
+mod pool;
+mod red;
 
 pub use registry::{Entry, find, registry};
 
@@ -66,6 +81,17 @@ pub struct Context {
     pub marks: u64,
     /// Notes left during the call; the caller empties it.
     pub notes: Vec<Note>,
+}
+
+impl Context {
+    /// Marks `packet` CE where it is ECN-capable; says whether it is.
+    pub fn mark(&mut self, packet: &mut Packet) -> bool {
+        if packet.has(Packet::ECT) && !packet.has(Packet::CE) {
+            packet.flags |= Packet::CE;
+            self.marks += 1;
+        }
+        packet.has(Packet::ECT)
+    }
 }
 
 /// What a new queue is told about its link.

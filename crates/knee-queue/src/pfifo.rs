@@ -1,56 +1,56 @@
-//! `pfifo`: first in, first out; what finds the queue full is dropped (drop tail).
+//! `pfifo` and `bfifo`: first in, first out; what finds the queue full is dropped (drop tail).
 //!
-//! Source: Linux net/sched/sch_fifo.c, whose limit is in packets; here also in bytes or in time at the link's rate.
+//! Source: Linux net/sched/sch_fifo.c. The two differ in the limit they have where none is given: `pfifo` counts
+//! packets, `bfifo` bytes. A given limit may be in packets, in bytes or in time at the link's rate for both.
 
+use crate::bound::Bound;
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate};
 use std::collections::VecDeque;
 
-/// The registry entry.
+/// The registry entry of `pfifo`.
 pub const ENTRY: Entry = Entry {
     name: "pfifo",
     about: "first in, first out, drop tail",
     source: "Linux net/sched/sch_fifo.c",
     params: &[],
-    make: |_, init| Box::new(Pfifo::new(init)),
+    make: |_, init| Box::new(Pfifo::new(init, Limit::Packets(TX_QUEUE_LEN))),
 };
 
-/// Packets held where no limit is given: Linux's default transmit queue length.
-const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
+/// The registry entry of `bfifo`.
+pub const BFIFO: Entry = Entry {
+    name: "bfifo",
+    about: "first in, first out, drop tail, in bytes",
+    source: "Linux net/sched/sch_fifo.c",
+    params: &[],
+    make: |_, init| {
+        let frame = u64::from(MTU) + u64::from(init.overhead);
+        Box::new(Pfifo::new(init, Limit::Bytes(Bytes(TX_QUEUE_LEN * frame))))
+    },
+};
+
+/// Full frames held where no limit is given: Linux's default transmit queue length.
+const TX_QUEUE_LEN: u64 = 1000;
 
 struct Pfifo {
     packets: VecDeque<Packet>,
     bytes: u64,
     overhead: u64,
-    limit: Limit,
+    bound: Bound,
     rate: Rate,
-    max_packets: u64,
-    max_bytes: u64,
 }
 
 impl Pfifo {
-    fn new(init: &Init) -> Self {
-        let mut queue = Self {
+    fn new(init: &Init, default: Limit) -> Self {
+        Self {
             packets: VecDeque::new(),
             bytes: 0,
             overhead: u64::from(init.overhead),
-            limit: init.limit.unwrap_or(DEFAULT_LIMIT),
+            bound: Bound::new(init.limit.unwrap_or(default), init.rate),
             rate: init.rate,
-            max_packets: 0,
-            max_bytes: 0,
-        };
-        queue.apply_limit();
-        queue
-    }
-
-    /// Turns the limit into the two numbers that `enqueue` compares with.
-    fn apply_limit(&mut self) {
-        (self.max_packets, self.max_bytes) = match self.limit {
-            Limit::Packets(n) => (n, u64::MAX),
-            Limit::Bytes(Bytes(n)) => (u64::MAX, n),
-            Limit::Time(span) => (u64::MAX, self.rate.bytes_in(span).0),
-        };
+        }
     }
 
     fn wire_size(&self, packet: &Packet) -> u64 {
@@ -59,7 +59,7 @@ impl Pfifo {
 
     /// Drops from the tail what no longer fits.
     fn shrink(&mut self, cx: &mut Context) {
-        while self.packets.len() as u64 > self.max_packets || self.bytes > self.max_bytes {
+        while !self.bound.holds(self.packets.len() as u64, self.bytes) {
             let Some(packet) = self.packets.pop_back() else { return };
             self.bytes -= self.wire_size(&packet);
             cx.dropped.push(packet);
@@ -76,7 +76,7 @@ fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
 impl Queue for Pfifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
-        if self.packets.len() as u64 >= self.max_packets || self.bytes + size > self.max_bytes {
+        if !self.bound.holds(self.packets.len() as u64 + 1, self.bytes + size) {
             return drop_tail(packet, cx);
         }
         self.bytes += size;
@@ -95,14 +95,13 @@ impl Queue for Pfifo {
     }
 
     fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.limit = limit;
-        self.apply_limit();
+        self.bound = Bound::new(limit, self.rate);
         self.shrink(cx);
     }
 
     fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
         self.rate = rate;
-        self.apply_limit();
+        self.bound = self.bound.at_rate(rate);
         self.shrink(cx);
     }
 }
@@ -116,8 +115,12 @@ mod tests {
         Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
     }
 
+    fn init(limit: Option<Limit>) -> Init {
+        Init { limit, overhead: 14, rate: Rate::from_mbps(100), rng: Rng::stream(1, "pfifo") }
+    }
+
     fn queue(limit: Limit) -> Pfifo {
-        Pfifo::new(&Init { limit: Some(limit), overhead: 14, rate: Rate::from_mbps(100), rng: Rng::stream(1, "pfifo") })
+        Pfifo::new(&init(Some(limit)), Limit::Packets(0))
     }
 
     fn fill(queue: &mut Pfifo, n: u64, cx: &mut Context) -> u64 {
@@ -147,5 +150,19 @@ mod tests {
         assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });
         assert_eq!(q.dequeue(&mut cx).unwrap().seq, 0);
+    }
+
+    #[test]
+    fn without_a_limit_a_thousand_frames_fit_counted_in_packets_or_in_bytes() {
+        let mut small = packet(0);
+        small.size = 743; // half a frame with its 14 bytes of overhead: 757 of 1514
+        for (entry, full, half) in [(ENTRY, 1000, 1000), (BFIFO, 1000, 2000)] {
+            for (kind, fits) in [(packet(0), full), (small, half)] {
+                let mut q = (entry.make)(&knee_core::Params::defaults(entry.params), &init(None));
+                let mut cx = Context::default();
+                let taken = (0..3000).filter(|_| q.enqueue(kind, &mut cx) == Verdict::Queued).count();
+                assert_eq!(taken, fits, "{} with packets of {} bytes", entry.name, kind.size);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The list of all queue disciplines. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, pfifo};
+use crate::{Make, cake, cocoa, codel, dualpi2, fq, fq_codel, pfifo, pie, red};
 use knee_core::Param;
 
 /// Everything there is to know about a queue discipline before it runs.
@@ -18,7 +18,18 @@ pub struct Entry {
     pub make: Make,
 }
 
-static REGISTRY: &[Entry] = &[pfifo::ENTRY];
+static REGISTRY: &[Entry] = &[
+    pfifo::ENTRY,
+    pfifo::BFIFO,
+    codel::ENTRY,
+    pie::ENTRY,
+    red::ENTRY,
+    fq::ENTRY,
+    fq_codel::ENTRY,
+    cake::ENTRY,
+    dualpi2::ENTRY,
+    cocoa::ENTRY,
+];
 
 /// All disciplines, in the order of listings.
 pub fn registry() -> &'static [Entry] {

@@ -227,7 +227,7 @@ impl Events {
     }
 
     fn update_key(&mut self) {
-        let first = self.heap.first().map_or(Entry::NEVER.key(), |e| e.key());
+        let first = self.heap.first().map_or(Entry::NEVER.key(), Entry::key);
         self.heap_key = first.min(self.slot_end());
     }
 

@@ -10,12 +10,14 @@
 
 use crate::timer::{Clock, Timer};
 use knee_cc::Ecn;
-use knee_core::packet::ACK_SIZE;
+use knee_core::packet::{ACK_SIZE, MSS};
 use knee_core::{Packet, Time};
 use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
 const MAX_QUICK_ACKS: u32 = 16;
+/// Window of a new connection in bytes.
+const INITIAL_WINDOW: u64 = 65_535;
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 /// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
@@ -62,6 +64,8 @@ pub struct Config {
     pub delayed_ack: Time,
     /// Longest delay of a compressed SACK.
     pub sack_delay: Time,
+    /// Bytes up to which the window grows.
+    pub window_growth: u64,
 }
 
 /// The receiving end of one flow.
@@ -79,6 +83,8 @@ pub struct Receiver {
     /// TSval to echo: of the last segment that started at or before the last one acknowledged (RFC 7323, 4.3).
     ts_recent: u32,
     quick_acks: u32,
+    /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
+    window: u64,
     /// Delay of ACKs, adapted to the intervals of arrivals.
     ato: Time,
     /// When the last packet came in order; `Time::MAX`: none has.
@@ -118,6 +124,7 @@ impl Receiver {
             dsack: None,
             ts_recent: 0,
             quick_acks: 0,
+            window: INITIAL_WINDOW,
             ato: Time::ZERO,
             last_arrival: Time::MAX,
             ack_now: false,
@@ -147,6 +154,11 @@ impl Receiver {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
         self.queued_units += u64::from(packet.extra);
+        if packet.seq >= self.rcv_nxt && self.window < config.window_growth {
+            // tcp_grow_window: the sender shall hear of the new window at once.
+            self.window += 2 * u64::from(MSS);
+            self.quick_acks |= 1;
+        }
         if packet.seq <= self.acked {
             self.ts_recent = packet.stamp;
         }
@@ -389,8 +401,12 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    const CONFIG: Config =
-        Config { clock: Clock::new(Time::ZERO), delayed_ack: Time::from_millis(40), sack_delay: Time::from_millis(1) };
+    const CONFIG: Config = Config {
+        clock: Clock::new(Time::ZERO),
+        delayed_ack: Time::from_millis(40),
+        sack_delay: Time::from_millis(1),
+        window_growth: 0,
+    };
 
     fn data(seq: u64) -> Packet {
         Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 1, extra: 0, size: 1500, flags: 0, hop: 0 }

@@ -595,7 +595,7 @@ impl Simulation {
             Some(make) => make(params, &init, i as usize),
             None => (entry.make)(params, &init),
         };
-        sender.adopt(cc);
+        sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
         self.after_sender(i);
     }

@@ -46,6 +46,9 @@ pub struct TcpSpec {
     /// Whether senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
     /// autosizing and deferral), or one by one.
     pub tso: bool,
+    /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every packet
+    /// is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
+    pub window_growth: u64,
     /// Receive window in bytes; none: does not limit.
     pub receive_window: Option<u64>,
 }
@@ -59,6 +62,7 @@ impl Default for TcpSpec {
             delayed_ack: 40_000_000,
             sack_delay: 1_000_000,
             tso: true,
+            window_growth: 16 << 20,
             receive_window: None,
         }
     }

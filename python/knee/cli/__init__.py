@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from knee.cli.bench import bench
 from knee.cli.compare import compare
 from knee.cli.console import complain
 from knee.cli.doctor import doctor
+from knee.cli.fidelity import fidelity
 from knee.cli.listing import list_
 from knee.cli.run import run
 from knee.errors import InputError, KneeError
@@ -26,6 +28,7 @@ app = typer.Typer(name="knee", add_completion=False, no_args_is_help=True, rich_
 app.command("run")(run)
 app.command("list")(list_)
 app.command("compare")(compare)
+app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)
 
@@ -54,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = [argument for argument in given if argument != "--debug"]
     try:
         # Without a command there is nothing to do but to say what there is.
-        code = app(given or ["--help"], prog_name="knee", standalone_mode=False)
+        # What was asked for goes along for the manifests of runs.
+        code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be said to it, not even at exit.
         sys.stdout = None
@@ -79,7 +83,7 @@ def _explain(error: Exception) -> int:
     # A usage error, from whichever version of click typer brings: it words itself.
     wording = getattr(error, "format_message", None)
     if wording is not None:
-        complain(f"{wording()} See knee --help.")
+        complain(f"{wording().rstrip('.')}. See knee --help.")
         return 2
     complain(f"an error in the program ({type(error).__name__}: {error}); the same command with --debug shows where.")
     return 1

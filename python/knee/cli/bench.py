@@ -17,7 +17,7 @@ from knee.units import near, shown
 
 def bench(
     cases: Annotated[
-        list[str] | None, typer.Argument(metavar="[CASE...]", help=f"Of {', '.join(benchmark.CASES)}; default: all.")
+        list[str] | None, typer.Argument(metavar="CASE", help=f"Of {', '.join(benchmark.CASES)}; default: all.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Run each case N times and take the median.")] = 1,

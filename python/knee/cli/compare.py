@@ -14,9 +14,9 @@ from knee.result import Result
 
 
 def compare(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR...", help="Result folders of knee run.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run.")],
 ) -> None:
-    """Set results side by side: a column per result folder, a row per figure."""
+    """Set results side by side, a column each."""
     if len(folders) < 2:
         raise InputError("There is one result only; name two or more folders to compare.")
     results = [Result.load(folder) for folder in folders]
@@ -26,5 +26,5 @@ def compare(
         rows.add_row(key, *(str(result.summary[key]) for result in results))
     rows.add_row("algorithms", *(", ".join(dict.fromkeys(f["cc"] for f in r.summary["flows"])) for r in results))
     for figure in dict.fromkeys(name for run in each for name in run):
-        rows.add_row(figure, *(number(run.get(figure)) for run in each))
+        rows.add_row(figure, *(number(run.get(figure), 3) for run in each))
     out().print(rows)

@@ -20,8 +20,8 @@ _PARTS = ["scenarios", "cc", "queues"]
 
 
 def list_(
-    what: Annotated[str | None, typer.Argument(metavar="[scenarios|cc|queues]", help="By default all.")] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, with its parameters.")] = None,
+    what: Annotated[str | None, typer.Argument(metavar="PART", help="scenarios, cc or queues; default: all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its parameters.")] = None,
 ) -> None:
     """List scenarios, congestion controls and queue disciplines.
 

@@ -27,8 +27,9 @@ class _Job:
 
 
 def run(
+    context: typer.Context,
     scenarios: Annotated[
-        list[str], typer.Argument(metavar="FILE-or-NAME...", help="TOML files, or names that knee list shows.")
+        list[str], typer.Argument(metavar="FILE-or-NAME", help="TOML files, or names that knee list shows.")
     ],
     ground: Annotated[
         str | None, typer.Option(metavar="G", help="Where to run; by default what the file says, and else sim.")
@@ -59,7 +60,7 @@ def run(
     summaries: list[dict[str, Any]] = []
     for job in jobs:
         with Bar(job.folder.name) as bar:
-            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar)
+            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar, command=context.obj)
         summaries.append(result.summary)
         if not as_json:
             _show(job, result.summary, compact=seeds > 1, report=report)

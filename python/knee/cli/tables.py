@@ -12,13 +12,24 @@ from rich.table import Table
 
 #: Flows beyond which a table shows the first and says how many there are.
 MOST_FLOWS = 20
+#: Terminals of fewer columns get tables without space to spare.
+NARROW = 100
 
 
 def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
-    """An empty table; the first ``text`` columns are words, the others numbers."""
+    """An empty table; the first ``text`` columns are words, the others numbers.
+
+    Only words after the first column, which has the names, are wrapped where the terminal is narrow.
+    """
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
-        made.add_column(column, justify="left" if i < text else "right", no_wrap=i >= text, overflow="fold")
+        wraps = 0 < i < text
+        made.add_column(
+            column,
+            justify="left" if i < text else "right",
+            no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+        )
     return made
 
 
@@ -39,23 +50,11 @@ def rate(mbps: float | None) -> str:
 def show_summary(console: Console, summary: dict[str, Any]) -> None:
     """Flows, links and fairness of one run."""
     title = f"{summary['name']}: {summary.get('title') or 'no title'}"
-    flows = table(
-        title,
-        [
-            "flow",
-            "cc",
-            "start s",
-            "goodput Mbit/s",
-            "RTT ms: mean",
-            "p95",
-            "max",
-            "queueing ms",
-            "lost",
-            "resent",
-            "RTOs",
-        ],
-        text=2,
-    )
+    console.print(title, style="bold", soft_wrap=True)
+    heads = ["", "", "start", "goodput", "RTT ms", "", "", "queued", "packets", "", ""]
+    names = ["flow", "cc", "s", "Mbit/s", "mean", "p95", "max", "ms", "lost", "resent", "RTOs"]
+    flows = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
+    _tighten(flows, console, first_words=2)
     for flow in summary["flows"][:MOST_FLOWS]:
         flows.add_row(
             flow["label"],
@@ -68,7 +67,10 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print(flows)
     if len(summary["flows"]) > MOST_FLOWS:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
-    links = table(None, ["link", "used %", "queueing ms: mean", "p95", "p99", "max", "drops", "marks"])
+    heads = ["", "used", "queued ms", "", "", "", "packets", ""]
+    names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "marked"]
+    links = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
+    _tighten(links, console, first_words=1)
     for link in summary["links"]:
         delays = (number(link[f"queue_delay_{name}_ms"]) for name in ("mean", "p95", "p99", "max"))
         links.add_row(
@@ -76,6 +78,14 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         )
     console.print(links)
     console.print(_last_line(summary), soft_wrap=True)
+
+
+def _tighten(made: Table, console: Console, first_words: int) -> None:
+    """Makes a table of many figures fit a terminal of 80 columns."""
+    for i, column in enumerate(made.columns):
+        column.justify = "left" if i < first_words else "right"
+    if console.width < NARROW:
+        made.padding = (0, 0)
 
 
 def _last_line(summary: dict[str, Any]) -> str:
@@ -128,3 +138,7 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
             note = "" if len(values) == len(each) else f" ({len(values)} of {len(each)} runs)"
             spread.add_row(figure + note, *(number(v, 3) for v in columns))
     console.print(spread)
+    if len(summaries) > 1 and all(run == each[0] for run in each):
+        console.print(
+            "All seeds gave the same figures: only loss, jitter and algorithms that draw lots depend on the seed."
+        )

@@ -1,5 +1,6 @@
 """Figures for papers: PNG files drawn with matplotlib."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,17 @@ def write_figures(result: ResultLike, directory: Path) -> list[Path]:
             _draw(CHARTS[key](view), view).savefig(path, dpi=DPI)
         paths.append(path)
     return paths
+
+
+def png(result: ResultLike, key: str = "overview") -> bytes:
+    """One of the figures as the bytes of a PNG file."""
+    from matplotlib import rc_context
+
+    drawn = BytesIO()
+    view = prepare(result)
+    with rc_context(STYLE):
+        _draw(CHARTS[key](view), view).savefig(drawn, dpi=DPI)
+    return drawn.getvalue()
 
 
 def _draw(chart: Chart, view: View) -> "Figure":

@@ -133,13 +133,14 @@ def _shapes(panel: Panel, view: View, axis: str) -> list[dict[str, object]]:
     if view.rounds:
         boxes = " ".join(f"M{a:.6g},0L{a:.6g},1L{b:.6g},1L{b:.6g},0Z" for a, b in view.rounds.spans)
         shapes.append({"path": boxes, "fillcolor": ROUND_GREY, "line": {"width": 0}})
-    changes = {"color": MUTED, "width": 1, "dash": "dot"}
+    changes = {"color": INK, "width": 1.4, "dash": "2px,3px"}
     for times, low, high, line in (
         (view.changes, 0.0, 1.0, changes),
         (view.timeouts, 0.0, 0.06, {"color": ALARM, "width": 1.5}),
         (panel.drops, 0.95, 1.0, {"color": ALARM, "width": 1}),
     ):
         if len(times):
-            shapes.append({"path": " ".join(f"M{t:.6g},{low}L{t:.6g},{high}" for t in times), "line": line})
+            marks = " ".join(f"M{t:.6g},{low}L{t:.6g},{high}" for t in times)
+            shapes.append({"path": marks, "line": line, "layer": "above"})
     common = {"type": "path", "xref": "x", "yref": f"{axis} domain", "layer": "below"}
     return [{**common, **shape} for shape in shapes]

@@ -151,7 +151,7 @@ def _swatch(item: Line | Band) -> str:
 
 def _reproduce(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     ground = str(summary["ground"])
-    command = str(manifest.get("command") or f"knee run scenario.toml --ground {ground}")
+    command = f"knee run scenario.toml --ground {ground}"
     same = "gives the same figures to the last bit" if ground == "sim" else "repeats the experiment"
     version = f" with knee {manifest['version']}" if manifest.get("version") else ""
     commit = f" (commit {manifest['commit']})" if manifest.get("commit") else ""
@@ -159,7 +159,9 @@ def _reproduce(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         "The scenario below lies beside this report as <code>scenario.toml</code>, every default written out. "
         f"Running it{escape(version + commit)} {same}:"
     )
-    return f"<p>{said}</p><pre><code>{escape(command)}</code></pre>"
+    again = f"<p>{said}</p><pre><code>{escape(command)}</code></pre>"
+    asked = manifest.get("command")
+    return again + (f"<p>It was made by:</p><pre><code>{escape(str(asked))}</code></pre>" if asked else "")
 
 
 def _scenario(text: str | None) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 
 from . import units
 from .palette import INK, LINK_COLOURS, MUTED
-from .prepare import Flow, View, apart, floats, jain, over_time, total
+from .prepare import Flow, View, apart, floats, held, jain, over_time, total
 from .thin import POINTS, Floats, thin_band, thin_line
 from .units import Unit
 
@@ -123,7 +123,7 @@ def _flow_panel(view: View, column: str, label: str) -> Panel:
     lines = []
     for flow in view.flows:
         own = _own(view, flow)
-        lines.append(Line(flow.label, floats(own, "t_s"), floats(own, column), flow.colour))
+        lines.append(Line(flow.label, floats(own, "t_s"), held(floats(own, column)), flow.colour))
     return Panel(label, lines)
 
 
@@ -198,7 +198,7 @@ def rtt(view: View) -> Chart:
         panel.lines[:] = [replace(line, width=1.2 + 0.5 * rank) for rank, line in enumerate(panel.lines[::-1])][::-1]
         for flow in view.flows:
             own = _own(view, flow)
-            low, high = floats(own, "rtt_min_ms"), floats(own, "rtt_max_ms")
+            low, high = held(floats(own, "rtt_min_ms")), held(floats(own, "rtt_max_ms"))
             panel.bands.append(Band("", floats(own, "t_s"), low, high, flow.colour, 0.16))
         caption = ["Line: mean of the RTT samples in each interval; band: least to greatest."]
     measured = any(not np.isnan(line.y).all() for line in panel.lines)
@@ -244,7 +244,7 @@ def _link_lines(view: View, column: str) -> list[Line]:
         own = view.links.filter(pl.col("link").cast(pl.String) == name)
         colour = LINK_COLOURS[index % len(LINK_COLOURS)]
         dash: Dash = "solid" if index < len(LINK_COLOURS) else "dot"
-        lines.append(Line(name, floats(own, "t_s"), floats(own, column), colour, 1.2, dash))
+        lines.append(Line(name, floats(own, "t_s"), held(floats(own, column)), colour, 1.2, dash))
     return lines
 
 

@@ -24,11 +24,11 @@ ROUND_PHASE = "fair_flow_balancing"
 TIMEOUT_WORDS = frozenset({"timeout", "timeouts", "rto"})
 CHANGE_WORDS = frozenset({"change", "changes", "changed"})
 PACKET_WORDS = frozenset(
-    {"drop", "drops", "dropped", "lost", "loss", "mark", "marked", "retransmit", "undo", "recovery"}
+    {"drop", "drops", "dropped", "lost", "loss", "mark", "marked", "retransmit", "undo", "recovery", "cwr"}
 )
 """Kinds of events are told by a word of their names (`rate_change`): all others of a flow are phases it enters."""
-CHANGE_NAMES = frozenset({"rate", "limit", "rtt"})
-"""Changes named by what changes; whole names, since phases are called `probe_rtt` and `rate_control`."""
+CHANGE_NAMES = frozenset({"rate", "loss_probability", "limit", "rtt"})
+"""Changes named by what changes, as the simulator does; whole names: phases are called `probe_rtt`, `rate_control`."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,9 @@ def _spans_of_events(events: pl.DataFrame, number: int, own: pl.DataFrame) -> li
     """A round lasts from the event that enters the phase to the flow's next change of phase, or to its end."""
     others = _named(events, TIMEOUT_WORDS | CHANGE_WORDS | PACKET_WORDS)
     name = pl.col("event").cast(pl.String)
-    phases = events.filter((pl.col("flow") == number) & ~name.is_in(others)).sort("t_s", maintain_order=True)
+    # What happens to a flow at a link (drops, notes of queues) is no phase, whatever its name.
+    own_events = (pl.col("flow") == number) & pl.col("link").is_null()
+    phases = events.filter(own_events & ~name.is_in(others)).sort("t_s", maintain_order=True)
     end = own.get_column("t_s").max() if len(own) else phases.get_column("t_s").max()
     spans = phases.select("t_s", name, pl.col("t_s").shift(-1).fill_null(end).alias("to")).filter(name == ROUND_PHASE)
     return [(a, b) for a, b in spans.select("t_s", "to").iter_rows() if b > a]
@@ -255,3 +257,12 @@ def floats(rows: pl.DataFrame, column: str) -> Floats:
     """A column as an array, nulls as NaN."""
     values: Floats = rows.get_column(column).cast(pl.Float64).fill_null(float("nan")).to_numpy()
     return values
+
+
+def held(values: Floats) -> Floats:
+    """Values between gaps reach back to the start of their interval: a point alone would not be seen as a line."""
+    known = ~np.isnan(values)
+    alone = np.flatnonzero(known[1:] & ~known[:-1] & ~np.append(known[2:], False)) + 1
+    filled = values.copy()
+    filled[alone - 1] = values[alone]
+    return filled

@@ -185,6 +185,9 @@ class Tcp(_Table):
     delayed_ack: Time = Field(40_000_000, description='the longest delay of an ACK, such as "40 ms"')
     sack_delay: Time = Field(1_000_000, description='the longest delay of compressed SACKs, such as "1 ms"')
     tso: bool = Field(True, description="whether senders hand segments down in bursts: true or false")
+    window_growth: Bytes = Field(
+        16 * 1024 * 1024, description='how much a receiver takes before its window stops growing, such as "16 MiB"'
+    )
     receive_window: SomeBytes | None = Field(None, description='such as "6 MB"; default: does not limit')
 
 

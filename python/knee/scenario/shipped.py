@@ -18,6 +18,13 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(FOLDER.rglob("*.toml"))}
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def find(source: str | Path) -> Path:
     """The file that ``source`` means: an existing path, or the name of a shipped scenario."""
     path = Path(source)
@@ -27,7 +34,7 @@ def find(source: str | Path) -> Path:
     if text in shipped():
         return shipped()[text]
     # What looks like a path is one, and reading it gives the system's own reason.
-    if isinstance(source, Path) or "/" in text or text.endswith(".toml"):
+    if isinstance(source, Path) or "/" in text or text.endswith(".toml") or _is_folder(path):
         return path
     raise ScenarioError(
         shown(text).strip('"'), "", "no file and no shipped scenario is called so", near(text, list(shipped()))

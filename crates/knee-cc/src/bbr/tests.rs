@@ -15,7 +15,7 @@ fn tunables() -> Tunables {
 }
 
 fn bbr(rtt: Time) -> Bbr {
-    Bbr::new(tunables(), &Init { rtt: rtt, tick: Time::ZERO, ..testing::init() })
+    Bbr::new(tunables(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
 }
 
 fn alone(buffer: usize) -> Dumbbell {

@@ -21,7 +21,7 @@ fn tunables() -> Tunables {
 }
 
 fn bbr3(rtt: Time) -> Bbr3 {
-    Bbr3::new(tunables(), &Init { rtt: rtt, tick: Time::ZERO, ..testing::init() })
+    Bbr3::new(tunables(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
 }
 
 fn alone(buffer: usize) -> Dumbbell {

@@ -2,7 +2,7 @@
 
 use super::ENTRY;
 use crate::testing::{self, Dumbbell};
-use crate::{Control, Init, reno};
+use crate::{Control, Init, StateEvent, reno};
 use knee_core::{Params, Rate, Time, Value};
 
 /// Parameters of the basic algorithm (Eq. 1).
@@ -139,7 +139,10 @@ fn epochs_to_nine_tenths(beta: f64) -> u32 {
     let params = Params::resolve(ENTRY.params, given).unwrap();
     let mut flows = [1_000, 2].map(|cwnd| {
         let init = Init { rtt: BASE_RTT, cwnd, tick: Time::ZERO, ..testing::init() };
-        ((ENTRY.make)(&params, &init), Control::initial(cwnd))
+        let mut cc = (ENTRY.make)(&params, &init);
+        let start = testing::change(testing::view(), StateEvent::Start);
+        let control = cc.on_state(&start, Control::initial(cwnd));
+        (cc, control)
     });
     let (mut now, mut una, mut epochs) = (Time::ZERO, 0, 0);
     loop {

@@ -230,6 +230,7 @@ impl Dumbbell {
             first_sent: start,
             last_ack: start,
         });
+        self.flows[flow].tell(StateEvent::Start);
         self.at(start, Event::Send { flow });
         self.at(start + TIMER, Event::Timer { flow });
         flow

@@ -323,8 +323,9 @@ impl Sender {
     }
 
     /// Puts the algorithm in place, once the connection is there.
-    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>) {
+    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>, now: Time) {
         self.cc = Some(cc);
+        self.tell(StateEvent::Start, now);
     }
 
     /// Whether the handshake is over.

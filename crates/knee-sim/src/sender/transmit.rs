@@ -9,6 +9,11 @@ use knee_core::{Bytes, Time};
 
 /// Largest burst a host hands down at once, in segments: 64 KiB less headers (sk_gso_max_size).
 const MAX_BURST: u64 = 45;
+/// Segments per unit of the first writes, made while the receiver has offered 64 KiB: half of that at the most
+/// (tcp_bound_to_half_wnd).
+const EARLY_WRITE: u64 = 22;
+/// Segments written by then: they fill a send buffer of 32 MiB, at 32 KiB per unit.
+const WRITTEN_EARLY: u64 = 1024 * EARLY_WRITE;
 /// The same in bytes, as the sizing formula counts it.
 const MAX_BURST_BYTES: u64 = 65_536 - 321;
 /// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
@@ -117,8 +122,9 @@ impl Sender {
             let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
             let quota = room.min(max);
             let left = self.end - self.snd_nxt;
-            // The application writes in units of the largest burst; a shorter rest is filled up from the next write.
-            let in_write = ((MAX_BURST - self.snd_nxt % MAX_BURST) as u32).max(quota);
+            // The application writes in such units; the rest of one is filled up from the next.
+            let write = if self.snd_nxt < WRITTEN_EARLY { EARLY_WRITE } else { MAX_BURST };
+            let in_write = ((write - self.snd_nxt % write) as u32).max(quota);
             if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, in_write, max, now) {
                 limited |= left > u64::from(room);
                 if left > u64::from(room) {

@@ -196,6 +196,7 @@ impl Simulation {
                 clock: tick,
                 delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
                 sack_delay: Time::from_nanos(spec.tcp.sack_delay),
+                window_growth: spec.tcp.window_growth,
             },
             sacks: SackStore::default(),
             rows: Rows::default(),

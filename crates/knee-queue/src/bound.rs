@@ -1,0 +1,35 @@
+//! A limit as two numbers that every enqueue compares with: packets and bytes.
+
+use crate::Limit;
+use knee_core::{Bytes, Rate};
+
+/// The most a queue may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    limit: Limit,
+    max_packets: u64,
+    max_bytes: u64,
+}
+
+impl Bound {
+    /// `limit` on a link of `rate`.
+    pub(crate) fn new(limit: Limit, rate: Rate) -> Self {
+        let (max_packets, max_bytes) = match limit {
+            Limit::Packets(n) => (n, u64::MAX),
+            Limit::Bytes(Bytes(n)) => (u64::MAX, n),
+            Limit::Time(span) => (u64::MAX, rate.bytes_in(span).0),
+        };
+        Self { limit, max_packets, max_bytes }
+    }
+
+    /// The same limit at another rate.
+    pub(crate) fn at_rate(self, rate: Rate) -> Self {
+        Self::new(self.limit, rate)
+    }
+
+    /// Whether so many packets and bytes are within it.
+    #[inline]
+    pub(crate) fn holds(&self, packets: u64, bytes: u64) -> bool {
+        packets <= self.max_packets && bytes <= self.max_bytes
+    }
+}

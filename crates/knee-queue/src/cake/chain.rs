@@ -1,0 +1,80 @@
+//! The three rotations of DRR++: each queue is in one of them or in none.
+
+use super::ways::PLACES;
+
+/// A rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rotation {
+    /// Queues that got their first packet, served before all others.
+    New,
+    /// Queues that used up their credit.
+    Old,
+    /// Empty queues whose COBALT has not forgotten yet.
+    Decaying,
+}
+
+/// The rotations, as rings through places beyond the queues'.
+pub(super) struct Chain {
+    next: Vec<u16>,
+    prev: Vec<u16>,
+}
+
+impl Chain {
+    /// All empty.
+    pub(super) fn new() -> Self {
+        let alone: Vec<u16> = (0..PLACES as u16 + 3).collect();
+        Self { next: alone.clone(), prev: alone }
+    }
+
+    fn end(rotation: Rotation) -> u16 {
+        PLACES as u16 + rotation as u16
+    }
+
+    /// The queue whose turn it is.
+    #[inline]
+    pub(super) fn first(&self, rotation: Rotation) -> Option<usize> {
+        let first = self.next[usize::from(Self::end(rotation))];
+        (usize::from(first) < PLACES).then_some(usize::from(first))
+    }
+
+    /// Takes a queue out of its rotation, if it is in one.
+    #[inline]
+    pub(super) fn remove(&mut self, i: usize) {
+        let (prev, next) = (self.prev[i], self.next[i]);
+        self.next[usize::from(prev)] = next;
+        self.prev[usize::from(next)] = prev;
+        (self.prev[i], self.next[i]) = (i as u16, i as u16);
+    }
+
+    /// Puts a queue last in a rotation.
+    #[inline]
+    pub(super) fn move_to(&mut self, i: usize, rotation: Rotation) {
+        self.remove(i);
+        let end = Self::end(rotation);
+        let last = std::mem::replace(&mut self.prev[usize::from(end)], i as u16);
+        self.next[usize::from(last)] = i as u16;
+        (self.prev[i], self.next[i]) = (last, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_leave_a_rotation_in_the_order_they_came() {
+        let mut chain = Chain::new();
+        for i in [7, 3, 9] {
+            chain.move_to(i, Rotation::New);
+        }
+        chain.move_to(3, Rotation::Old);
+        chain.move_to(7, Rotation::New);
+        let mut order = vec![];
+        while let Some(i) = chain.first(Rotation::New) {
+            order.push(i);
+            chain.remove(i);
+        }
+        assert_eq!(order, [9, 7]);
+        assert_eq!((chain.first(Rotation::Old), chain.first(Rotation::Decaying)), (Some(3), None));
+    }
+}

@@ -1,0 +1,499 @@
+//! `cake`: a queue per flow, fair among hosts and then among flows, each under COBALT, behind a shaper of its own.
+//!
+//! Flows go by set-associative hashing (`ways`) to 1024 queues; deficit round robin with a place for sparse flows
+//! (DRR++) serves them:
+//!
+//! ```text
+//!           packet comes              credit used up, more waiting          empty
+//!   none ----------------> sparse -------------------------------> bulk ----------------.
+//!    ^  ^                    |  | credit used up, empty              ^                  |
+//!    |  |             empty  |  '---------> sparse-wait -------------'                  |
+//!    |  |                    v                   |     packet comes                     v
+//!    |  '-------------- at rest? <---------------'-------------------------------- at rest?
+//!    '-- COBALT at rest -- decaying <-- no --'           (a packet makes it sparse again)
+//! ```
+//!
+//! Isolation among hosts: a queue's credit is `quantum` / max(1, bulk flows of its source, bulk flows of its
+//! destination), with a random remainder so that rounding does not add up ("triple").
+//!
+//! The shaper lets the next packet go size / bandwidth after the last was due. Where all packets together take more
+//! memory than there is, the longest queue loses its head and its COBALT hears of it.
+//!
+//! Source: Linux net/sched/sch_cake.c (6.12); Hoeiland-Joergensen, Taht and Morton, Piece of CAKE, 2018. One tin
+//! (besteffort), no ACK filter, no overhead beyond the link's, no ingress mode, no estimate of the bandwidth.
+//!
+//! Hosts are not modelled: flow f comes from host f / `flows_per_source` and goes to host f / `flows_per_destination`,
+//! rounded down; its ACKs go the other way.
+//!
+//! Departures: a flow whose last packet is still queued, or shares its queue with one that is, stays with that queue,
+//! so that its packets keep their order even where flows collide (Linux looks for a place anew); COBALT starts with
+//! 1/sqrt(count) = 1 rather than 0, as the recorded runs behave; a packet's memory is reckoned as in `fq_codel`; a
+//! limit, where one is given, is on packets, bytes or time, in place of Linux's 10,240 full frames of memory.
+
+mod chain;
+mod cobalt;
+mod longest;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+use crate::bound::Bound;
+use crate::fq_codel::memory;
+use crate::hash::{Collisions, FlowHash, Tuple};
+use crate::pool::{Fifo, Pool};
+use crate::registry::Entry;
+use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use chain::{Chain, Rotation};
+use cobalt::{Settings, State};
+use knee_core::packet::MTU;
+use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+use longest::Longest;
+use ways::{Hosts, PLACES, Place};
+
+const LINUX: &str = "Linux cake_init; tc-cake(8)";
+
+/// The registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "cake",
+    about: "common applications kept enhanced: fair among hosts and flows, COBALT, its own shaper",
+    source: "Linux net/sched/sch_cake.c; Hoeiland-Joergensen et al. 2018",
+    params: &[
+        Param::rate("bandwidth", Rate::ZERO, (Rate::ZERO, Rate::MAX), LINUX, "rate of the shaper; 0: unlimited"),
+        Param::time(
+            "target",
+            Time::from_millis(5),
+            (Time::from_micros(1), Time::from_secs(10)),
+            LINUX,
+            "delay that may stand; at least one and a half full frames at the shaper's rate",
+        ),
+        Param::time(
+            "interval",
+            Time::from_millis(100),
+            (Time::from_micros(1), Time::from_secs(100)),
+            LINUX,
+            "time until the first signal; `rtt` of tc",
+        ),
+        Param::bytes(
+            "memlimit",
+            Bytes(0),
+            (Bytes(0), Bytes(u32::MAX as u64)),
+            LINUX,
+            "most memory of all packets; 0: four intervals at the shaper's rate and at least 4 MiB",
+        ),
+        Param::choice(
+            "isolation",
+            &["triple-isolate", "dual-srchost", "dual-dsthost", "flows", "flowblind"],
+            LINUX,
+            "who gets equal shares: flows and hosts on both sides, on one side, flows alone, or nobody",
+        ),
+        Param::count("flows_per_source", 1, (0, 1 << 20), "knee", "flows that come from one host; 0: all"),
+        Param::count("flows_per_destination", 1, (0, 1 << 20), "knee", "flows that go to one host; 0: all"),
+    ],
+    make: |params, init| Box::new(Cake::new(params, init)),
+};
+
+/// Full frames whose memory is the limit where none is given (Linux cake_init).
+const DEFAULT_FRAMES: u64 = 10_240;
+/// Most and least credit of a round, in bytes (Linux cake_set_rate).
+const QUANTUM: (u64, u64) = (300, 1514);
+/// No queue.
+const NOWHERE: u16 = u16::MAX;
+/// Entries of `Cake::homes` kept when nothing is queued.
+const HOMES_KEPT: usize = 8192;
+
+/// Where a queue is in the picture above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Set {
+    None,
+    Sparse,
+    /// Empty, in the old rotation, counted as sparse.
+    SparseWait,
+    Bulk,
+    Decaying,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    fifo: Fifo,
+    deficit: i64,
+    cobalt: State,
+    source: u16,
+    destination: u16,
+    set: Set,
+    tuple: Tuple,
+}
+
+/// Which hosts get equal shares, and how flows stand for hosts.
+#[derive(Clone, Copy, Debug)]
+struct Isolation {
+    sources: bool,
+    destinations: bool,
+    flows: bool,
+    per_source: u64,
+    per_destination: u64,
+    /// Perturbs the hashes of hosts.
+    perturbation: u64,
+}
+
+struct Cake {
+    cobalt: Settings,
+    isolation: Isolation,
+    quantum: u64,
+    memory_limit: u64,
+    bandwidth: Option<Rate>,
+    /// When the shaper lets the next packet go.
+    time_next: Time,
+    hash: FlowHash,
+    collisions: Collisions,
+    flows: Vec<Flow>,
+    /// Hash of the flow that each queue is reserved for.
+    tags: Vec<u32>,
+    /// Bytes in each queue.
+    bytes: Vec<u64>,
+    /// The queue that the last packet of each 5-tuple went to.
+    homes: Vec<u16>,
+    sources: Hosts,
+    destinations: Hosts,
+    chain: Chain,
+    longest: Longest,
+    pool: Pool,
+    backlog: Backlog,
+    memory: u64,
+    overhead: u64,
+    /// Where a limit was given.
+    bound: Option<Bound>,
+    rate: Rate,
+    rng: Rng,
+}
+
+impl Isolation {
+    fn new(params: &Params, rng: &mut Rng) -> Self {
+        let word = params.choice("isolation");
+        Self {
+            sources: matches!(word, "triple-isolate" | "dual-srchost"),
+            destinations: matches!(word, "triple-isolate" | "dual-dsthost"),
+            flows: word != "flowblind",
+            per_source: params.count("flows_per_source"),
+            per_destination: params.count("flows_per_destination"),
+            perturbation: rng.next_u64() | 1,
+        }
+    }
+
+    /// Hashes of the packet's source and destination.
+    fn hosts(&self, tuple: Tuple, is_ack: bool) -> (u32, u32) {
+        let hash =
+            |host: u64| ((host + 1).wrapping_mul(self.perturbation).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+        let flow = u64::from(tuple.flow());
+        let sender = hash(2 * flow.checked_div(self.per_source).unwrap_or(0));
+        let receiver = hash(2 * flow.checked_div(self.per_destination).unwrap_or(0) + 1);
+        if is_ack { (receiver, sender) } else { (sender, receiver) }
+    }
+}
+
+/// COBALT's settings for a shaper (Linux cake_set_rate): no target below one and a half full frames.
+fn cobalt_settings(target: Time, interval: Time, bandwidth: Option<Rate>, frame: u64) -> Settings {
+    let mtu_time = bandwidth.map_or(Time::ZERO, |rate| rate.time_for(Bytes(frame)));
+    let raised = target.max(mtu_time.mul_div(3, 2));
+    Settings { target: raised, interval: (interval + raised - target).max(raised * 2), mtu_time }
+}
+
+/// Bytes of credit in a round for a host with `load` bulk flows; `noise` is uniform in 16 bits.
+fn credit(quantum: u64, load: u16, noise: u64) -> i64 {
+    ((quantum * (65_535 / u64::from(load.max(1))) + noise) >> 16) as i64
+}
+
+impl Cake {
+    fn new(params: &Params, init: &Init) -> Self {
+        let mut rng = init.rng.clone();
+        let overhead = u64::from(init.overhead);
+        let frame = u64::from(MTU) + overhead;
+        let bandwidth = Some(params.rate("bandwidth")).filter(|&rate| rate != Rate::ZERO);
+        let interval = params.time("interval");
+        let memory_limit = match (params.bytes("memlimit").0, bandwidth) {
+            (0, Some(rate)) => rate.bytes_in(interval * 4).0.max(4 << 20),
+            (0, None) => u64::MAX,
+            (given, _) => given,
+        };
+        let unlimited = init.limit.is_none() && params.bytes("memlimit").0 == 0;
+        let flow = Flow {
+            fifo: Fifo::EMPTY,
+            deficit: 0,
+            cobalt: State::NEW,
+            source: 0,
+            destination: 0,
+            set: Set::None,
+            tuple: Tuple::NONE,
+        };
+        Self {
+            cobalt: cobalt_settings(params.time("target"), interval, bandwidth, frame),
+            quantum: bandwidth.map_or(QUANTUM.1, |rate| (rate.as_bytes_per_sec() >> 12).clamp(QUANTUM.0, QUANTUM.1)),
+            memory_limit: if unlimited { memory_limit.min(DEFAULT_FRAMES * frame) } else { memory_limit },
+            bandwidth,
+            time_next: Time::ZERO,
+            hash: FlowHash::new(&mut rng),
+            collisions: Collisions::default(),
+            isolation: Isolation::new(params, &mut rng),
+            flows: vec![flow; PLACES],
+            tags: vec![0; PLACES],
+            bytes: vec![0; PLACES],
+            homes: Vec::new(),
+            sources: Hosts::new(),
+            destinations: Hosts::new(),
+            chain: Chain::new(),
+            longest: Longest::new(),
+            pool: Pool::new(),
+            backlog: Backlog::default(),
+            memory: 0,
+            overhead,
+            bound: init.limit.map(|limit| Bound::new(limit, init.rate)),
+            rate: init.rate,
+            rng,
+        }
+    }
+
+    fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + self.overhead
+    }
+
+    /// The queue for `packet`.
+    #[inline]
+    fn queue_for(&mut self, packet: &Packet, cx: &mut Context) -> usize {
+        if !self.isolation.flows {
+            return 0;
+        }
+        let key = 2 * packet.flow as usize + usize::from(packet.has(Packet::ACK));
+        let home = self.homes.get(key).copied().unwrap_or(NOWHERE);
+        if home != NOWHERE && self.bytes[usize::from(home)] > 0 {
+            return usize::from(home);
+        }
+        let i = self.find_place(packet, cx);
+        if self.homes.len() <= key {
+            self.homes.resize(key + 1, NOWHERE);
+        }
+        self.homes[key] = i as u16;
+        i
+    }
+
+    fn find_place(&mut self, packet: &Packet, cx: &mut Context) -> usize {
+        let tuple = Tuple::of(packet);
+        let hash = self.hash.hash(tuple);
+        let (tags, flows) = (&self.tags, &self.flows);
+        let place = ways::find(hash, |i| tags[i] == hash, |i| flows[i].set == Set::None);
+        let (Place::Own(i) | Place::Free(i) | Place::Shared(i)) = place;
+        if matches!(place, Place::Shared(_)) {
+            self.collisions.note(tuple, self.flows[i].tuple, cx);
+        }
+        let set = self.flows[i].set;
+        if set == Set::None || matches!(place, Place::Shared(_)) {
+            if set == Set::Bulk {
+                self.leave_bulk(i);
+            }
+            let (source, destination) = self.isolation.hosts(tuple, packet.has(Packet::ACK));
+            if self.isolation.sources {
+                self.flows[i].source = self.sources.place(source);
+            }
+            if self.isolation.destinations {
+                self.flows[i].destination = self.destinations.place(destination);
+            }
+            if set == Set::Bulk {
+                self.enter_bulk(i);
+            }
+        }
+        self.tags[i] = hash;
+        self.flows[i].tuple = tuple;
+        i
+    }
+
+    fn enter_bulk(&mut self, i: usize) {
+        let flow = &mut self.flows[i];
+        flow.set = Set::Bulk;
+        if self.isolation.sources {
+            self.sources.add(flow.source);
+        }
+        if self.isolation.destinations {
+            self.destinations.add(flow.destination);
+        }
+    }
+
+    fn leave_bulk(&mut self, i: usize) {
+        let flow = &self.flows[i];
+        if self.isolation.sources {
+            self.sources.remove(flow.source);
+        }
+        if self.isolation.destinations {
+            self.destinations.remove(flow.destination);
+        }
+    }
+
+    /// Credit of a round for queue `i`.
+    #[inline]
+    fn round_credit(&mut self, i: usize) -> i64 {
+        let flow = &self.flows[i];
+        let source = if self.isolation.sources { self.sources.bulk(flow.source) } else { 0 };
+        let destination = if self.isolation.destinations { self.destinations.bulk(flow.destination) } else { 0 };
+        credit(self.quantum, source.max(destination), self.rng.next_u64() >> 48)
+    }
+
+    fn pop(&mut self, i: usize) -> Option<Packet> {
+        let packet = self.pool.pop(&mut self.flows[i].fifo)?;
+        let size = self.wire_size(&packet);
+        self.bytes[i] -= size;
+        self.backlog.packets -= 1;
+        self.backlog.bytes.0 -= size;
+        self.memory -= memory(&packet);
+        self.longest.shrunk(i, &self.bytes);
+        if self.backlog.packets == 0 && self.homes.len() > HOMES_KEPT {
+            self.homes = Vec::new();
+        }
+        Some(packet)
+    }
+
+    fn is_over(&self) -> bool {
+        let fits = self.bound.is_none_or(|bound| bound.holds(self.backlog.packets, self.backlog.bytes.0));
+        !fits || self.memory > self.memory_limit
+    }
+
+    /// Drops heads of the longest queue until the limits hold.
+    #[cold]
+    fn shed(&mut self, cx: &mut Context) {
+        while self.is_over() {
+            let i = self.longest.find(&self.bytes);
+            let Some(packet) = self.pop(i) else { return };
+            self.flows[i].cobalt.on_overflow(&self.cobalt, cx.now);
+            cx.dropped.push(packet);
+        }
+    }
+
+    /// Whose turn it is; decaying queues get one turn in each dequeue.
+    #[inline]
+    fn turn(&self, is_first: bool) -> Option<usize> {
+        let decaying = self.chain.first(Rotation::Decaying);
+        decaying
+            .filter(|_| is_first)
+            .or_else(|| self.chain.first(Rotation::New))
+            .or_else(|| self.chain.first(Rotation::Old))
+            .or(decaying)
+    }
+
+    /// A queue without credit gets some and goes to the end of the old rotation.
+    fn renew(&mut self, i: usize) {
+        if self.flows[i].set == Set::Sparse {
+            if self.flows[i].fifo.is_empty() {
+                self.flows[i].set = Set::SparseWait;
+            } else {
+                self.enter_bulk(i);
+            }
+        }
+        self.flows[i].deficit += self.round_credit(i);
+        self.chain.move_to(i, Rotation::Old);
+    }
+
+    /// A queue in its turn is empty: it leaves, or decays.
+    fn retire(&mut self, i: usize, now: Time) {
+        if self.flows[i].set == Set::Bulk {
+            self.leave_bulk(i);
+        }
+        let flow = &mut self.flows[i];
+        flow.cobalt.on_empty(&self.cobalt, now);
+        if flow.cobalt.is_at_rest(now) {
+            flow.set = Set::None;
+            self.chain.remove(i);
+        } else {
+            flow.set = Set::Decaying;
+            self.chain.move_to(i, Rotation::Decaying);
+        }
+    }
+
+    /// The next packet of queue `i` that COBALT lets go; the last one in a queue always.
+    #[inline]
+    fn pass(&mut self, i: usize, cx: &mut Context) -> Option<Packet> {
+        loop {
+            let mut packet = self.pop(i)?;
+            let flow = &mut self.flows[i];
+            let drop = flow.cobalt.judge(&self.cobalt, &mut packet, &mut self.rng, cx);
+            if !drop || flow.fifo.is_empty() {
+                return Some(packet);
+            }
+            cx.dropped.push(packet);
+        }
+    }
+}
+
+impl Queue for Cake {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
+        let i = self.queue_for(&packet, cx);
+        let size = self.wire_size(&packet);
+        if self.backlog.packets == 0 {
+            self.time_next = self.time_next.max(cx.now);
+        }
+        self.pool.push(&mut self.flows[i].fifo, packet);
+        self.bytes[i] += size;
+        self.backlog.packets += 1;
+        self.backlog.bytes.0 += size;
+        self.memory += memory(&packet);
+        self.longest.grown(i, &self.bytes);
+        match self.flows[i].set {
+            Set::None | Set::Decaying => {
+                self.flows[i].set = Set::Sparse;
+                self.flows[i].deficit = self.round_credit(i);
+                self.chain.move_to(i, Rotation::New);
+            }
+            Set::SparseWait => self.enter_bulk(i),
+            Set::Sparse | Set::Bulk => {}
+        }
+        if self.is_over() {
+            self.shed(cx);
+            // Heads go first: the packet itself went if nothing is left.
+            if self.flows[i].fifo.is_empty() {
+                return Verdict::Dropped;
+            }
+        }
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        let mut is_first = true;
+        while self.backlog.packets > 0 {
+            if self.bandwidth.is_some() && self.time_next > cx.now {
+                return None;
+            }
+            let i = self.turn(is_first)?;
+            is_first = false;
+            if self.flows[i].deficit <= 0 {
+                self.renew(i);
+                continue;
+            }
+            let Some(packet) = self.pass(i, cx) else {
+                self.retire(i, cx.now);
+                continue;
+            };
+            let size = self.wire_size(&packet);
+            self.flows[i].deficit -= size as i64;
+            if let Some(rate) = self.bandwidth {
+                self.time_next += rate.time_for(Bytes(size));
+            }
+            self.longest.on_dequeue();
+            return Some(packet);
+        }
+        None
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        (self.bandwidth.is_some() && self.backlog.packets > 0).then_some(self.time_next)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        self.bound = Some(Bound::new(limit, self.rate));
+        self.shed(cx);
+    }
+
+    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
+        self.rate = rate;
+        self.bound = self.bound.map(|bound| bound.at_rate(rate));
+        self.shed(cx);
+    }
+}

@@ -1,0 +1,222 @@
+//! Algorithm 1 by hand-written sequences: times in milliseconds, one flow, a buffer of four packets unless said.
+
+use super::*;
+use crate::{Init, Queue, Verdict};
+use knee_core::{Rate, Rng, Value};
+
+struct Bench {
+    q: FairQueue<Cocoa>,
+    cx: Context,
+}
+
+impl Bench {
+    fn new(given: &[(&str, Value)]) -> Self {
+        let given = [("flow_limit", Value::Count(4))].into_iter().chain(given.iter().copied());
+        let params = Params::resolve(ENTRY.params, given).unwrap();
+        let init = Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng: Rng::stream(1, "cocoa") };
+        Self { q: FairQueue::new(Cocoa::new(&params), &params, &init), cx: Context::default() }
+    }
+
+    /// `n` packets of flow `flow` come at `ms`; how many are taken.
+    fn come_to(&mut self, flow: u32, ms: u64, n: usize) -> usize {
+        self.cx.now = Time::from_millis(ms);
+        let enqueued = self.cx.now;
+        let packet = Packet { enqueued, seq: 0, flow, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 };
+        (0..n).filter(|_| self.q.enqueue(packet, &mut self.cx) == Verdict::Queued).count()
+    }
+
+    fn come(&mut self, ms: u64, n: usize) -> usize {
+        self.come_to(0, ms, n)
+    }
+
+    /// One packet leaves at each of these times.
+    fn leave(&mut self, at: &[u64]) {
+        for ms in at {
+            self.cx.now = Time::from_millis(*ms);
+            assert!(self.q.dequeue(&mut self.cx).is_some());
+        }
+    }
+
+    /// The figures of all notes `event` so far.
+    fn noted(&self, event: &str) -> Vec<f64> {
+        self.cx.notes.iter().filter(|n| n.event == event).map(|n| n.value).collect()
+    }
+
+    /// The first loss, at 10 ms: LI = 10 ms, and the first GI lasts till 22.5 ms. The queue is full.
+    fn after_first_loss(given: &[(&str, Value)]) -> Self {
+        let mut bench = Self::new(given);
+        assert_eq!(bench.come(0, 4), 4);
+        assert_eq!(bench.come(10, 1), 0);
+        bench
+    }
+}
+
+#[test]
+fn the_first_interval_only_starts_a_guard_interval() {
+    let bench = Bench::after_first_loss(&[]);
+    assert_eq!(bench.noted("restart"), [0.01]);
+    assert_eq!((bench.noted("longest_interval"), bench.noted("guard_interval")), (vec![0.01], vec![0.0125]));
+    assert_eq!(bench.noted("buffer"), [4.0]);
+    assert_eq!(bench.cx.dropped.len(), 1);
+}
+
+#[test]
+fn idle_in_the_first_interval_does_not_enlarge() {
+    let mut bench = Bench::new(&[]);
+    bench.come(0, 1);
+    bench.leave(&[1]);
+    assert_eq!(bench.come(50, 5), 4);
+    assert_eq!((bench.noted("enlarge"), bench.noted("restart")), (vec![], vec![0.05]));
+}
+
+#[test]
+fn a_loss_within_the_guard_interval_only_starts_an_interval() {
+    let mut bench = Bench::after_first_loss(&[]);
+    bench.leave(&[12]);
+    assert_eq!(bench.come(22, 2), 1, "22 ms are before 22.5 ms");
+    assert_eq!(bench.noted("loss"), [0.012]);
+    assert_eq!(bench.noted("buffer"), [4.0]);
+}
+
+#[test]
+fn after_the_guard_interval_the_standing_queue_goes_from_buffer_and_tail() {
+    let mut bench = Bench::after_first_loss(&[]);
+    // Least left in the interval: two packets.
+    bench.leave(&[12, 14]);
+    bench.come(16, 2);
+    bench.cx.dropped.clear();
+    assert_eq!(bench.come(30, 1), 0);
+    assert_eq!((bench.noted("reduce"), bench.noted("buffer")), (vec![2.0], vec![4.0, 2.0]));
+    let came: Vec<_> = bench.cx.dropped.iter().map(|p| p.enqueued.as_millis()).collect();
+    assert_eq!(came, [16, 16, 30], "the two last ones and the one that came");
+    assert_eq!(bench.q.backlog().packets, 2);
+    // LI = 30 - 10 ms, the next GI 1.25 of it.
+    assert_eq!((bench.noted("longest_interval")[1], bench.noted("guard_interval")[1]), (0.02, 0.025));
+}
+
+#[test]
+fn without_standing_queue_or_idle_time_the_buffer_stays() {
+    let mut bench = Bench::after_first_loss(&[]);
+    bench.leave(&[12, 14, 16, 18]);
+    // The last packet left when the next came: empty, but idle for no time.
+    bench.come(18, 4);
+    assert_eq!(bench.come(30, 1), 0);
+    assert_eq!((bench.noted("reduce"), bench.noted("buffer")), (vec![0.0], vec![4.0]));
+}
+
+#[test]
+fn idle_time_enlarges_by_what_could_have_been_sent() {
+    let mut bench = Bench::after_first_loss(&[]);
+    bench.leave(&[12, 14, 16, 18]);
+    assert_eq!(bench.come(22, 4), 4);
+    // 4 packets in 26 - 10 - 4 = 12 ms of activity, 4 ms idle: 1.33 packets, one whole.
+    assert_eq!(bench.come(26, 1), 1, "the packet is taken");
+    assert_eq!((bench.noted("idle")[1], bench.noted("enlarge")[0]), (0.004, 1.0));
+    assert_eq!(bench.noted("buffer"), [4.0, 5.0]);
+    // The next loss finds the buffer enlarged: a new GI from the interval of 10 to 27 ms.
+    assert_eq!(bench.come(27, 1), 0);
+    assert_eq!((bench.noted("restart")[1], bench.noted("guard_interval")[1]), (0.017, 0.02125));
+    assert_eq!(bench.noted("buffer"), [4.0, 5.0]);
+}
+
+#[test]
+fn idle_time_enlarges_within_the_guard_interval_too() {
+    let mut bench = Bench::after_first_loss(&[]);
+    bench.leave(&[11, 12, 13, 14]);
+    // At 20 ms, before the end of the GI: 4 packets in 4 ms and 6 ms idle would be 6 more, max_increase allows 4.
+    bench.come(20, 5);
+    assert_eq!(bench.noted("buffer"), [4.0, 8.0]);
+}
+
+#[test]
+fn a_buffer_grows_at_most_by_max_increase() {
+    for (max_increase, expected) in [(1.0, 4.0), (1.5, 6.0), (2.0, 8.0)] {
+        let mut bench = Bench::after_first_loss(&[("max_increase", Value::Ratio(max_increase))]);
+        bench.leave(&[12, 14, 16, 18]);
+        bench.come(118, 4);
+        // 4 packets in 9 ms, 100 ms idle: 44 packets more.
+        bench.come(119, 1);
+        assert_eq!(bench.noted("buffer").last(), Some(&expected), "max_increase {max_increase}");
+    }
+}
+
+#[test]
+fn the_longest_interval_of_the_guard_interval_counts_not_the_last() {
+    // A GI of ten LI: 10 to 110 ms.
+    let mut bench = Bench::after_first_loss(&[("multiplier", Value::Ratio(10.0))]);
+    bench.leave(&[20, 30]);
+    bench.come(40, 2);
+    bench.come(60, 1); // 50 ms, standing queue 2
+    bench.leave(&[65]);
+    bench.come(66, 1);
+    bench.come(111, 1); // 51 ms, standing queue 3
+    bench.leave(&[112]);
+    bench.come(113, 1);
+    assert_eq!(bench.noted("reduce"), [3.0]);
+
+    let mut bench = Bench::after_first_loss(&[("multiplier", Value::Ratio(10.0))]);
+    bench.leave(&[20, 30]);
+    bench.come(40, 2);
+    bench.come(62, 1); // 52 ms, standing queue 2
+    bench.leave(&[65]);
+    bench.come(66, 1);
+    bench.come(111, 1); // 49 ms, standing queue 3
+    assert_eq!((bench.noted("reduce"), bench.noted("longest_interval")[1]), (vec![2.0], 0.052));
+}
+
+#[test]
+fn a_guard_interval_need_not_exceed_the_maximum() {
+    let mut bench = Bench::new(&[]);
+    bench.come(0, 4);
+    bench.come(5_000, 1);
+    assert_eq!((bench.noted("longest_interval"), bench.noted("guard_interval")), (vec![5.0], vec![1.0]));
+}
+
+#[test]
+fn the_maximum_may_be_in_round_trip_times() {
+    let given = [("max_guard_rtts", Value::Ratio(4.0)), ("base_rtt", Value::Time(Time::from_millis(20)))];
+    let mut bench = Bench::new(&given);
+    bench.come(0, 4);
+    bench.leave(&[10]);
+    bench.come(5_000, 2);
+    // The packet that left had stayed for 10 ms: 4 (20 + 10) ms.
+    assert_eq!(bench.noted("guard_interval"), [0.12]);
+}
+
+#[test]
+fn a_new_flow_may_start_with_what_others_came_to() {
+    for (learn, expected) in [(false, 100.0), (true, 90.0)] {
+        let given = [
+            ("flow_limit", Value::Count(100)),
+            ("learn_initial", Value::Bool(learn)),
+            ("orphan_mask", Value::Count((1 << 20) - 1)),
+        ];
+        let mut bench = Bench::new(&given);
+        bench.come(0, 100);
+        bench.come(10, 1);
+        let leaving: Vec<u64> = (11..31).collect();
+        bench.leave(&leaving);
+        bench.come(31, 20);
+        // 80 of 100 stood: the buffer is 20. Learned: 100, then 100 + (20 - 100) / 8 = 90.
+        bench.come(40, 1);
+        assert_eq!(bench.noted("buffer"), [100.0, 20.0]);
+        bench.come_to(1, 41, 1);
+        assert_eq!(bench.noted("buffer"), [100.0, 20.0, expected]);
+    }
+}
+
+#[test]
+fn a_flood_leaves_a_flow_one_packet_and_never_less() {
+    // Ten packets come for each that could leave: all intervals are short, and what is left in them is a full buffer
+    // less one packet. At one packet each departure leaves the queue empty for a millisecond, which asks for one more.
+    let mut bench = Bench::new(&[]);
+    for ms in 0..500 {
+        bench.come(ms, 10);
+        if ms % 3 == 0 {
+            bench.leave(&[ms]);
+        }
+        let buffer = *bench.noted("buffer").last().unwrap();
+        assert!((1.0..=if ms < 50 { 4.0 } else { 2.0 }).contains(&buffer), "{buffer} at {ms} ms");
+    }
+    assert!(bench.noted("buffer").contains(&1.0));
+}

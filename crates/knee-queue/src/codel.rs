@@ -1,0 +1,229 @@
+//! `codel`: one queue whose head is dropped, or marked, while packets stand in it for too long.
+//!
+//! Source: RFC 8289; Linux net/sched/sch_codel.c for defaults and limit. The law itself is in `codel_law`.
+//!
+//! Departures: where the limit is lowered, the tail goes first, as in `pfifo`.
+
+use crate::bound::Bound;
+use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
+use crate::registry::Entry;
+use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::packet::MTU;
+use knee_core::{Bytes, Packet, Param, Params, Rate};
+use std::collections::VecDeque;
+
+/// The registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "codel",
+    about: "controlled delay: drops at the head while packets stand longer than a target",
+    source: "RFC 8289; Linux net/sched/sch_codel.c",
+    params: &[
+        TARGET,
+        INTERVAL,
+        CE_THRESHOLD,
+        Param::switch("ecn", false, "Linux codel_params_init", "mark ECN-capable packets rather than drop them"),
+    ],
+    make: |params, init| Box::new(Codel::new(params, init)),
+};
+
+/// Packets held where no limit is given (Linux DEFAULT_CODEL_LIMIT).
+const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
+
+struct Codel {
+    fifo: Fifo,
+    params: CodelParams,
+    state: CodelState,
+    bound: Bound,
+    rate: Rate,
+}
+
+struct Fifo {
+    packets: VecDeque<Packet>,
+    bytes: u64,
+    overhead: u64,
+}
+
+impl Fifo {
+    fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + self.overhead
+    }
+}
+
+impl Source for Fifo {
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= self.wire_size(&packet);
+        Some(packet)
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes(self.bytes)
+    }
+}
+
+impl Codel {
+    fn new(params: &Params, init: &Init) -> Self {
+        let overhead = u64::from(init.overhead);
+        Self {
+            fifo: Fifo { packets: VecDeque::new(), bytes: 0, overhead },
+            params: CodelParams::new(params, u64::from(MTU) + overhead),
+            state: CodelState::NEW,
+            bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
+            rate: init.rate,
+        }
+    }
+
+    fn shrink(&mut self, cx: &mut Context) {
+        while !self.bound.holds(self.fifo.packets.len() as u64, self.fifo.bytes) {
+            let Some(packet) = self.fifo.packets.pop_back() else { return };
+            self.fifo.bytes -= self.fifo.wire_size(&packet);
+            cx.dropped.push(packet);
+        }
+    }
+}
+
+impl Queue for Codel {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
+        let bytes = self.fifo.bytes + self.fifo.wire_size(&packet);
+        if !self.bound.holds(self.fifo.packets.len() as u64 + 1, bytes) {
+            cx.dropped.push(packet);
+            return Verdict::Dropped;
+        }
+        self.fifo.bytes = bytes;
+        self.fifo.packets.push_back(packet);
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        self.params.dequeue(&mut self.state, &mut self.fifo, cx)
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.fifo.packets.len() as u64, bytes: Bytes(self.fifo.bytes) }
+    }
+
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        self.bound = Bound::new(limit, self.rate);
+        self.shrink(cx);
+    }
+
+    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
+        self.rate = rate;
+        self.bound = self.bound.at_rate(rate);
+        self.shrink(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::{Rng, Time, Value};
+
+    fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
+        Packet { enqueued, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 }
+    }
+
+    fn queue(ecn: bool) -> Codel {
+        let params = Params::resolve(ENTRY.params, [("ecn", Value::Bool(ecn))]).unwrap();
+        let rng = Rng::stream(1, "codel");
+        Codel::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng })
+    }
+
+    /// Full of packets that came at `since`; one leaves every millisecond of `ms`; when something was dropped or
+    /// marked.
+    fn signals(q: &mut Codel, since: u64, ms: std::ops::Range<u64>, flags: u8) -> Vec<u64> {
+        let mut cx = Context::default();
+        let mut at = vec![];
+        for seq in 0..1000 {
+            q.enqueue(packet(seq, Time::from_millis(since), flags), &mut cx);
+        }
+        for t in ms {
+            let marks = cx.marks;
+            cx.now = Time::from_millis(t);
+            cx.dropped.clear();
+            q.dequeue(&mut cx).unwrap();
+            at.extend((0..cx.dropped.len() as u64 + cx.marks - marks).map(|_| t));
+        }
+        at
+    }
+
+    #[test]
+    fn a_standing_queue_is_dropped_from_at_the_worked_times() {
+        // Above the target at 10 ms, so bad after 110 ms: the first drop at 111 ms. From there the spacings are the
+        // interval times 1, 0.5, 0.5625 and 0.48779 (the Newton steps): due at 211, 261, 317.2 and 366.0 ms, seen at
+        // the next whole millisecond.
+        assert_eq!(signals(&mut queue(false), 0, 10..400, 0), [111, 211, 261, 318, 367]);
+    }
+
+    #[test]
+    fn with_ecn_the_same_times_mark_and_nothing_is_dropped() {
+        let mut q = queue(true);
+        assert_eq!(signals(&mut q, 0, 10..400, Packet::ECT), [111, 211, 261, 318, 367]);
+        assert_eq!(q.backlog().packets, 1000 - 390);
+        assert_eq!(signals(&mut queue(true), 0, 10..400, 0), [111, 211, 261, 318, 367], "dropped where not capable");
+    }
+
+    #[test]
+    fn a_packet_below_the_target_starts_the_interval_anew() {
+        let mut q = queue(false);
+        let mut cx = Context::default();
+        for seq in 0..1000 {
+            // All have stood for 6 ms when they leave, but one at 60 ms has not.
+            let stood = if seq == 50 { 4 } else { 6 };
+            q.enqueue(packet(seq, Time::from_millis(10 + seq - stood), 0), &mut cx);
+        }
+        let first = (10..1000).find(|&t| {
+            cx.now = Time::from_millis(t);
+            q.dequeue(&mut cx);
+            !cx.dropped.is_empty()
+        });
+        assert_eq!(first, Some(162), "61 ms + 100 ms, and then the next packet");
+    }
+
+    #[test]
+    fn a_single_frame_left_is_never_dropped() {
+        let (mut q, mut cx) = (queue(false), Context::default());
+        for t in 0..1000 {
+            q.enqueue(packet(t, Time::ZERO, 0), &mut cx);
+            q.enqueue(packet(t, Time::ZERO, 0), &mut cx);
+            cx.now = Time::from_millis(500 + t);
+            // One of two: 1514 bytes are left, an MTU.
+            assert!(q.dequeue(&mut cx).is_some());
+            assert!(q.dequeue(&mut cx).is_some());
+        }
+        assert!(cx.dropped.is_empty());
+    }
+
+    #[test]
+    fn a_cycle_soon_after_another_starts_near_its_drop_rate() {
+        let mut q = queue(false);
+        signals(&mut q, 0, 10..400, 0);
+        assert_eq!((q.state.count, q.state.last_count()), (5, 1));
+        // One short stay ends the cycle; then bad again: five less one drops were this cycle's.
+        let mut cx = Context { now: Time::from_millis(400), ..Context::default() };
+        q.fifo.packets.clear();
+        q.fifo.bytes = 0;
+        q.dequeue(&mut cx);
+        signals(&mut q, 400, 410..512, 0);
+        assert_eq!((q.state.count, q.state.last_count()), (4, 4));
+    }
+
+    #[test]
+    fn beyond_ce_threshold_every_capable_packet_is_marked() {
+        let params = Params::resolve(ENTRY.params, [("ce_threshold", Value::Time(Time::from_millis(1)))]).unwrap();
+        let rng = Rng::stream(1, "codel");
+        let mut q = Codel::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng });
+        let mut cx = Context::default();
+        for seq in 0..4 {
+            q.enqueue(packet(seq, Time::ZERO, if seq < 3 { Packet::ECT } else { 0 }), &mut cx);
+        }
+        let marked: Vec<_> = [500, 1500, 2000, 2500]
+            .map(|us| {
+                cx.now = Time::from_micros(us);
+                q.dequeue(&mut cx).unwrap().has(Packet::CE)
+            })
+            .into();
+        assert_eq!(marked, [false, true, true, false]);
+        assert_eq!(cx.marks, 2);
+    }
+}

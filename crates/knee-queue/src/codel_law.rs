@@ -1,0 +1,272 @@
+//! CoDel's control law, a part that serves every discipline with a CoDel in it: one [`CodelParams`] for all queues,
+//! one [`CodelState`] per queue.
+//!
+//! Packets that stayed at least `target` in the queue for a whole `interval` mean a standing queue. From then on one
+//! packet is dropped (or marked), the next after `interval / sqrt(count)`, where `count` is the number of drops so
+//! far, until a packet stays shorter than `target` or at most `mtu` bytes are left.
+//!
+//! ```text
+//!                     above target for an interval: drop, count := 1 or what the last time taught
+//!             waiting ---------------------------------------------------------------> dropping --.
+//!                ^                                                                       |  ^     | at drop_next:
+//!                '------------- below target, or nothing more than an MTU left ----------'  '-----' drop, count += 1,
+//!                                                                            drop_next += interval / sqrt(count)
+//! ```
+//!
+//! Source: RFC 8289 and Linux include/net/codel_impl.h, whose arithmetic this follows: time in units of 1024 ns, and
+//! 1/sqrt(count) in 16 bits, improved by one Newton step per drop rather than computed:
+//!
+//! ```text
+//! x' = x (3 - count x^2) / 2
+//! ```
+//!
+//! Departure: times are 64 bits wide and do not wrap.
+
+use crate::Context;
+use knee_core::{Bytes, Packet, Param, Params, Time};
+
+/// The parameters that all disciplines with a CoDel share; `ecn` is declared by each, as the defaults differ.
+pub(crate) const TARGET: Param = Param::time(
+    "target",
+    Time::from_millis(5),
+    (Time::from_micros(2), Time::from_secs(10)),
+    "RFC 8289, 4.3; Linux codel_params_init",
+    "acceptable standing delay",
+);
+/// See [`TARGET`].
+pub(crate) const INTERVAL: Param = Param::time(
+    "interval",
+    Time::from_millis(100),
+    (Time::from_micros(2), Time::from_secs(100)),
+    "RFC 8289, 4.2; Linux codel_params_init",
+    "how long the delay may stand above the target; a round-trip time that covers most paths",
+);
+/// See [`TARGET`].
+pub(crate) const CE_THRESHOLD: Param = Param::time(
+    "ce_threshold",
+    Time::ZERO,
+    (Time::ZERO, Time::from_secs(2000)),
+    "Linux codel_params_init: off",
+    "mark every ECN-capable packet that stayed longer than this; 0: off",
+);
+
+/// Time in units of 1024 ns.
+pub(crate) type CodelTime = u64;
+
+/// `time` in CoDel's units, rounded down.
+pub(crate) const fn codel_time(time: Time) -> CodelTime {
+    time.as_nanos() >> 10
+}
+
+/// After a pause shorter than so many intervals the next cycle starts with the drop rate of the last.
+const REMEMBER_INTERVALS: u64 = 16;
+
+/// 1/sqrt(count) as Q0.16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InvSqrt(pub(crate) u16);
+
+impl InvSqrt {
+    /// For count = 1, as near to one as 16 bits come.
+    pub(crate) const ONE: Self = Self(u16::MAX);
+
+    /// One Newton step towards 1/sqrt(`count`).
+    ///
+    /// Range: x < 2^32 in Q0.32, so x^2 >> 32 < 2^32; 3 - count x^2 stays positive for count < 3 / x^2, which holds as
+    /// count moves by one between steps, and wraps as in Linux where it was set far off; the shift by 2 leaves room
+    /// for the product with x below 2^64.
+    pub(crate) fn step(self, count: u32) -> Self {
+        let x = u64::from(self.0) << 16;
+        let square = (x * x) >> 32;
+        let rest = (3u64 << 32).wrapping_sub(u64::from(count) * square) >> 2;
+        Self((rest.wrapping_mul(x) >> 31 >> 16) as u16)
+    }
+
+    /// interval / sqrt(count).
+    pub(crate) fn spacing(self, interval: CodelTime) -> CodelTime {
+        (interval * (u64::from(self.0) << 16)) >> 32
+    }
+}
+
+/// What is set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodelParams {
+    target: CodelTime,
+    interval: CodelTime,
+    /// `CodelTime::MAX`: off.
+    ce_threshold: CodelTime,
+    /// With at most so many bytes queued nothing is dropped: one full frame.
+    mtu: u64,
+    ecn: bool,
+}
+
+impl CodelParams {
+    /// From the declared parameters and the size of a full frame.
+    pub(crate) fn new(params: &Params, mtu: u64) -> Self {
+        let threshold = params.time("ce_threshold");
+        Self {
+            target: codel_time(params.time("target")),
+            interval: codel_time(params.time("interval")),
+            ce_threshold: if threshold == Time::ZERO { CodelTime::MAX } else { codel_time(threshold) },
+            mtu,
+            ecn: params.switch("ecn"),
+        }
+    }
+}
+
+/// What a queue's CoDel knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodelState {
+    /// Drops or marks since the dropping state was entered, or what stands for them.
+    pub(crate) count: u32,
+    /// `count` at the entry into the dropping state.
+    last_count: u32,
+    /// Whether it is in the dropping state.
+    dropping: bool,
+    /// 1/sqrt(count).
+    inv_sqrt: InvSqrt,
+    /// When the delay will have been above the target for an interval; none while it is below.
+    above_until: Option<CodelTime>,
+    /// When to drop next, in the dropping state.
+    drop_next: CodelTime,
+}
+
+impl CodelState {
+    /// Of a queue that has seen nothing.
+    pub(crate) const NEW: Self =
+        Self { count: 0, last_count: 0, dropping: false, inv_sqrt: InvSqrt(0), above_until: None, drop_next: 0 };
+
+    #[cfg(test)]
+    pub(crate) fn last_count(&self) -> u32 {
+        self.last_count
+    }
+}
+
+/// The queue that a CoDel controls.
+pub(crate) trait Source {
+    /// Takes the packet at the head.
+    fn pop(&mut self) -> Option<Packet>;
+    /// Bytes left, overhead included.
+    fn bytes(&self) -> Bytes;
+}
+
+impl CodelParams {
+    /// The next packet that may leave; those dropped on the way are in `cx`.
+    #[inline]
+    pub(crate) fn dequeue(&self, state: &mut CodelState, source: &mut impl Source, cx: &mut Context) -> Option<Packet> {
+        let now = codel_time(cx.now);
+        let mut packet = source.pop();
+        let bad = self.is_bad(state, packet.as_ref(), source, now);
+        if state.dropping {
+            if !bad {
+                state.dropping = false;
+            }
+            while state.dropping && now >= state.drop_next {
+                state.count = state.count.wrapping_add(1);
+                state.inv_sqrt = state.inv_sqrt.step(state.count);
+                let marked = self.drop_or_mark(&mut packet, source, cx);
+                if marked || self.is_bad(state, packet.as_ref(), source, now) {
+                    state.drop_next += state.inv_sqrt.spacing(self.interval);
+                } else {
+                    state.dropping = false;
+                }
+                if marked {
+                    break;
+                }
+            }
+        } else if bad {
+            if !self.drop_or_mark(&mut packet, source, cx) {
+                self.is_bad(state, packet.as_ref(), source, now);
+            }
+            self.enter(state, now);
+        }
+        if let Some(packet) = packet.as_mut()
+            && now - codel_time(packet.enqueued) > self.ce_threshold
+        {
+            cx.mark(packet);
+        }
+        packet
+    }
+
+    /// Marks the packet, where it may be, and says so; or drops it for the next one.
+    fn drop_or_mark(&self, packet: &mut Option<Packet>, source: &mut impl Source, cx: &mut Context) -> bool {
+        let Some(head) = packet else { return false };
+        if self.ecn && cx.mark(head) {
+            return true;
+        }
+        cx.dropped.push(*head);
+        *packet = source.pop();
+        false
+    }
+
+    /// Enters the dropping state: from the start, or near the drop rate of the last cycle where that is recent.
+    fn enter(&self, state: &mut CodelState, now: CodelTime) {
+        let drops = state.count.wrapping_sub(state.last_count);
+        if drops > 1 && now < state.drop_next + REMEMBER_INTERVALS * self.interval {
+            state.count = drops;
+            state.inv_sqrt = state.inv_sqrt.step(drops);
+        } else {
+            state.count = 1;
+            state.inv_sqrt = InvSqrt::ONE;
+        }
+        state.dropping = true;
+        state.last_count = state.count;
+        state.drop_next = now + state.inv_sqrt.spacing(self.interval);
+    }
+
+    /// Whether the delay has been above the target for an interval, up to this packet.
+    #[inline]
+    fn is_bad(&self, state: &mut CodelState, packet: Option<&Packet>, source: &impl Source, now: CodelTime) -> bool {
+        let Some(packet) = packet else {
+            state.above_until = None;
+            return false;
+        };
+        let sojourn = now - codel_time(packet.enqueued);
+        if sojourn < self.target || source.bytes().0 <= self.mtu {
+            state.above_until = None;
+            return false;
+        }
+        match state.above_until {
+            None => {
+                state.above_until = Some(now + self.interval);
+                false
+            }
+            Some(until) => now > until,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newton_steps_from_one_on_are_the_worked_ones() {
+        // x1 = 1; x2 = 1 (3 - 2) / 2 = 0.5; x3 = 0.5 (3 - 3/4) / 2 = 0.5625;
+        // x4 = 0.5625 (3 - 4 0.5625^2) / 2 = 0.48779.
+        let mut x = InvSqrt::ONE;
+        for (count, worked) in [(2, 0.5), (3, 0.5625), (4, 0.487_79)] {
+            x = x.step(count);
+            assert!((f64::from(x.0) / 65536.0 - worked).abs() < 1e-4, "count {count}: {x:?}");
+        }
+    }
+
+    #[test]
+    fn the_newton_steps_come_to_the_inverse_square_root() {
+        let mut x = InvSqrt::ONE;
+        for count in 2..=400 {
+            x = x.step(count);
+            let exact = 65536.0 / f64::from(count).sqrt();
+            if count >= 16 {
+                // The error of a step is about 3/8 of the squared relative change of count, plus 16-bit rounding.
+                assert!((f64::from(x.0) / exact - 1.0).abs() < 0.005, "count {count}: {x:?}, not {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn at_count_one_the_spacing_is_the_interval_less_a_16_bit_rounding() {
+        // 100 ms are 97,656 units; 97,656 * 65,535 / 65,536 = 97,654.5.
+        assert_eq!(codel_time(Time::from_millis(100)), 97_656);
+        assert_eq!(InvSqrt::ONE.spacing(97_656), 97_654);
+    }
+}

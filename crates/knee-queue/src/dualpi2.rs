@@ -1,0 +1,435 @@
+//! `dualpi2`: a queue for L4S traffic beside one for classic traffic, coupled so that both get their share.
+//!
+//! The longer of the two heads' delays is held against a target; every `tupdate` the base probability p' moves by
+//!
+//! ```text
+//! p' += alpha (qdelay - target) + beta (qdelay - qdelay_old)
+//! p_C = p'^2     classic: drop, or mark where ECN-capable (two draws that must both hit)
+//! p_CL = k p'    L4S: mark (k: `coupling_factor`); and in any case after a stay above `step_thresh`
+//! ```
+//!
+//! as a classic flow's rate goes with 1/sqrt(p_C), and an L4S flow's with 1/p_CL. With k p' > 1 there is overload:
+//! classic packets are dropped with p_C whatever their codepoint, and L4S packets likewise, or marked.
+//!
+//! The L queue goes first, but while both have packets the classic one gets `classic_protection` percent of the bytes
+//! (weighted round robin by a credit). While less than two full frames are left nothing is struck.
+//!
+//! Source: RFC 9332, Appendix A; Linux net/sched/sch_dualpi2.c (6.17): its integer arithmetic, p' in units of 2^-32,
+//! alpha and beta in 1/256 Hz.
+//!
+//! A packet is L4S by ECT(1) or CE (RFC 9331, 5.1), so a CE mark set by an earlier hop on an ECT(0) packet moves it to
+//! the L queue and ahead of its flow, as on real routers. A queue has no timer: at each call the updates that have come
+//! due are made up for, at whole multiples of `tupdate`, each with the heads' delays at its time.
+//!
+//! Departures: the change of p' is bounded, where in Linux it wraps in 32 bits; a draw hits with exactly p', in Linux
+//! with 2^-32 more; step by time only, at any length of the queue; no memory limit beside that on packets; where the
+//! limit is lowered, tails go first, the classic one's before the other's.
+
+use crate::bound::Bound;
+use crate::fifo::Fifo;
+use crate::registry::Entry;
+use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+
+const DEFAULT: &str = "RFC 9332, A.1; Linux dualpi2_reset_default";
+
+/// The registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "dualpi2",
+    about: "dual-queue coupled AQM: low delay for L4S traffic beside classic traffic",
+    source: "RFC 9332; Linux net/sched/sch_dualpi2.c",
+    params: &[
+        Param::time(
+            "target",
+            Time::from_millis(15),
+            (Time::from_micros(1), Time::from_secs(10)),
+            DEFAULT,
+            "delay of the classic queue to steer to",
+        ),
+        Param::time(
+            "tupdate",
+            Time::from_millis(16),
+            (Time::from_millis(1), Time::from_secs(4)),
+            DEFAULT,
+            "time between updates of the probability",
+        ),
+        Param::ratio("alpha", 0.16, (0.0, 1e4), DEFAULT, "weight of the distance from the target, in Hz"),
+        Param::ratio("beta", 3.2, (0.0, 1e4), DEFAULT, "weight of the change since the last update, in Hz"),
+        Param::count("coupling_factor", 2, (1, 255), DEFAULT, "k: L4S marks for a base probability p' with k p'"),
+        Param::time(
+            "step_thresh",
+            Time::from_millis(1),
+            (Time::ZERO, Time::from_secs(4)),
+            DEFAULT,
+            "every L4S packet that stayed longer is marked",
+        ),
+        Param::count("classic_protection", 10, (0, 100), DEFAULT, "percent of the bytes kept for classic traffic"),
+        Param::switch("drop_overload", true, DEFAULT, "on overload drop L4S packets too, rather than only mark them"),
+        Param::switch("drop_early", false, DEFAULT, "decide when a packet comes rather than when it leaves"),
+        Param::switch("any_ect", false, DEFAULT, "let ECT(0) into the L queue too"),
+    ],
+    make: |params, init| Box::new(DualPi2::new(params, init)),
+};
+
+/// Packets held where no limit is given (Linux dualpi2_reset_default).
+const DEFAULT_LIMIT: Limit = Limit::Packets(10_000);
+/// A probability of one, in units of 2^-32.
+const ONE: u64 = u32::MAX as u64;
+/// The two weights of the round robin come to this.
+const WEIGHTS: i64 = 100;
+
+/// What is set.
+struct Settings {
+    target: Time,
+    tupdate: Time,
+    /// Change of p' for each 64 ns of delay, in units of 2^-32.
+    alpha: u64,
+    beta: u64,
+    coupling: u64,
+    step: Time,
+    /// Weight of the classic queue, of [`WEIGHTS`].
+    classic_weight: i64,
+    drop_overload: bool,
+    drop_early: bool,
+    any_ect: bool,
+    /// Size of a full frame, bytes.
+    mtu: u64,
+}
+
+struct DualPi2 {
+    set: Settings,
+    /// p', in units of 2^-32.
+    prob: u64,
+    /// The delay at the last update.
+    qdelay_old: Time,
+    next_update: Time,
+    /// Above zero it is the classic queue's turn, else the L queue's; bytes times weight.
+    credit: i64,
+    l: Fifo,
+    c: Fifo,
+    bound: Bound,
+    rate: Rate,
+    rng: Rng,
+}
+
+/// A gain in Hz as Linux keeps it: in 1/256 Hz, then for 64 ns and 2^-32.
+fn gain(hz: f64) -> u64 {
+    let in_256ths = (hz * 256.0).round() as u64;
+    ((in_256ths * ONE) >> 2) / 1_000_000_000
+}
+
+impl Settings {
+    /// p' after an update with these delays.
+    fn next_prob(&self, prob: u64, qdelay: Time, qdelay_old: Time) -> u64 {
+        let ns = |time: Time| i128::from(time.as_nanos());
+        let delta = (ns(qdelay) - ns(self.target)) * i128::from(self.alpha)
+            + (ns(qdelay) - ns(qdelay_old)) * i128::from(self.beta);
+        // Division rounds towards zero on both sides, as in Linux.
+        let next = (i128::from(prob) + delta / 64).clamp(0, i128::from(ONE)) as u64;
+        if self.drop_overload { next } else { next.min(ONE / self.coupling) }
+    }
+
+    fn is_l4s(&self, packet: &Packet) -> bool {
+        packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE) || self.any_ect)
+    }
+
+    /// Where the credit starts.
+    fn initial_credit(&self) -> i64 {
+        self.mtu as i64 * (2 * self.classic_weight - WEIGHTS)
+    }
+}
+
+impl DualPi2 {
+    fn new(params: &Params, init: &Init) -> Self {
+        let (l, c) = (Fifo::new(init), Fifo::new(init));
+        let set = Settings {
+            target: params.time("target"),
+            tupdate: params.time("tupdate"),
+            alpha: gain(params.ratio("alpha")),
+            beta: gain(params.ratio("beta")),
+            coupling: params.count("coupling_factor"),
+            step: params.time("step_thresh"),
+            classic_weight: params.count("classic_protection") as i64,
+            drop_overload: params.switch("drop_overload"),
+            drop_early: params.switch("drop_early"),
+            any_ect: params.switch("any_ect"),
+            mtu: l.frame(),
+        };
+        Self {
+            prob: 0,
+            qdelay_old: Time::ZERO,
+            next_update: set.tupdate,
+            credit: set.initial_credit(),
+            set,
+            l,
+            c,
+            bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
+            rate: init.rate,
+            rng: init.rng.clone(),
+        }
+    }
+
+    /// Makes up for the updates due by `now`.
+    #[inline]
+    fn catch_up(&mut self, now: Time) {
+        if now >= self.next_update {
+            self.make_updates(now);
+        }
+    }
+
+    fn make_updates(&mut self, now: Time) {
+        let oldest = [&self.l, &self.c].into_iter().filter_map(|q| q.head()).map(|head| head.enqueued).min();
+        while now >= self.next_update {
+            let qdelay = oldest.map_or(Time::ZERO, |at| self.next_update.saturating_sub(at));
+            let prob = self.set.next_prob(self.prob, qdelay, self.qdelay_old);
+            self.next_update += self.set.tupdate;
+            if oldest.is_none() && (prob, qdelay) == (self.prob, self.qdelay_old) {
+                // Empty and at rest: the others change nothing either.
+                self.next_update = now.floor_to(self.set.tupdate) + self.set.tupdate;
+            }
+            (self.prob, self.qdelay_old) = (prob, qdelay);
+        }
+    }
+
+    /// True with probability `prob`.
+    fn roll(&mut self, prob: u64) -> bool {
+        self.rng.next_u64() >> 32 < prob
+    }
+
+    /// Whether the packet must be dropped; marks it where that is what it gets.
+    fn strikes(&mut self, packet: &mut Packet, cx: &mut Context) -> bool {
+        if self.l.bytes() + self.c.bytes() < 2 * self.set.mtu {
+            return false;
+        }
+        let coupled = self.prob * self.set.coupling;
+        let overload = coupled > ONE;
+        if !self.set.is_l4s(packet) {
+            let hit = self.roll(self.prob) && self.roll(self.prob);
+            return hit && (overload || !cx.mark(packet));
+        }
+        if overload && self.set.drop_overload && self.roll(self.prob) && self.roll(self.prob) {
+            return true;
+        }
+        if overload || self.roll(coupled) {
+            cx.mark(packet);
+        }
+        false
+    }
+
+    /// The next packet in turn, and what the credit changes by once it is sent.
+    fn take(&mut self) -> Option<(Packet, i64)> {
+        let (l, c) = (self.l.len() > 0, self.c.len() > 0);
+        let from_l = l && (!c || self.credit <= 0);
+        let packet = if from_l { self.l.pop() } else { self.c.pop() };
+        let Some(packet) = packet else {
+            self.credit = self.set.initial_credit();
+            return None;
+        };
+        // With one queue empty before the packet left there was no choice to account for.
+        let weight = match (from_l, l && c) {
+            (_, false) => 0,
+            (true, true) => self.set.classic_weight,
+            (false, true) => self.set.classic_weight - WEIGHTS,
+        };
+        let size = self.l.wire_size(&packet) as i64;
+        Some((packet, weight * size))
+    }
+
+    fn shrink(&mut self, cx: &mut Context) {
+        while !self.bound.holds(self.l.len() + self.c.len(), self.l.bytes() + self.c.bytes()) {
+            let longest = if self.c.len() > 0 { &mut self.c } else { &mut self.l };
+            longest.drop_tail(cx);
+        }
+    }
+}
+
+impl Queue for DualPi2 {
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
+        self.catch_up(cx.now);
+        let is_l4s = self.set.is_l4s(&packet);
+        let bytes = self.l.bytes() + self.c.bytes() + self.l.wire_size(&packet);
+        let fits = self.bound.holds(self.l.len() + self.c.len() + 1, bytes);
+        let marks = cx.marks;
+        if !fits || (self.set.drop_early && self.strikes(&mut packet, cx)) {
+            cx.dropped.push(packet);
+            return Verdict::Dropped;
+        }
+        let queue = if is_l4s { &mut self.l } else { &mut self.c };
+        queue.push(packet);
+        if cx.marks > marks { Verdict::Marked } else { Verdict::Queued }
+    }
+
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        self.catch_up(cx.now);
+        while let Some((mut packet, change)) = self.take() {
+            let is_l4s = self.set.is_l4s(&packet);
+            if !self.set.drop_early && self.strikes(&mut packet, cx) {
+                cx.dropped.push(packet);
+                continue;
+            }
+            if is_l4s && cx.now - packet.enqueued > self.set.step {
+                cx.mark(&mut packet);
+            }
+            self.credit += change;
+            return Some(packet);
+        }
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.l.len() + self.c.len(), bytes: Bytes(self.l.bytes() + self.c.bytes()) }
+    }
+
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        self.catch_up(cx.now);
+        self.bound = Bound::new(limit, self.rate);
+        self.shrink(cx);
+    }
+
+    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
+        self.catch_up(cx.now);
+        self.rate = rate;
+        self.bound = self.bound.at_rate(rate);
+        self.shrink(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::Value;
+
+    const L4S: u8 = Packet::ECT | Packet::L4S;
+
+    fn queue(given: &[(&str, Value)]) -> DualPi2 {
+        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
+        let rng = Rng::stream(1, "dualpi2");
+        DualPi2::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(100), rng })
+    }
+
+    fn packet(flags: u8, enqueued: Time) -> Packet {
+        Packet { enqueued, seq: 0, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 }
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn fixed(p: f64) -> u64 {
+        (p * ONE as f64) as u64
+    }
+
+    #[test]
+    fn the_base_probability_moves_by_the_worked_steps() {
+        let set = queue(&[]).set;
+        // 41/256 Hz and 819/256 Hz, each rounded down to whole units: 44 and 879.
+        assert_eq!((set.alpha, set.beta), (44, 879));
+        // 10 ms above the target, 5 ms more than last time: 0.16 · 0.010 + 3.2 · 0.005 = 0.0176.
+        for (delay, old, step) in [(25, 20, 0.0176), (15, 15, 0.0), (5, 10, -0.0176), (15, 5, 0.032)] {
+            let next = set.next_prob(fixed(0.1), ms(delay), ms(old)) as f64 / ONE as f64;
+            assert!((next - 0.1 - step).abs() < 0.0001, "{delay} ms after {old} ms: {next}");
+        }
+        assert_eq!(set.next_prob(fixed(0.01), ms(0), ms(100)), 0);
+        assert_eq!(set.next_prob(fixed(0.9), ms(5000), ms(0)), ONE);
+        let set = queue(&[("drop_overload", Value::Bool(false))]).set;
+        assert_eq!(set.next_prob(fixed(0.9), ms(5000), ms(0)), ONE / 2, "so that k p' is at most one");
+    }
+
+    #[test]
+    fn updates_see_the_older_head_at_their_own_times() {
+        let (mut q, mut cx) = (queue(&[]), Context::default());
+        cx.now = ms(2);
+        q.enqueue(packet(0, cx.now), &mut cx);
+        cx.now = ms(10);
+        q.enqueue(packet(L4S, cx.now), &mut cx);
+        cx.now = ms(50);
+        q.catch_up(cx.now);
+        // At 16, 32 and 48 ms the classic head had stood for 14, 30 and 46 ms.
+        let mut p = 0;
+        for (delay, old) in [(14, 0), (30, 14), (46, 30)] {
+            p = q.set.next_prob(p, ms(delay), ms(old));
+        }
+        assert_eq!((q.prob, q.qdelay_old, q.next_update), (p, ms(46), ms(64)));
+    }
+
+    #[test]
+    fn an_empty_queue_comes_to_rest_at_zero() {
+        let (mut q, mut cx) = (queue(&[]), Context::default());
+        (q.prob, q.qdelay_old) = (fixed(0.5), ms(40));
+        cx.now = Time::from_secs(1_000_000);
+        assert!(q.dequeue(&mut cx).is_none());
+        assert_eq!((q.prob, q.next_update), (0, cx.now + ms(16)));
+    }
+
+    /// Of 10,000 packets with these flags, how many were dropped and marked at p'.
+    fn struck(p: f64, flags: u8, given: &[(&str, Value)]) -> (usize, u64) {
+        let (mut q, mut cx) = (queue(given), Context::default());
+        (q.prob, q.next_update) = (fixed(p), Time::MAX);
+        for _ in 0..3 {
+            q.c.push(packet(0, Time::ZERO));
+        }
+        let dropped = (0..10_000).filter(|_| q.strikes(&mut packet(flags, Time::ZERO), &mut cx)).count();
+        (dropped, cx.marks)
+    }
+
+    #[test]
+    fn classic_is_struck_with_the_square_and_l4s_with_k_times_the_base() {
+        // p' = 0.2: p_C = 4 %, p_CL = 40 %; standard deviations of 10,000 draws: 20 and 49.
+        let (drops, marks) = struck(0.2, 0, &[]);
+        assert!((320..480).contains(&drops) && marks == 0, "{drops}, {marks}");
+        let (drops, marks) = struck(0.2, Packet::ECT, &[]);
+        assert!((320..480).contains(&marks) && drops == 0, "{drops}, {marks}");
+        let (drops, marks) = struck(0.2, L4S, &[]);
+        assert!((3800..4200).contains(&marks) && drops == 0, "{drops}, {marks}");
+        assert_eq!((struck(0.0, 0, &[]), struck(0.0, L4S, &[])), ((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn on_overload_both_are_dropped_with_the_square_and_the_rest_of_l4s_marked() {
+        // p' = 0.6, k p' = 1.2: p_C = 36 %, standard deviation 48.
+        let (drops, marks) = struck(0.6, Packet::ECT, &[]);
+        assert!((3400..3800).contains(&drops) && marks == 0, "{drops}, {marks}");
+        let (drops, marks) = struck(0.6, L4S, &[]);
+        assert!((3400..3800).contains(&drops) && drops as u64 + marks == 10_000, "{drops}, {marks}");
+        assert_eq!(struck(0.6, L4S, &[("drop_overload", Value::Bool(false))]), (0, 10_000));
+    }
+
+    #[test]
+    fn nothing_is_struck_with_less_than_two_frames_waiting() {
+        let (mut q, mut cx) = (queue(&[]), Context::default());
+        q.prob = ONE;
+        q.c.push(packet(0, Time::ZERO));
+        assert!(!q.strikes(&mut packet(0, Time::ZERO), &mut cx));
+        q.c.push(packet(0, Time::ZERO));
+        assert!(q.strikes(&mut packet(0, Time::ZERO), &mut cx));
+    }
+
+    #[test]
+    fn the_step_marks_l4s_packets_that_stayed_longer() {
+        let mut cx = Context::default();
+        for (flags, stay_us, marked) in
+            [(L4S, 1000, false), (L4S, 1001, true), (Packet::ECT, 5000, false), (0, 5000, false)]
+        {
+            let mut q = queue(&[]);
+            cx.now = Time::ZERO;
+            q.enqueue(packet(flags, cx.now), &mut cx);
+            cx.now = Time::from_micros(stay_us);
+            assert_eq!(q.dequeue(&mut cx).unwrap().has(Packet::CE), marked, "{flags} after {stay_us} us");
+        }
+    }
+
+    #[test]
+    fn ect1_and_ce_go_first_and_classic_gets_its_tenth() {
+        let (mut q, mut cx) = (queue(&[]), Context::default());
+        for _ in 0..2000 {
+            q.enqueue(packet(0, Time::ZERO), &mut cx);
+            q.enqueue(packet(L4S, Time::ZERO), &mut cx);
+            q.enqueue(packet(Packet::ECT | Packet::CE, Time::ZERO), &mut cx);
+        }
+        assert_eq!((q.l.len(), q.c.len()), (4000, 2000));
+        // The credit starts at -80 frames and each L4S packet adds 10: nine of them, then one classic takes 90.
+        let sent: Vec<_> = (0..1000).map(|_| q.dequeue(&mut cx).unwrap().has(Packet::ECT)).collect();
+        assert!(sent[..9].iter().all(|&l4s| l4s) && !sent[9] && sent[10..19].iter().all(|&l4s| l4s) && !sent[19]);
+        assert_eq!(sent.iter().filter(|&&l4s| !l4s).count(), 100);
+    }
+}

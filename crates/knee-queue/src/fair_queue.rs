@@ -1,0 +1,379 @@
+//! Flow queueing by deficit round robin as in Linux's sch_fq, with any rule for the flows' buffers: what `fq` and
+//! `cocoa` share. How it works and what it follows is said in `fq`.
+
+use crate::bound::Bound;
+use crate::flow_table::{List, Table};
+use crate::hash::{Collisions, FlowHash, Tuple};
+use crate::pool::{Fifo, Pool};
+use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::{Bytes, Packet, Params, Rate, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Packets held where no limit is given (Linux fq_init).
+const DEFAULT_LIMIT: Limit = Limit::Packets(10_000);
+/// The most packets that go past the flows into an empty queue (Linux fq_fastpath_check).
+const FAST_PATH_PACKETS: u32 = 8;
+/// Idle flows forgotten at one packet (Linux FQ_GC_MAX).
+const GC_MAX: usize = 8;
+/// The longest that pacing holds a packet back (Linux fq_dequeue).
+const MAX_PACING_GAP: Time = Time::from_secs(1);
+
+/// What becomes of a packet that comes to its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is taken in.
+    Take,
+    /// It is dropped.
+    Drop,
+    /// It is dropped, and of those that wait all but so many.
+    DropAndKeep(u32),
+}
+
+/// The rule for the buffer of a flow.
+pub(crate) trait BufferRule: Send {
+    /// What it keeps per flow.
+    type Flow: Send;
+    /// Whether packets may go past the flows into an empty queue.
+    const FAST_PATH: bool;
+    /// How long an idle flow is remembered.
+    const REMEMBER: Time;
+
+    /// A flow comes into being.
+    fn start(&mut self, flow: u32, cx: &mut Context) -> Self::Flow;
+    /// A packet comes and finds `held` packets of its flow.
+    fn arrive(&mut self, state: &mut Self::Flow, held: u32, flow: u32, cx: &mut Context) -> Admission;
+    /// A packet leaves and `held` packets stay.
+    fn depart(&mut self, state: &mut Self::Flow, held: u32, packet: &Packet, now: Time);
+}
+
+struct Settings {
+    quantum: i64,
+    initial_quantum: i64,
+    refill_delay: Time,
+    /// `None`: not paced.
+    flow_max_rate: Option<Rate>,
+    low_rate_threshold: Rate,
+    /// `Time::MAX`: off.
+    ce_threshold: Time,
+    mask: u32,
+    overhead: u64,
+}
+
+/// Flow queueing with the rule `R` for the flows' buffers.
+pub(crate) struct FairQueue<R: BufferRule> {
+    rule: R,
+    settings: Settings,
+    hash: FlowHash,
+    collisions: Collisions,
+    pool: Pool,
+    /// Packets of the fast path.
+    unclassified: Fifo,
+    flows: Table<R::Flow>,
+    /// Flows that hold packets.
+    backlogged: u32,
+    /// Flows held back: when the next packet may leave, in which order they came, bucket.
+    throttled: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    throttle_count: u64,
+    /// No idle flow is to be forgotten before.
+    gc_at: Time,
+    backlog: Backlog,
+    bound: Bound,
+    rate: Rate,
+}
+
+impl<R: BufferRule> FairQueue<R> {
+    pub(crate) fn new(rule: R, params: &Params, init: &Init) -> Self {
+        let threshold = params.time("ce_threshold");
+        let max_rate = params.rate("flow_max_rate");
+        let settings = Settings {
+            quantum: params.bytes("quantum").0 as i64,
+            initial_quantum: params.bytes("initial_quantum").0 as i64,
+            refill_delay: params.time("refill_delay"),
+            flow_max_rate: (max_rate > Rate::ZERO).then_some(max_rate),
+            low_rate_threshold: params.rate("low_rate_threshold"),
+            ce_threshold: if threshold == Time::ZERO { Time::MAX } else { threshold },
+            mask: params.count("orphan_mask") as u32,
+            overhead: u64::from(init.overhead),
+        };
+        Self {
+            rule,
+            hash: FlowHash::new(&mut init.rng.clone()),
+            collisions: Collisions::default(),
+            pool: Pool::new(),
+            unclassified: Fifo::EMPTY,
+            flows: Table::new(settings.mask + 1),
+            settings,
+            backlogged: 0,
+            throttled: BinaryHeap::new(),
+            throttle_count: 0,
+            gc_at: Time::MAX,
+            backlog: Backlog::default(),
+            bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
+            rate: init.rate,
+        }
+    }
+
+    fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + self.settings.overhead
+    }
+
+    /// Books a packet that leaves or is dropped.
+    #[inline]
+    fn book_out(&mut self, packet: &Packet) {
+        self.backlog.packets -= 1;
+        self.backlog.bytes.0 -= self.wire_size(packet);
+    }
+
+    /// The flow of a packet, made where there is none.
+    #[inline]
+    fn classify(&mut self, tuple: Tuple, cx: &mut Context) -> u32 {
+        if cx.now >= self.gc_at {
+            self.forget_idle(cx.now);
+        }
+        let bucket = self.hash.hash(tuple) & self.settings.mask;
+        let Some(i) = self.flows.find(bucket) else {
+            let state = self.rule.start(tuple.flow(), cx);
+            self.gc_at = self.gc_at.min(cx.now + R::REMEMBER);
+            return self.flows.add(bucket, tuple, self.settings.initial_quantum, cx.now, state);
+        };
+        let flow = self.flows.get(i);
+        if flow.tuple != tuple {
+            if flow.list() == List::Detached {
+                flow.tuple = tuple;
+            } else {
+                self.collisions.note(tuple, flow.tuple, cx);
+            }
+        }
+        i
+    }
+
+    /// Forgets flows that have been idle for long, a few at a time.
+    #[cold]
+    fn forget_idle(&mut self, now: Time) {
+        for _ in 0..GC_MAX {
+            let Some(i) = self.flows.first(List::Detached) else { break };
+            if now <= self.flows.get(i).detached_at + R::REMEMBER {
+                break;
+            }
+            self.flows.remove(i);
+        }
+        self.gc_at = match self.flows.first(List::Detached) {
+            Some(i) => self.flows.get(i).detached_at + R::REMEMBER + Time::from_nanos(1),
+            None => Time::MAX,
+        };
+    }
+
+    /// Puts flows whose next packet is due by `now` back into the round.
+    fn unthrottle(&mut self, now: Time) {
+        while let Some(Reverse((due, _, bucket))) = self.throttled.peek().copied()
+            && due <= now
+        {
+            self.throttled.pop();
+            if let Some(i) = self.flows.find(bucket) {
+                self.flows.put(i, List::Old);
+            }
+        }
+    }
+
+    fn throttle(&mut self, i: u32) {
+        let flow = self.flows.get(i);
+        self.throttled.push(Reverse((flow.next_packet_at, self.throttle_count, flow.bucket())));
+        self.throttle_count += 1;
+        self.flows.put(i, List::Throttled);
+    }
+
+    /// The flow whose turn it is, and its list.
+    #[inline]
+    fn turn(&self) -> Option<(u32, List)> {
+        match self.flows.first(List::New) {
+            Some(i) => Some((i, List::New)),
+            None => self.flows.first(List::Old).map(|i| (i, List::Old)),
+        }
+    }
+
+    /// A flow whose turn it is has nothing: a new one passes through the old ones, an old one is detached.
+    fn run_empty(&mut self, i: u32, list: List, now: Time) {
+        if list == List::New {
+            self.flows.put(i, List::Old);
+        } else {
+            self.flows.get(i).detached_at = now;
+            self.flows.put(i, List::Detached);
+            self.gc_at = self.gc_at.min(now + R::REMEMBER);
+        }
+    }
+
+    /// Takes the packet at the head of a flow.
+    #[inline]
+    fn take(&mut self, i: u32, now: Time) -> Option<Packet> {
+        let flow = self.flows.get(i);
+        let packet = self.pool.pop(&mut flow.fifo)?;
+        let held = flow.fifo.len();
+        self.rule.depart(&mut flow.state, held, &packet, now);
+        self.backlogged -= u32::from(held == 0);
+        self.book_out(&packet);
+        Some(packet)
+    }
+
+    /// Sets when a paced flow may send again after `bytes`.
+    fn pace(&mut self, i: u32, rate: Rate, bytes: u64, now: Time) {
+        let quantum = self.settings.quantum;
+        let by_packet = rate <= self.settings.low_rate_threshold;
+        let flow = self.flows.get(i);
+        if by_packet {
+            flow.credit = 0;
+        } else if flow.credit > 0 {
+            return;
+        }
+        let bytes = if by_packet { bytes } else { bytes.max(quantum as u64) };
+        let mut gap = rate.time_for(Bytes(bytes)).min(MAX_PACING_GAP);
+        if flow.next_packet_at > Time::ZERO {
+            // Makes up for the packet having left late, by half a gap at most.
+            gap -= (gap / 2).min(now - flow.next_packet_at);
+        }
+        flow.next_packet_at = now + gap;
+    }
+
+    /// Drops at the heads of the flows in turn until the limit holds.
+    fn shed(&mut self, cx: &mut Context) {
+        if self.bound.holds(self.backlog.packets, self.backlog.bytes.0) {
+            return;
+        }
+        // Flows held back take their share too; the round holds them back again.
+        self.unthrottle(Time::MAX);
+        while !self.bound.holds(self.backlog.packets, self.backlog.bytes.0) {
+            let packet = if let Some(packet) = self.pool.pop(&mut self.unclassified) {
+                self.book_out(&packet);
+                packet
+            } else {
+                let Some((i, list)) = self.turn() else { return };
+                let Some(packet) = self.take(i, cx.now) else {
+                    self.run_empty(i, list, cx.now);
+                    continue;
+                };
+                self.flows.put(i, List::Old);
+                packet
+            };
+            cx.dropped.push(packet);
+        }
+    }
+}
+
+#[cfg(test)]
+impl<R: BufferRule> FairQueue<R> {
+    /// Flows there are, flows there is memory for, packets there is memory for.
+    pub(crate) fn memory(&self) -> (usize, usize, usize) {
+        let (flows, room) = self.flows.size();
+        (flows, room, self.pool.capacity())
+    }
+}
+
+impl<R: BufferRule> Queue for FairQueue<R> {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
+        let size = self.wire_size(&packet);
+        if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
+            cx.dropped.push(packet);
+            return Verdict::Dropped;
+        }
+        if R::FAST_PATH
+            && self.backlogged == 0
+            && self.unclassified.len() < FAST_PATH_PACKETS
+            && self.settings.flow_max_rate.is_none()
+        {
+            self.pool.push(&mut self.unclassified, packet);
+        } else {
+            let tuple = Tuple::of(&packet);
+            let i = self.classify(tuple, cx);
+            let flow = self.flows.get(i);
+            let held = flow.fifo.len();
+            match self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) {
+                Admission::Take => {}
+                Admission::Drop => {
+                    cx.dropped.push(packet);
+                    return Verdict::Dropped;
+                }
+                Admission::DropAndKeep(keep) => {
+                    let (overhead, backlog) = (self.settings.overhead, &mut self.backlog);
+                    self.pool.truncate(&mut flow.fifo, keep, |p| {
+                        backlog.packets -= 1;
+                        backlog.bytes.0 -= u64::from(p.size) + overhead;
+                        cx.dropped.push(p);
+                    });
+                    self.backlogged -= u32::from(held > 0 && flow.fifo.is_empty());
+                    cx.dropped.push(packet);
+                    return Verdict::Dropped;
+                }
+            }
+            self.pool.push(&mut flow.fifo, packet);
+            self.backlogged += u32::from(held == 0);
+            if flow.list() == List::Detached {
+                if cx.now > flow.detached_at + self.settings.refill_delay {
+                    flow.credit = flow.credit.max(self.settings.quantum);
+                }
+                self.flows.put(i, List::New);
+            }
+        }
+        self.backlog.packets += 1;
+        self.backlog.bytes.0 += size;
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        if self.backlog.packets == 0 {
+            return None;
+        }
+        if let Some(packet) = self.pool.pop(&mut self.unclassified) {
+            self.book_out(&packet);
+            return Some(packet);
+        }
+        if !self.throttled.is_empty() {
+            self.unthrottle(cx.now);
+        }
+        loop {
+            let (i, list) = self.turn()?;
+            let flow = self.flows.get(i);
+            if flow.credit <= 0 {
+                flow.credit += self.settings.quantum;
+                self.flows.put(i, List::Old);
+                continue;
+            }
+            let due = flow.next_packet_at;
+            if due > cx.now && !flow.fifo.is_empty() {
+                self.throttle(i);
+                continue;
+            }
+            let Some(mut packet) = self.take(i, cx.now) else {
+                self.run_empty(i, list, cx.now);
+                continue;
+            };
+            if cx.now.saturating_sub(due.max(packet.enqueued)) > self.settings.ce_threshold {
+                cx.mark(&mut packet);
+            }
+            let size = self.wire_size(&packet);
+            self.flows.get(i).credit -= size as i64;
+            if let Some(rate) = self.settings.flow_max_rate {
+                self.pace(i, rate, size, cx.now);
+            }
+            return Some(packet);
+        }
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        self.throttled.peek().map(|Reverse((due, ..))| *due)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        self.bound = Bound::new(limit, self.rate);
+        self.shed(cx);
+    }
+
+    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
+        self.rate = rate;
+        self.bound = self.bound.at_rate(rate);
+        self.shed(cx);
+    }
+}

@@ -1,0 +1,129 @@
+//! `fq`: a queue per flow, served by deficit round robin; a flow's own limit keeps it from the others' room.
+//!
+//! A flow that comes, or comes back after it was idle, is new: new flows are served before old ones, once through
+//! their credit. A flow with credit sends and pays in bytes; one without gets `quantum` and goes to the end of the old
+//! flows. A new flow that runs empty must pass through the old ones, so that it cannot starve them; an old one that
+//! runs empty is detached, and forgotten after 3 s.
+//!
+//! ```text
+//!             packet comes                    credit spent, or empty
+//!  detached ----------------> new flows -------------------------------.
+//!      ^                                                               v
+//!      '------------------------------ empty -------------------- old flows <--. credit spent: + quantum
+//!                                                                   |  '-------'
+//!        throttled (only with flow_max_rate) <--- not yet due ------'
+//! ```
+//!
+//! Source: Linux net/sched/sch_fq.c (6.12) as the queue of a router, where packets belong to no local socket: flows
+//! are told apart by `hash(5-tuple) & orphan_mask`. Into an empty queue packets go without a flow (its fast path).
+//!
+//! Departures: one band of priority, as all packets have the same; the limit counts all packets held, those of the fast
+//! path too; times are exact where Linux has jiffies; idle flows are forgotten in the order they went idle, whatever
+//! their bucket; a lowered limit drops at the flows' heads, one each in turn.
+
+use crate::Context;
+use crate::fair_queue::{Admission, BufferRule, FairQueue};
+use crate::registry::Entry;
+use knee_core::{Bytes, Packet, Param, Rate, Time};
+
+/// The registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "fq",
+    about: "a queue per flow, deficit round robin, a limit per flow",
+    source: "Linux net/sched/sch_fq.c",
+    params: &[
+        FLOW_LIMIT,
+        QUANTUM,
+        INITIAL_QUANTUM,
+        REFILL_DELAY,
+        FLOW_MAX_RATE,
+        LOW_RATE_THRESHOLD,
+        CE_THRESHOLD,
+        ORPHAN_MASK,
+    ],
+    make: |params, init| {
+        let rule = FixedBuffer { limit: params.count("flow_limit") as u32 };
+        Box::new(FairQueue::new(rule, params, init))
+    },
+};
+
+/// A flow's buffer.
+pub(crate) const FLOW_LIMIT: Param =
+    Param::count("flow_limit", 100, (1, 1 << 30), "Linux fq_init", "packets a flow may hold");
+/// Credit per round.
+pub(crate) const QUANTUM: Param = Param::bytes(
+    "quantum",
+    Bytes(3028),
+    (Bytes(1), Bytes(1 << 20)),
+    "Linux fq_init: two full frames",
+    "bytes a flow may send in a round",
+);
+/// Credit of a new flow.
+pub(crate) const INITIAL_QUANTUM: Param = Param::bytes(
+    "initial_quantum",
+    Bytes(15_140),
+    (Bytes(0), Bytes(1 << 20)),
+    "Linux fq_init: ten full frames",
+    "bytes a flow never seen before may send in its first round",
+);
+/// Refill after idleness.
+pub(crate) const REFILL_DELAY: Param = Param::time(
+    "refill_delay",
+    Time::from_millis(40),
+    (Time::ZERO, Time::from_secs(100)),
+    "Linux fq_init",
+    "a flow idle for longer has at least a quantum when it comes back",
+);
+/// Pacing.
+pub(crate) const FLOW_MAX_RATE: Param = Param::rate(
+    "flow_max_rate",
+    Rate::ZERO,
+    (Rate::ZERO, Rate::from_mbps(1_000_000_000)),
+    "Linux fq_init: off",
+    "each flow is paced to at most this; 0: off",
+);
+/// Pacing of slow flows.
+pub(crate) const LOW_RATE_THRESHOLD: Param = Param::rate(
+    "low_rate_threshold",
+    Rate::from_bps(550_000),
+    (Rate::ZERO, Rate::from_mbps(1_000_000_000)),
+    "Linux fq_init",
+    "up to this rate flows are paced by the packet, above by the quantum",
+);
+/// Marking.
+pub(crate) const CE_THRESHOLD: Param = Param::time(
+    "ce_threshold",
+    Time::ZERO,
+    (Time::ZERO, Time::from_secs(4294)),
+    "Linux fq_init: off",
+    "mark every ECN-capable packet that stayed longer than this; 0: off",
+);
+/// Buckets less one.
+pub(crate) const ORPHAN_MASK: Param =
+    Param::count("orphan_mask", 1023, (0, (1 << 20) - 1), "Linux fq_init", "bits of the hash that tell flows apart");
+
+/// Linux's rule: the same number of packets for every flow.
+struct FixedBuffer {
+    limit: u32,
+}
+
+impl BufferRule for FixedBuffer {
+    type Flow = ();
+    const FAST_PATH: bool = true;
+    /// Linux FQ_GC_AGE.
+    const REMEMBER: Time = Time::from_secs(3);
+
+    fn start(&mut self, _: u32, _: &mut Context) {}
+
+    #[inline]
+    fn arrive(&mut self, (): &mut (), held: u32, _: u32, _: &mut Context) -> Admission {
+        if held < self.limit { Admission::Take } else { Admission::Drop }
+    }
+
+    #[inline]
+    fn depart(&mut self, (): &mut (), _: u32, _: &Packet, _: Time) {}
+}
+
+#[cfg(test)]
+#[path = "fq_tests.rs"]
+mod tests;

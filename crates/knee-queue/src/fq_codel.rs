@@ -1,0 +1,397 @@
+//! `fq_codel`: flows hashed into a fixed number of queues, served by deficit round robin, each under its own CoDel.
+//!
+//! A queue that gets a packet while it is on no list becomes new, with a quantum of credit; new queues are served
+//! before old ones. Where all queues together are over the limit, or over the memory limit, the longest one (in bytes)
+//! loses up to half of its bytes from its head, at most `drop_batch` packets at once.
+//!
+//! Source: RFC 8290 and Linux net/sched/sch_fq_codel.c (6.12), whose defaults these are. CoDel itself is in
+//! `codel_law`; as in Linux its "at most an MTU left" looks at all queues together.
+//!
+//! Departures: a packet's memory is reckoned as the kernel allocates for a linear packet (a power of two for data,
+//! headroom and shared info, and the sk_buff: 2304 bytes for a full frame, 768 for an ACK); a limit in bytes or time
+//! drops in further batches where one is not enough; a lowered limit drops from the longest queues.
+
+use crate::bound::Bound;
+use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
+use crate::hash::{Collisions, FlowHash, Tuple};
+use crate::pool::{Fifo, NONE, Pool};
+use crate::registry::Entry;
+use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::packet::MTU;
+use knee_core::{Bytes, Packet, Param, Params, Rate};
+
+/// The registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "fq_codel",
+    about: "a queue per flow, deficit round robin, each under CoDel",
+    source: "RFC 8290; Linux net/sched/sch_fq_codel.c",
+    params: &[
+        TARGET,
+        INTERVAL,
+        CE_THRESHOLD,
+        Param::switch("ecn", true, "RFC 8290, 5.2.7; Linux fq_codel_init", "mark ECN-capable packets, not drop them"),
+        Param::count("flows", 1024, (1, 65_536), "RFC 8290, 5.2.4; Linux fq_codel_init", "queues"),
+        Param::bytes(
+            "quantum",
+            Bytes(1514),
+            (Bytes(256), Bytes(1 << 20)),
+            "RFC 8290, 5.2.3; Linux fq_codel_init: a full frame",
+            "bytes a queue may send in a round",
+        ),
+        Param::bytes(
+            "memory_limit",
+            Bytes(32 << 20),
+            (Bytes(4096), Bytes(1 << 31)),
+            "Linux fq_codel_init",
+            "most memory of all packets held",
+        ),
+        Param::count("drop_batch", 64, (1, 65_536), "Linux fq_codel_init", "most packets dropped at once when full"),
+    ],
+    make: |params, init| Box::new(FqCodel::new(params, init)),
+};
+
+/// Packets held where no limit is given (Linux fq_codel_init).
+const DEFAULT_LIMIT: Limit = Limit::Packets(10 * 1024);
+
+/// Memory of a packet in a Linux kernel, its truesize, in bytes.
+pub(crate) fn memory(packet: &Packet) -> u64 {
+    const HEADROOM: u64 = 64;
+    const SHARED_INFO: u64 = 320;
+    const SK_BUFF: u64 = 256;
+    (u64::from(packet.size) + HEADROOM + SHARED_INFO).next_power_of_two() + SK_BUFF
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    fifo: Fifo,
+    deficit: i64,
+    codel: CodelState,
+    /// Whose packets it got when it became new; another's that come are a collision.
+    tuple: Tuple,
+    next: u32,
+    listed: bool,
+}
+
+/// Flows in line, linked through [`Flow::next`].
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    first: u32,
+    last: u32,
+}
+
+impl Line {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    #[inline]
+    fn append(&mut self, flows: &mut [Flow], i: u32) {
+        flows[i as usize].next = NONE;
+        if self.first == NONE {
+            self.first = i;
+        } else {
+            flows[self.last as usize].next = i;
+        }
+        self.last = i;
+    }
+
+    #[inline]
+    fn pop(&mut self, flows: &[Flow]) {
+        self.first = flows[self.first as usize].next;
+    }
+}
+
+/// What all queues hold together.
+struct Store {
+    pool: Pool,
+    backlog: Backlog,
+    memory: u64,
+    overhead: u64,
+}
+
+impl Store {
+    fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + self.overhead
+    }
+}
+
+/// One queue as its CoDel sees it.
+struct Head<'a> {
+    store: &'a mut Store,
+    fifo: &'a mut Fifo,
+    bytes: &'a mut u64,
+}
+
+impl Source for Head<'_> {
+    #[inline]
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.store.pool.pop(self.fifo)?;
+        let size = self.store.wire_size(&packet);
+        self.store.backlog.packets -= 1;
+        self.store.backlog.bytes.0 -= size;
+        self.store.memory -= memory(&packet);
+        *self.bytes -= size;
+        Some(packet)
+    }
+
+    #[inline]
+    fn bytes(&self) -> Bytes {
+        self.store.backlog.bytes
+    }
+}
+
+struct FqCodel {
+    codel: CodelParams,
+    quantum: i64,
+    memory_limit: u64,
+    drop_batch: u64,
+    hash: FlowHash,
+    collisions: Collisions,
+    flows: Vec<Flow>,
+    /// Bytes in each flow, apart from the rest: the search for the longest goes through all of them.
+    bytes: Vec<u64>,
+    store: Store,
+    new: Line,
+    old: Line,
+    bound: Bound,
+    rate: Rate,
+}
+
+impl FqCodel {
+    fn new(params: &Params, init: &Init) -> Self {
+        let n = params.count("flows") as usize;
+        let overhead = u64::from(init.overhead);
+        let flow = Flow {
+            fifo: Fifo::EMPTY,
+            deficit: 0,
+            codel: CodelState::NEW,
+            tuple: Tuple::NONE,
+            next: NONE,
+            listed: false,
+        };
+        Self {
+            codel: CodelParams::new(params, u64::from(MTU) + overhead),
+            quantum: params.bytes("quantum").0 as i64,
+            memory_limit: params.bytes("memory_limit").0,
+            drop_batch: params.count("drop_batch"),
+            hash: FlowHash::new(&mut init.rng.clone()),
+            collisions: Collisions::default(),
+            flows: vec![flow; n],
+            bytes: vec![0; n],
+            store: Store { pool: Pool::new(), backlog: Backlog::default(), memory: 0, overhead },
+            new: Line::EMPTY,
+            old: Line::EMPTY,
+            bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
+            rate: init.rate,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let Backlog { packets, bytes } = self.store.backlog;
+        !self.bound.holds(packets, bytes.0) || self.store.memory > self.memory_limit
+    }
+
+    /// Drops from the heads of the longest queues until the limits hold.
+    #[cold]
+    fn shed(&mut self, cx: &mut Context) {
+        while self.is_over() {
+            let mut longest = 0;
+            for (i, bytes) in self.bytes.iter().enumerate() {
+                if *bytes > self.bytes[longest] {
+                    longest = i;
+                }
+            }
+            let flow = &mut self.flows[longest];
+            let (mut dropped, mut bytes, goal) = (0, 0, self.bytes[longest] / 2);
+            let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[longest] };
+            while let Some(packet) = head.pop() {
+                bytes += head.store.wire_size(&packet);
+                dropped += 1;
+                cx.dropped.push(packet);
+                if dropped >= self.drop_batch || bytes >= goal {
+                    break;
+                }
+            }
+            // CoDel is told, so that its signal grows too.
+            flow.codel.count = flow.codel.count.wrapping_add(dropped as u32);
+        }
+    }
+}
+
+impl Queue for FqCodel {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
+        let tuple = Tuple::of(&packet);
+        let i = self.hash.bucket(tuple, self.flows.len() as u32);
+        let flow = &mut self.flows[i as usize];
+        let size = self.store.wire_size(&packet);
+        self.store.pool.push(&mut flow.fifo, packet);
+        self.store.backlog.packets += 1;
+        self.store.backlog.bytes.0 += size;
+        self.store.memory += memory(&packet);
+        self.bytes[i as usize] += size;
+        if !flow.listed {
+            flow.listed = true;
+            flow.tuple = tuple;
+            flow.deficit = self.quantum;
+            self.new.append(&mut self.flows, i);
+        } else if flow.tuple != tuple {
+            self.collisions.note(tuple, flow.tuple, cx);
+        }
+        if self.is_over() {
+            self.shed(cx);
+            // Drops are at the head: the packet itself went if nothing is left.
+            if self.flows[i as usize].fifo.is_empty() {
+                return Verdict::Dropped;
+            }
+        }
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        loop {
+            let is_new = self.new.first != NONE;
+            let line = if is_new { &mut self.new } else { &mut self.old };
+            let i = line.first;
+            if i == NONE {
+                return None;
+            }
+            let flow = &mut self.flows[i as usize];
+            if flow.deficit <= 0 {
+                flow.deficit += self.quantum;
+                line.pop(&self.flows);
+                self.old.append(&mut self.flows, i);
+                continue;
+            }
+            let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i as usize] };
+            let packet = self.codel.dequeue(&mut flow.codel, &mut head, cx);
+            if let Some(packet) = packet {
+                flow.deficit -= self.store.wire_size(&packet) as i64;
+                return Some(packet);
+            }
+            line.pop(&self.flows);
+            // A new queue that ran empty passes through the old ones, so that it cannot starve them.
+            if is_new && self.old.first != NONE {
+                self.old.append(&mut self.flows, i);
+            } else {
+                self.flows[i as usize].listed = false;
+            }
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.store.backlog
+    }
+
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        self.bound = Bound::new(limit, self.rate);
+        self.shed(cx);
+    }
+
+    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
+        self.rate = rate;
+        self.bound = self.bound.at_rate(rate);
+        self.shed(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::{Rng, Time, Value};
+
+    fn packet(flow: u32, seq: u64, at: Time) -> Packet {
+        Packet { enqueued: at, seq, flow, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+    }
+
+    fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqCodel {
+        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
+        let init = Init { limit, overhead: 14, rate: Rate::from_mbps(12), rng: Rng::stream(1, "fq_codel") };
+        FqCodel::new(&params, &init)
+    }
+
+    #[test]
+    fn a_full_frame_counts_2304_bytes_of_memory_and_an_ack_768() {
+        let full = packet(0, 0, Time::ZERO);
+        assert_eq!((memory(&full), memory(&Packet { size: 52, ..full })), (2304, 768));
+    }
+
+    #[test]
+    fn over_the_limit_the_longest_queue_loses_half_of_itself_at_most_a_batch() {
+        // Flow 1: 100 packets, flow 2: 20. The 121st packet is one too many: flow 1 loses half of its bytes.
+        let (mut q, mut cx) = (queue(Some(Limit::Packets(120)), &[]), Context::default());
+        for seq in 0..100 {
+            q.enqueue(packet(1, seq, Time::ZERO), &mut cx);
+        }
+        for seq in 0..20 {
+            q.enqueue(packet(2, seq, Time::ZERO), &mut cx);
+        }
+        assert!(cx.dropped.is_empty());
+        assert_eq!(q.enqueue(packet(2, 20, Time::ZERO), &mut cx), Verdict::Queued);
+        let dropped: Vec<_> = cx.dropped.iter().map(|p| (p.flow, p.seq)).collect();
+        assert_eq!(dropped, (0..50).map(|seq| (1, seq)).collect::<Vec<_>>(), "from the head");
+        assert_eq!(q.backlog().packets, 71);
+
+        // With 200 in the longest, half is more than a batch of 64.
+        let (mut q, mut cx) = (queue(Some(Limit::Packets(200)), &[]), Context::default());
+        for seq in 0..201 {
+            q.enqueue(packet(1, seq, Time::ZERO), &mut cx);
+        }
+        assert_eq!(cx.dropped.len(), 64);
+    }
+
+    #[test]
+    fn the_memory_limit_holds_too() {
+        let (mut q, mut cx) = (queue(None, &[("memory_limit", Value::Bytes(Bytes(23_040)))]), Context::default());
+        for seq in 0..11 {
+            q.enqueue(packet(1, seq, Time::ZERO), &mut cx);
+        }
+        // Ten frames of 2304 bytes fit; the eleventh costs half of eleven frames: 8327 bytes, six frames of 1514.
+        assert_eq!((q.backlog().packets, cx.dropped.len()), (5, 6));
+    }
+
+    #[test]
+    fn each_queue_has_a_codel_of_its_own() {
+        // Flow 1 stands; flow 2 sends a packet now and then and stays below the target: only flow 1 is dropped from.
+        let (mut q, mut cx) = (queue(None, &[]), Context::default());
+        for seq in 0..500 {
+            q.enqueue(packet(1, seq, Time::ZERO), &mut cx);
+        }
+        for t in 10..400 {
+            cx.now = Time::from_millis(t);
+            if t > 10 && t % 10 == 0 {
+                q.enqueue(packet(2, t, cx.now), &mut cx);
+                // New flows go first; at 10 ms flow 1 is new itself.
+                assert_eq!(q.dequeue(&mut cx).unwrap().flow, 2);
+            }
+            assert_eq!(q.dequeue(&mut cx).unwrap().flow, 1);
+        }
+        assert!(cx.dropped.iter().all(|p| p.flow == 1));
+        assert_eq!(cx.dropped.len(), 5, "CoDel's drops at 111, 211, 261, 318 and 367 ms");
+    }
+
+    #[test]
+    fn backlogged_queues_get_the_same_within_a_quantum() {
+        let (mut q, mut cx) = (queue(None, &[]), Context::default());
+        let sizes = [1500, 700, 90];
+        for (flow, size) in sizes.into_iter().enumerate() {
+            for seq in 0..3000 {
+                q.enqueue(Packet { size, ..packet(flow as u32, seq, Time::ZERO) }, &mut cx);
+            }
+        }
+        let mut sent = [0u64; 3];
+        for _ in 0..3000 {
+            let left = q.dequeue(&mut cx).unwrap();
+            sent[left.flow as usize] += u64::from(left.size) + 14;
+            let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+            assert!(most - least < 1514 + 2 * 1514, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn flows_that_fall_together_are_noted() {
+        let (mut q, mut cx) = (queue(None, &[("flows", Value::Count(1))]), Context::default());
+        for seq in 0..3 {
+            q.enqueue(packet(1, seq, Time::ZERO), &mut cx);
+            q.enqueue(packet(2, seq, Time::ZERO), &mut cx);
+        }
+        assert_eq!(cx.notes.iter().map(|n| n.flow).collect::<Vec<_>>(), [Some(2)]);
+    }
+}

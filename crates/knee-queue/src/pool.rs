@@ -1,0 +1,181 @@
+//! Packets of many queues in one slab, each queue a list of indices through it: an empty queue costs nothing, and a
+//! place freed is the next one used, so that the part of the slab in use stays in the cache.
+
+use knee_core::Packet;
+
+/// Index of nothing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Places kept when the slab runs empty; beyond, the memory is given back.
+const KEPT: usize = 1024;
+
+/// A packet within one cache line, never across two.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Place(Packet);
+
+const _: () = assert!(size_of::<Place>() == 32);
+
+/// The slab.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    places: Vec<Place>,
+    /// What follows each place, in its queue or among the free ones.
+    next: Vec<u32>,
+    free: u32,
+    used: u32,
+}
+
+/// A first-in first-out queue in a [`Pool`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Fifo {
+    /// With nothing in it.
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, len: 0 };
+
+    /// Packets in it.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether nothing is in it.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Pool {
+    /// With nothing in it.
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), next: Vec::new(), free: NONE, used: 0 }
+    }
+
+    /// Puts `packet` at the tail of `fifo`.
+    #[inline]
+    pub(crate) fn push(&mut self, fifo: &mut Fifo, packet: Packet) {
+        let place = self.free;
+        let place = if place == NONE {
+            self.places.push(Place(packet));
+            self.next.push(NONE);
+            (self.places.len() - 1) as u32
+        } else {
+            self.free = self.next[place as usize];
+            self.places[place as usize] = Place(packet);
+            place
+        };
+        if fifo.len == 0 {
+            fifo.head = place;
+        } else {
+            self.next[fifo.tail as usize] = place;
+        }
+        fifo.tail = place;
+        fifo.len += 1;
+        self.used += 1;
+    }
+
+    /// Takes the packet at the head of `fifo`.
+    #[inline]
+    pub(crate) fn pop(&mut self, fifo: &mut Fifo) -> Option<Packet> {
+        if fifo.len == 0 {
+            return None;
+        }
+        let place = fifo.head;
+        let packet = self.places[place as usize].0;
+        fifo.head = self.next[place as usize];
+        fifo.len -= 1;
+        self.release(place);
+        Some(packet)
+    }
+
+    /// Keeps the first `len` packets of `fifo` and hands the others, in order, to `take`.
+    pub(crate) fn truncate(&mut self, fifo: &mut Fifo, len: u32, mut take: impl FnMut(Packet)) {
+        let mut rest = *fifo;
+        let mut kept = Fifo::EMPTY;
+        while kept.len < len && rest.len > 0 {
+            if kept.len == 0 {
+                kept.head = rest.head;
+            }
+            kept.tail = rest.head;
+            kept.len += 1;
+            rest.head = self.next[rest.head as usize];
+            rest.len -= 1;
+        }
+        while let Some(packet) = self.pop(&mut rest) {
+            take(packet);
+        }
+        *fifo = kept;
+    }
+
+    #[inline]
+    fn release(&mut self, place: u32) {
+        self.used -= 1;
+        self.next[place as usize] = self.free;
+        self.free = place;
+        if self.used == 0 && self.places.len() > KEPT {
+            *self = Self::new();
+        }
+    }
+
+    /// Places there is memory for.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::Time;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn packet(seq: u64) -> Packet {
+        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+    }
+
+    proptest! {
+        #[test]
+        fn several_fifos_in_one_pool_are_as_so_many_deques(
+            steps in prop::collection::vec((0usize..3, 0u8..8), 0..400)
+        ) {
+            let mut pool = Pool::new();
+            let (mut fifos, mut deques) = ([Fifo::EMPTY; 3], [const { VecDeque::new() }; 3]);
+            for (seq, (i, what)) in steps.into_iter().enumerate() {
+                let (fifo, deque) = (&mut fifos[i], &mut deques[i]);
+                match what {
+                    0..=3 => {
+                        pool.push(fifo, packet(seq as u64));
+                        deque.push_back(seq as u64);
+                    }
+                    4..=6 => prop_assert_eq!(pool.pop(fifo).map(|p| p.seq), deque.pop_front()),
+                    _ => {
+                        let mut cut = vec![];
+                        pool.truncate(fifo, 2, |p| cut.push(p.seq));
+                        prop_assert_eq!(cut, deque.drain(2.min(deque.len())..).collect::<Vec<_>>());
+                    }
+                }
+                prop_assert_eq!(fifo.len() as usize, deque.len());
+                prop_assert_eq!(fifo.is_empty(), deque.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_pool_gives_its_memory_back() {
+        let (mut pool, mut fifo) = (Pool::new(), Fifo::EMPTY);
+        for seq in 0..5000 {
+            pool.push(&mut fifo, packet(seq));
+        }
+        assert!(pool.capacity() >= 5000);
+        while pool.pop(&mut fifo).is_some() {}
+        assert_eq!(pool.capacity(), 0);
+    }
+}

@@ -1,0 +1,523 @@
+//! Invariants of every registered discipline under random arrivals, service, waits and changes of limit and rate.
+//!
+//! The test plays the link: it stamps packets, serves at the link's rate or at random, asks `next_wake` where a
+//! dequeue gave nothing, and hears of every drop. After each call:
+//!
+//! * packets in = out + dropped + held, bytes likewise, and no packet comes twice or changed (but for CE);
+//! * data and ACKs of one flow each leave in the order they came;
+//! * the backlog is what the books say, and within the limit;
+//! * marks are on ECN-capable packets only, each counted once;
+//! * packets held while nothing may leave: `next_wake` names a later time, and then the queue does release.
+//!
+//! The same calls give the same result twice. Disciplines are tried with their defaults and with parameters anywhere
+//! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
+
+use knee_core::{Bytes, Kind, Packet, Param, Params, Rate, Rng, Time, Value};
+use knee_queue::{Backlog, Context, Entry, Init, Limit, Queue, Verdict, registry};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// A queue and its link at the start.
+#[derive(Clone, Debug)]
+struct Start {
+    now_ns: u64,
+    limit: Option<Limit>,
+    overhead: u32,
+    rate_bps: u64,
+    seed: u64,
+    /// The codepoint of each flow, in turn: an index into [`CODEPOINTS`].
+    codepoints: Vec<u8>,
+    /// For each parameter in turn, a place in its range; see [`value`]. Empty: the defaults.
+    picks: Vec<(u8, u64)>,
+}
+
+/// Not ECN-capable, ECT(0), ECT(1), and the last two with CE set by an earlier hop. One flow keeps to one: a change
+/// from one to another may lawfully change its queue and so its order (RFC 9331, Section 5.1).
+const CODEPOINTS: [u8; 5] =
+    [0, Packet::ECT, Packet::ECT | Packet::L4S, Packet::ECT | Packet::CE, Packet::ECT | Packet::L4S | Packet::CE];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Some packets of one flow, at once.
+    Arrive { flow: u32, count: u16, size: u16, ack: bool },
+    /// One packet of each of many flows, at once.
+    Crowd { first: u32, flows: u16, size: u16 },
+    /// The link asks so often, at once.
+    Dequeue { count: u16 },
+    /// The link sends at its rate, and a packet of the flow comes with each that leaves.
+    Serve { count: u16, flow: u32 },
+    /// Time goes by with nobody asking.
+    Wait { ns: u64 },
+    /// A new limit.
+    Limit(Limit),
+    /// A new rate.
+    Rate { bps: u64 },
+    /// The link serves until nothing is held.
+    Drain,
+}
+
+/// Spread evenly over orders of magnitude from 1 to 2^`bits`.
+fn log_uniform(bits: u32) -> impl Strategy<Value = u64> + Clone {
+    (0..bits, any::<u64>()).prop_map(|(exponent, noise)| (1 << exponent) | (noise & ((1 << exponent) - 1)))
+}
+
+fn limit() -> impl Strategy<Value = Limit> + Clone {
+    prop_oneof![
+        log_uniform(12).prop_map(|n| Limit::Packets(n - 1)),
+        log_uniform(22).prop_map(|n| Limit::Bytes(Bytes(n))),
+        log_uniform(30).prop_map(|ns| Limit::Time(Time::from_nanos(ns))),
+    ]
+}
+
+/// 1 kbit/s to 1 Tbit/s.
+fn rate() -> impl Strategy<Value = u64> + Clone {
+    prop_oneof![Just(100_000_000), log_uniform(30).prop_map(|kbps| kbps * 1_000)]
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    let now_ns = prop_oneof![Just(0), log_uniform(44)];
+    let picks = prop_oneof![Just(vec![]), prop::collection::vec((0u8..8, any::<u64>()), 1..32)];
+    let codepoints = prop::collection::vec(0..CODEPOINTS.len() as u8, 1..6);
+    (now_ns, prop::option::of(limit()), 0u32..60, rate(), any::<u64>(), codepoints, picks).prop_map(
+        |(now_ns, limit, overhead, rate_bps, seed, codepoints, picks)| Start {
+            now_ns,
+            limit,
+            overhead,
+            rate_bps,
+            seed,
+            codepoints,
+            picks,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let flow = || prop_oneof![3 => 0u32..4, 1 => 0u32..5_000];
+    let size = || prop_oneof![4 => Just(1500u16), 2 => 40u16..1500, 1 => 40u16..9_000];
+    let ack = prop::bool::weighted(0.2);
+    prop_oneof![
+        8 => (flow(), log_uniform(7), size(), ack)
+            .prop_map(|(flow, n, size, ack)| Step::Arrive { flow, count: n as u16, size, ack }),
+        2 => (0u32..4_000, 2u16..400, size()).prop_map(|(first, flows, size)| Step::Crowd { first, flows, size }),
+        4 => (1u16..40).prop_map(|count| Step::Dequeue { count }),
+        6 => (1u16..200, flow()).prop_map(|(count, flow)| Step::Serve { count, flow }),
+        5 => log_uniform(34).prop_map(|ns| Step::Wait { ns }),
+        1 => limit().prop_map(Step::Limit),
+        1 => rate().prop_map(|bps| Step::Rate { bps }),
+        1 => Just(Step::Drain),
+    ]
+}
+
+/// Somewhere in `lo..=hi`: an end, the default, or spread over the orders of magnitude between.
+fn whole(pick: u8, noise: u64, lo: u64, default: u64, hi: u64) -> u64 {
+    match pick {
+        0 => lo,
+        1 => hi,
+        2 | 3 => default,
+        _ => {
+            let span = (hi - lo).max(1);
+            let top = 1u64.checked_shl((noise >> 58) as u32 % (span.ilog2() + 1)).unwrap_or(1);
+            lo + ((noise & (2 * top - 1)).min(hi - lo))
+        }
+    }
+}
+
+fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
+    match (param.kind, param.min, param.default, param.max) {
+        (Kind::Choice(words), ..) => Value::Choice(words[(noise >> 32) as usize % words.len()]),
+        (Kind::Bool, _, default, _) => match pick {
+            2 | 3 => default,
+            _ => Value::Bool(noise % 2 == 0),
+        },
+        (_, Value::Time(lo), Value::Time(default), Value::Time(hi)) => {
+            Value::Time(Time::from_nanos(whole(pick, noise, lo.as_nanos(), default.as_nanos(), hi.as_nanos())))
+        }
+        (_, Value::Rate(lo), Value::Rate(default), Value::Rate(hi)) => {
+            Value::Rate(Rate::from_bps(whole(pick, noise, lo.as_bps(), default.as_bps(), hi.as_bps())))
+        }
+        (_, Value::Bytes(lo), Value::Bytes(default), Value::Bytes(hi)) => {
+            Value::Bytes(Bytes(whole(pick, noise, lo.0, default.0, hi.0)))
+        }
+        (_, Value::Count(lo), Value::Count(default), Value::Count(hi)) => {
+            Value::Count(whole(pick, noise, lo, default, hi))
+        }
+        (_, Value::Ratio(lo), Value::Ratio(default), Value::Ratio(hi)) => Value::Ratio(match pick {
+            0 => lo,
+            1 => hi,
+            2 | 3 => default,
+            _ => lo + (hi - lo) * (noise >> 11) as f64 / (1u64 << 53) as f64,
+        }),
+        other => panic!("`{}` is declared as {other:?}", param.name),
+    }
+}
+
+fn params(declared: &[Param], picks: &[(u8, u64)]) -> Params {
+    if picks.is_empty() {
+        return Params::defaults(declared);
+    }
+    let given = declared.iter().enumerate().map(|(i, param)| (param.name, value(param, picks[i % picks.len()])));
+    Params::resolve(declared, given).expect("values within the declared ranges")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Held,
+    Out,
+    Dropped,
+}
+
+/// What the world saw of a queue; compared between two runs.
+#[derive(Default, PartialEq, Debug)]
+struct Seen {
+    left: Vec<(Time, u64, u8)>,
+    dropped: Vec<(Time, u64, u8)>,
+    notes: Vec<(Time, Option<u32>, &'static str, u64)>,
+    wakes: Vec<Time>,
+    marks: u64,
+}
+
+/// The link, with books of its own.
+struct Bench {
+    queue: Box<dyn Queue>,
+    cx: Context,
+    codepoints: Vec<u8>,
+    overhead: u32,
+    rate: Rate,
+    limit: Option<Limit>,
+    /// All packets that came; the index is their `seq`.
+    packets: Vec<(Packet, State)>,
+    held: Backlog,
+    /// Of each flow, for data and ACKs: the last to leave.
+    last_out: std::collections::BTreeMap<(u32, bool), u64>,
+    /// Packets that left or were dropped with a CE that they did not bring.
+    new_ce: u64,
+    /// Whether `next_wake` promised a release at this very time.
+    promised: bool,
+    seen: Seen,
+}
+
+impl Bench {
+    fn new(entry: &Entry, start: &Start) -> Self {
+        let rate = Rate::from_bps(start.rate_bps);
+        let rng = Rng::stream(start.seed, entry.name);
+        let init = Init { limit: start.limit, overhead: start.overhead, rate, rng };
+        Self {
+            queue: (entry.make)(&params(entry.params, &start.picks), &init),
+            cx: Context { now: Time::from_nanos(start.now_ns), ..Context::default() },
+            codepoints: start.codepoints.clone(),
+            overhead: start.overhead,
+            rate,
+            limit: start.limit,
+            packets: Vec::new(),
+            held: Backlog::default(),
+            last_out: std::collections::BTreeMap::new(),
+            new_ce: 0,
+            promised: false,
+            seen: Seen::default(),
+        }
+    }
+
+    fn wire_size(&self, packet: &Packet) -> u64 {
+        u64::from(packet.size) + u64::from(self.overhead)
+    }
+
+    /// Takes a packet off the books.
+    fn gone(&mut self, packet: &Packet, state: State) -> Result<(), TestCaseError> {
+        let Some((came, now)) = self.packets.get_mut(packet.seq as usize) else {
+            return Err(TestCaseError::fail(format!("{packet:?} never came")));
+        };
+        prop_assert!(*now == State::Held, "{packet:?} left or was dropped twice");
+        *now = state;
+        let as_it_came = Packet { flags: (packet.flags & !Packet::CE) | (came.flags & Packet::CE), ..*packet };
+        prop_assert_eq!(&as_it_came, &*came, "changed in the queue");
+        if packet.has(Packet::CE) && !came.has(Packet::CE) {
+            prop_assert!(packet.has(Packet::ECT), "{:?} is marked and not ECN-capable", packet);
+            self.new_ce += 1;
+        }
+        prop_assert!(packet.has(Packet::CE) || !came.has(Packet::CE), "{:?} lost its CE", packet);
+        let size = self.wire_size(packet);
+        self.held.packets -= 1;
+        self.held.bytes.0 -= size;
+        Ok(())
+    }
+
+    /// Books what the last call left in the context, and holds the queue against the books.
+    fn check(&mut self) -> Result<(), TestCaseError> {
+        for packet in std::mem::take(&mut self.cx.dropped) {
+            self.gone(&packet, State::Dropped)?;
+            self.seen.dropped.push((self.cx.now, packet.seq, packet.flags));
+        }
+        for note in std::mem::take(&mut self.cx.notes) {
+            prop_assert!(note.value.is_finite(), "{:?}", note);
+            self.seen.notes.push((self.cx.now, note.flow, note.event, note.value.to_bits()));
+        }
+        prop_assert_eq!(self.queue.backlog(), self.held, "the backlog differs from what is held");
+        let fits = match self.limit {
+            None => true,
+            Some(Limit::Packets(n)) => self.held.packets <= n,
+            Some(Limit::Bytes(n)) => self.held.bytes <= n,
+            Some(Limit::Time(span)) => self.held.bytes <= self.rate.bytes_in(span),
+        };
+        prop_assert!(fits, "{:?} is over {:?} at {}", self.held, self.limit, self.rate);
+        prop_assert!(self.cx.marks >= self.seen.marks, "marks went back");
+        self.seen.marks = self.cx.marks;
+        Ok(())
+    }
+
+    fn arrive(&mut self, flow: u32, size: u16, ack: bool) -> Result<(), TestCaseError> {
+        let codepoint = CODEPOINTS[usize::from(self.codepoints[flow as usize % self.codepoints.len()])];
+        // TCP's pure ACKs are not ECN-capable (RFC 3168, Section 6.1.4).
+        let (flags, size) = if ack { (Packet::ACK, 52) } else { (codepoint, size) };
+        let seq = self.packets.len() as u64;
+        let packet = Packet { enqueued: self.cx.now, seq, flow, stamp: 0, extra: 0, size, flags, hop: 0 };
+        self.packets.push((packet, State::Held));
+        self.held.packets += 1;
+        self.held.bytes.0 += self.wire_size(&packet);
+        let marks = self.cx.marks;
+        self.promised = false;
+        let verdict = self.queue.enqueue(packet, &mut self.cx);
+        let dropped = self.cx.dropped.iter().any(|p| p.seq == seq);
+        prop_assert_eq!(verdict == Verdict::Dropped, dropped, "{:?}, and whether it was dropped", verdict);
+        let counted = self.cx.marks > marks || packet.has(Packet::CE);
+        prop_assert!(verdict != Verdict::Marked || counted, "marked and not counted");
+        self.check()
+    }
+
+    /// Asks once; where nothing may leave, when to ask again.
+    fn dequeue(&mut self) -> Result<Option<Packet>, TestCaseError> {
+        let packet = self.queue.dequeue(&mut self.cx);
+        if let Some(packet) = packet {
+            let key = (packet.flow, packet.has(Packet::ACK));
+            let last = self.last_out.insert(key, packet.seq);
+            prop_assert!(last.is_none_or(|seq| seq < packet.seq), "{:?} was overtaken by {:?}", packet, last);
+            self.gone(&packet, State::Out)?;
+            self.seen.left.push((self.cx.now, packet.seq, packet.flags));
+        }
+        let promised = std::mem::take(&mut self.promised);
+        self.check()?;
+        prop_assert!(packet.is_some() || self.held.packets == 0 || !promised, "no release at the time promised");
+        Ok(packet)
+    }
+
+    /// When a queue that gave nothing says to ask again.
+    fn wake(&mut self) -> Result<Option<Time>, TestCaseError> {
+        let wake = self.queue.next_wake();
+        prop_assert!(wake.is_some() || self.held.packets == 0, "idle with {:?}", self.held);
+        if let Some(at) = wake {
+            prop_assert!(at > self.cx.now && at < Time::MAX, "nothing may leave at {}, yet ask at {at}", self.cx.now);
+            self.seen.wakes.push(at);
+        }
+        Ok(wake)
+    }
+
+    /// The link asks; where packets are held back, it waits for the time named and asks then.
+    fn serve(&mut self) -> Result<Option<Packet>, TestCaseError> {
+        let packet = self.dequeue()?;
+        if packet.is_some() {
+            return Ok(packet);
+        }
+        let wake = self.wake()?;
+        if self.held.packets == 0 {
+            return Ok(None);
+        }
+        self.cx.now = wake.unwrap_or(self.cx.now);
+        self.promised = true;
+        self.dequeue()
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match *step {
+            Step::Arrive { flow, count, size, ack } => {
+                for _ in 0..count {
+                    self.arrive(flow, size, ack)?;
+                }
+            }
+            Step::Crowd { first, flows, size } => {
+                for flow in first..first + u32::from(flows) {
+                    self.arrive(flow, size, false)?;
+                }
+            }
+            Step::Dequeue { count } => {
+                for _ in 0..count {
+                    if self.dequeue()?.is_none() {
+                        self.wake()?;
+                    }
+                }
+            }
+            Step::Serve { count, flow } => {
+                for _ in 0..count {
+                    self.arrive(flow, 1500, false)?;
+                    if let Some(packet) = self.serve()? {
+                        self.cx.now += self.rate.time_for(Bytes(self.wire_size(&packet)));
+                    }
+                }
+            }
+            Step::Wait { ns } => self.cx.now += Time::from_nanos(ns),
+            Step::Limit(limit) => {
+                self.limit = Some(limit);
+                self.queue.set_limit(limit, &mut self.cx);
+                self.check()?;
+            }
+            Step::Rate { bps } => {
+                self.rate = Rate::from_bps(bps);
+                self.queue.set_rate(self.rate, &mut self.cx);
+                self.check()?;
+            }
+            Step::Drain => self.drain()?,
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), TestCaseError> {
+        while let Some(packet) = self.serve()? {
+            self.cx.now += self.rate.time_for(Bytes(self.wire_size(&packet)));
+        }
+        prop_assert_eq!(self.held, Backlog::default());
+        Ok(())
+    }
+
+    /// Every packet has gone: the marks must be found on them.
+    fn close(mut self) -> Result<Seen, TestCaseError> {
+        self.drain()?;
+        prop_assert_eq!(self.cx.marks, self.new_ce, "marks counted, and marks found");
+        Ok(self.seen)
+    }
+}
+
+fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Seen, TestCaseError> {
+    let mut bench = Bench::new(entry, start);
+    for (i, step) in steps.iter().enumerate() {
+        bench.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
+    }
+    bench.close()
+}
+
+#[test]
+fn every_discipline_keeps_the_invariants_whatever_happens() {
+    let wanted = std::env::var("KNEE_QUEUE").ok();
+    let wanted = |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|w| w == name));
+    let mut failures = Vec::new();
+    for entry in registry().iter().filter(|entry| wanted(entry.name)) {
+        let config = Config { failure_persistence: None, max_shrink_iters: 5_000, ..Config::default() };
+        // The same cases every time: a failure is there for everybody.
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let case = (start(), prop::collection::vec(step(), 1..60));
+        let outcome = runner.run(&case, |(start, steps)| {
+            let once = run(entry, &start, &steps)?;
+            prop_assert!(once == run(entry, &start, &steps)?, "the same calls gave another result");
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(why, (start, steps))) => {
+                failures.push(format!("{}: {why}\n  {start:?}\n  {steps:?}", entry.name));
+            }
+            Err(TestError::Abort(why)) => failures.push(format!("{}: {why}", entry.name)),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn the_registry_is_sound() {
+    let mut names = std::collections::BTreeSet::new();
+    for entry in registry() {
+        assert!(names.insert(entry.name), "{} is listed twice", entry.name);
+        assert!(!entry.about.is_empty() && !entry.source.is_empty(), "{}", entry.name);
+        let mut params = std::collections::BTreeSet::new();
+        for param in entry.params {
+            assert!(params.insert(param.name), "{}: {} is declared twice", entry.name, param.name);
+            assert!(!param.source.is_empty() && !param.about.is_empty(), "{}: {}", entry.name, param.name);
+            let default = Params::resolve(entry.params, [(param.name, param.default)]);
+            assert!(default.is_ok(), "{}: {default:?}", entry.name);
+        }
+    }
+}
+
+/// A `pfifo` with one fault, to see that the invariants find it.
+struct Faulty<const FAULT: u8> {
+    inner: Box<dyn Queue>,
+    held_back: Option<Packet>,
+}
+
+impl<const FAULT: u8> Queue for Faulty<FAULT> {
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
+        match FAULT {
+            // A mark on a packet whatever its codepoint.
+            0 => {
+                cx.marks += u64::from(!packet.has(Packet::CE));
+                packet.flags |= Packet::CE;
+            }
+            // A mark that is not there.
+            1 => cx.marks += 1,
+            // A drop that nobody hears of.
+            2 if self.inner.backlog().packets == 3 => return Verdict::Dropped,
+            _ => {}
+        }
+        self.inner.enqueue(packet, cx)
+    }
+
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        match FAULT {
+            // The second before the first.
+            3 if self.held_back.is_none() && self.inner.backlog().packets > 1 => {
+                self.held_back = self.inner.dequeue(cx);
+                self.inner.dequeue(cx)
+            }
+            // Packets held, and no word of when to ask.
+            4 if self.inner.backlog().packets == 2 => None,
+            _ => self.held_back.take().or_else(|| self.inner.dequeue(cx)),
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        let mut backlog = self.inner.backlog();
+        backlog.packets += u64::from(self.held_back.is_some());
+        backlog.bytes.0 += self.held_back.map_or(0, |p| u64::from(p.size));
+        backlog
+    }
+
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        // A limit that changes nothing.
+        if FAULT != 5 {
+            self.inner.set_limit(limit, cx);
+        }
+    }
+}
+
+#[test]
+fn the_invariants_find_faults() {
+    fn entry<const FAULT: u8>() -> Entry {
+        fn make<const FAULT: u8>(_: &Params, init: &Init) -> Box<dyn Queue> {
+            let pfifo = knee_queue::find("pfifo").expect("pfifo is there");
+            let inner = (pfifo.make)(&Params::defaults(pfifo.params), init);
+            Box::new(Faulty::<FAULT> { inner, held_back: None })
+        }
+        Entry { name: "faulty", about: "", source: "", params: &[], make: make::<FAULT> }
+    }
+    let start = Start {
+        now_ns: 0,
+        limit: None,
+        overhead: 0,
+        rate_bps: 100_000_000,
+        seed: 1,
+        codepoints: vec![0],
+        picks: vec![],
+    };
+    let arrive = Step::Arrive { flow: 0, count: 5, size: 1500, ack: false };
+    let steps = [arrive, Step::Dequeue { count: 2 }, Step::Limit(Limit::Packets(1)), Step::Drain];
+    assert!(run(&entry::<255>(), &start, &steps).is_ok());
+    for (fault, entry, what) in [
+        (0, entry::<0>(), "not ECN-capable"),
+        (1, entry::<1>(), "marks counted"),
+        (2, entry::<2>(), "whether it was dropped"),
+        (3, entry::<3>(), "overtaken"),
+        (4, entry::<4>(), "idle with"),
+        (5, entry::<5>(), "is over"),
+    ] {
+        // Fault 4 needs to be asked again before the limit changes.
+        let steps = if fault == 4 { vec![steps[0].clone(), Step::Drain] } else { steps.to_vec() };
+        let found = run(&entry, &start, &steps).expect_err("a fault unseen").to_string();
+        assert!(found.contains(what), "fault {fault}: {found}");
+    }
+}

@@ -1,0 +1,87 @@
+"""``knee fidelity``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from knee.cli.console import Bar, complain, out
+from knee.cli.tables import number, table
+from knee.errors import InputError
+from knee.fidelity import Report, read
+from knee.fidelity import run as run_cases
+
+
+def fidelity(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The cases, with a real kernel's figures.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write a report with a picture per case.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
+    patterns: Annotated[
+        list[str] | None, typer.Option("--case", metavar="PATTERN", help="Only these cases, such as 'single-*'.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Run N at once; by default one per core.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail (exit code 1) where fewer cases hold than is wanted.")
+    ] = False,
+) -> None:
+    """Run a real kernel's cases in the simulator and list the differences.
+
+    A case holds when every flow's goodput is within 5 points (hundredths of the link's rate) of the kernel's and its
+    mean smoothed RTT within 10 % or 2 ms, or within 1.5 times the kernel's own spread where that is more.
+    """
+    cases = read(file, patterns or ())
+    if html is not None and html.is_dir():
+        raise InputError(f"{html} is a folder; the name of a file is needed for --html.")
+    with Bar(file.name) as bar:
+        report = run_cases(cases, jobs, bar)
+    if html is not None:
+        from knee.fidelity.page import write
+
+        write(report, file, html)
+    if as_json:
+        json.dump({"file": file.name, **report.plain()}, sys.stdout, indent=1, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        _show(out(), report)
+        if html is not None:
+            out().print(f"The report: {html}", soft_wrap=True)
+    if check and report.totals.unmet:
+        complain(f"below what is wanted: {'; '.join(report.totals.unmet)}.")
+        raise typer.Exit(1)
+
+
+def _show(console: Console, report: Report) -> None:
+    columns = ["case", "flow", "Mbit/s here", "kernel", "points", "srtt ms here", "kernel", "%", "holds"]
+    rows = table(None, columns, text=2)
+    for result in report.results:
+        for i, flow in enumerate(result.flows):
+            rows.add_row(
+                result.case.name if i == 0 else "",
+                f"{flow.kernel.number} {flow.kernel.cc}",
+                number(flow.goodput_mbps),
+                number(flow.kernel.goodput_mbps),
+                f"{flow.points:+.2f}",
+                number(flow.srtt_ms),
+                number(flow.kernel.srtt_ms),
+                f"{flow.percent:+.2f}",
+                "yes" if flow.holds else "NO",
+            )
+    console.print(rows)
+    for case, why in report.skipped:
+        console.print(f"{case.name}: skipped: {why}", soft_wrap=True)
+    totals = report.totals
+    skipped = f", {totals.skipped} skipped" if totals.skipped else ""
+    console.print(f"{totals.held} of {totals.cases} cases hold{skipped}.")
+    console.print(f"{totals.simple_held} of {totals.simple} single-flow cases without AQM hold.")
+    if totals.median_points is not None and totals.median_percent is not None:
+        errors = f"{totals.median_points:.2f} points of goodput, {totals.median_percent:.2f} % of srtt"
+        console.print(f"Median error over the flows: {errors}.")

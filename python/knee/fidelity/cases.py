@@ -1,0 +1,213 @@
+"""The cases of a reference file: a row per flow, what was set up and what the kernel did.
+
+Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's length, s), ``base_rtt_ms``,
+``start_s``, ``goodput_mbps`` and ``srtt_mean_ms``. Columns that it may have:
+
+- ``cc``: without it, the algorithm is the first word of the case's name (``lola-100`` is LoLa).
+- ``qdisc``: as tc writes it, with commas; without it, a FIFO that does not fill.
+- ``loss_pct``, ``step``: random loss and a change of the rate.
+- ``window_from_s``: from which second of the run the kernel's figures count; without it, over the last two thirds of
+  the flow's life. A file with it comes from a rig with Linux's ``fq`` at the sender, so flows are paced.
+- ``goodput_spread``, ``srtt_spread``: half the range over the kernel's repeated runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from knee.errors import InputError
+
+NEEDED = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s", "goodput_mbps", "srtt_mean_ms")
+
+#: tc's units of rate that the reference files use, in bit/s.
+_TC_RATES = {"gbit": 10**9, "mbit": 10**6, "kbit": 10**3, "bit": 1}
+
+
+@dataclass(frozen=True)
+class KernelFlow:
+    """A flow of a case and what the kernel measured of it.
+
+    Attributes:
+        number: counted from 1.
+        start_s: when it starts, in seconds of the run.
+        goodput_mbps: payload acknowledged, over the window.
+        srtt_ms: mean of the smoothed RTT, over the window.
+        goodput_spread_mbps: half the range over the kernel's runs; 0 where there was one.
+        srtt_spread_ms: the same of the smoothed RTT.
+    """
+
+    number: int
+    cc: str
+    base_rtt_ms: float
+    start_s: float
+    goodput_mbps: float
+    srtt_ms: float
+    goodput_spread_mbps: float
+    srtt_spread_ms: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """What all flows of a case share, and the flows.
+
+    Attributes:
+        rate_bps: the bottleneck's rate at the start, counted with 14 bytes a packet for Ethernet.
+        duration_s: the run's length; a flow lives from its start to there.
+        qdisc: the queue discipline as tc writes it, spaces as commas; None where the file does not say.
+        loss: probability of random loss before the bottleneck.
+        steps: (second, new rate in bit/s) of the bottleneck.
+        window_from_s: from when figures count, in seconds of the run; None: the last two thirds of each flow's life.
+    """
+
+    name: str
+    rate_bps: int
+    duration_s: float
+    qdisc: str | None
+    loss: float
+    steps: tuple[tuple[float, int], ...]
+    window_from_s: float | None
+    flows: tuple[KernelFlow, ...]
+
+    def window_s(self, flow: KernelFlow, late_s: float = 0.0) -> tuple[float, float]:
+        """From when to when the figures of ``flow`` count, in seconds since it was connected, ``late_s`` late."""
+        start = flow.start_s + late_s
+        life = self.duration_s - start
+        begin = life / 3 if self.window_from_s is None else self.window_from_s - start
+        return begin, life
+
+    def rate_mbps(self, flow: KernelFlow) -> float:
+        """The bottleneck's mean rate over the window of ``flow``: what a point of goodput is a hundredth of."""
+        begin, end = (flow.start_s + t for t in self.window_s(flow))
+        carried, at, rate = 0.0, begin, self.rate_bps
+        for when, new in self.steps:
+            if when > at:
+                carried += rate * (min(when, end) - at)
+                at = min(when, end)
+            rate = new
+        return (carried + rate * (end - at)) / (end - begin) / 1e6
+
+
+def read(path: str | Path, patterns: Iterable[str] = ()) -> list[Case]:
+    """The cases of a reference file, in its order.
+
+    Args:
+        path: a CSV file.
+        patterns: names of the cases wanted, with ``*`` and ``?`` as in a shell; none: all.
+
+    Raises:
+        InputError: where the file cannot be read as that, or a pattern matches no case.
+    """
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(NEEDED)} are needed.")
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
+    groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
+    for line, row in rows:
+        groups.setdefault(row["case"], []).append((line, row))
+    if not groups:
+        raise InputError(f"{path} has no cases; a row per flow is needed.")
+    names = list(groups)
+    patterns = list(patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise InputError(f'No case of {path} matches "{pattern}"; it has {", ".join(names)}.')
+    wanted = [name for name in names if not patterns or any(fnmatchcase(name, p) for p in patterns)]
+    return [_case(path, name, groups[name]) for name in wanted]
+
+
+def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]]) -> Case:
+    cases = [_row(f"{path}, line {line}", row) for line, row in rows]
+    first, flows = cases[0][0], tuple(flow for _, flow in cases)
+    if any(case != first for case, _ in cases):
+        raise InputError(f"{path}: the rows of {name} do not agree on the link or the length of the run.")
+    if [flow.number for flow in flows] != list(range(1, len(flows) + 1)):
+        raise InputError(f"{path}: the flows of {name} are not numbered 1, 2, ... in order.")
+    rate, duration_s, qdisc, loss, steps, window_from_s = first
+    return Case(name, rate, duration_s, qdisc, loss, steps, window_from_s, flows)
+
+
+_Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None]
+
+
+def _row(where: str, row: dict[str, str]) -> tuple[_Shared, KernelFlow]:
+    try:
+        shared = (
+            _rate(row["rate"]),
+            _positive(row, "T"),
+            row.get("qdisc") or None,
+            _number(row, "loss_pct", 0.0) / 100,
+            _steps(row.get("step") or ""),
+            _number(row, "window_from_s", None) if row.get("window_from_s") else None,
+        )
+        flow = KernelFlow(
+            number=int(row["flow"]),
+            cc=row.get("cc") or row["case"].split("-")[0],
+            base_rtt_ms=_positive(row, "base_rtt_ms"),
+            start_s=_number(row, "start_s"),
+            goodput_mbps=_number(row, "goodput_mbps"),
+            srtt_ms=_positive(row, "srtt_mean_ms"),
+            goodput_spread_mbps=_number(row, "goodput_spread", 0.0),
+            srtt_spread_ms=_number(row, "srtt_spread", 0.0),
+        )
+        if not max(flow.start_s, shared[5] or 0.0) < shared[1]:
+            raise ValueError("the flow's start or its window is not before the end T")
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: {error}.") from None
+    return shared, flow
+
+
+def _number(row: dict[str, str], key: str, default: float | None = None) -> float:
+    text = row.get(key) or ""
+    if not text and default is not None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f'{key} is "{text}", and a number is needed') from None
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{key} is {text}, and a number from 0 is needed")
+    return value
+
+
+def _positive(row: dict[str, str], key: str) -> float:
+    value = _number(row, key)
+    if value == 0:
+        raise ValueError(f"{key} is 0, and more is needed")
+    return value
+
+
+def _rate(text: str) -> int:
+    """A rate as tc writes it, such as ``100mbit``, in bit/s."""
+    for unit, scale in _TC_RATES.items():
+        number = text.removesuffix(unit)
+        if number != text:
+            try:
+                rate = round(float(number) * scale)
+            except (ValueError, OverflowError):
+                break
+            if rate > 0:
+                return rate
+    raise ValueError(f'"{text}" is no rate; one such as 100mbit is needed')
+
+
+def _steps(text: str) -> tuple[tuple[float, int], ...]:
+    """``(30, '10mbit')``, or several in a list, as (second, bit/s)."""
+    if not text:
+        return ()
+    try:
+        found = ast.literal_eval(text)
+        pairs = found if isinstance(found, list) else [found]
+        return tuple(sorted((float(when), _rate(rate)) for when, rate in pairs))
+    except (ValueError, TypeError, SyntaxError, AttributeError):
+        raise ValueError(f"the step {text} is not understood; one such as (30, '10mbit') is needed") from None

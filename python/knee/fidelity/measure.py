@@ -1,0 +1,156 @@
+"""Runs the cases on all cores and measures them over the kernel's windows."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee import runner
+from knee.fidelity.cases import Case, KernelFlow
+from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report
+from knee.fidelity.translate import INTERVAL_NS, Skipped, runs, scenario
+from knee.report.thin import Floats
+from knee.result import Result
+
+#: The kernel's srtt was looked at every 100 ms: every so manieth row of the time series.
+_EVERY = 5
+#: How long to wait between two looks at the progress, s.
+_PATIENCE_S = 0.1
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A flow of one run."""
+
+    goodput_mbps: float
+    srtt_ms: float
+    cwnd: Curve
+
+
+class _Stopped(Exception):  # noqa: N818 - how a run is told to end
+    pass
+
+
+def run(cases: Sequence[Case], jobs: int | None = None, progress: Callable[[float], None] | None = None) -> Report:
+    """Runs cases and compares each with the kernel.
+
+    The engine runs outside the interpreter's lock, so threads use all cores.
+
+    Args:
+        cases: as :func:`knee.fidelity.read` gives them.
+        jobs: how many runs at once; default: one per core.
+        progress: called now and then with the fraction of the work that is done.
+    """
+    scenarios: list[tuple[Case, list[dict[str, Any]]]] = []
+    skipped: list[tuple[Case, str]] = []
+    for case in cases:
+        try:
+            each = [scenario(case, shift, seed) for seed, shift in enumerate(runs(case), start=1)]
+            scenarios.append((case, each))
+        except Skipped as why:
+            skipped.append((case, str(why)))
+    told = [(case, data) for case, each in scenarios for data in each]
+    measured = iter(_run_all(told, jobs or os.cpu_count() or 1, progress))
+    results = [_result(case, [next(measured) for _ in each]) for case, each in scenarios]
+    return Report(results, skipped)
+
+
+def _run_all(
+    told: list[tuple[Case, dict[str, Any]]], jobs: int, progress: Callable[[float], None] | None
+) -> list[list[_Measured]]:
+    """Measures all runs, in order; a failure or an interruption ends those under way."""
+    stop = threading.Event()
+    # By packets to simulate, nearly.
+    weights = [case.rate_bps * case.duration_s for case, _ in told]
+    done = [0.0] * len(told)
+
+    def one(i: int) -> list[_Measured]:
+        def look(fraction: float) -> None:
+            if stop.is_set():
+                raise _Stopped
+            done[i] = fraction
+
+        look(0.0)
+        case, data = told[i]
+        result = runner.run(data, report=False, progress=look)
+        done[i] = 1.0
+        return measure(case, result)
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        # The longest first, so that none is left over at the end.
+        order = sorted(range(len(told)), key=lambda i: -weights[i])
+        futures: dict[int, Future[list[_Measured]]] = {i: pool.submit(one, i) for i in order}
+        try:
+            waiting = set(futures.values())
+            while waiting:
+                finished, waiting = wait(waiting, timeout=_PATIENCE_S)
+                for future in finished:
+                    future.result()
+                if progress is not None:
+                    progress(sum(w * d for w, d in zip(weights, done, strict=True)) / sum(weights))
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [futures[i].result() for i in range(len(told))]
+
+
+def _result(case: Case, each: list[list[_Measured]]) -> CaseResult:
+    flows = []
+    for i, kernel in enumerate(case.flows):
+        mine = [measured[i] for measured in each]
+        flows.append(
+            FlowResult(
+                kernel=kernel,
+                rate_mbps=case.rate_mbps(kernel),
+                goodput_mbps=statistics.fmean(m.goodput_mbps for m in mine),
+                srtt_ms=statistics.fmean(m.srtt_ms for m in mine),
+                cwnd=mine[0].cwnd,
+            )
+        )
+    return CaseResult(case, len(each), tuple(flows))
+
+
+def measure(case: Case, result: Result) -> list[_Measured]:
+    """The figures of every flow over its window."""
+    flows = zip(case.flows, result.summary["flows"], strict=True)
+    return [_measure(case, flow, result.samples.filter(pl.col("flow") == flow.number), told) for flow, told in flows]
+
+
+def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str, Any]) -> _Measured:
+    interval_s = INTERVAL_NS / 1e9
+    at = samples["t_s"].to_numpy()
+    connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), told)
+    begin, end = case.window_s(flow, late_s)
+    t = at - connected_s
+    # Whole intervals inside the window; half of one is room for starts that are no multiple of it.
+    inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
+    goodput = samples["goodput_mbps"].to_numpy()[inside]
+    srtt = samples["srtt_ms"].to_numpy()[inside][::_EVERY]
+    alive = (t > 0) & (t <= end)
+    return _Measured(
+        goodput_mbps=float(np.mean(goodput)),
+        srtt_ms=float(np.nanmean(srtt)),
+        cwnd=(t[alive], samples["cwnd_packets"].to_numpy()[alive]),
+    )
+
+
+def connection(t_s: Floats, in_flight: Floats, told: dict[str, Any]) -> tuple[float, float]:
+    """When a flow was connected, from which its time counts as the kernel's did, and how late that was, s.
+
+    That is a base RTT after its start, and more where its SYN met a queue or was lost.
+    """
+    soonest = told["start_s"] + told["base_rtt_ms"] / 1000
+    sending = np.flatnonzero(in_flight > 0)
+    # A row is of the end of its interval: the flow began at most one interval before its first.
+    seen = float(t_s[sending[0]]) - INTERVAL_NS / 1e9 if len(sending) else soonest
+    late = max(0.0, seen - soonest)
+    return soonest + late, late

@@ -1,0 +1,146 @@
+"""A case of a reference file as a scenario: the rig it was measured on, in the simulator's terms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from knee import registry
+from knee.errors import Refused
+from knee.fidelity.cases import Case
+from knee.registry import Entry
+from knee.units import format_rate, format_time
+
+#: htb's burst on the rig: the bottleneck is a token bucket, which sends a packet at once after a pause.
+BURST = "1600 B"
+#: An Ethernet header, as tc counts it.
+OVERHEAD = "14 B"
+#: HZ=100 in the rig's kernel: CUBIC and others that count jiffies see time in steps of this.
+TICK = "10 ms"
+#: Of the time series, ns; the windows of the figures are cut to it.
+INTERVAL_NS = 20_000_000
+#: Where the file names no discipline, the queue never fills: the LoLa paper's buffer.
+UNNAMED = ("pfifo", "100 MB")
+
+#: Shifts of the later flows' starts, ms, a run each. Two kernels never start flows at the same phase; these fall at
+#: different phases of the 10 ms clock tick and of a short RTT, and the last two are one tick later.
+SHIFTS_MS = (0, 3, 7, 11, 13)
+
+#: Disciplines whose buffer is full or not, and nothing else: no AQM.
+AQM_FREE = {"pfifo", "bfifo", "pfifo_fast", "fq", "sfq"}
+#: Options of tc that say what the simulator does anyway: its bottleneck paces nobody, cake shapes only where told.
+_NO_MATTER = {("fq", "nopacing"), ("cake", "unlimited"), ("cake", "besteffort")}
+
+
+class Skipped(Exception):  # noqa: N818 - no error: a case that cannot be run here
+    """Why a case is not run."""
+
+
+def discipline(case: Case) -> str:
+    """The name of a case's queue discipline."""
+    return UNNAMED[0] if case.qdisc is None else case.qdisc.split(",")[0]
+
+
+def runs(case: Case) -> list[int]:
+    """By how many ms each run of a case shifts its later flows.
+
+    One flow that loses nothing by chance has one run. Random loss is averaged over as many runs as flows that compete.
+    """
+    return list(SHIFTS_MS) if len(case.flows) > 1 or case.loss else [0]
+
+
+def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
+    """A case as plain data of a scenario.
+
+    A flow's time counts from when it is connected, as the kernel's did: one base RTT after its start. The scenario
+    lasts until the last flow has had its time.
+
+    Raises:
+        Skipped: where the simulator does not have what the case needs.
+    """
+    known = registry.congestion_controls()
+    for flow in case.flows:
+        if flow.cc not in known:
+            raise Skipped(f"no congestion control {flow.cc}")
+    paced = case.window_from_s is not None
+    flows = [
+        {
+            "cc": flow.cc,
+            "rtt": _ms(flow.base_rtt_ms),
+            "start": _ms(flow.start_s * 1000 + (shift_ms if flow.number > 1 else 0)),
+            "pacing": "on" if paced else "auto",
+        }
+        for flow in case.flows
+    ]
+    longest_ms = max(flow.base_rtt_ms for flow in case.flows) + (shift_ms if len(flows) > 1 else 0)
+    return {
+        "name": case.name,
+        "title": f"{case.name} of the reference",
+        "duration": _ms(math.ceil(case.duration_s * 1000 + longest_ms)),
+        "seed": seed,
+        "interval": format_time(INTERVAL_NS),
+        "tcp": {"tick": TICK},
+        "link": {
+            "rate": format_rate(case.rate_bps),
+            "overhead": OVERHEAD,
+            "burst": BURST,
+            "loss": case.loss,
+            **_queue(case),
+        },
+        "flows": flows,
+        "changes": [
+            {"at": _ms(when * 1000), "link": "bottleneck", "rate": format_rate(rate)} for when, rate in case.steps
+        ],
+    }
+
+
+def _ms(value: float) -> str:
+    return format_time(round(value * 1e6))
+
+
+def _queue(case: Case) -> dict[str, Any]:
+    """The keys of a link that describe the queue."""
+    if case.qdisc is None:
+        name, limit = UNNAMED
+        return {"queue": name, "limit": limit}
+    name, *options = case.qdisc.split(",")
+    entry = registry.queues().get(name)
+    if entry is None:
+        raise Skipped(f"no queue discipline {name}")
+    keys: dict[str, Any] = {"queue": name}
+    params: dict[str, Any] = {}
+    rest = iter(options)
+    for option in rest:
+        if option == "limit":
+            unit = "B" if name == "bfifo" else "packets"
+            keys["limit"] = f"{_value(name, option, next(rest, None))} {unit}"
+        elif option not in entry.params and (name, option) in _NO_MATTER:
+            continue
+        else:
+            params |= _param(entry, option, rest)
+    return keys | {"queue_params": params}
+
+
+def _value(name: str, option: str, value: str | None) -> str:
+    if value is None:
+        raise Skipped(f"{name}'s option {option} has no value")
+    return value
+
+
+def _param(entry: Entry, option: str, rest: Any) -> dict[str, Any]:
+    """An option of tc as the discipline's parameter of the same name; a switch may have ``no`` before it."""
+    switch = entry.params.get(option.removeprefix("no"))
+    if switch is not None and switch.kind == "bool":
+        return {switch.name: option == switch.name}
+    param = entry.params.get(option)
+    if param is None:
+        raise Skipped(f"no option {option} of the queue discipline {entry.name}")
+    text = _value(entry.name, option, next(rest, None))
+    try:
+        value: Any = float(text) if param.kind == "ratio" else int(text) if param.kind == "count" else text
+        if param.kind == "bytes" and text.isdigit():
+            value = f"{text} B"
+        param.parse(value)
+    except (Refused, ValueError) as refused:
+        raise Skipped(f"{entry.name}'s option {option} {text} is refused: {refused}") from None
+    return {param.name: value}

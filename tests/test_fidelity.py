@@ -1,0 +1,277 @@
+"""Cases of a real kernel beside the simulator: reading, translating, judging, and the command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knee import fidelity
+from knee.cli import main
+from knee.errors import InputError
+from knee.fidelity import page, series, translate
+from knee.fidelity.compare import CaseResult, FlowResult, Report
+from knee.fidelity.measure import connection
+from knee.fidelity.picture import ticks
+from knee.scenario import from_dict
+
+HEADER = (
+    "case,flow,cc,base_rtt_ms,start_s,rate,qdisc,T,loss_pct,step,goodput_mbps,srtt_mean_ms,goodput_spread,srtt_spread"
+)
+RENO = 'one,1,reno,20,0,10mbit,"pfifo,limit,50",6,0,,9.5,40,0,0'
+PAIR = """two,1,reno,20,0,10mbit,"pfifo,limit,50",6,0,,4.5,50,1,0
+two,2,cubic,40,0.5,10mbit,"pfifo,limit,50",6,0,,4.5,70,1,0"""
+STEP = """step,1,reno,20,0,20mbit,"pfifo,limit,100",60,0,"(30, '10mbit')",11.9,98,0,0"""
+UNKNOWN = """odd,1,reno,20,0,10mbit,"sfb,limit,50",6,0,,9.5,40,0,0
+strange,1,nosuch,20,0,10mbit,"pfifo,limit,50",6,0,,9.5,40,0,0"""
+
+
+def reference(folder: Path, *rows: str, header: str = HEADER) -> Path:
+    path = folder / "reference.csv"
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def case(folder: Path, row: str, header: str = HEADER) -> fidelity.Case:
+    return fidelity.read(reference(folder, row, header=header))[0]
+
+
+def judged(
+    here: tuple[float, float], kernel: tuple[float, float], spread: tuple[float, float] = (0, 0), rate_mbps: float = 100
+) -> FlowResult:
+    flow = fidelity.KernelFlow(1, "reno", 40, 0, *kernel, *spread)
+    return FlowResult(flow, rate_mbps, *here, cwnd=(np.array([0.0, 1.0]), np.array([10.0, 20.0])))
+
+
+def test_a_row_says_what_the_rig_was(tmp_path: Path) -> None:
+    read = case(tmp_path, PAIR)
+    assert (read.name, read.rate_bps, read.duration_s, read.qdisc) == ("two", 10_000_000, 6.0, "pfifo,limit,50")
+    assert [(f.cc, f.base_rtt_ms, f.start_s, f.goodput_spread_mbps) for f in read.flows] == [
+        ("reno", 20, 0, 1),
+        ("cubic", 40, 0.5, 1),
+    ]
+
+
+def test_figures_count_over_the_last_two_thirds_of_each_flows_own_life(tmp_path: Path) -> None:
+    # The run lasts 6 s: the first flow lives 6 s, the second, from 0.5 s on, 5.5 s; a lost SYN takes another second.
+    read = case(tmp_path, PAIR)
+    assert read.window_s(read.flows[0]) == pytest.approx((2.0, 6.0))
+    assert read.window_s(read.flows[1]) == pytest.approx((5.5 / 3, 5.5))
+    assert read.window_s(read.flows[1], late_s=1.0) == pytest.approx((4.5 / 3, 4.5))
+
+
+def test_a_point_is_a_hundredth_of_the_mean_rate_over_the_window(tmp_path: Path) -> None:
+    # 20 Mbit/s from 20 s to 30 s, then 10 Mbit/s to 60 s: (20 * 10 + 10 * 30) / 40 = 12.5.
+    read = case(tmp_path, STEP)
+    assert read.steps == ((30.0, 10_000_000),)
+    assert read.rate_mbps(read.flows[0]) == pytest.approx(12.5)
+
+
+def test_a_file_without_cc_and_qdisc_is_that_of_paced_lola(tmp_path: Path) -> None:
+    header = "case,flow,rate,base_rtt_ms,start_s,T,window_from_s,goodput_mbps,srtt_mean_ms"
+    read = case(tmp_path, "lola-1g,1,1gbit,21,20,80,45,478,24", header)
+    assert read.flows[0].cc == "lola"
+    assert read.window_s(read.flows[0]) == (25, 60)
+    told = fidelity.scenario(read)
+    assert (told["flows"][0]["pacing"], told["link"]["limit"]) == ("on", "100 MB")
+
+
+def test_a_case_becomes_the_rig_as_a_scenario(tmp_path: Path) -> None:
+    told = fidelity.scenario(case(tmp_path, STEP))
+    scenario = from_dict(told)
+    link = scenario.links[0]
+    assert (link.rate, link.queue, str(link.limit)) == (20_000_000, "pfifo", "100 packets")
+    assert (link.overhead, link.burst, scenario.tcp.tick) == (14, 1600, 10_000_000)
+    # The flow's 60 s count from when it is connected, 20 ms after its start.
+    assert scenario.duration == 60_020_000_000
+    assert [(change.at, change.rate) for change in scenario.changes] == [(30_000_000_000, 10_000_000)]
+
+
+def test_later_flows_start_some_ms_apart_in_five_runs(tmp_path: Path) -> None:
+    read = case(tmp_path, PAIR)
+    shifts = translate.runs(read)
+    assert len(set(shifts)) == 5
+    starts = [[flow["start"] for flow in fidelity.scenario(read, shift)["flows"]] for shift in shifts]
+    assert [first for first, _ in starts] == ["0 s"] * 5
+    assert [second for _, second in starts] == ["500 ms", "503 ms", "507 ms", "511 ms", "513 ms"]
+
+
+def test_one_flow_is_run_once_unless_it_loses_at_random(tmp_path: Path) -> None:
+    read = case(tmp_path, RENO)
+    assert translate.runs(read) == [0]
+    lossy = replace(read, loss=0.01)
+    assert len(translate.runs(lossy)) == 5
+    assert fidelity.scenario(lossy)["link"]["loss"] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("qdisc", "why"),
+    [
+        ("sfb", "no queue discipline sfb"),
+        ("pfifo,limit", "option limit has no value"),
+        ("pfifo,colour,red", "no option colour"),
+    ],
+)
+def test_what_the_simulator_does_not_have_is_skipped_by_name(tmp_path: Path, qdisc: str, why: str) -> None:
+    with pytest.raises(fidelity.Skipped, match=why):
+        fidelity.scenario(replace(case(tmp_path, RENO), qdisc=qdisc))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (RENO.replace("10mbit", "10 apples"), "line 2: .*10 apples.* is no rate"),
+        (RENO.replace(",6,", ",0,"), "T is 0"),
+        (RENO.replace("20,0,", "20,7,"), "not before the end"),
+        (RENO.replace("reno,20", "reno,nan"), "base_rtt_ms is nan"),
+        (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not understood"),
+        (PAIR.replace("two,2", "two,3"), "not numbered"),
+        (PAIR.replace("0.5,10mbit", "0.5,20mbit"), "do not agree"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused_with_its_line(tmp_path: Path, row: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        case(tmp_path, row)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no column flow"):
+        fidelity.read(reference(tmp_path, header="case,colour"))
+    with pytest.raises(InputError, match="cannot be read"):
+        fidelity.read(tmp_path / "nothing.csv")
+    with pytest.raises(InputError, match='matches "x\\*"; it has one'):
+        fidelity.read(reference(tmp_path, RENO), ["x*"])
+
+
+@pytest.mark.parametrize(
+    ("flow", "holds"),
+    [
+        # 5 points of 100 Mbit/s are 5 Mbit/s; 10 % of 50 ms are 5 ms; of 5 ms only 0.5, so that the 2 ms count.
+        (judged((90.0, 50.0), (95.0, 50.0)), True),
+        (judged((89.9, 50.0), (95.0, 50.0)), False),
+        (judged((95.0, 55.0), (95.0, 50.0)), True),
+        (judged((95.0, 44.9), (95.0, 50.0)), False),
+        (judged((95.0, 6.9), (95.0, 5.0)), True),
+        (judged((95.0, 7.1), (95.0, 5.0)), False),
+        # 1.5 times the spread: 12 points and 9 ms.
+        (judged((62.0, 59.0), (50.0, 50.0), spread=(8, 6)), True),
+        (judged((62.1, 59.0), (50.0, 50.0), spread=(8, 6)), False),
+        (judged((62.0, 59.1), (50.0, 50.0), spread=(8, 6)), False),
+        # A point is a hundredth of the link's own rate.
+        (judged((9.4, 50.0), (10.0, 50.0), rate_mbps=10), False),
+    ],
+)
+def test_a_flow_holds_within_five_points_and_ten_percent(flow: FlowResult, holds: bool) -> None:
+    assert flow.holds is holds
+
+
+def test_totals_count_what_holds_and_what_was_skipped(tmp_path: Path) -> None:
+    one, two = fidelity.read(reference(tmp_path, RENO, PAIR))
+    good, bad = judged((95.0, 50.0), (95.0, 50.0)), judged((91.0, 60.0), (95.0, 50.0))
+    report = Report([CaseResult(one, 1, (good,)), CaseResult(two, 5, (good, bad))], [(replace(one, name="x"), "why")])
+    totals = report.totals
+    assert (totals.cases, totals.held, totals.skipped) == (3, 1, 1)
+    assert (totals.simple, totals.simple_held) == (2, 1)
+    # Errors 0, 0, 4 points and 0, 0, 20 %.
+    assert (totals.median_points, totals.median_percent) == pytest.approx((0.0, 0.0))
+    assert len(totals.unmet) == 2
+    aqm = CaseResult(replace(one, qdisc="codel"), 1, (bad,))
+    assert Report([aqm], []).totals.simple == 0
+
+
+def test_a_flows_time_counts_from_when_it_is_connected() -> None:
+    # Rows of 20 ms. Connected at 0.54 s as planned: the row at 0.56 s is the first with packets in flight.
+    t = np.arange(1, 101) * 0.02
+    told = {"start_s": 0.5, "base_rtt_ms": 40.0}
+    assert connection(t, np.where(t > 0.545, 10.0, 0.0), told) == pytest.approx((0.54, 0.0))
+    # A lost SYN costs a second.
+    assert connection(t, np.where(t > 1.545, 10.0, 0.0), told) == pytest.approx((1.54, 1.0))
+
+
+def test_the_window_of_the_kernel_is_the_window_here(tmp_path: Path) -> None:
+    # A window of one packet a round trip of 20 ms and 1.2 ms: what the goodput has to be is known.
+    read = case(tmp_path, RENO.replace("10mbit", "1mbit").replace("pfifo,limit,50", "pfifo,limit,1000"))
+    flow = fidelity.run([read]).results[0].flows[0]
+    # Reno fills a queue that is never full: goodput is the rate times 1448 of 1514 bytes, within a packet a window.
+    assert flow.goodput_mbps == pytest.approx(1448 / 1514, abs=2 * 1448 * 8 / 4e6)
+    # Its window grows, never shrinks, and the smoothed RTT with it: the mean over the last two thirds lies between.
+    t, cwnd = flow.cwnd
+    assert (np.diff(cwnd) >= 0).all()
+    assert t[0] > 0
+    assert t[-1] == pytest.approx(6.0, abs=0.021)
+    assert flow.srtt_ms > 20
+
+
+def test_the_command_prints_every_case_and_every_skipped_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = reference(tmp_path, RENO, PAIR, UNKNOWN)
+    assert main(["fidelity", str(path), "--jobs", "2"]) == 0
+    said = capsys.readouterr().out
+    for line in (
+        "odd: skipped: no queue discipline sfb",
+        "strange: skipped: no congestion control nosuch",
+        "2 skipped",
+    ):
+        assert line in said
+    assert "1 reno" in said
+    assert "2 cubic" in said
+
+
+def test_check_fails_where_less_holds_than_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = reference(tmp_path, RENO.replace(",9.5,40,", ",1.0,40,"))
+    assert main(["fidelity", str(path)]) == 0
+    assert main(["fidelity", str(path), "--check"]) == 1
+    assert "below what is wanted" in capsys.readouterr().err
+
+
+def test_json_has_the_cases_and_the_totals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = reference(tmp_path, RENO, PAIR)
+    assert main(["fidelity", str(path), "--json", "--case", "one"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [c["case"] for c in said["cases"]] == ["one"]
+    flow = said["cases"][0]["flows"][0]
+    assert flow["goodput_error_points"] == pytest.approx((flow["goodput_mbps"] - 9.5) / 10 * 100)
+    assert said["totals"]["cases"] == 1
+
+
+def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> None:
+    path = reference(tmp_path, RENO, PAIR)
+    (tmp_path / "series").mkdir()
+    rows = "flow,t,cwnd\n" + "".join(f"{flow},{t / 10},{10 + t}\n" for t in range(60) for flow in (1, 2))
+    with gzip.open(tmp_path / "series" / "two.csv.gz", "wt", encoding="utf-8") as file:
+        file.write(rows)
+    assert main(["fidelity", str(path), "--html", str(tmp_path / "out.html")]) == 0
+    html = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert html.count("<svg") == 2
+    # Two flows here and there; the case without a time series has bars instead.
+    assert html.count("<polyline") == 4
+    assert html.count("<rect") == 4
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
+    evil = replace(case(tmp_path, RENO), name="<script>alert(1)</script>")
+    html = page.page(
+        Report([CaseResult(evil, 1, (judged((95, 50), (95, 50)),))], [(evil, "<b>why</b>")]), tmp_path / "x"
+    )
+    assert "<script>" not in html
+    assert "<b>why" not in html
+
+
+def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series" / "one.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="is no time series"):
+        series.cwnd(tmp_path / "reference.csv", "one")
+
+
+@pytest.mark.parametrize(
+    ("top", "expected"), [(50.0, [0, 10, 20, 30, 40, 50]), (1.2, [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2])]
+)
+def test_ticks_are_round_numbers_up_to_the_top(top: float, expected: list[float]) -> None:
+    assert ticks(top) == pytest.approx(expected)
