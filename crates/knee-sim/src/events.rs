@@ -74,6 +74,16 @@ const SLOTS: u64 = 1024;
 const FAR: usize = SLOTS as usize;
 /// End of a list.
 const END: u32 = u32::MAX;
+/// Entries of a cell.
+const CELL: usize = 8;
+
+/// Some entries of a list, and the next cell of it.
+#[derive(Clone, Copy)]
+struct Cell {
+    entries: [Entry; CELL],
+    len: u32,
+    next: u32,
+}
 
 /// A few links and pipes in order, and timers: those due soon in a binary heap, later ones unordered in the slots of a
 /// wheel, and what is beyond the wheel in a heap of its own kind, a list sorted out once per turn.
@@ -92,8 +102,8 @@ pub struct Events {
     /// Heads of the lists of the slots after `turned`, by slot number modulo the size; then that of what is beyond the
     /// wheel at its last full turn.
     wheel: Vec<u32>,
-    /// What the lists are made of: an entry and the next of its list.
-    cells: Vec<(Entry, u32)>,
+    /// What the lists are made of.
+    cells: Vec<Cell>,
     /// Head of the list of free cells.
     free: u32,
     /// Number of the last slot whose entries are in the heap.
@@ -226,15 +236,26 @@ impl Events {
         // A full turn begins with a slot number that is a multiple of the size.
         let reach = (self.turned | (SLOTS - 1)) + 1;
         let list = if slot < reach { (slot % SLOTS) as usize } else { FAR };
+        let mut head = self.wheel[list];
+        if head == END || self.cells[head as usize].len == CELL as u32 {
+            head = self.new_cell(head);
+            self.wheel[list] = head;
+        }
+        let cell = &mut self.cells[head as usize];
+        cell.entries[cell.len as usize] = entry;
+        cell.len += 1;
+    }
+
+    fn new_cell(&mut self, next: u32) -> u32 {
+        let new = Cell { entries: [Entry::NEVER; CELL], len: 0, next };
         let cell = self.free;
         if cell == END {
-            self.cells.push((entry, self.wheel[list]));
-            self.wheel[list] = self.cells.len() as u32 - 1;
-        } else {
-            self.free = self.cells[cell as usize].1;
-            self.cells[cell as usize] = (entry, self.wheel[list]);
-            self.wheel[list] = cell;
+            self.cells.push(new);
+            return self.cells.len() as u32 - 1;
         }
+        self.free = self.cells[cell as usize].next;
+        self.cells[cell as usize] = new;
+        cell
     }
 
     /// The wheel turns by a slot.
@@ -250,13 +271,15 @@ impl Events {
 
     /// Takes all entries out of a list and hands them on.
     fn empty(&mut self, list: usize, give: impl Fn(&mut Self, Entry)) {
-        let mut cell = std::mem::replace(&mut self.wheel[list], END);
-        while cell != END {
-            let (entry, next) = self.cells[cell as usize];
-            self.cells[cell as usize].1 = std::mem::replace(&mut self.free, cell);
-            self.later -= 1;
-            give(self, entry);
-            cell = next;
+        let mut head = std::mem::replace(&mut self.wheel[list], END);
+        while head != END {
+            let cell = self.cells[head as usize];
+            self.cells[head as usize].next = std::mem::replace(&mut self.free, head);
+            self.later -= cell.len as usize;
+            for &entry in &cell.entries[..cell.len as usize] {
+                give(self, entry);
+            }
+            head = cell.next;
         }
     }
 

@@ -213,8 +213,6 @@ impl FlowCounts {
 
 /// What is watched of a flow between the start and the end of its figures.
 pub struct FlowWatch {
-    /// RTT samples.
-    pub rtt: Histogram,
     /// Counts when the figures began.
     pub from: FlowCounts,
     /// Counts when they ended, where that is before the end of the run.
@@ -223,12 +221,12 @@ pub struct FlowWatch {
 
 impl FlowWatch {
     /// Begins to watch.
-    pub const fn new(from: FlowCounts, histogram_bits: u32) -> Self {
-        Self { rtt: Histogram::new(histogram_bits), from, until: None }
+    pub const fn new(from: FlowCounts) -> Self {
+        Self { from, until: None }
     }
 
-    /// The figures between `from` and `until` (or `end`).
-    pub fn figures(&self, end: &FlowCounts, completion: Option<Time>) -> FlowFigures {
+    /// The figures between `from` and `until` (or `end`), of which `rtt` has the RTT samples.
+    pub fn figures(&self, end: &FlowCounts, rtt: &Histogram, completion: Option<Time>) -> FlowFigures {
         let until = self.until.as_deref().unwrap_or(end);
         let from = &self.from;
         let span = until.at.saturating_sub(from.at);
@@ -242,12 +240,12 @@ impl FlowWatch {
             throughput_mbps: mbps(until.received_bytes - from.received_bytes),
             sending_rate_mbps: mbps(sent_bytes),
             goodput_ratio: (sent_bytes > 0).then(|| acked as f64 / sent_bytes as f64),
-            rtt_mean_ms: self.rtt.mean_ms(),
-            rtt_min_ms: self.rtt.min_ms(),
-            rtt_p50_ms: self.rtt.quantile_ms(0.5),
-            rtt_p95_ms: self.rtt.quantile_ms(0.95),
-            rtt_p99_ms: self.rtt.quantile_ms(0.99),
-            rtt_max_ms: self.rtt.max_ms(),
+            rtt_mean_ms: rtt.mean_ms(),
+            rtt_min_ms: rtt.min_ms(),
+            rtt_p50_ms: rtt.quantile_ms(0.5),
+            rtt_p95_ms: rtt.quantile_ms(0.95),
+            rtt_p99_ms: rtt.quantile_ms(0.99),
+            rtt_max_ms: rtt.max_ms(),
             queue_delay_mean_ms: (received > 0).then(|| queued.as_millis_f64() / received as f64),
             cwnd_mean_packets: (span > Time::ZERO)
                 .then(|| (until.cwnd_integral - from.cwnd_integral) as f64 / span.as_nanos() as f64),
@@ -263,7 +261,7 @@ impl FlowWatch {
 
 /// Figures of a flow that never began to be watched.
 pub fn no_figures() -> FlowFigures {
-    FlowWatch::new(FlowCounts::default(), 1).figures(&FlowCounts::default(), None)
+    FlowWatch::new(FlowCounts::default()).figures(&FlowCounts::default(), &Histogram::new(1), None)
 }
 
 /// Cumulative counts of a link at some moment.

@@ -38,6 +38,14 @@ enum Push {
     Probe,
 }
 
+/// Segments that the application's current write still holds when `snd_nxt` is next.
+const fn left_of_write(snd_nxt: u64) -> u32 {
+    // Divisors the compiler knows.
+    let left =
+        if snd_nxt < WRITTEN_EARLY { EARLY_WRITE - snd_nxt % EARLY_WRITE } else { MAX_BURST - snd_nxt % MAX_BURST };
+    left as u32
+}
+
 impl Sender {
     /// Sends what may leave now after an ACK or a timer: retransmissions first where recovery wants them.
     pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
@@ -123,8 +131,7 @@ impl Sender {
             let quota = room.min(max);
             let left = self.end - self.snd_nxt;
             // The application writes in such units; the rest of one is filled up from the next.
-            let write = if self.snd_nxt < WRITTEN_EARLY { EARLY_WRITE } else { MAX_BURST };
-            let in_write = ((write - self.snd_nxt % write) as u32).max(quota);
+            let in_write = left_of_write(self.snd_nxt).max(quota);
             if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, in_write, max, now) {
                 limited |= left > u64::from(room);
                 if left > u64::from(room) {

@@ -3,7 +3,7 @@
 use super::{Algorithm, Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
 use crate::events::{Event, Events};
 use crate::link::{Link, Server};
-use crate::observe::{FlowRates, LinkWatch, Rows, Spread};
+use crate::observe::{FlowRates, Histogram, LinkWatch, Rows, Spread};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
@@ -204,7 +204,6 @@ impl Simulation {
             interval: Time::from_nanos(spec.interval),
             sampled_at: Time::ZERO,
             common: Common::default(),
-            histogram_bits: histogram_bits(spec.flows.len()),
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
@@ -295,6 +294,8 @@ impl Simulation {
                 completion: None,
                 phase: u8::MAX,
                 ca: CaState::Open,
+                watched: false,
+                rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
                 rtt: Spread::EMPTY,
                 rtt_outside: Spread::EMPTY,
                 last: FlowRates::default(),

@@ -45,13 +45,16 @@ impl Simulation {
         let counts = self.counts(i as usize);
         let flow = &mut self.flows[i as usize];
         flow.rtt_outside = std::mem::take(&mut flow.rtt);
-        flow.watch = Some(Box::new(FlowWatch::new(counts, self.histogram_bits)));
+        flow.watch = Some(Box::new(FlowWatch::new(counts)));
+        flow.watched = true;
     }
 
     pub(super) fn end_figures(&mut self, i: u32) {
         let counts = self.counts(i as usize);
         self.fold_rtt(i as usize);
-        if let Some(watch) = &mut self.flows[i as usize].watch {
+        let flow = &mut self.flows[i as usize];
+        flow.watched = false;
+        if let Some(watch) = &mut flow.watch {
             watch.until.get_or_insert_with(|| Box::new(counts));
         }
     }
@@ -59,10 +62,8 @@ impl Simulation {
     /// Adds the interval's RTT samples to the figures, if those are being taken.
     fn fold_rtt(&mut self, i: usize) {
         let flow = &mut self.flows[i];
-        if let Some(watch) = &mut flow.watch
-            && watch.until.is_none()
-        {
-            watch.rtt.fold(&flow.rtt);
+        if flow.watched {
+            flow.rtt_histogram.fold(&flow.rtt);
             let spread = std::mem::take(&mut flow.rtt);
             flow.rtt_outside.merge(&spread);
         }
@@ -223,7 +224,10 @@ impl Simulation {
         for i in 0..self.flows.len() {
             let counts = self.counts(i);
             let flow = &self.flows[i];
-            let mut figures = flow.watch.as_ref().map_or_else(no_figures, |w| w.figures(&counts, flow.completion));
+            let mut figures = flow
+                .watch
+                .as_ref()
+                .map_or_else(no_figures, |w| w.figures(&counts, &flow.rtt_histogram, flow.completion));
             figures.common_throughput_mbps = window
                 .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             flows.push(figures);

@@ -1,0 +1,325 @@
+//! What receivers and senders do when a packet or a timer comes.
+
+use super::{Algorithm, SYN_SIZE, Simulation};
+use crate::events::Event;
+use crate::sender::{AckInfo, Sender};
+use crate::timer::Timer;
+use knee_cc::{CaState, CongestionControl, Init};
+use knee_core::packet::{MSS, MTU};
+use knee_core::{Packet, Rng, Time};
+
+impl Simulation {
+    #[inline]
+    pub(super) fn on_data(&mut self, packet: &Packet, base_rtt: Time) {
+        let i = packet.flow;
+        if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
+            if packet.has(Packet::SYN) {
+                return self.answer_syn(packet);
+            }
+            self.note_ecn(packet);
+        }
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.on_data(packet, self.now, &self.receiver_config, base_rtt) {
+            self.reply(i);
+        } else if receiver.needs_arming() {
+            self.arm_receiver(i);
+        }
+    }
+
+    #[cold]
+    fn answer_syn(&mut self, packet: &Packet) {
+        self.send_ack(Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet });
+    }
+
+    #[inline(never)]
+    fn note_ecn(&mut self, packet: &Packet) {
+        if self.receivers[packet.flow as usize].echoes_apart(packet) {
+            self.reply(packet.flow);
+        }
+        self.receivers[packet.flow as usize].note_ecn(packet);
+    }
+
+    #[inline(never)]
+    fn arm_receiver(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        let due = receiver.delayed.not_before();
+        if due < receiver.queued.0 {
+            receiver.queued.0 = due;
+            self.schedule_event(due, Event::DelayedAck(i));
+        }
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.compressed_at < receiver.queued.1 {
+            let due = receiver.compressed_at;
+            receiver.queued.1 = due;
+            self.schedule_event(due, Event::CompressedSack(i));
+        }
+    }
+
+    pub(super) fn on_delayed_ack(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.queued.0 != self.now {
+            return;
+        }
+        let due = self.receiver_config.clock.expiry(&receiver.delayed);
+        if due > self.now {
+            // The bound came, not yet the time itself; or the timer was set anew or cleared since.
+            receiver.delayed = Timer::at(due);
+            receiver.queued.0 = due;
+            if due < Time::MAX {
+                self.schedule_event(due, Event::DelayedAck(i));
+            }
+            return;
+        }
+        receiver.queued.0 = Time::MAX;
+        receiver.on_delayed_ack(&self.receiver_config);
+        self.reply(i);
+        self.arm_receiver(i);
+    }
+
+    pub(super) fn on_compressed_sack(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.queued.1 != self.now {
+            return;
+        }
+        receiver.queued.1 = Time::MAX;
+        if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
+            self.reply(i);
+        }
+        self.arm_receiver(i);
+    }
+
+    /// A receiver's ACK leaves.
+    #[inline]
+    fn reply(&mut self, i: u32) {
+        let receiver = &mut self.receivers[i as usize];
+        let mut packet = receiver.ack();
+        if receiver.has_blocks() {
+            self.attach_blocks(&mut packet);
+        }
+        self.send_ack(packet);
+    }
+
+    #[cold]
+    fn attach_blocks(&mut self, packet: &mut Packet) {
+        let blocks = self.receivers[packet.flow as usize].blocks(packet);
+        packet.extra = self.sacks.put(blocks);
+    }
+
+    #[inline]
+    fn send_ack(&mut self, packet: Packet) {
+        if self.ways[packet.flow as usize].ack_hops > 0 {
+            self.forward(packet);
+        } else {
+            self.return_home(packet);
+        }
+    }
+
+    /// The fixed part of the base RTT lies before the sender.
+    #[inline]
+    pub(super) fn return_home(&mut self, packet: Packet) {
+        let way = &self.ways[packet.flow as usize];
+        let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
+        if let Some(at) = self.pipes[pipe as usize].0.push(at, packet) {
+            self.schedule_event(at, Event::Pipe(pipe));
+        }
+    }
+
+    pub(super) fn start(&mut self, i: u32) {
+        self.flows[i as usize].syn_at = Some(self.now);
+        self.senders[i as usize].connect(self.now);
+        self.send_syn(i);
+        self.arm_sender(i);
+    }
+
+    fn send_syn(&mut self, i: u32) {
+        let syn = Packet {
+            enqueued: self.now,
+            seq: 0,
+            flow: i,
+            stamp: Sender::tsval(self.now),
+            extra: 0,
+            size: SYN_SIZE,
+            flags: Packet::SYN,
+            hop: 0,
+        };
+        let first = self.routes[self.ways[i as usize].route as usize].data[0];
+        self.enqueue(first, syn);
+    }
+
+    pub(super) fn on_ack(&mut self, packet: &Packet) {
+        let i = packet.flow;
+        if packet.has(Packet::SYN) {
+            return self.establish(i);
+        }
+        let info = AckInfo {
+            seq: packet.seq,
+            blocks: self.sacks.get(packet.extra),
+            dsack: packet.has(Packet::DSACK),
+            tsecr: packet.stamp,
+            ece: packet.has(Packet::ECE),
+        };
+        let sender = &mut self.senders[i as usize];
+        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures);
+        self.sacks.release(packet.extra);
+        let flow = &mut self.flows[i as usize];
+        if let Some(rtt) = rtt {
+            flow.rtt.add(rtt);
+            if flow.watched {
+                flow.rtt_histogram.count(rtt);
+            }
+        }
+        self.after_sender(i);
+        if self.senders[i as usize].done() {
+            self.complete(i);
+        }
+    }
+
+    fn establish(&mut self, i: u32) {
+        let sender = &mut self.senders[i as usize];
+        if sender.established() {
+            return;
+        }
+        let now = self.now;
+        let flow = &self.flows[i as usize];
+        let rtt = flow.syn_at.map(|at| now.floor_to(Time::from_micros(1)) - at.floor_to(Time::from_micros(1)));
+        sender.establish(rtt, now);
+        let init = Init {
+            now,
+            rtt: rtt.unwrap_or(Time::ZERO),
+            cwnd: sender.control.cwnd,
+            mss: u32::from(MSS),
+            tick: self.sender_config.clock.tick(),
+            paced: sender.paced(),
+            rng: Rng::stream(self.seed, &format!("cc/{i}")),
+        };
+        let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
+        let cc: Box<dyn CongestionControl> = match make {
+            Some(make) => make(params, &init, i as usize),
+            None => (entry.make)(params, &init),
+        };
+        sender.adopt(cc, now);
+        sender.send(now, &self.sender_config, &mut self.departures);
+        self.after_sender(i);
+    }
+
+    pub(super) fn on_retransmit_timer(&mut self, i: u32) {
+        let now = self.now;
+        let sender = &mut self.senders[i as usize];
+        if sender.queued.0 != now {
+            return;
+        }
+        let due = self.sender_config.clock.expiry(&sender.timer);
+        if due > now {
+            sender.timer = Timer::at(due);
+            sender.queued.0 = due;
+            if due < Time::MAX {
+                self.schedule_event(due, Event::Retransmit(i));
+            }
+            return;
+        }
+        sender.queued.0 = Time::MAX;
+        if sender.established() {
+            sender.on_timer(now, &self.sender_config, &mut self.departures);
+        } else {
+            sender.reconnect(now);
+            self.flows[i as usize].syn_at = None;
+            self.send_syn(i);
+        }
+        self.after_sender(i);
+    }
+
+    pub(super) fn on_pace_timer(&mut self, i: u32) {
+        let now = self.now;
+        let sender = &mut self.senders[i as usize];
+        if sender.queued.1 != now {
+            return;
+        }
+        sender.queued.1 = Time::MAX;
+        if sender.pace_at <= now {
+            sender.on_pace(now, &self.sender_config, &mut self.departures);
+        }
+        self.after_sender(i);
+    }
+
+    #[inline(never)]
+    fn arm_sender(&mut self, i: u32) {
+        let sender = &mut self.senders[i as usize];
+        let due = sender.timer.not_before();
+        if due < sender.queued.0 {
+            sender.queued.0 = due;
+            self.schedule_event(due, Event::Retransmit(i));
+        }
+        let sender = &mut self.senders[i as usize];
+        if sender.pace_at < sender.queued.1 {
+            let due = sender.pace_at;
+            sender.queued.1 = due;
+            self.schedule_event(due, Event::Pace(i));
+        }
+    }
+
+    /// What follows every call of a sender: its packets leave, its timers are set, its changes of state are noted.
+    #[inline]
+    fn after_sender(&mut self, i: u32) {
+        if !self.departures.is_empty() {
+            self.transmit(i);
+        }
+        let sender = &self.senders[i as usize];
+        if sender.needs_arming() {
+            self.arm_sender(i);
+        }
+        let (sender, flow) = (&self.senders[i as usize], &self.flows[i as usize]);
+        if sender.control.phase != flow.phase
+            || sender.state() != flow.ca
+            || sender.counters.timeouts != flow.seen_timeouts
+        {
+            self.note_state(i);
+        }
+    }
+
+    #[cold]
+    fn note_state(&mut self, i: u32) {
+        let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
+        let cwnd = f64::from(sender.control.cwnd);
+        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts);
+        let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
+        let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
+        let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
+        let name =
+            self.algorithms[flow.algorithm as usize].entry.phases.get(usize::from(phase)).copied().unwrap_or("unnamed");
+        if new_phase {
+            self.record(Some(i), None, name, cwnd);
+        }
+        if new_timeout {
+            self.record(Some(i), None, "timeout", cwnd);
+        }
+        if new_ca {
+            match ca {
+                CaState::Recovery => self.record(Some(i), None, "recovery", cwnd),
+                CaState::Cwr => self.record(Some(i), None, "cwr", cwnd),
+                CaState::Open | CaState::Disorder | CaState::Loss => {}
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn transmit(&mut self, i: u32) {
+        let first = self.routes[self.ways[i as usize].route as usize].data[0];
+        let stamp = Sender::tsval(self.now);
+        for k in 0..self.departures.len() {
+            let departure = self.departures[k];
+            let sender = &mut self.senders[i as usize];
+            // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
+            let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
+            let mut cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+            let end = departure.start + u64::from(departure.count);
+            let last_size = sender.packet_size(end - 1);
+            for seq in departure.start..end {
+                let size = if seq + 1 == end { last_size } else { MTU };
+                let flags = ect | std::mem::take(&mut cwr);
+                let packet = Packet { enqueued: self.now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 };
+                self.enqueue(first, packet);
+            }
+        }
+        self.departures.clear();
+    }
+}

@@ -1,0 +1,180 @@
+//! The way of packets through links and pipes.
+
+use super::{DROP_GAP, PipeEnd, Simulation};
+use crate::events::Event;
+use crate::link::Served;
+use crate::output::EventRow;
+use knee_core::{Packet, Time};
+
+impl Simulation {
+    /// The link at the head of the heap serves, again and again while nothing else is due before its next packet:
+    /// a busy link mostly needs no heap.
+    pub(super) fn on_link(&mut self, i: u32) {
+        if self.links[i as usize].due != self.now {
+            return self.events.pop();
+        }
+        let mut served = Served::default();
+        loop {
+            let link = &mut self.links[i as usize];
+            let (leaves, next) = link.serve(self.now, &mut served);
+            link.due = next;
+            if link.has_news() {
+                self.collect(i);
+            }
+            if leaves {
+                self.leave(i, &mut served);
+            }
+            // Meanwhile the link may have been woken or given another time; its old entry is still the head.
+            match self.links[i as usize].due {
+                due if due == Time::MAX || due != next => return self.events.pop(),
+                due if due < self.events.second().min(self.end) => self.now = due,
+                due => return self.events.postpone(due),
+            }
+        }
+    }
+
+    /// A packet leaves a link.
+    #[inline]
+    fn leave(&mut self, i: u32, served: &mut Served) {
+        let link = &mut self.links[i as usize];
+        link.counters.departed += 1;
+        link.counters.bytes += link.wire_size(&served.packet);
+        let watch = &mut self.link_watches[i as usize];
+        watch.interval.add(served.sojourn);
+        if watch.from.is_some() {
+            watch.delay.count(served.sojourn);
+        }
+        let Some(index) = link.pipe else { return self.arrive(&mut served.packet) };
+        let mut at = self.now + link.delay;
+        if link.jitter > Time::ZERO {
+            at += Time::from_nanos(link.jitter_rng.below(link.jitter.as_nanos() + 1));
+        }
+        let pipe = &mut self.pipes[index as usize].0;
+        let head = if link.reorder { pipe.push_overtaking(at, served.packet) } else { pipe.push(at, served.packet) };
+        if let Some(at) = head {
+            self.schedule_event(at, Event::Pipe(index));
+        }
+    }
+
+    /// The pipe at the head of the heap delivers, as long as nothing else is due before its next packet.
+    pub(super) fn on_pipe(&mut self, i: u32) {
+        loop {
+            let (pipe, end) = &mut self.pipes[i as usize];
+            // None: an event that another packet overtook.
+            match (pipe.pop(self.now), *end) {
+                (Some(mut packet), PipeEnd::Hop) => self.arrive(&mut packet),
+                (Some(packet), PipeEnd::Sender) => self.on_ack(&packet),
+                (None, _) => return self.events.pop(),
+            }
+            match self.pipes[i as usize].0.next() {
+                Some(at) if at < self.events.second().min(self.end) => self.now = at,
+                Some(at) => return self.events.postpone(at),
+                None => return self.events.pop(),
+            }
+        }
+    }
+
+    /// A packet has crossed a link.
+    #[inline]
+    fn arrive(&mut self, packet: &mut Packet) {
+        packet.hop += 1;
+        let way = &self.ways[packet.flow as usize];
+        let hops = if packet.has(Packet::ACK) { way.ack_hops } else { way.data_hops };
+        if packet.hop < hops {
+            self.forward(*packet);
+        } else if packet.has(Packet::ACK) {
+            self.return_home(*packet);
+        } else {
+            let base_rtt = way.base_rtt;
+            self.on_data(packet, base_rtt);
+        }
+    }
+
+    /// A packet goes on to the next link of its way.
+    #[inline(never)]
+    pub(super) fn forward(&mut self, packet: Packet) {
+        let route = &self.routes[self.ways[packet.flow as usize].route as usize];
+        let links = if packet.has(Packet::ACK) { &route.acks } else { &route.data };
+        self.enqueue(links[usize::from(packet.hop)], packet);
+    }
+
+    #[inline]
+    pub(super) fn enqueue(&mut self, i: u32, packet: Packet) {
+        let link = &mut self.links[i as usize];
+        if link.loses() {
+            return self.book_drop(i, &packet);
+        }
+        link.take(packet, self.now);
+        let idle = link.idle();
+        if idle || link.has_news() {
+            self.attend(i, idle);
+        }
+    }
+
+    /// After a packet came: books what the queue did, and lets an idle link begin.
+    #[cold]
+    fn attend(&mut self, i: u32, idle: bool) {
+        self.collect(i);
+        if idle {
+            self.wake(i);
+        }
+    }
+
+    /// Lets an idle link begin.
+    fn wake(&mut self, i: u32) {
+        let link = &mut self.links[i as usize];
+        if let Some(at) = link.wake(self.now) {
+            // An event at another time that the link still has in the heap is void from now on.
+            link.due = at;
+            self.schedule_event(at, Event::Link(i));
+        }
+    }
+
+    /// Books what a queue dropped or noted.
+    #[cold]
+    pub(super) fn collect(&mut self, i: u32) {
+        let mut dropped = std::mem::take(&mut self.links[i as usize].cx.dropped);
+        for packet in dropped.drain(..) {
+            self.book_drop(i, &packet);
+        }
+        self.links[i as usize].cx.dropped = dropped;
+        let mut notes = std::mem::take(&mut self.links[i as usize].cx.notes);
+        for note in notes.drain(..) {
+            self.record(note.flow, Some(i), note.event, note.value);
+        }
+        self.links[i as usize].cx.notes = notes;
+    }
+
+    fn book_drop(&mut self, i: u32, packet: &Packet) {
+        self.links[i as usize].counters.drops += 1;
+        if packet.has(Packet::ACK) {
+            self.sacks.release(packet.extra);
+        } else if !packet.has(Packet::SYN) {
+            self.flows[packet.flow as usize].dropped += 1;
+        }
+        let now = self.now;
+        let watch = &mut self.link_watches[i as usize];
+        match &mut watch.dropping {
+            Some((flow, _, last, count)) if *flow == packet.flow && now - *last <= DROP_GAP => {
+                *last = now;
+                *count += 1;
+            }
+            _ => {
+                let before = watch.dropping.replace((packet.flow, now, now, 1));
+                self.record_drops(i, before);
+            }
+        }
+    }
+
+    pub(super) fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
+        if let Some((flow, first, _, count)) = drops {
+            let event = self.event_name("drop");
+            let t_s = first.as_secs_f64();
+            let row =
+                EventRow { t_s, value: f64::from(count), flow: flow as i32, link: link as i32, event, reserved: 0 };
+            // They are entered when they are over, but read by the time they began.
+            let at = self.rows.events.iter().rposition(|e| e.t_s <= t_s).map_or(0, |before| before + 1);
+            self.rows.events.insert(at, row);
+        }
+    }
+}
