@@ -100,11 +100,12 @@ def test_later_flows_start_some_ms_apart_in_five_runs(tmp_path: Path) -> None:
     assert [second for _, second in starts] == ["500 ms", "503 ms", "507 ms", "511 ms", "513 ms"]
 
 
-def test_one_flow_is_run_once_unless_it_loses_at_random(tmp_path: Path) -> None:
+def test_one_flow_is_run_once_unless_chance_has_a_part(tmp_path: Path) -> None:
     read = case(tmp_path, RENO)
     assert translate.runs(read) == [0]
     lossy = replace(read, loss=0.01)
-    assert len(translate.runs(lossy)) == 5
+    dice = replace(read, flows=(replace(read.flows[0], cc="cdg"),))
+    assert [len(translate.runs(c)) for c in (lossy, dice, replace(read, qdisc="pie"))] == [5, 5, 5]
     assert fidelity.scenario(lossy)["link"]["loss"] == 0.01
 
 
