@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from knee.bench_child import CountingReno
@@ -33,12 +34,54 @@ def _python2() -> Scenario:
     return from_dict({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
 
 
+def _same_with(cc: str) -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    return from_dict({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
+
+
+def _queue2(queue: str) -> Scenario:
+    # Windows that hold a standing queue of about 1 ms: no discipline has a reason to drop, so all do the same.
+    link = {"rate": "1 Gbit/s", "queue": queue}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
+    return from_dict({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+
+
+def _queue10k(queue: str) -> Scenario:
+    # As above; every flow has a window of five packets, and all start within a round trip.
+    link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets"}
+    flows = [{"cc": "reno", "rtt": "50 ms", "count": 10_000, "stagger": "5 us"}]
+    return from_dict({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
+
+
+#: The disciplines whose cost is compared, the yardstick first.
+_COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
+
 CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
     "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", lambda: load("lola-fig6")),
-    "python2": ("2 Reno flows written in Python, 1 Gbit/s, RTT 20 ms, 20 s", _python2),
     "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
+    "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
+    "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
+    "python2": ("reno2 with Reno written in Python", _python2),
+    **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
+    **{f"{queue}-10k": (f"10,000 flows through {queue}, no drops", partial(_queue10k, queue)) for queue in _COMPARED},
 }
+
+#: Names that stand for several cases.
+GROUPS: dict[str, list[str]] = {
+    "engine": ["reno2", "lola18", "cubic10k"],
+    "controls": ["reno2", "bbr2", "lola2", "python2"],
+    "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],
+}
+
+
+def expand(names: list[str]) -> list[str]:
+    """The cases that ``names`` of cases and groups stand for, each once; by default the engine's."""
+    known = [*GROUPS, *CASES]
+    for name in names:
+        if name not in known:
+            raise InputError(f"There is no case {shown(name)}; {near(name, known)}.")
+    return list(dict.fromkeys(case for name in names or ["engine"] for case in GROUPS.get(name, [name])))
 
 
 def case(name: str, runs: int = 1) -> dict[str, Any]:
@@ -53,8 +96,6 @@ def case(name: str, runs: int = 1) -> dict[str, Any]:
         ``packets_per_s`` and ``peak_rss_mib`` (of the whole process); ``acks_per_s`` too where the algorithm is
         written in Python.
     """
-    if name not in CASES:
-        raise InputError(f"There is no case {shown(name)}; {near(name, list(CASES))}.")
     told = json.dumps(spec(CASES[name][1]()))
     measured = sorted((_measure(name, told) for _ in range(runs)), key=lambda run: float(run["wall_s"]))
     median = measured[(runs - 1) // 2]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from knee import bench as benchmark
 from knee.cli.console import out
 from knee.cli.tables import number, table
-from knee.errors import InputError
-from knee.units import near, shown
 
 
 def bench(
     cases: Annotated[
-        list[str] | None, typer.Argument(metavar="CASE", help=f"Of {', '.join(benchmark.CASES)}; default: all.")
+        list[str] | None,
+        typer.Argument(metavar="CASE", help=f"Of {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Run each case N times and take the median.")] = 1,
@@ -27,10 +26,7 @@ def bench(
     A packet is a data packet delivered to its receiver; the time is that of the simulation alone, with its time series
     recorded; each case runs in a process of its own, whose peak memory is given.
     """
-    names = cases or list(benchmark.CASES)
-    for name in names:
-        if name not in benchmark.CASES:
-            raise InputError(f"There is no case {shown(name)}; {near(name, list(benchmark.CASES))}.")
+    names = benchmark.expand(cases or [])
     measured = []
     for name in names:
         if sys.stderr.isatty():
@@ -47,6 +43,21 @@ def bench(
             case["name"], number(case["packets"]), number(case["wall_s"]), speed, number(case["peak_rss_mib"], 1)
         )
     out().print(rows)
+    _compare_queues(measured)
     for case in measured:
         if "acks_per_s" in case:
             out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs a second through Python.")
+
+
+def _compare_queues(measured: list[dict[str, Any]]) -> None:
+    """Says what a packet costs in each discipline relative to pfifo, where both were measured."""
+    speeds = {case["name"]: case["packets_per_s"] for case in measured}
+    for flows in ("2", "10k"):
+        yardstick = speeds.get(f"pfifo-{flows}")
+        costs = [
+            f"{name.removesuffix(f'-{flows}')} {yardstick / speed:.2f}"
+            for name, speed in speeds.items()
+            if yardstick and name.endswith(f"-{flows}") and not name.startswith("pfifo-")
+        ]
+        if costs:
+            out().print(f"A packet's cost relative to pfifo, {flows} flows: {', '.join(costs)}.")
