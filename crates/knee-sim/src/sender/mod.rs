@@ -299,8 +299,8 @@ impl Sender {
         self.established = true;
         self.pending = Pending::Nothing;
         self.timer = Timer::OFF;
-        // RFC 6928, 3: a lost SYN costs the initial window.
-        if self.backoffs > 0 {
+        // More than one lost SYN costs the initial window (Linux's tcp_init_transfer; RFC 6928, 3, says so of one).
+        if self.backoffs > 1 {
             self.control.cwnd = 1;
         }
         self.backoffs = 0;
