@@ -106,6 +106,29 @@ def test_overrides_that_fit_nowhere(scenario: Make, change: str, key: str) -> No
     assert error.value.key == key
 
 
+@pytest.mark.parametrize(
+    ("data", "changes", "start"),
+    [
+        ({}, ["link.rate=5"], "--set link.rate=5 on lab.toml: link.rate: "),
+        ({}, ["links=[]"], "--set 'links=[]' on lab.toml: link: "),
+        ({}, ["link.x=1"], "--set link.x=1 on lab.toml: link.x: "),
+        ({}, ["seed=2", "flows[1].cc=renoo"], "--set 'flows[1].cc=renoo' on lab.toml: flows[1].cc: "),
+        ({}, ["flows.7.cc=reno"], "--set flows.7.cc=reno on lab.toml: flows.7: "),
+        # What does not fit any more because of a change of another key.
+        ({"warmup": "2 s"}, ["duration=1 s"], "--set 'duration=1 s' on lab.toml: warmup: "),
+        # What was wrong before.
+        ({"seed": -1}, ["duration=1 s"], "lab.toml: seed: "),
+        ({}, ["duration"], "--set: "),
+    ],
+)
+def test_a_bad_override_is_what_the_error_names(
+    scenario: Make, data: dict[str, Any], changes: list[str], start: str
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        from_dict(scenario(**data), where="lab.toml", overrides=changes)
+    assert str(error.value).startswith(start)
+
+
 def test_an_override_does_not_change_the_data_it_was_given(scenario: Make) -> None:
     data = scenario()
     from_dict(data, overrides=["link.rate=5 Gbit/s"])
