@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -141,12 +143,18 @@ def test_every_shipped_scenario_loads(name: str) -> None:
     assert made.name == name
     assert made.title
     assert again(made) == made
-    if any(link.trace for link in made.links):
-        try:
-            spec(made)
-        except ScenarioError as error:
-            pytest.skip(f"the trace is not here: {error}")
     assert spec(made)["flows"]
+
+
+def test_a_shipped_trace_lies_beside_its_scenario_and_is_what_its_script_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("knee.scenario.traces.folders", list)
+    trace = Path(str(load("cellular-lte").links[0].trace))
+    script = Path(__file__).parent.parent / "tools" / "lte_trace.py"
+    made = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout
+    assert trace.read_text(encoding="ascii") == made
 
 
 def test_shipped_scenarios_say_where_they_come_from() -> None:
