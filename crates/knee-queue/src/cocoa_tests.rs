@@ -206,6 +206,22 @@ fn a_new_flow_may_start_with_what_others_came_to() {
 }
 
 #[test]
+fn what_each_of_a_few_flows_holds_is_noted_when_asked() {
+    let mut bench = Bench::new(&[("orphan_mask", Value::Count((1 << 20) - 1))]);
+    bench.come_to(0, 0, 3);
+    bench.come_to(1, 0, 2);
+    bench.leave(&[1]);
+    bench.q.observe(&mut bench.cx);
+    let mut held: Vec<_> = bench.cx.notes.iter().filter(|n| n.event == "backlog").map(|n| (n.flow, n.value)).collect();
+    held.sort_by_key(|(flow, _)| *flow);
+    assert_eq!(held, [(Some(0), 2.0), (Some(1), 2.0)]);
+    // Of nine flows none: nobody could see them apart, and a row for each would grow without bound.
+    (2..9).for_each(|flow| assert_eq!(bench.come_to(flow, 2, 1), 1));
+    bench.q.observe(&mut bench.cx);
+    assert_eq!(bench.noted("backlog").len(), 2);
+}
+
+#[test]
 fn a_flood_leaves_a_flow_one_packet_and_never_less() {
     // Ten packets come for each that could leave: all intervals are short, and what is left in them is a full buffer
     // less one packet. At one packet each departure leaves the queue empty for a millisecond, which asks for one more.

@@ -138,6 +138,9 @@ pub trait Queue: Send {
 
     /// Hears of a new rate of the link.
     fn set_rate(&mut self, _rate: Rate, _cx: &mut Context) {}
+
+    /// Hears that an interval of the time series ends: the moment to note what is to be drawn over time.
+    fn observe(&self, _cx: &mut Context) {}
 }
 
 /// Makes a queue.

@@ -163,6 +163,10 @@ impl Simulation {
     }
 
     fn sample_link(&mut self, i: usize, t_s: f64) {
+        let link = &mut self.links[i];
+        link.cx.now = self.now;
+        link.queue.observe(&mut link.cx);
+        self.collect(i as u32);
         let counts = self.link_counts(i);
         let backlog = self.links[i].queue.backlog();
         let watch = &mut self.link_watches[i];
