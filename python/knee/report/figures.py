@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .chart import Chart, Panel
 from .palette import ALARM, GRID, INK, MUTED, ROUND_GREY
-from .panels import CHARTS, REPORT, Chart, Panel
+from .panels import CHARTS, REPORT
 from .prepare import View, prepare
 from .protocol import ResultLike
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .chart import Band, Chart, Line, Panel
 from .palette import ALARM, GRID, INK, MUTED, ROUND_GREY, rgba
-from .panels import CHARTS, Band, Chart, Line, Panel
+from .panels import CHARTS
 from .prepare import View, prepare
 from .protocol import ResultLike
 from .thin import Floats

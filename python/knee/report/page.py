@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from . import tables
+from .chart import Band, Chart, Line
 from .headline import headline
 from .palette import rgba
-from .panels import CHARTS, REPORT, Band, Chart, Line
+from .panels import CHARTS, REPORT
 from .prepare import View, prepare
 from .protocol import ResultLike, scenario_text
 from .units import number
