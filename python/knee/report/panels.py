@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from . import units
+from .buffers import EVENT, buffer
 from .chart import Band, Chart, Dash, Line, Panel, finish
 from .palette import INK, LINK_COLOURS, MUTED
 from .prepare import Flow, View, apart, floats, held, jain, over_time, total
@@ -218,8 +219,15 @@ CHARTS: dict[str, Callable[[View], Chart]] = {
     "sending_rate": sending_rate,
     "pacing_rate": pacing_rate,
     "in_flight": in_flight,
+    "buffer": buffer,
 }
 """What can be drawn, by name."""
 
 REPORT = ("throughput", "rtt", "cwnd", "queue", "jain")
-"""The figures of the report, in its order."""
+"""The figures of every report, in its order."""
+
+
+def report_keys(view: View) -> list[str]:
+    """The figures of the report of this run: buffers only where a queue tells of them."""
+    told = (view.notes.get_column("event") == EVENT).any()
+    return [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]
