@@ -11,14 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from knee import runner
+from knee import grounds, runner
 from knee.cli import tables
 from knee.cli.console import Bar, out
 from knee.errors import InputError, ScenarioError
 from knee.folder import check_target
 from knee.scenario import Scenario, load
 from knee.scenario.overrides import blamed
-from knee.scenario.spec import spec
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def run(
     Each run leaves a folder, results/NAME by default: summary.json, the time series as parquet files, and report.html
     with its figures. A folder that holds another knee result is replaced, anything else is not touched.
     """
-    loaded = [_load(source, changes or ()) for source in scenarios]
+    loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
     summaries: list[dict[str, Any]] = []
     for job in jobs:
@@ -72,13 +71,14 @@ def run(
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
 
 
-def _load(source: str, changes: Sequence[str]) -> Scenario:
-    """A scenario that the simulator's specification can be made of, too."""
+def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
+    """A scenario that its ground does not refuse."""
     scenario = load(source, changes)
+    here = grounds.find(ground or scenario.run.ground)
     try:
-        spec(scenario, source)
+        here.refuse(scenario, source)
     except ScenarioError as error:
-        raise blamed(error, changes, lambda: spec(load(source), source)) from None
+        raise blamed(error, changes, lambda: here.refuse(load(source), source)) from None
     return scenario
 
 
@@ -87,7 +87,7 @@ def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds
     single = len(loaded) == 1 and seeds == 1
     jobs: list[_Job] = []
     for scenario in loaded:
-        runner.check_ground(ground or scenario.run.ground)
+        grounds.ready(ground or scenario.run.ground)
         for k in range(scenario.seed, scenario.seed + seeds):
             name = scenario.name if seeds == 1 else f"{scenario.name}-seed{k}"
             target = folder if single and folder is not None else (folder or Path("results")) / name
