@@ -258,6 +258,19 @@ impl Link {
         self.queue.enqueue(packet, &mut self.cx);
     }
 
+    /// Takes in as many as the queue takes at once of `count` packets that differ by their segments only, which follow
+    /// that of `first`; gives how many. The others have to come one by one: all do to an idle or lossy link.
+    #[inline]
+    pub fn take_burst(&mut self, mut first: Packet, count: u32, now: Time) -> u32 {
+        if count < 2 || self.loss > 0.0 || self.idle() {
+            return 0;
+        }
+        first.enqueued = now;
+        let taken = self.queue.enqueue_burst(first, count);
+        self.counters.arrived += u64::from(taken);
+        taken
+    }
+
     /// Whether the queue dropped packets or left notes.
     #[inline]
     pub const fn has_news(&self) -> bool {

@@ -34,12 +34,7 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
         let acked = (ack.seq - prior_una) as u32;
-        let oldest = self.rtx.burst_of(prior_una).sent;
-        // Bursts lie in the order of sending: the one with the last segment is the newest.
-        let burst = *self.rtx.front(ack.seq - 1)?;
-        if burst.end() == ack.seq {
-            self.rtx.front(ack.seq);
-        }
+        let (oldest, burst) = self.rtx.acknowledge(prior_una, ack.seq)?;
         self.snd_una = ack.seq;
         self.tsecr = ack.tsecr;
         self.backoffs = 0;

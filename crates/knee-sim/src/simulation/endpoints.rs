@@ -2,7 +2,7 @@
 
 use super::{Algorithm, SYN_SIZE, Simulation};
 use crate::events::Event;
-use crate::sender::{AckInfo, Sender};
+use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
 use knee_cc::{CaState, CongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
@@ -310,14 +310,17 @@ impl Simulation {
             let sender = &mut self.senders[i as usize];
             // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
             let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
-            let mut cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
-            let end = departure.start + u64::from(departure.count);
-            let last_size = sender.packet_size(end - 1);
-            for seq in departure.start..end {
-                let size = if seq + 1 == end { last_size } else { MTU };
-                let flags = ect | std::mem::take(&mut cwr);
-                let packet = Packet { enqueued: self.now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 };
-                self.enqueue(first, packet);
+            let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+            let Departure { start, count, .. } = departure;
+            let last_size = sender.packet_size(start + u64::from(count) - 1);
+            let full = Packet { enqueued: self.now, seq: start, flow: i, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
+            // The first one may carry CWR, the last one may be shorter.
+            let alike = if cwr == 0 { count - u32::from(last_size != MTU) } else { 0 };
+            let taken = self.links[first as usize].take_burst(full, alike, self.now);
+            for k in taken..count {
+                let size = if k + 1 == count { last_size } else { MTU };
+                let flags = if k == 0 { ect | cwr } else { ect };
+                self.enqueue(first, Packet { seq: start + u64::from(k), size, flags, ..full });
             }
         }
         self.departures.clear();
