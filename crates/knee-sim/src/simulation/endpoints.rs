@@ -1,6 +1,6 @@
 //! What receivers and senders do when a packet or a timer comes.
 
-use super::{Algorithm, SYN_SIZE, Simulation};
+use super::{Algorithm, SYN_SIZE, Simulation, Way};
 use crate::events::Event;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
@@ -10,7 +10,7 @@ use knee_core::{Packet, Rng, Time};
 
 impl Simulation {
     #[inline]
-    pub(super) fn on_data(&mut self, packet: &Packet, base_rtt: Time) {
+    pub(super) fn on_data(&mut self, packet: &Packet, way: &Way) {
         let i = packet.flow;
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
@@ -19,8 +19,12 @@ impl Simulation {
             self.note_ecn(packet);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, base_rtt) {
-            self.reply(i);
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
+            let mut ack = receiver.ack();
+            if receiver.has_blocks() {
+                self.attach_blocks(&mut ack);
+            }
+            self.send_ack(ack, way);
         } else if receiver.needs_arming() {
             self.arm_receiver(i);
         }
@@ -28,7 +32,9 @@ impl Simulation {
 
     #[cold]
     fn answer_syn(&mut self, packet: &Packet) {
-        self.send_ack(Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet });
+        let way = self.ways[packet.flow as usize];
+        let answer = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
+        self.send_ack(answer, &way);
     }
 
     #[inline(never)]
@@ -88,15 +94,15 @@ impl Simulation {
         self.arm_receiver(i);
     }
 
-    /// A receiver's ACK leaves.
-    #[inline]
+    /// An ACK leaves whatever has come.
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
         let mut packet = receiver.ack();
         if receiver.has_blocks() {
             self.attach_blocks(&mut packet);
         }
-        self.send_ack(packet);
+        let way = self.ways[i as usize];
+        self.send_ack(packet, &way);
     }
 
     #[cold]
@@ -106,21 +112,16 @@ impl Simulation {
     }
 
     #[inline]
-    fn send_ack(&mut self, packet: Packet) {
-        if self.ways[packet.flow as usize].ack_hops > 0 {
-            self.forward(packet);
-        } else {
-            self.return_home(packet);
-        }
+    fn send_ack(&mut self, packet: Packet, way: &Way) {
+        if way.ack_hops > 0 { self.forward(packet) } else { self.return_home(packet, way) }
     }
 
     /// The fixed part of the base RTT lies before the sender.
     #[inline]
-    pub(super) fn return_home(&mut self, packet: Packet) {
-        let way = &self.ways[packet.flow as usize];
-        let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
-        if let Some(at) = self.pipes[pipe as usize].0.push(at, packet) {
-            self.schedule_event(at, Event::Pipe(pipe));
+    pub(super) fn return_home(&mut self, packet: Packet, way: &Way) {
+        let at = self.now + way.ack_delay;
+        if let Some(at) = self.pipes[way.ack_pipe as usize].0.push(at, packet) {
+            self.schedule_event(at, Event::Pipe(way.ack_pipe));
         }
     }
 
