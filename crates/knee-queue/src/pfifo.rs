@@ -113,6 +113,8 @@ impl Queue for Pfifo {
 
     fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
         let run = self.runs.front_mut()?;
+        // Read from the run: the copy is handed on whole, in wide moves.
+        self.bytes -= u64::from(run.first.size) + self.overhead;
         let packet = run.first;
         run.first.seq += 1;
         run.count -= 1;
@@ -120,7 +122,6 @@ impl Queue for Pfifo {
             self.runs.pop_front();
         }
         self.packets -= 1;
-        self.bytes -= self.wire_size(&packet);
         Some(packet)
     }
 

@@ -278,11 +278,12 @@ impl Link {
     #[inline]
     fn start_service(&mut self, now: Time) -> Time {
         self.cx.now = now;
-        let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+        // By reference: the packet is copied once, in wide moves.
+        let Some(packet) = &self.queue.dequeue(&mut self.cx) else {
             return self.wait(now).unwrap_or(Time::MAX);
         };
         let Server::Wire(wire) = &mut self.server else { return Time::MAX };
-        wire.in_service = packet;
+        wire.in_service = *packet;
         let bytes = u64::from(wire.in_service.size) + self.overhead;
         wire.busy = true;
         wire.since = now;
@@ -305,8 +306,8 @@ impl Link {
         let Server::Wire(wire) = &mut self.server else { return self.serve_other(now, served) };
         let leaves = std::mem::replace(&mut wire.busy, false);
         if leaves {
-            self.watch.book(&mut self.counters, &mut wire.in_service, wire.since, self.overhead);
             *served = wire.in_service;
+            self.watch.book(&mut self.counters, served, wire.since, self.overhead);
         }
         self.due = self.start_service(now);
         leaves

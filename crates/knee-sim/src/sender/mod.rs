@@ -424,10 +424,16 @@ impl Sender {
     fn ask(&mut self, now: Time, question: impl FnOnce(&mut dyn CongestionControl, Control) -> Control) {
         let Some(cc) = &mut self.cc else { return };
         let control = question(cc.as_mut(), self.control);
+        self.apply(&control, now);
+    }
+
+    /// Puts an algorithm's answer in force.
+    #[inline]
+    fn apply(&mut self, control: &Control, now: Time) {
         if control.cwnd != self.control.cwnd {
             self.note_cwnd(now);
         }
-        self.control = Control { cwnd: control.cwnd.max(1), ..control };
+        self.control = Control { cwnd: control.cwnd.max(1), ..*control };
     }
 
     fn set_cwnd(&mut self, cwnd: u32, now: Time) {

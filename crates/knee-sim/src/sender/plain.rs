@@ -56,10 +56,13 @@ impl Sender {
             ece: false,
             rate: self.rate_since(&burst, false, acked == 1, stamp),
         };
-        self.ask(now, |cc, control| cc.on_measure(&event, control));
+        self.ask(now, |cc, control| {
+            let mut measured = cc.on_measure(&event, control);
+            measured.cwnd = measured.cwnd.max(1);
+            cc.on_ack(&event, measured)
+        });
         self.update_reordering_window(burst.delivered);
         self.finish_rate(stamp, acked);
-        self.ask(now, |cc, control| cc.on_ack(&event, control));
         self.update_pacing_rate();
         if self.waits_for_more(now, config) {
             self.set_probe_timer(now, config);
