@@ -22,12 +22,10 @@ use crate::spec::{Change, ChangeSpec};
 use knee_cc::{CaState, Entry};
 use knee_core::{Params, Rate, Time};
 
-pub use build::{Own, OwnMake, SpecError};
+pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
-/// Drops of a flow closer together than this are one event.
-const DROP_GAP: Time = Time::from_millis(1);
 
 /// A running simulation.
 pub struct Simulation {

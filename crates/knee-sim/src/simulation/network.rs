@@ -1,7 +1,8 @@
 //! The way of packets through links and pipes.
 
-use super::{DROP_GAP, PipeEnd, Simulation};
+use super::{PipeEnd, Simulation};
 use crate::events::Event;
+use crate::observe::Drops;
 use crate::output::EventRow;
 use knee_core::{Packet, Time};
 
@@ -143,22 +144,12 @@ impl Simulation {
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
         }
-        let now = self.now;
-        let watch = &mut self.links[i as usize].watch;
-        match &mut watch.dropping {
-            Some((flow, _, last, count)) if *flow == packet.flow && now - *last <= DROP_GAP => {
-                *last = now;
-                *count += 1;
-            }
-            _ => {
-                let before = watch.dropping.replace((packet.flow, now, now, 1));
-                self.record_drops(i, before);
-            }
-        }
+        let over = self.links[i as usize].watch.note_drop(packet.flow, self.now);
+        self.record_drops(i, over);
     }
 
-    pub(super) fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
-        if let Some((flow, first, _, count)) = drops {
+    pub(super) fn record_drops(&mut self, link: u32, drops: Option<Drops>) {
+        if let Some(Drops { flow, first, count, .. }) = drops {
             let event = self.event_name("drop");
             let t_s = first.as_secs_f64();
             let row =
