@@ -303,6 +303,12 @@ pub struct LinkWatch {
     pub dropping: Option<Drops>,
 }
 
+/// Somebody who sees each packet that leaves a link.
+pub trait Tap: Send {
+    /// A packet has left link `link` at `at`.
+    fn packet(&mut self, link: u32, at: Time, packet: &Packet);
+}
+
 /// Drops of a flow closer together than this are one event.
 const DROP_GAP: Time = Time::from_millis(1);
 

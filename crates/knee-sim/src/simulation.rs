@@ -13,7 +13,7 @@ mod report;
 
 use crate::events::{Event, Events};
 use crate::link::Link;
-use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread};
+use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread, Tap};
 use crate::output::Output;
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
@@ -56,7 +56,12 @@ pub struct Simulation {
     seed: u64,
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
+    /// Who sees the packets that leave links.
+    tap: Option<Box<dyn Tap>>,
 }
+
+/// The pipe of a link that has none, but whose packets somebody sees: so nobody else pays for looking.
+const TAPPED: u32 = u32::MAX;
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,6 +176,19 @@ impl Simulation {
     /// Lets flow samples go to `file` in blocks of raw [`crate::SampleRow`]s instead of staying in memory.
     pub fn spool(&mut self, file: std::fs::File) {
         self.rows.spool_to(file);
+    }
+
+    /// Lets `tap` see the packets that leave links.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+        for link in &mut self.links {
+            link.pipe = link.pipe.or(Some(TAPPED));
+        }
+    }
+
+    /// Names of the links, in the order of their indices.
+    pub fn link_names(&self) -> &[String] {
+        &self.link_names
     }
 
     /// Processes up to `events` events; false once the end is reached.

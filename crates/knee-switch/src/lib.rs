@@ -9,7 +9,6 @@
 //! [`network`] is their way, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the loop.
 
 pub mod book;
-pub mod capture;
 pub mod clock;
 pub mod config;
 pub mod device;

@@ -2,13 +2,14 @@
 //! clock in ns), carries packets, and writes what came out to standard output (a line when the devices are open; at the
 //! end a line of JSON and the rows). Exit code 1 and one line on standard error where something is wrong.
 
+use knee_capture::Capture;
 use knee_core::Time;
-use knee_switch::capture::Capture;
 use knee_switch::clock::Clock;
 use knee_switch::config::Config;
 use knee_switch::device::Device;
 use knee_switch::late::Late;
 use knee_switch::network::Network;
+use knee_switch::report::Outcome;
 use knee_switch::{ferry, privileges};
 use std::error::Error;
 use std::fs::File;
@@ -30,7 +31,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut line = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let config: Config = serde_json::from_str(&line()?)?;
     let file = config.capture.as_ref().map(File::create).transpose()?;
-    privileges::be_prompt();
+    let priority = privileges::be_prompt();
     let sides = [Device::open(&config.sides[0])?, Device::open(&config.sides[1])?];
     privileges::drop_all(config.user)?;
     privileges::end_with(config.parent)?;
@@ -45,7 +46,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let refused = ferry::run(&mut network, &sides, &clock, end, &mut late)?;
     network.end_capture()?;
     let processor_s = Time::from_nanos(clock.processor()).as_secs_f64();
-    let (told, rows) = network.finish(end, late.figures(), refused, processor_s);
+    let outcome = Outcome { late: late.figures(), refused, processor_s, priority };
+    let (told, rows) = network.finish(end, outcome);
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, &told)?;
     out.write_all(b"\n")?;

@@ -4,10 +4,10 @@
 //! Time here is when something was due, not when the machine got to it.
 
 use crate::book::Book;
-use crate::capture::Capture;
 use crate::header::Header;
 use crate::report::Figures;
 use crate::store::Store;
+use knee_capture::Capture;
 use knee_core::{Packet, Rate, Time};
 use knee_sim::link::Link;
 use knee_sim::pipe::Pipe;

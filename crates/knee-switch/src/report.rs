@@ -51,19 +51,29 @@ pub struct Figures {
     event_names: Vec<String>,
 }
 
+/// How the machine did.
+#[derive(Serialize)]
+pub struct Outcome {
+    /// How late packets left.
+    pub late: LateFigures,
+    /// Packets that a device refused.
+    pub refused: u64,
+    /// Processor time of the switch, s.
+    pub processor_s: f64,
+    /// Its turn among processes: `fifo` (before all ordinary ones), `nice` (first of them) or `ordinary`.
+    pub priority: &'static str,
+}
+
 /// What a run gives beside its rows.
 #[derive(Serialize)]
 pub struct Told {
     /// In the form of the simulator's.
     pub output: Output,
-    /// How late packets left.
-    pub late: LateFigures,
+    /// How the machine did.
+    #[serde(flatten)]
+    pub outcome: Outcome,
     /// Packets that belong to no flow.
     pub strays: u64,
-    /// Packets that a device refused.
-    pub refused: u64,
-    /// Processor time of the switch, s.
-    pub processor_s: f64,
     /// Rows that follow: samples, links, events.
     pub rows: [usize; 3],
 }
@@ -274,7 +284,7 @@ impl Network {
     }
 
     /// The end of the run: the last interval, all figures, and the rows as bytes.
-    pub fn finish(mut self, end: Time, late: LateFigures, refused: u64, processor_s: f64) -> (Told, Vec<u8>) {
+    pub fn finish(mut self, end: Time, outcome: Outcome) -> (Told, Vec<u8>) {
         self.now = end;
         self.sample();
         self.common_end(end);
@@ -309,7 +319,7 @@ impl Network {
         let mut bytes: Vec<u8> = bytemuck::cast_slice(&figures.samples).to_vec();
         bytes.extend_from_slice(bytemuck::cast_slice(&figures.links));
         bytes.extend_from_slice(bytemuck::cast_slice(&figures.events));
-        (Told { output, late, strays: self.strays, refused, processor_s, rows }, bytes)
+        (Told { output, outcome, strays: self.strays, rows }, bytes)
     }
 }
 

@@ -255,6 +255,7 @@ impl Simulation {
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
+            tap: None,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;

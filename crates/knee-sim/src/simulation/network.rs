@@ -1,6 +1,6 @@
 //! The way of packets through links and pipes.
 
-use super::{PipeEnd, Simulation};
+use super::{PipeEnd, Simulation, TAPPED};
 use crate::events::Event;
 use crate::observe::Drops;
 use crate::output::EventRow;
@@ -24,7 +24,7 @@ impl Simulation {
             if leaves {
                 match pipe {
                     None => self.arrive(&mut packet),
-                    Some(pipe) => self.propagate(i, pipe, &packet),
+                    Some(pipe) => self.propagate(i, pipe, &mut packet),
                 }
             }
             // Meanwhile the link may have been woken or given another time; its old entry is still the head.
@@ -36,8 +36,14 @@ impl Simulation {
         }
     }
 
-    /// A packet that has left a link enters the pipe behind it.
-    fn propagate(&mut self, i: u32, pipe: u32, packet: &Packet) {
+    /// A packet that has left a link enters the pipe behind it, if it has one.
+    fn propagate(&mut self, i: u32, pipe: u32, packet: &mut Packet) {
+        if let Some(tap) = &mut self.tap {
+            tap.packet(i, self.now, packet);
+        }
+        if pipe == TAPPED {
+            return self.arrive(packet);
+        }
         let link = &mut self.links[i as usize];
         let mut at = self.now + link.delay;
         if link.jitter > Time::ZERO {

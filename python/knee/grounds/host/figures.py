@@ -44,7 +44,7 @@ class Seen:
         self._scenario = scenario
         told, raw = switch
         self.output: dict[str, Any] = told["output"]
-        self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s")}
+        self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
         parts, at = [], 0
         for dtype, count in zip((formats.SAMPLE, formats.LINK, formats.EVENT), told["rows"], strict=True):
             parts.append(np.frombuffer(raw, dtype=dtype, count=count, offset=at))

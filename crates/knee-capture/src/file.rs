@@ -1,5 +1,4 @@
-//! The packets that leave links, as pcapng (the format of Wireshark and tshark): an interface per link direction, and
-//! of each packet its headers, with the time in nanoseconds.
+//! A pcapng file: an interface per link direction, and of each packet its headers, with the time in nanoseconds.
 
 use knee_core::Time;
 use pcap_file::DataLink;
@@ -44,13 +43,18 @@ impl Capture {
 
     /// Writes a packet that leaves link `link` at `at`. Of the errors the first is kept for the end.
     pub fn packet(&mut self, link: usize, at: Time, bytes: &[u8]) {
+        self.cut_packet(link, at, bytes, bytes.len() as u32);
+    }
+
+    /// Writes a packet of which there are only the first `bytes` of `size`.
+    pub fn cut_packet(&mut self, link: usize, at: Time, bytes: &[u8], size: u32) {
         if self.error.is_some() {
             return;
         }
         let block = EnhancedPacketBlock {
             interface_id: link as u32,
             timestamp: Duration::from_nanos(self.start + at.as_nanos()),
-            original_len: bytes.len() as u32,
+            original_len: size,
             data: Cow::Borrowed(&bytes[..bytes.len().min(SNAPLEN as usize)]),
             options: Vec::new(),
         };
