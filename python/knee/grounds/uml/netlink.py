@@ -43,14 +43,13 @@ def _message(kind: int, flags: int, body: bytes) -> bytes:
 
 
 def _device(index: int, name: str, mtu: int) -> bytes:
-    flags = _UP | _NOARP
-    head = struct.pack("=BxHiII", 0, 0, index, flags, flags)
+    head = struct.pack("=BxHiII", 0, 0, index, _NOARP, _NOARP)
     # 1: address, 3: name, 4: MTU.
     return head + attribute(1, _MAC) + text(3, name) + u32(4, mtu)
 
 
 def veth(here: tuple[int, str], there: tuple[int, str], there_fd: int, mtu: int = 1500) -> bytes:
-    """A pair of devices (index and name each), the second in the namespace that is open as ``there_fd``; both up."""
+    """A pair of devices (index and name each), the second in the namespace that is open as ``there_fd``; both down."""
     # 28: descriptor of the namespace; 18: LINKINFO of 1: kind and 2: data, in which 1: the peer.
     peer = attribute(1, _device(*there, mtu) + u32(28, there_fd))
     info = attribute(18, text(1, "veth") + attribute(2, peer))

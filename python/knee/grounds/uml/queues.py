@@ -139,8 +139,7 @@ def _pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     return options + u32(6, int(params["ecn"])) + u32(7, int(params["bytemode"]))
 
 
-def fq_options(params: Params, limit: Limit | None) -> bytes:
-    """The options of fq, which cocoa has too."""
+def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     options = _packets(limit, 1) + u32(2, int(params["flow_limit"])) + u32(3, int(params["quantum"]))
     options += u32(4, int(params["initial_quantum"])) + u32(9, _us(params, "refill_delay"))
     # Nobody behind the router is paced; without a rate, fq has nothing to do there.
@@ -148,10 +147,6 @@ def fq_options(params: Params, limit: Limit | None) -> bytes:
     options += u32(5, int(rate > 0)) + (u32(7, _fits(rate)) if rate else b"")
     options += u32(10, int(params["orphan_mask"])) + u32(11, _fits(int(params["low_rate_threshold"]) // 8))
     return options + (u32(12, _us(params, "ce_threshold")) if params["ce_threshold"] else b"")
-
-
-def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    return fq_options(params, limit)
 
 
 def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
@@ -185,6 +180,22 @@ def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, byte
     return cell_log, bytes([*table, 31])
 
 
+def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    from knee.linux import cocoa, qdisc
+
+    given: Params = dict(params)
+    if limit is not None:
+        _packets(limit, 1)
+        given["limit"] = limit.amount
+    try:
+        values = qdisc.attributes(given)
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"queue_params.{refused.key}") from None
+    kinds = {name: (number, kind) for number, (name, kind) in enumerate(cocoa.ATTRIBUTES)}
+    formats = {"uint8": "=B", "uint32": "=I", "uint64": "=Q"}
+    return b"".join(attribute(kinds[name][0], struct.pack(formats[kinds[name][1]], value)) for name, value in values)
+
+
 _ISOLATION = {"flowblind": 0, "flows": 4, "dual-srchost": 5, "dual-dsthost": 6, "triple-isolate": 7}
 #: CAKE_DIFFSERV_BESTEFFORT: one tin, as the simulator's cake has.
 _BESTEFFORT = 3
@@ -207,4 +218,5 @@ _BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {
     "pie": _pie,
     "red": _red,
     "cake": _cake,
+    "cocoa": _cocoa,
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from knee import linux
 from knee.errors import Refused, ScenarioError
 from knee.grounds.uml import queues
+from knee.linux import modules
 from knee.registry import congestion_controls
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
@@ -98,11 +98,11 @@ def _queue(link: object) -> None:
 def _flow(flow: Flow) -> None:
     if flow.transport != "tcp":
         raise Refused(f'there is no "{flow.transport}" in the kernel', 'transport = "tcp" will do', key="transport")
-    known = (*KERNEL_CCS, *linux.MODULE_CCS)
+    known = (*KERNEL_CCS, *modules.MODULE_CCS)
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"one of {', '.join(known)} will do", key="cc")
-    if flow.cc in linux.MODULE_CCS:
-        linux.parameters(flow.cc, flow.cc_params)
+    if flow.cc in modules.MODULE_CCS:
+        modules.parameters(flow.cc, flow.cc_params)
         return
     declared = congestion_controls()[flow.cc]
     for name, value in flow.cc_params.items():

@@ -68,6 +68,11 @@ class Topology:
         self._delays()
         self._events()
 
+    @property
+    def ends(self) -> list[LinkEnd]:
+        """The queues, in the order of their numbers."""
+        return sorted(self._ends.values(), key=lambda end: end.number)
+
     # What each namespace is set to.
 
     def _settings(self) -> None:
@@ -90,6 +95,7 @@ class Topology:
         self.plan.first(plan.NETLINK, here, message)
         for namespace, device in ((here, a), (there, b)):
             self.plan.first(plan.OFFLOADS, namespace, f"k{device}\0".encode())
+            self.plan.first(plan.NETLINK, namespace, netlink.up(device))
         return a, b
 
     def _route(
