@@ -57,6 +57,11 @@ const struct plan_record *plan_next(const struct plan_record *record)
 
 void plan_namespaces(void)
 {
+	int first = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (first < 0 || dup3(first, PLAN_NAMESPACE_FD - 1, O_CLOEXEC) < 0)
+		fail("no network namespace");
+	close(first);
 	for (uint32_t i = 0; i < plan->namespaces; i++) {
 		int fd;
 
@@ -71,7 +76,7 @@ void plan_namespaces(void)
 
 void plan_enter(uint32_t namespace)
 {
-	static uint32_t where = -1;
+	static uint32_t where = PLAN_NOWHERE;
 
 	if (namespace == where)
 		return;

@@ -48,7 +48,10 @@ struct plan_record {
 };
 
 /* Namespaces are open as these and the following descriptors, which netlink messages name. */
-#define PLAN_NAMESPACE_FD 100
+#define PLAN_NAMESPACE_FD	100
+/* As an index: the guest's first one, whose settings are the whole kernel's. */
+#define PLAN_FIRST_NAMESPACE	((uint32_t)-1)
+#define PLAN_NOWHERE		((uint32_t)-2)
 
 struct plan_flow {
 	uint32_t sender, receiver;	/* namespaces */

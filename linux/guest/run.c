@@ -57,7 +57,7 @@ static void mark_all(uint32_t kind)
 static void finish(int out_fd, int sampled)
 {
 	if (!sampled)
-		probe_call(KNEE_SAMPLE, NULL, "cannot sample");
+		probe_call(KNEE_SAMPLE, &plan->duration_ns, "cannot sample");
 	mark_all(KNEE_ROW_COMMON);
 	mark_all(KNEE_ROW_END);
 	errno = 0;
@@ -125,7 +125,7 @@ void run(int out_fd)
 		for (; record && record->at_ns <= next && record->at_ns < plan->duration_ns; record = plan_next(record))
 			plan_apply(record);
 		if (sample_ns <= next) {
-			probe_call(KNEE_SAMPLE, NULL, "cannot sample");
+			probe_call(KNEE_SAMPLE, &sample_ns, "cannot sample");
 			sampled_ns = sample_ns;
 			sample_ns += plan->interval_ns;
 		}

@@ -47,10 +47,12 @@ static int mark(const struct knee_mark *told)
 	return 0;
 }
 
-static int sample(void)
+/* All rows of an interval have the same time, whatever the clock says by now. */
+static int sample(u64 at_ns)
 {
 	u32 i;
 
+	probe.sample_ns = at_ns;
 	for (i = 0; i < probe.flow_count; i++)
 		probe_row_flow(KNEE_ROW_SAMPLE, i);
 	for (i = 0; i < probe.link_count; i++)
@@ -82,7 +84,7 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 		struct knee_link link;
 		struct knee_mark mark;
 		struct knee_delay delay;
-		u64 epoch;
+		u64 number;
 	} told;
 
 	if (_IOC_SIZE(command) > sizeof(told))
@@ -99,7 +101,7 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 	case KNEE_MARK:
 		return mark(&told.mark);
 	case KNEE_SAMPLE:
-		return sample();
+		return sample(told.number);
 	case KNEE_LOSS:
 		return set_loss(&told.mark);
 	case KNEE_DELAY:
@@ -107,7 +109,7 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 	case KNEE_FINISH:
 		return probe_rows_finish();
 	case KNEE_EPOCH:
-		probe.epoch_ns = told.epoch;
+		probe.epoch_ns = told.number;
 		return 0;
 	}
 	return -ENOTTY;

@@ -160,7 +160,7 @@ struct knee_delay {
 #define KNEE_FLOW	_IOW('k', 2, struct knee_flow)
 #define KNEE_LINK	_IOW('k', 3, struct knee_link)
 #define KNEE_MARK	_IOW('k', 4, struct knee_mark)
-#define KNEE_SAMPLE	_IO('k', 5)
+#define KNEE_SAMPLE	_IOW('k', 5, __u64)	/* the end of the interval, ns since time zero */
 #define KNEE_LOSS	_IOW('k', 6, struct knee_mark)	/* index: link, kind: loss */
 #define KNEE_DELAY	_IOW('k', 7, struct knee_delay)
 #define KNEE_FINISH	_IO('k', 8)	/* histograms become rows */

@@ -56,6 +56,7 @@ struct probe {
 	struct probe_link *links;
 	u64 seed;
 	u64 epoch_ns;
+	u64 sample_ns;			/* the end of the interval that is being written */
 };
 
 extern struct probe probe;

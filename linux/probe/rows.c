@@ -52,7 +52,7 @@ void probe_row_flow_locked(u32 kind, u32 index)
 		return;
 	if (flow->cwnd_since_ns)
 		probe_socket_window(flow);
-	row->at_ns = probe_now();
+	row->at_ns = kind == KNEE_ROW_SAMPLE ? probe.sample_ns : probe_now();
 	row->kind = kind;
 	row->index = index;
 	row->acked_bytes = tp->bytes_acked;
@@ -114,7 +114,7 @@ void probe_row_link(u32 kind, u32 index)
 	row = new_row();
 	if (!row)
 		goto out;
-	row->at_ns = probe_now();
+	row->at_ns = kind == KNEE_ROW_SAMPLE ? probe.sample_ns : probe_now();
 	row->kind = kind;
 	row->index = index | KNEE_IS_LINK;
 	row->bytes = link->bytes;

@@ -37,7 +37,8 @@ def output(scenario: Scenario, topology: Topology, rows: Rows) -> dict[str, Any]
 
 
 def _of_kind(rows: Array, kind: int) -> Array:
-    return rows[rows["kind"] == kind]
+    found: Array = rows[rows["kind"] == kind]
+    return found
 
 
 def _sent_bytes(row: Any) -> int:
@@ -119,11 +120,11 @@ def _common_mbps(mine: Array, window: tuple[float, float] | None) -> float | Non
     if window is None:
         return None
     marks = _of_kind(mine, probe.COMMON)
-    at = marks["at_ns"] / 1e9
-    first, last = (np.flatnonzero(np.abs(at - edge) < 1e-6) for edge in window)
-    if not len(first) or not len(last):
+    # Each mark is taken some hundreds of nanoseconds after its time.
+    at = [int(np.searchsorted(marks["at_ns"], round(edge * 1e9))) for edge in window]
+    if at[1] >= len(marks):
         return None
-    grown = int(marks["received_bytes"][last[0]]) - int(marks["received_bytes"][first[0]])
+    grown = int(marks["received_bytes"][at[1]]) - int(marks["received_bytes"][at[0]])
     return grown * 8 / (window[1] - window[0]) / 1e6
 
 
@@ -181,7 +182,9 @@ def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     out = np.zeros(len(mine), dtype=formats.SAMPLE)
     out["t_s"] = mine["at_ns"] / 1e9
     out["flow"] = mine["index"]
-    full = np.array([congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows], dtype=np.uint32)
+    full = np.array(
+        [congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows], dtype=np.uint32
+    )
     out["state"] = mine["phase"] | mine["state"].astype(np.uint32) << 8 | full[mine["index"]] << 16
     out["goodput_mbps"] = mbps(mine["acked_bytes"])
     out["throughput_mbps"] = mbps(mine["received_bytes"])

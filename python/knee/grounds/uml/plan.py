@@ -1,10 +1,11 @@
-"""The plan of a run, as the guest reads it; ``linux/guest/plan.h`` and ``linux/probe/knee_probe.h`` say the same in C."""
+"""The plan of a run, as the guest reads it; ``linux/guest/plan.h`` and ``linux/probe/knee_probe.h`` have it in C."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
 SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
@@ -16,6 +17,8 @@ IS_LINK = 1 << 31
 PHASES_WINDOW, PHASES_BBR, PHASES_INFO = range(3)
 #: The descriptor of namespace 0.
 NAMESPACE_FD = 100
+#: As an index: the guest's first namespace, whose settings are the whole kernel's.
+FIRST_NAMESPACE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("=QQQQQQ4QIIII")
 _RECORD = struct.Struct("=QIIII")
@@ -24,15 +27,15 @@ _FLOW = struct.Struct("=IIIIIIQQQQQIIII16s")
 
 @dataclass(frozen=True)
 class FlowStart:
-    """A flow as it starts; addresses as packed bytes, sizes in bytes, 0 where there is no bound."""
+    """A flow as it starts; sizes in bytes, 0 where there is no bound."""
 
     sender: int
     receiver: int
-    source: bytes
-    destination: bytes
+    source: IPv4Address
+    destination: IPv4Address
     last_link: int
     phases: int
-    bytes: int
+    size: int
     send_buffer: int
     receive_buffer: int
     unsent: int
@@ -47,11 +50,11 @@ class FlowStart:
         return _FLOW.pack(
             self.sender,
             self.receiver,
-            int.from_bytes(self.source, "little"),
-            int.from_bytes(self.destination, "little"),
+            int.from_bytes(self.source.packed, "little"),
+            int.from_bytes(self.destination.packed, "little"),
             self.last_link,
             self.phases,
-            self.bytes,
+            self.size,
             self.send_buffer,
             self.receive_buffer,
             self.unsent,

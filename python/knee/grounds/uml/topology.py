@@ -77,6 +77,9 @@ class Topology:
 
     def _settings(self) -> None:
         first = self.plan.first
+        pages = " ".join([str(_PLENTY * 100)] * 3)
+        for path, value in (("net/ipv4/tcp_mem", pages), ("net/core/netdev_max_backlog", str(_PLENTY))):
+            first(plan.SYSCTL, plan.FIRST_NAMESPACE, plan.sysctl(path, value))
         for namespace in (SENDER, ROUTER, RECEIVER):
             first(plan.NETLINK, namespace, netlink.up(1))
         first(plan.SYSCTL, ROUTER, plan.sysctl("net/ipv4/ip_forward", 1))
@@ -223,11 +226,11 @@ class Topology:
         return plan.FlowStart(
             sender=SENDER if forward else RECEIVER,
             receiver=RECEIVER if forward else SENDER,
-            source=source.packed,
-            destination=destination.packed,
+            source=source,
+            destination=destination,
             last_link=self._ends[names[-1]].number,
             phases=_PHASES.get(flow.cc, plan.PHASES_WINDOW),
-            bytes=flow.bytes or 0,
+            size=flow.bytes or 0,
             send_buffer=size,
             receive_buffer=size,
             unsent=min(max(rate // 800, _UNSENT[0]), _UNSENT[1]),
@@ -245,7 +248,20 @@ class Topology:
         return 1 + (number // each[0] if each and each[0] else 0)
 
     def _buffer(self, flow: Flow, path: tuple[str, ...]) -> int:
-        """Socket buffers that do not limit: four times what the way can hold, at the greatest of its rates."""
+        """Socket buffers that do not limit: four times what the way can hold."""
+        return min(max(_BUFFER, 4 * self._held(flow, path)), _MOST_BUFFER)
+
+    def memory(self) -> int:
+        """Bytes that the packets of a run may take in the guest, where one of 1500 takes 2304, and some more."""
+        ways: dict[tuple[str, ...], int] = {}
+        for flow, _ in self.flows:
+            path = self._path(flow)
+            ways[path] = max(ways.get(path, 0), self._held(flow, path))
+        unread = (512 << 10) * 2 + (96 << 10)
+        return (256 << 20) + 4 * sum(ways.values()) + len(self.flows) * unread
+
+    def _held(self, flow: Flow, path: tuple[str, ...]) -> int:
+        """Bytes that the way of a flow can hold, at the greatest of its rates."""
         scenario = self._scenario
         most = 0
         for name in path:
@@ -259,7 +275,7 @@ class Topology:
                     size = limit.amount * 1500 if limit.kind == "packets" else queues.in_bytes(limit, rate)
                     held = max(held, rate * max(rtts) // 8_000_000_000 + size)
             most = max(most, held)
-        return min(max(_BUFFER, 4 * most), _MOST_BUFFER)
+        return most
 
     def _change(self, change: Change) -> None:
         at = change.at
