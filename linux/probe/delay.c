@@ -82,7 +82,8 @@ static int delay_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff 
 	struct delay_data *data = qdisc_priv(sch);
 	u32 index;
 	struct probe_flow *flow = probe_flow_of(skb, &index);
-	struct lane *lane = lane_for(data, flow ? flow->delay_ns : 0);
+	bool from_receiver = flow && ip_hdr(skb)->saddr == flow->receiver;
+	struct lane *lane = lane_for(data, from_receiver ? flow->delay_ns : 0);
 
 	if (!lane)
 		return qdisc_drop(skb, sch, to_free);

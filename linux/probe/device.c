@@ -65,6 +65,7 @@ static int set_delay(const struct knee_delay *told)
 	if (told->flow >= probe.flow_count)
 		return -EINVAL;
 	probe.flows[told->flow].delay_ns = told->ns;
+	probe.flows[told->flow].receiver = (__force __be32)told->receiver;
 	return 0;
 }
 

@@ -149,10 +149,10 @@ struct knee_mark {
 	__u32 index;
 };
 
-/* A flow's delay in the queues of kind knee_delay of the receiver's side. */
+/* A flow's delay in queues of kind knee_delay, for what comes from this address: its receiver's. */
 struct knee_delay {
 	__u32 flow;
-	__u32 reserved;
+	__u32 receiver;		/* network order */
 	__u64 ns;
 };
 

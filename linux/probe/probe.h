@@ -22,6 +22,7 @@ struct probe_flow {
 	u16 phase;
 	u64 bytes;			/* of a finite transfer; 0: endless, or done */
 	u64 delay_ns;			/* of its ACKs, behind the receiver */
+	__be32 receiver;
 	u64 received, received_bytes, queued_ns;
 	u64 cwnd_ns, cwnd_since_ns;
 	u64 rtt_sum_us, all_rtt_sum_us;

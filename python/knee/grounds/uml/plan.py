@@ -126,6 +126,6 @@ def link(number: int, ifindex: int, handle: int, probability: float) -> bytes:
     return struct.pack("=IiII", number, ifindex, handle, round(probability * 0xFFFFFFFF))
 
 
-def delay(flow: int, ns: int) -> bytes:
+def delay(flow: int, receiver: IPv4Address, ns: int) -> bytes:
     """The payload of a flow's delay: ``struct knee_delay``."""
-    return struct.pack("=IIQ", flow, 0, ns)
+    return struct.pack("=II", flow, int.from_bytes(receiver.packed, "little")) + struct.pack("=Q", ns)

@@ -185,7 +185,7 @@ class Topology:
             options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
             self.plan.first(plan.NETLINK, SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
         for number, (flow, _) in enumerate(self.flows):
-            self.plan.first(plan.DELAY, 0, plan.delay(number, flow.rtt))
+            self.plan.first(plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], flow.rtt))
 
     # What happens when.
 
@@ -212,15 +212,10 @@ class Topology:
 
     def _start(self, number: int, flow: Flow) -> plan.FlowStart:
         path = self._path(flow)
-        k = self._paths[path]
         forward = flow.direction == "forward"
         names = path if forward else [f"{name} (reverse)" for name in reversed(path)]
         rate = min(end.queueing.rate or 0 for name, end in self._ends.items() if name in names)
-        at_sender = IPv4Address(int(_senders(k).network_address) + self._host(flow, number, "flows_per_source"))
-        at_receiver = IPv4Address(
-            int(_receivers(k).network_address) + self._host(flow, number, "flows_per_destination")
-        )
-        source, destination = (at_sender, at_receiver) if forward else (at_receiver, at_sender)
+        source, destination = self._addresses(number)
         size = self._buffer(flow, path)
         needs = congestion_controls()[flow.cc].needs
         return plan.FlowStart(
@@ -240,6 +235,18 @@ class Topology:
             same_at_receiver=flow.cc == "dctcp",
             cc=flow.cc,
         )
+
+    def _addresses(self, number: int) -> tuple[IPv4Address, IPv4Address]:
+        """The addresses of a flow's sender and receiver."""
+        flow, _ = self.flows[number]
+        k = self._paths[self._path(flow)]
+        ends = ((_senders(k), "flows_per_source"), (_receivers(k), "flows_per_destination"))
+        if flow.direction == "reverse":
+            ends = (ends[1], ends[0])
+        source, destination = (
+            IPv4Address(int(network.network_address) + self._host(flow, number, key)) for network, key in ends
+        )
+        return source, destination
 
     def _host(self, flow: Flow, number: int, key: str) -> int:
         """The number of a flow's host: cake tells hosts apart, and its parameters say how many flows one has."""
@@ -281,7 +288,7 @@ class Topology:
         at = change.at
         if change.flow is not None:
             number = self._scenario.labels.index(change.flow)
-            self.plan.at(at, plan.DELAY, 0, plan.delay(number, change.rtt or 0))
+            self.plan.at(at, plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], change.rtt or 0))
             return
         end = self._ends[change.link or ""]
         link = self._scenario.links[self._links[end.name]]
