@@ -226,7 +226,7 @@ fn idle_flows_are_forgotten_after_ten_seconds_and_their_memory_given_back() {
     let mut bench = Bench::new(&[("orphan_mask", Value::Count((1 << 20) - 1))]);
     bench.q.set_limit(Limit::Packets(100_000), &mut bench.cx);
     (0..9_000).for_each(|flow| assert_eq!(bench.come_to(flow, 0, 1), 1));
-    bench.leave(&[1; 9_000]);
+    bench.leave(&vec![1; 9_000]);
     let (flows, room, packets) = bench.q.memory();
     assert!(flows > 8_900 && room >= flows, "but for a few collisions all are remembered");
     assert_eq!(packets, 0);
