@@ -1,8 +1,9 @@
 //! Algorithm 1 by hand-written sequences: times in milliseconds, one flow, a buffer of four packets unless said.
 
 use super::*;
-use crate::{Init, Limit, Queue, Verdict};
-use knee_core::{Rate, Rng, Value};
+use crate::testing::{FULL, init, params};
+use crate::{Limit, Queue, Verdict};
+use knee_core::Value;
 
 struct Bench {
     q: FairQueue<Cocoa>,
@@ -11,17 +12,16 @@ struct Bench {
 
 impl Bench {
     fn new(given: &[(&str, Value)]) -> Self {
-        let given = [("flow_limit", Value::Count(4))].into_iter().chain(given.iter().copied());
-        let params = Params::resolve(ENTRY.params, given).unwrap();
-        let init = Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng: Rng::stream(1, "cocoa") };
-        Self { q: FairQueue::new(Cocoa::new(&params), &params, &init), cx: Context::default() }
+        let given: Vec<_> = [("flow_limit", Value::Count(4))].into_iter().chain(given.iter().copied()).collect();
+        let params = params(&ENTRY, &given);
+        Self { q: FairQueue::new(Cocoa::new(&params), &params, &init(&ENTRY, None, 12)), cx: Context::default() }
     }
 
     /// `n` packets of flow `flow` come at `ms`; how many are taken.
     fn come_to(&mut self, flow: u32, ms: u64, n: usize) -> usize {
         self.cx.now = Time::from_millis(ms);
         let enqueued = self.cx.now;
-        let packet = Packet { enqueued, seq: 0, flow, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 };
+        let packet = Packet { enqueued, flow, ..FULL };
         (0..n).filter(|_| self.q.enqueue(packet, &mut self.cx) == Verdict::Queued).count()
     }
 

@@ -303,16 +303,15 @@ impl Queue for Pie {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{FULL, init, params};
     use knee_core::Value;
 
     fn queue(given: &[(&str, Value)]) -> Pie {
-        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-        let rng = Rng::stream(1, "pie");
-        Pie::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(100), rng })
+        Pie::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
     }
 
     fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
-        Packet { enqueued, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 }
+        Packet { enqueued, seq, flags, ..FULL }
     }
 
     fn share(p: u64) -> f64 {
