@@ -24,8 +24,9 @@
 //! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
 //! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
 //!
-//! Departures: the first update is not put off for half a second; p ends at 1 as in the RFC, where Linux's runs beyond; the estimator of the
-//! drain rate (off in Linux) is left out; where the limit is lowered, the tail goes first, as in `pfifo`.
+//! Departures: the first update is not put off for half a second; p ends at 1 as in the RFC, where Linux's runs beyond;
+//! the estimator of the drain rate (off in Linux) is left out; where the limit is lowered, the tail goes first, as in
+//! `pfifo`.
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;
