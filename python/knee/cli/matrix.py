@@ -20,12 +20,15 @@ _MOST = 9
 def matrix(
     context: typer.Context,
     cc: Annotated[
-        str | None, typer.Option("--cc", metavar="A,B,...", help="Only these algorithms; by default all of knee list cc.")
+        str | None,
+        typer.Option("--cc", metavar="A,B,...", help="Only these algorithms; by default all of knee list cc."),
     ] = None,
     queue: Annotated[str | None, typer.Option(metavar="Q", help="The queue discipline; by default pfifo.")] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario called matrix, such as link.limit='20 ms'."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change the scenario called matrix, such as link.limit='20 ms'."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each pair with N seeds, and show the means.")] = 1,
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the page and results go.")] = Path(

@@ -41,5 +41,7 @@ MAPS = (
     Map("share", "Throughput share", "the row's part of both throughputs", 0.0, 1.0, _SHARE, factor=100, unit="%"),
     Map("jain", "Jain's index", "0.5: one has all; 1: equal shares", 0.5, 1.0, _MORE),
     Map("rtt_inflation", "RTT inflation", "the row's mean RTT over its base RTT", 1.0, 3.0, _WORSE),
-    Map("loss", "Loss", "the row's lost packets over those it sent", 1e-5, 1e-1, _WORSE, log=True, factor=100, unit="%"),
+    Map(
+        "loss", "Loss", "the row's lost packets over those it sent", 1e-5, 1e-1, _WORSE, log=True, factor=100, unit="%"
+    ),
 )
