@@ -56,6 +56,7 @@ class Row:
     verdict: str
     explained: bool
     expected: str
+    room: str
     found: str
 
 

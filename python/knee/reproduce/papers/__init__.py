@@ -9,7 +9,7 @@ from knee.reproduce.paper import Paper
 from knee.units import near
 
 #: In the order of the report.
-NAMES = ("cocoa", "delay-aimd", "interactions")
+NAMES = ("lola", "cocoa", "delay-aimd", "interactions")
 
 
 def paper(name: str) -> Paper:
