@@ -67,8 +67,11 @@ def _show(frame: pl.DataFrame, names: list[str]) -> None:
     rows = table("Against all others, means", ["algorithm", "share %", "Jain", "RTT / base", "loss %"])
     others = mean.filter(pl.col("first") != pl.col("second"))
     columns = ("share", "jain", "rtt_inflation", "loss")
-    for name, *figures in others.group_by("first", maintain_order=True).agg(pl.col(columns).mean()).iter_rows():
-        share, jain, inflation, loss = figures
-        cells = (None if share is None else 100 * share, jain, inflation, None if loss is None else 100 * loss)
-        rows.add_row(name, *(number(v) for v in cells))
+    each = others.group_by("first", maintain_order=True).agg(pl.col(columns).mean())
+    for name, share, jain, inflation, loss in each.iter_rows():
+        rows.add_row(name, _percent(share), number(jain), number(inflation), _percent(loss))
     out().print(rows)
+
+
+def _percent(value: float | None) -> str:
+    return number(None if value is None else 100 * value)

@@ -62,7 +62,7 @@ def _map(axes: Axes, mean: pl.DataFrame, shown: Map, names: list[str], families:
     image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, norm=scale, aspect="equal")
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02, aspect=25)
     bar.set_label(shown.unit or None)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     axes.set_title(f"{shown.title}: {shown.hint}", fontsize=9, loc="left", pad=6)
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_yticks(range(len(names)), names)

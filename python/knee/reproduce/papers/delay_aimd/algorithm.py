@@ -203,8 +203,8 @@ def _draw_5(results: Results) -> Figure:
 FIG_5 = Experiment(
     key="fig5",
     title="Fig. 5: a flat part in the sawtooth",
-    about="One flow of the modified algorithm, with a fixed Delta0 of 8 s: the window grows until the queueing delay is "
-    "tau0, stays, and is cut once Delta0 has passed since the last cut.",
+    about="One flow of the modified algorithm, with a fixed Delta0 of 8 s: the window grows until the queueing delay "
+    "is tau0, stays, and is cut once Delta0 has passed since the last cut.",
     runs=[Run("fig5", "daimd-fig5")],
     measure=_measure_5,
     drawings=[Drawing("Window and queueing delay after slow start. Dashed: tau0.", _draw_5)],

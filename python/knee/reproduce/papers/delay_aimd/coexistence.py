@@ -30,8 +30,8 @@ FLOWS = 16
 
 def _share(result: Result) -> float:
     """The first flow's part of all goodputs, %."""
-    goodputs = [flow["goodput_mbps"] for flow in result.summary["flows"]]
-    return 100 * float(goodputs[0]) / sum(goodputs)
+    goodputs = [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
+    return 100 * goodputs[0] / sum(goodputs)
 
 
 def _measure(results: Results) -> dict[str, Value]:
@@ -75,7 +75,7 @@ def _measure_gamma(results: Results) -> dict[str, Value]:
         made[f"queue {gamma}"] = results[f"gamma-{gamma}-alone"].summary["links"][0]["queue_delay_mean_ms"]
     shares = [float(made[f"share {gamma}"] or 0) for gamma in GAMMAS]
     queues = [float(made[f"queue {gamma}"] or 0) for gamma in GAMMAS]
-    made["low_and_strong"] = any(s >= 15 and q <= 30 for s, q in zip(shares, queues, strict=True))
+    made["not_both"] = not any(s >= 15 and q <= 30 for s, q in zip(shares, queues, strict=True))
     return made
 
 
@@ -98,13 +98,13 @@ def _draw_gamma(results: Results) -> Figure:
 def _conclude_gamma(found: Quantities) -> str:
     alone = ", ".join(f"{gamma:g}: {found[f'queue {gamma}']:.0f} ms" for gamma in GAMMAS)
     beside = ", ".join(f"{gamma:g}: {found[f'share {gamma}']:.0f} %" for gamma in GAMMAS)
-    one = "one gamma does" if found["low_and_strong"] else "no gamma of these does"
+    outcome = "none of these meets both" if found["not_both"] else "one of these meets both"
     return (
-        f"By gamma, the share beside three Reno flows is {beside}; the mean queueing delay of {FLOWS} flows alone, with "
-        f"the setting of Fig. 7, is {alone}. Of both claims, at least 15 % beside loss-based flows and less than 30 ms "
-        f"alone, {one} justice: what lifts the threshold beside loss-based flows lifts it among equals, as RTTmax "
-        "remembers the queue that the flows make themselves. Algorithm 1 of the paper backs off at the base threshold, "
-        "Eq. 6 at the raised one, which is followed here."
+        f"By gamma, the share beside three Reno flows is {beside}; the mean queueing delay of {FLOWS} flows alone, in "
+        f"the setting of Fig. 7, is {alone}. Of the two claims, say at least 15 % beside loss-based flows and less "
+        f"than 30 ms alone, {outcome}: what lifts the threshold beside loss-based flows lifts it among equals, since "
+        "RTTmax remembers the queue that the flows make themselves. Algorithm 1 of the paper backs off at the base "
+        "threshold, Eq. 6 at the raised one, which is followed here."
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -47,7 +48,7 @@ def _draw_7(results: Results) -> Figure:
         ("fig7", "fig7-htcp"), (FLOWS, HTCP_FLOWS), ("delay-based", "H-TCP"), flow_colours(2), strict=True
     ):
         names = [f"{prefix}-{n}" for n in flows]
-        style = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.0, "label": label}
+        style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.0, "label": label}
         use.plot(flows, [100 * _link(results, name, "utilization") for name in names], **style)
         base = [results[name].summary["flows"][0]["base_rtt_ms"] for name in names]
         waits = [_link(results, name, "queue_delay_mean_ms") for name in names]
@@ -77,9 +78,9 @@ def _table_7(results: Results, _: Quantities) -> list[Table]:
 FIG_7 = Experiment(
     key="fig7",
     title="Fig. 7: 1 to 128 flows",
-    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, tau0 50 ms. The paper "
-    "measured the delay with pings; here it is the propagation delay and the mean queueing delay. Its gamma is not "
-    "given: 0 here, as only delay-based flows run.",
+    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, tau0 50 ms. The "
+    "paper measured the delay with pings; here it is the propagation delay and the mean queueing delay. Its gamma is "
+    "not given: 0 here, as only delay-based flows run.",
     runs=[
         *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"]) for n in FLOWS),
         *(
@@ -108,7 +109,7 @@ def _epochs(result: Result) -> list[tuple[float, float, float]]:
     """Congestion epochs of the first flow: begin, end, and the second one's part of both mean windows."""
     cuts = [cut.at_s for cut in backoffs(result)]
     made = []
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in pairwise(cuts):
         windows = [drawing.series(result, "cwnd_packets", flow, start=begin, end=end)[1] for flow in (1, 2)]
         means = [float(window.mean()) if len(window) else 0.0 for window in windows]
         made.append((begin, end, means[1] / sum(means)))
@@ -192,9 +193,10 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     title="Table I: H-TCP's congestion epochs",
-    about="One flow with H-TCP's increase, backoff by half and a small buffer, on links that hold 100 to 50 000 packets "
-    "in 100 ms. In the first second after a backoff alpha is 1; then it grows with the square of the time. The increase "
-    "is that of H-TCP's draft, from which the table is, whose quadratic factor is 1/4 where Eq. 2 of the paper has 0.5.",
+    about="One flow with H-TCP's increase, backoff by half and a small buffer, on links that hold 100 to 50 000 "
+    "packets in 100 ms. In the first second after a backoff alpha is 1; then it grows with the square of the time. "
+    "The increase is that of H-TCP's draft, from which the table is, whose quadratic factor is 1/4 where Eq. 2 of "
+    "the paper has 0.5.",
     runs=[_table_run(window) for window in WINDOWS],
     measure=_measure_table,
     tables=_table_1,

@@ -29,7 +29,7 @@ class Backoff:
 def backoffs(result: Result, flow: int = 1) -> list[Backoff]:
     """The cuts of a flow's window, as its samples show them."""
     t, window = drawing.series(result, "cwnd_packets", flow)
-    cuts = []
+    cuts: list[Backoff] = []
     for i in range(1, len(t)):
         if window[i] < CUT * window[i - 1]:
             # A cut may fall between two intervals; the parts belong together.

@@ -91,10 +91,10 @@ def _measure_parking(results: Results) -> dict[str, Value]:
 def _conclude_parking(found: Quantities) -> str:
     return (
         f"The flow that crosses three bottlenecks has {found['share_daimd']:.0f} % of each, beside "
-        f"{found['share_reno']:.0f} % with Reno, and every queue stays low: at most {found['delay_daimd']:.1f} ms in the "
-        f"mean, where Reno's are {found['delay_reno']:.0f} ms, with each link {found['use_daimd']:.0f} % in use. It "
-        "backs off when any of the three queues adds up to its threshold, so it does so more often than each of the "
-        "others, and loses to them; it is not shut out."
+        f"{found['share_reno']:.0f} % with Reno, and every queue stays low: at most {found['delay_daimd']:.1f} ms in "
+        f"the mean, where Reno's are {found['delay_reno']:.0f} ms, with each link {found['use_daimd']:.0f} % in use. "
+        "It backs off when any of the three queues adds up to its threshold, so it does so more often than each of "
+        "the others, and loses to them; it is not shut out."
     )
 
 
@@ -131,12 +131,12 @@ def _measure_reverse(results: Results) -> dict[str, Value]:
 
 def _conclude_reverse(found: Quantities) -> str:
     return (
-        f"Without reverse traffic the two flows use {found['use_before']:.0f} % of the link at {found['delay_before']:.0f} "
-        f"ms of queueing delay. While CUBIC fills the queue that their ACKs wait in, they use "
-        f"{found['use_during']:.0f} %, and their own queue has {found['delay_during']:.0f} ms; afterwards "
-        f"{found['use_after']:.0f} % and {found['delay_after']:.0f} ms. They see one RTT, and cannot tell a queue on the "
-        "way back from one that they make: a delay of ACKs counts as their own. With gamma 0, whose threshold does not "
-        f"follow RTTmax, they use {found['use_before_basic']:.0f}, {found['use_during_basic']:.0f} and "
+        f"Without reverse traffic the two flows use {found['use_before']:.0f} % of the link at "
+        f"{found['delay_before']:.0f} ms of queueing delay. While CUBIC fills the queue that their ACKs wait in, they "
+        f"use {found['use_during']:.0f} %, and their own queue has {found['delay_during']:.0f} ms; afterwards "
+        f"{found['use_after']:.0f} % and {found['delay_after']:.0f} ms. They see one RTT, and cannot tell a queue on "
+        "the way back from one that they make: a delay of ACKs counts as their own. With gamma 0, whose threshold "
+        f"does not follow RTTmax, they use {found['use_before_basic']:.0f}, {found['use_during_basic']:.0f} and "
         f"{found['use_after_basic']:.0f} %."
     )
 

@@ -63,9 +63,9 @@ QUIC = Experiment(
     key="quic",
     title="Sec. III-E: QUIC",
     about=(
-        "The paper repeats its scenarios with QUIC on 10 Mbit/s: Jain's index is 0.59 with BBR, which favours the longer "
-        "RTT, and 0.93 with CUBIC, which favours the shorter one. This comes with QUIC, which the simulator does not run "
-        "yet; it is not counted."
+        "The paper repeats its scenarios with QUIC on 10 Mbit/s: Jain's index is 0.59 with BBR, which favours the "
+        "longer RTT, and 0.93 with CUBIC, which favours the shorter one. This comes with QUIC, which the simulator "
+        "does not run yet; it is not counted."
     ),
     runs=[],
     measure=lambda _: {},

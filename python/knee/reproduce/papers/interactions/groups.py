@@ -82,10 +82,10 @@ def _conclude_matrix(found: Quantities) -> str:
         f"Beside loss-based flows, delay-based ones have {found['delay-based beside loss-based']:.0f} % of the "
         f"throughput in the mean, and an RTT {found['rtt of delay-based beside loss-based']:.1f} times the base, where "
         f"among themselves it is {found['rtt of delay-based beside delay-based']:.1f} times. Hybrid ones have "
-        f"{found['hybrid beside loss-based']:.0f} % beside loss-based ones and {found['hybrid beside delay-based']:.0f} "
-        "% beside delay-based ones: over all algorithms the order of the groups is the one that the paper found with "
-        f"three. BBR alone is an exception: {found['bbr beside loss-based']:.0f} % beside loss-based flows, in a buffer "
-        "of two bandwidth-delay products."
+        f"{found['hybrid beside loss-based']:.0f} % beside loss-based ones and "
+        f"{found['hybrid beside delay-based']:.0f} % beside delay-based ones: over all algorithms the order of the "
+        "groups is the one that the paper found with three. BBR alone is an exception: "
+        f"{found['bbr beside loss-based']:.0f} % beside loss-based flows, in a buffer of two bandwidth-delay products."
     )
 
 
@@ -152,8 +152,9 @@ def _conclude_isolation(found: Quantities) -> str:
 
     return (
         f"What a delay-based flow has beside a loss-based one: {'; '.join(said(queue) for queue in QUEUES)}. A queue "
-        "per flow, as in fq_codel and cocoa, gives each group its share and its own delay, which is what the paper asks "
-        "for. Dualpi2 keeps the delay low for all but, with one queue for all classic flows, does not share fairly."
+        "per flow, as in fq_codel and cocoa, gives each group its share and its own delay, which is what the paper "
+        "asks for. Dualpi2 keeps the delay low for all but, with one queue for all classic flows, does not share "
+        "fairly."
     )
 
 
