@@ -10,13 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from knee import runner
+from knee import grounds, runner
 from knee.cli import tables
 from knee.cli.console import Bar, out
 from knee.errors import InputError
 from knee.folder import check_target
 from knee.scenario import Scenario, load
-from knee.scenario.spec import spec
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def run(
     """
     loaded = [load(source, changes or ()) for source in scenarios]
     for source, scenario in zip(scenarios, loaded, strict=True):
-        spec(scenario, source)
+        grounds.find(ground or scenario.run.ground).refuse(scenario, source)
     jobs = _jobs(loaded, ground, out_folder, seeds)
     summaries: list[dict[str, Any]] = []
     for job in jobs:
@@ -77,7 +76,7 @@ def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds
     single = len(loaded) == 1 and seeds == 1
     jobs: list[_Job] = []
     for scenario in loaded:
-        runner.check_ground(ground or scenario.run.ground)
+        grounds.ready(ground or scenario.run.ground)
         for k in range(scenario.seed, scenario.seed + seeds):
             name = scenario.name if seeds == 1 else f"{scenario.name}-seed{k}"
             target = folder if single and folder is not None else (folder or Path("results")) / name

@@ -1,0 +1,81 @@
+"""The ground ``sim``: the packet simulator."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from knee import _core, rows
+from knee.errors import RunError, ScenarioError
+from knee.grounds.ground import Missing, Progress
+from knee.manifest import manifest
+from knee.metrics import summary
+from knee.own import CongestionControl, classes
+from knee.result import Result
+from knee.scenario import Scenario, from_dict
+from knee.scenario.spec import spec
+from knee.scenario.toml import dumps
+
+#: The name of the file that takes the sample rows during the run.
+_SPOOL = ".samples"
+
+
+class Sim:
+    """The packet simulator."""
+
+    name = "sim"
+    about = "the packet simulator; needs no privileges"
+
+    def missing(self) -> Sequence[Missing]:
+        """Nothing: without its core, the program does not begin."""
+        return ()
+
+    def trial(self) -> str:
+        """Simulates a tenth of a second of one flow."""
+        flow = {"cc": "reno", "rtt": "10 ms"}
+        told = spec(from_dict({"duration": "100 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]}))
+        packets = json.loads(_core.simulate(json.dumps(told))[0])["packets"]
+        if not packets:
+            raise RunError("The core carries no packets; build it again with make setup.")
+        return f"core {_core.version()} simulates ({packets} packets in a trial); needs no privileges"
+
+    def refuse(self, scenario: Scenario, where: str | None = None) -> None:
+        """Refuses what the simulator cannot do."""
+        spec(scenario, where)
+
+    def run(
+        self, scenario: Scenario, folder: Path, progress: Progress | None = None, command: str | None = None
+    ) -> Result:
+        """Simulates a scenario."""
+        told = json.dumps(spec(scenario))
+        spool = folder / _SPOOL
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        begin = time.perf_counter()
+        try:
+            figures, sample_rows, link_rows, event_rows = _core.simulate(told, str(spool), progress, _own(scenario))
+        except _core.SpecError as error:
+            raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
+        except _core.EngineError as error:
+            raise RunError(f"The run of {scenario.name} failed: {error}.") from error
+        wall_s = time.perf_counter() - begin
+        output = json.loads(figures)
+        ccs = [flow.cc for flow in scenario.flows for _ in range(flow.count)]
+        link_names = [link["link"] for link in output["links"]]
+        samples = rows.samples(rows.from_bytes(sample_rows, rows.SAMPLE, spool), scenario.labels, ccs)
+        spool.unlink(missing_ok=True)
+        return Result(
+            summary=summary(scenario, self.name, output, samples, wall_s),
+            manifest=manifest(self.name, scenario.seed, wall_s, output["packets"], started, command),
+            scenario_toml=dumps(scenario.plain()),
+            samples=samples,
+            links=rows.links(rows.from_bytes(link_rows, rows.LINK), link_names),
+            events=rows.events(rows.from_bytes(event_rows, rows.EVENT), link_names, output["event_names"]),
+        )
+
+
+def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
+    named = {flow.cc for flow in scenario.flows}
+    return [(name, own) for name, own in classes().items() if name in named]
