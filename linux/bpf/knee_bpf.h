@@ -46,6 +46,7 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	__u8 icsk_ca_state : 5;
 	__u64 icsk_ca_priv[13];
 };
 
@@ -59,6 +60,7 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 mss_cache;
 	__u32 srtt_us;
+	__u64 tcp_mstamp;
 	__u32 max_packets_out;
 	__u32 packets_out;
 	__u8 is_cwnd_limited : 1;
@@ -91,6 +93,7 @@ struct tcp_congestion_ops {
 /* Values of enum tcp_ca_state and enum tcp_ca_event that the kernel promises to keep (TCP_INFO shows the former). */
 enum {
 	CA_OPEN = 0,
+	CA_DISORDER = 1,
 	CA_LOSS = 4,
 };
 

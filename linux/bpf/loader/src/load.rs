@@ -2,7 +2,7 @@
 
 use crate::layout::{self, Field};
 use anyhow::{Context, Result, anyhow, bail};
-use libbpf_rs::{MapCore, MapType, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Linker, MapCore, MapType, ObjectBuilder, OpenObject, PrintLevel};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -23,6 +23,12 @@ static SAID: Mutex<String> = Mutex::new(String::new());
 pub fn setting(text: &str) -> Result<(String, i64)> {
     let (name, value) = text.split_once('=').ok_or_else(|| anyhow!("{text} is not NAME=INTEGER"))?;
     Ok((name.to_owned(), value.parse().with_context(|| format!("{value} is not an integer"))?))
+}
+
+/// Links one compiled file into an object whose type information says where each variable lies.
+pub fn finish(compiled: &Path, object: &Path) -> Result<()> {
+    let mut linker = Linker::new(object)?;
+    linker.add_file(compiled).and_then(|()| linker.link()).map_err(|error| refused(&error, "it cannot be linked"))
 }
 
 /// The tunables of an object with their values as compiled.

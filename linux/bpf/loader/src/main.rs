@@ -23,7 +23,7 @@ struct Arguments {
 enum Command {
     /// Load an object and pin it to a new folder in bpffs.
     Load {
-        /// The compiled BPF program.
+        /// The finished object.
         object: PathBuf,
         /// The folder to make.
         pin: PathBuf,
@@ -31,9 +31,16 @@ enum Command {
         #[arg(long = "set", value_parser = load::setting)]
         settings: Vec<(String, i64)>,
     },
+    /// Finish what the compiler made, which leaves open where its variables lie.
+    Finish {
+        /// The compiler's output.
+        compiled: PathBuf,
+        /// The object to write.
+        object: PathBuf,
+    },
     /// The tunables of an object with their values as compiled, in JSON.
     Tunables {
-        /// The compiled BPF program.
+        /// The finished object.
         object: PathBuf,
     },
     /// What the connections of a loaded algorithm show, in JSON.
@@ -53,6 +60,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Load { object, pin, settings } => load::load(&object, &pin, &settings),
+        Command::Finish { compiled, object } => load::finish(&compiled, &object),
         Command::Tunables { object } => load::tunables(&object).and_then(|found| print(&found)),
         Command::Show { object, pin } => shown::connections(&object, &pin).and_then(|found| print(&found)),
         Command::Unload { pin } => load::unload(&pin),
@@ -67,5 +75,6 @@ fn main() -> ExitCode {
 }
 
 fn print(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    Ok(println!("{}", serde_json::to_string(value)?))
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
 }
