@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::btf::types::{DataSec, Int, IntEncoding, MemberAttr, Struct, Var};
 use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType};
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// An integer in memory.
@@ -44,34 +45,41 @@ pub fn btf(object: &Path) -> Result<Btf<'static>> {
     Btf::from_path(object).with_context(|| format!("{} is no BPF program with type information", object.display()))
 }
 
-/// The members of a structure of integers.
+/// The integers among the members of a structure.
 pub fn structure(btf: &Btf<'_>, name: &str) -> Result<Vec<Field>> {
     let found = btf.type_by_name::<Struct<'_>>(name).ok_or_else(|| anyhow!("there is no structure {name}"))?;
-    found
-        .iter()
-        .map(|member| {
-            let name = member.name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let MemberAttr::Normal { offset } = member.attr else { bail!("{name} is a bit field") };
-            let kind = btf.type_by_id(member.ty).ok_or_else(|| anyhow!("{name} has no type"))?;
-            integer(kind, name, offset as usize / 8)
-        })
-        .collect()
+    let mut fields = Vec::new();
+    members(btf, &found, 0, &mut fields);
+    Ok(fields)
 }
 
-/// The integers among the variables of a section, such as `.rodata`.
-pub fn section(btf: &Btf<'_>, name: &str) -> Result<Vec<Field>> {
-    let Some(found) = btf.type_by_name::<DataSec<'_>>(name) else { return Ok(Vec::new()) };
-    let variables = found.iter().filter_map(|place| {
-        let variable = btf.type_by_id::<Var<'_>>(place.ty)?;
-        let name = variable.name()?.to_string_lossy().into_owned();
-        integer(variable.referenced_type(), name, place.offset as usize).ok()
-    });
-    Ok(variables.collect())
+/// The integers among the variables of a section, such as `.rodata`; of a structure, its members.
+pub fn section(btf: &Btf<'_>, name: &str) -> Vec<Field> {
+    let mut fields = Vec::new();
+    for place in btf.type_by_name::<DataSec<'_>>(name).iter().flat_map(|section| section.iter()) {
+        let Some(variable) = btf.type_by_id::<Var<'_>>(place.ty) else { continue };
+        let kind = variable.referenced_type().skip_mods_and_typedefs();
+        if let Ok(inner) = Struct::try_from(kind) {
+            members(btf, &inner, place.offset as usize, &mut fields);
+        } else {
+            fields.extend(integer(kind, variable.name(), place.offset as usize));
+        }
+    }
+    fields
 }
 
-fn integer(kind: BtfType<'_>, name: String, offset: usize) -> Result<Field> {
-    let Ok(int) = Int::try_from(kind.skip_mods_and_typedefs()) else { bail!("{name} is not an integer") };
-    Ok(Field { name, offset, size: int.size(), signed: matches!(int.encoding, IntEncoding::Signed) })
+fn members(btf: &Btf<'_>, structure: &Struct<'_>, base: usize, fields: &mut Vec<Field>) {
+    for member in structure.iter() {
+        if let (MemberAttr::Normal { offset }, Some(kind)) = (member.attr, btf.type_by_id::<BtfType<'_>>(member.ty)) {
+            fields.extend(integer(kind, member.name, base + offset as usize / 8));
+        }
+    }
+}
+
+fn integer(kind: BtfType<'_>, name: Option<&OsStr>, offset: usize) -> Option<Field> {
+    let int = Int::try_from(kind.skip_mods_and_typedefs()).ok()?;
+    let name = name?.to_string_lossy().into_owned();
+    Some(Field { name, offset, size: int.size(), signed: matches!(int.encoding, IntEncoding::Signed) })
 }
 
 #[cfg(test)]

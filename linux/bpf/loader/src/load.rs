@@ -33,7 +33,7 @@ pub fn finish(compiled: &Path, object: &Path) -> Result<()> {
 
 /// The tunables of an object with their values as compiled.
 pub fn tunables(object: &Path) -> Result<BTreeMap<String, i128>> {
-    let fields = layout::section(&layout::btf(object)?, TUNABLES)?;
+    let fields = layout::section(&layout::btf(object)?, TUNABLES);
     let open = open(object)?;
     let section = open.maps().find(|map| is_tunables(map.name()));
     let memory = section.as_ref().and_then(|map| map.initial_value()).unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()>
     if pin.exists() {
         bail!("{} is there already; unload it first", pin.display());
     }
-    let fields = layout::section(&layout::btf(object)?, TUNABLES)?;
+    let fields = layout::section(&layout::btf(object)?, TUNABLES);
     let mut open = open(object)?;
     set(&mut open, &fields, settings)?;
     let mut loaded = open.load().map_err(|error| refused(&error, "the kernel does not take the program"))?;
