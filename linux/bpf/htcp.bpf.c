@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * H-TCP: the longer since the last loss, the faster the window grows; a loss leaves the share of the window that just
  * fills the path.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* What BPF programs show to user space. User space learns names and layout from the object's type information. */
 #ifndef KNEE_INTF_H
 #define KNEE_INTF_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the BPF congestion controls see of the kernel. Only the fields that are used are declared; the loader finds
  * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel.
@@ -15,6 +15,9 @@
 #include <bpf/bpf_tracing.h>
 
 #define AF_INET6 10
+
+/* The kernel's ticks per second, as the loader finds it in the kernel's configuration. */
+extern int CONFIG_HZ __kconfig;
 
 #include "intf.h"
 
@@ -61,6 +64,7 @@ struct tcp_sock {
 	__u32 mss_cache;
 	__u32 srtt_us;
 	__u64 tcp_mstamp;
+	__u32 lsndtime;
 	__u32 max_packets_out;
 	__u32 packets_out;
 	__u8 is_cwnd_limited : 1;
@@ -100,6 +104,7 @@ enum {
 enum {
 	EVENT_TX_START = 0,
 	EVENT_CWND_RESTART = 1,
+	EVENT_COMPLETE_CWR = 2,
 };
 
 enum {
@@ -127,6 +132,14 @@ static inline void *ca_state(const struct sock *sk)
 }
 
 #define CA_STATE_SIZE sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv)
+
+/* Microseconds since the socket last sent. */
+static inline __u64 idle_us(const struct tcp_sock *tp)
+{
+	__s32 idle = (__u32)bpf_jiffies64() - tp->lsndtime;
+
+	return idle > 0 ? (__u64)idle * 1000000 / CONFIG_HZ : 0;
+}
 
 /* Whether the window has been the limit of what is in flight, as in the kernel (RFC 7661's question). */
 static inline bool is_cwnd_limited(const struct tcp_sock *tp)

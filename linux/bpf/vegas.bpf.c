@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Vegas: keeps a few packets of its own in the queue, by comparing the expected with the actual rate.
  *
