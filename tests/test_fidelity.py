@@ -91,6 +91,14 @@ def test_a_case_becomes_the_rig_as_a_scenario(tmp_path: Path) -> None:
     assert [(change.at, change.rate) for change in scenario.changes] == [(30_000_000_000, 10_000_000)]
 
 
+def test_the_kernels_clock_ticks_for_the_endpoints_and_for_pie(tmp_path: Path) -> None:
+    # HZ=100 on the rig (the reference's README); PIE's timer waits for ticks, the other disciplines have none.
+    read = case(tmp_path, RENO)
+    assert fidelity.scenario(read)["tcp"] == {"tick": "10 ms"}
+    told = {name: fidelity.scenario(replace(read, qdisc=name))["link"]["queue_params"] for name in ("pie", "codel")}
+    assert told == {"pie": {"tick": "10 ms"}, "codel": {}}
+
+
 def test_later_flows_start_some_ms_apart_in_five_runs(tmp_path: Path) -> None:
     read = case(tmp_path, PAIR)
     shifts = translate.runs(read)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +108,29 @@ def test_overrides_that_fit_nowhere(scenario: Make, change: str, key: str) -> No
     assert error.value.key == key
 
 
+@pytest.mark.parametrize(
+    ("data", "changes", "start"),
+    [
+        ({}, ["link.rate=5"], "--set link.rate=5 on lab.toml: link.rate: "),
+        ({}, ["links=[]"], "--set 'links=[]' on lab.toml: link: "),
+        ({}, ["link.x=1"], "--set link.x=1 on lab.toml: link.x: "),
+        ({}, ["seed=2", "flows[1].cc=renoo"], "--set 'flows[1].cc=renoo' on lab.toml: flows[1].cc: "),
+        ({}, ["flows.7.cc=reno"], "--set flows.7.cc=reno on lab.toml: flows.7: "),
+        # What does not fit any more because of a change of another key.
+        ({"warmup": "2 s"}, ["duration=1 s"], "--set 'duration=1 s' on lab.toml: warmup: "),
+        # What was wrong before.
+        ({"seed": -1}, ["duration=1 s"], "lab.toml: seed: "),
+        ({}, ["duration"], "--set: "),
+    ],
+)
+def test_a_bad_override_is_what_the_error_names(
+    scenario: Make, data: dict[str, Any], changes: list[str], start: str
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        from_dict(scenario(**data), where="lab.toml", overrides=changes)
+    assert str(error.value).startswith(start)
+
+
 def test_an_override_does_not_change_the_data_it_was_given(scenario: Make) -> None:
     data = scenario()
     from_dict(data, overrides=["link.rate=5 Gbit/s"])
@@ -118,12 +143,18 @@ def test_every_shipped_scenario_loads(name: str) -> None:
     assert made.name == name
     assert made.title
     assert again(made) == made
-    if any(link.trace for link in made.links):
-        try:
-            spec(made)
-        except ScenarioError as error:
-            pytest.skip(f"the trace is not here: {error}")
     assert spec(made)["flows"]
+
+
+def test_a_shipped_trace_lies_beside_its_scenario_and_is_what_its_script_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("knee.scenario.traces.folders", list)
+    trace = Path(str(load("cellular-lte").links[0].trace))
+    script = Path(__file__).parent.parent / "tools" / "lte_trace.py"
+    made = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout
+    assert trace.read_text(encoding="ascii") == made
 
 
 def test_shipped_scenarios_say_where_they_come_from() -> None:

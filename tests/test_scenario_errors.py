@@ -135,6 +135,8 @@ def test_unknown_names_are_told_the_near_ones() -> None:
     ("lines", "words"),
     [
         ("", "is empty"),
+        ("# nothing\n\n", "is empty"),
+        ("# two\n1\n\n2 3\n", 'line 4 of the trace .* is "2 3"'),
         ("5\n3\n", "line 2 of the trace .* goes back from 5 to 3"),
         ("1\nx\n", 'line 2 of the trace .* is "x"'),
         ("-1\n", "line 1"),
@@ -162,7 +164,7 @@ def test_a_trace_that_is_nowhere(scenario: Make) -> None:
 def test_traces_are_found_beside_the_file_and_in_named_folders(
     scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.trace").write_text("1\n1\n4\n")
+    (tmp_path / "a.trace").write_text("# made up\n1\n1\n\n4\n")
     text = 'duration = "1 s"\nlink.trace = "a.trace"\nflows = [{ cc = "reno", rtt = "1 ms" }]'
     (tmp_path / "s.toml").write_text(text)
     beside = spec(load(tmp_path / "s.toml"))

@@ -23,7 +23,7 @@ class ScenarioError(InputError):
     """A scenario that was refused.
 
     Attributes:
-        where: the file, or what the scenario came from.
+        where: the file, or what the scenario came from; empty where the key says it all.
         key: the key at fault, as ``flows[2].rtt``; empty where the file as a whole is.
         found: what was found there.
         accepted: what would be accepted.
@@ -31,7 +31,7 @@ class ScenarioError(InputError):
 
     def __init__(self, where: str, key: str, found: str, accepted: str) -> None:
         self.where, self.key, self.found, self.accepted = where, key, found, accepted
-        place = f"{where}: {key}" if key else where
+        place = ": ".join(part for part in (where, key) if part)
         super().__init__(f"{place}: {found}; {accepted}.")
 
 

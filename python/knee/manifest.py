@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -34,6 +35,20 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
+@cache
+def fingerprint() -> str:
+    """What identifies the program that makes results: a digest of the compiled core and of the Python around it.
+
+    A commit would not do: there may be none, and a checkout may have changes.
+    """
+    package = Path(__file__).resolve().parent
+    sources = [*package.glob("*.py"), *package.glob("scenario/*.py"), *package.glob("grounds/**/*.py")]
+    digest = hashlib.sha256(Path(str(_core.__file__)).read_bytes())
+    for source in sorted(sources):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> dict[str, Any]:
     """The manifest of a run that began at ``started`` (ISO 8601) and took ``wall_s`` seconds.
 
@@ -44,6 +59,7 @@ def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, 
         "program": PROGRAM,
         "version": _core.version(),
         "commit": commit(),
+        "fingerprint": fingerprint(),
         "command": command,
         "ground": ground,
         "kernel": None,

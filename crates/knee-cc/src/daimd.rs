@@ -16,8 +16,9 @@
 //! - loss: `beta · cwnd` (Eqs. 1, 6)
 //!
 //! The paper's figures by parameters: the basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`,
-//! `delta0_mode = "fixed"`, `delta0 = 0`, `adaptive_backoff = false`; Fig. 2 is the same with `adaptive_backoff` and
-//! `delta = 1`; Figs. 3 and 4 with `delta = 0.75`; Fig. 6 is the default; Fig. 8 has `slow_start = "off"`.
+//! `delta0_mode = "fixed"`, `delta0 = 0`, `adaptive_backoff = false`; Fig. 2 is the same with `adaptive_backoff`,
+//! `delta = 1` and one of `fixed_backoffs`; Figs. 3 and 4 with `delta = 0.75` and an `rtt_min_initial`; Fig. 6 is the
+//! default; Fig. 8 has `slow_start = "off"`.
 //!
 //! Departures, where the text and Algorithm 1 disagree, or neither can be meant:
 //!
@@ -78,6 +79,13 @@ pub const ENTRY: Entry = Entry {
         Param::ratio("delta", 0.9, (0.01, 1.0), "Eq. 4; Fig. 8", "how far below RTTmin a backoff aims; 1: not at all"),
         Param::ratio("beta_max", 0.9, (0.01, 1.0), "Algorithm 1, line 5", "greatest beta"),
         Param::ratio("beta", 0.5, (0.01, 0.99), "Eq. 1 with TCP's value", "beta where it is not adaptive"),
+        Param::count(
+            "fixed_backoffs",
+            0,
+            (0, 1 << 30),
+            "Fig. 2",
+            "so many first backoffs use the fixed beta though it is adaptive",
+        ),
         Param::choice("loss_backoff", &["beta", "half"], "Eq. 6", "window after a loss: beta of it, or half of it"),
         Param::ratio(
             "gamma",
@@ -85,6 +93,13 @@ pub const ENTRY: Entry = Entry {
             (0.0, 1.0),
             OURS,
             "weight of RTTmax - RTTmin in the threshold; 0: base value (Eq. 5)",
+        ),
+        Param::time(
+            "rtt_min_initial",
+            Time::ZERO,
+            (Time::ZERO, Time::from_secs(10)),
+            "Figs. 3, 4",
+            "RTTmin until the first backoff, whatever is measured before; 0: measured from the start",
         ),
         Param::ratio("decay", 0.01, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
         Param::switch("hold", true, "Eq. 6", "increase only up to the threshold"),
@@ -131,8 +146,11 @@ struct DaimdParams {
     delta: u64,
     beta_max: u64,
     beta: u64,
+    fixed_backoffs: u64,
     halve_on_loss: bool,
     gamma: u64,
+    /// None where RTTmin is measured from the start.
+    rtt_min_initial: Option<Time>,
     decay: u64,
     hold: bool,
     /// Over RTTmax - RTTmin; none where Delta0 is fixed.
@@ -158,8 +176,10 @@ impl DaimdParams {
             delta: ratio("delta"),
             beta_max: ratio("beta_max"),
             beta: ratio("beta"),
+            fixed_backoffs: params.count("fixed_backoffs"),
             halve_on_loss: params.choice("loss_backoff") == "half",
             gamma: ratio("gamma"),
+            rtt_min_initial: Some(params.time("rtt_min_initial")).filter(|&rtt| rtt > Time::ZERO),
             decay: ratio("decay"),
             hold: params.switch("hold"),
             delta0_factor: (params.choice("delta0_mode") == "proportional").then(|| ratio("delta0_factor")),
@@ -174,8 +194,10 @@ impl DaimdParams {
 }
 
 struct DaimdState {
-    /// Least RTT.
+    /// Least RTT, or the initial value given.
     rtt_min: Time,
+    /// Reductions so far.
+    backoffs: u64,
     /// Greatest RTT of late; it decays.
     rtt_max: Time,
     /// Smoothed RTT of packets sent since the last backoff.
@@ -198,7 +220,8 @@ struct Daimd {
 impl Daimd {
     fn new(params: DaimdParams, init: &Init) -> Self {
         let state = DaimdState {
-            rtt_min: Time::MAX,
+            rtt_min: params.rtt_min_initial.unwrap_or(Time::MAX),
+            backoffs: 0,
             rtt_max: Time::ZERO,
             srtt: None,
             settling: None,
@@ -222,7 +245,7 @@ impl Daimd {
     /// Beta as of now, in millionths.
     fn beta(&self) -> u64 {
         match self.state.srtt {
-            Some(rtt) if self.params.adaptive_backoff => {
+            Some(rtt) if self.params.adaptive_backoff && self.state.backoffs >= self.params.fixed_backoffs => {
                 backoff(self.params.delta, self.state.rtt_min, rtt, self.params.beta_max)
             }
             _ => self.params.beta,
@@ -243,6 +266,7 @@ impl Daimd {
     /// What a reduction leaves of the window; notes that there was one.
     fn reduced(&mut self, view: &View, cwnd: u32, beta: u64) -> u32 {
         self.state.last_backoff = view.now;
+        self.state.backoffs += 1;
         self.state.settling = Some(view.snd_nxt);
         self.state.credit = 0;
         ((u64::from(cwnd) * beta / ONE) as u32).max(2)
@@ -280,7 +304,9 @@ impl Daimd {
         let state = &mut self.state;
         let rtt_max = decayed(state.rtt_max, rtt, control.cwnd, self.params.decay);
         let higher = rtt > rtt_max;
-        state.rtt_min = state.rtt_min.min(rtt);
+        if self.params.rtt_min_initial.is_none() || state.backoffs > 0 {
+            state.rtt_min = state.rtt_min.min(rtt);
+        }
         state.rtt_max = rtt_max.max(rtt);
         match state.settling {
             Some(until) if ack.view.snd_una <= until => {}

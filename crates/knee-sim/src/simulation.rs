@@ -266,7 +266,7 @@ impl Simulation {
                 target.cx.now = now;
                 target.queue.set_limit(limit.into(), &mut target.cx);
                 self.collect(link as u32);
-                self.record(None, Some(link as u32), "limit", self.links[link].queue.backlog().packets as f64);
+                self.record(None, Some(link as u32), "limit", limit.figure());
             }
             Change::Rtt { flow, rtt } => {
                 let rtt = Time::from_nanos(rtt);

@@ -136,6 +136,16 @@ pub enum LimitSpec {
     Time(u64),
 }
 
+impl LimitSpec {
+    /// Its figure as results give it: packets, bytes or ms.
+    pub fn figure(self) -> f64 {
+        match self {
+            Self::Packets(n) | Self::Bytes(n) => n as f64,
+            Self::Time(ns) => Time::from_nanos(ns).as_millis_f64(),
+        }
+    }
+}
+
 impl From<LimitSpec> for knee_queue::Limit {
     fn from(limit: LimitSpec) -> Self {
         match limit {

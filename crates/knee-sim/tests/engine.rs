@@ -185,6 +185,18 @@ fn a_trace_delivers_at_its_mean_rate() {
 }
 
 #[test]
+fn a_new_limit_is_on_record_as_it_was_given() {
+    let mut spec = spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[flow("reno", 20 * MS, 0, S)]);
+    let limits = [json!({"packets": 7}), json!({"bytes": 30_000}), json!({"time": 25 * MS})];
+    let change = |(i, limit)| json!({"at": (i as u64 + 1) * 100 * MS, "what": {"limit": {"link": 0, "limit": limit}}});
+    spec["changes"] = limits.iter().enumerate().map(change).collect();
+    let (output, rows) = run(&spec);
+    let name = output.event_names.iter().position(|name| name == "limit").unwrap();
+    let values: Vec<f64> = rows.events.iter().filter(|row| row.event as usize == name).map(|row| row.value).collect();
+    assert_eq!(values, [7.0, 30_000.0, 25.0], "packets, bytes, milliseconds");
+}
+
+#[test]
 fn a_window_that_limits_is_obeyed() {
     let mut spec = spec(10 * S, &[link(100_000_000, &json!({"packets": 1000}))], &[flow("reno", 50 * MS, 0, 10 * S)]);
     spec["tcp"] = json!({"receive_window": 10 * 1448});

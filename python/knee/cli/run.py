@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,9 +14,10 @@ import typer
 from knee import grounds, runner
 from knee.cli import tables
 from knee.cli.console import Bar, out
-from knee.errors import InputError
+from knee.errors import InputError, ScenarioError
 from knee.folder import check_target
 from knee.scenario import Scenario, load
+from knee.scenario.overrides import blamed
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,7 @@ def run(
     Each run leaves a folder, results/NAME by default: summary.json, the time series as parquet files, and report.html
     with its figures. A folder that holds another knee result is replaced, anything else is not touched.
     """
-    loaded = [load(source, changes or ()) for source in scenarios]
-    for source, scenario in zip(scenarios, loaded, strict=True):
-        grounds.find(ground or scenario.run.ground).refuse(scenario, source)
+    loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
     summaries: list[dict[str, Any]] = []
     for job in jobs:
@@ -69,6 +69,17 @@ def run(
     elif seeds > 1:
         for i, scenario in enumerate(loaded):
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
+
+
+def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
+    """A scenario that its ground does not refuse."""
+    scenario = load(source, changes)
+    here = grounds.find(ground or scenario.run.ground)
+    try:
+        here.refuse(scenario, source)
+    except ScenarioError as error:
+        raise blamed(error, changes, lambda: here.refuse(load(source), source)) from None
+    return scenario
 
 
 def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int) -> list[_Job]:

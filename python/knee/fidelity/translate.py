@@ -15,7 +15,7 @@ from knee.units import format_rate, format_time
 BURST = "1600 B"
 #: An Ethernet header, as tc counts it.
 OVERHEAD = "14 B"
-#: HZ=100 in the rig's kernel: CUBIC and others that count jiffies see time in steps of this.
+#: HZ=100 in the rig's kernel: CUBIC and others that count jiffies see time in steps of this, and timers wait for it.
 TICK = "10 ms"
 #: Of the time series, ns; the windows of the figures are cut to it.
 INTERVAL_NS = 20_000_000
@@ -112,7 +112,7 @@ def _queue(case: Case) -> dict[str, Any]:
     if entry is None:
         raise Skipped(f"no queue discipline {name}")
     keys: dict[str, Any] = {"queue": name}
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = {"tick": TICK} if "tick" in entry.params else {}
     rest = iter(options)
     for option in rest:
         if option == "limit":

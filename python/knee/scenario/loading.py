@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from knee.errors import Refused, ScenarioError
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
-from knee.scenario.overrides import apply
+from knee.scenario.overrides import apply, blamed
 from knee.units import near, shown
 
 #: What pydantic says, by its name for the kind of error, and what would do.
@@ -85,14 +85,22 @@ def from_dict(
     data: dict[str, Any], *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
 ) -> Scenario:
     """The scenario in plain data, with quantities as text, as TOML gives it."""
-    try:
-        data = apply(data, overrides)
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+    if overrides:
+        try:
+            return from_dict(_changed(data, overrides, where), where=where, name=name)
+        except ScenarioError as error:
+            raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
         return Scenario.model_validate({"name": name} | data)
     except ValidationError as error:
         raise _scenario_error(where, error, short="link" in data) from None
+
+
+def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict[str, Any]:
+    try:
+        return apply(data, overrides)
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
 
 
 def _scenario_error(where: str, error: ValidationError, *, short: bool) -> ScenarioError:

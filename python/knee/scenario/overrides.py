@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import copy
 import re
+import shlex
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from knee.errors import Refused
+from knee.errors import Refused, ScenarioError
 from knee.units import near, shown
+
+#: What errors call a change that has no key of its own.
+_OPTION = "--set"
+#: Of a change, that much is shown in an error.
+_SHOWN = 60
 
 
 def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -21,11 +27,43 @@ def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         key, equals, value = override.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise Refused(
-                f"{shown(override)} is no change", "key=value such as link.rate=5 Gbit/s will do", key="--set"
-            )
+            accepted = "key=value such as link.rate=5 Gbit/s will do"
+            raise Refused(f"{shown(override)} is no change", accepted, key=_OPTION)
         _put(data, key, _value(value.strip()))
     return data
+
+
+def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[], object]) -> ScenarioError:
+    """The error of a changed scenario, said of the changes unless ``unchanged``, the same without them, fails alike."""
+    if not overrides:
+        return error
+    if error.key == _OPTION:
+        return ScenarioError("", error.key, error.found, error.accepted)
+    try:
+        unchanged()
+    except ScenarioError as own:
+        if str(own) == str(error):
+            return error
+    about = [override for override in overrides if _meet(override.partition("=")[0], error.key)] or overrides
+    told = " ".join(f"{_OPTION} {_quoted(override)}" for override in about)
+    return ScenarioError(f"{told} on {error.where}", error.key, error.found, error.accepted)
+
+
+def _quoted(override: str) -> str:
+    text = override if override.isprintable() else ascii(override)[1:-1]
+    return shlex.quote(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether one of two keys is the other or lies in it; ``link`` is the first of the links."""
+    one_parts, other_parts = (
+        ["links", "0", *parts[1:]] if parts[:1] == ["link"] else parts for parts in (_parts(one), _parts(other))
+    )
+    return all(a == b for a, b in zip(one_parts, other_parts, strict=False))
+
+
+def _parts(key: str) -> list[str]:
+    return [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
 
 
 def _value(text: str) -> Any:
@@ -39,9 +77,9 @@ def _value(text: str) -> Any:
 
 
 def _put(data: dict[str, Any], key: str, value: Any) -> None:
-    parts = [part for part in re.split(r"[.\[\]]+", key) if part]
+    parts = _parts(key)
     if not parts:
-        raise Refused(f"{shown(key)} is no key", "a key such as link.rate or flows.0.cc will do", key="--set")
+        raise Refused(f"{shown(key)} is no key", "a key such as link.rate or flows.0.cc will do", key=_OPTION)
     place: Any = data
     for i, part in enumerate(parts):
         here = ".".join(parts[: i + 1])

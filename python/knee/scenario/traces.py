@@ -1,4 +1,7 @@
-"""Recorded capacities: files with a line per delivery opportunity of 1500 bytes, in whole ms, ascending."""
+"""Recorded capacities: files with a line per delivery opportunity of 1500 bytes, in whole ms, ascending.
+
+Empty lines and those that begin with ``#`` are left out.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +44,15 @@ def find(name: str) -> Path:
 def read(path: Path) -> list[int]:
     """The trace's delivery opportunities, in ms."""
     try:
-        lines = path.read_text(encoding="ascii").split()
+        text = path.read_text(encoding="ascii")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not plain text"
         raise Refused(f"the trace {path} cannot be read ({reason})", _ACCEPTED) from None
-    if not lines:
-        raise Refused(f"the trace {path} is empty", _ACCEPTED)
     times: list[int] = []
     last = 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
+        if not line or line.startswith("#"):
+            continue
         if not line.isdigit() or len(line) > 12 or int(line) > _MAX_MS:
             raise Refused(f"line {number} of the trace {path} is {shown(line)}", _ACCEPTED)
         time = int(line)
@@ -57,6 +60,8 @@ def read(path: Path) -> list[int]:
             raise Refused(f"line {number} of the trace {path} goes back from {last} to {time}", _ACCEPTED)
         times.append(time)
         last = time
+    if not times:
+        raise Refused(f"the trace {path} is empty", _ACCEPTED)
     if last == 0:
         raise Refused(f"the trace {path} ends at 0 ms", _ACCEPTED)
     return times

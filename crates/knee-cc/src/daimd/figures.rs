@@ -77,6 +77,55 @@ fn fig_3_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
     assert!(rtt_min_after(1.0, 8) > Time::from_millis(199));
 }
 
+/// A flow of the basic algorithm with `more`, whose RTT follows the window on the link of Figs. 2 to 4: RTT before and
+/// window after over window before of each of the first backoffs.
+fn backoffs(more: &[(&str, Value)], wanted: usize) -> Vec<(Time, f64)> {
+    let given = with(&BASIC, &[("adaptive_backoff", Value::Bool(true)), ("slow_start", Value::Choice("off"))]);
+    let params = Params::resolve(ENTRY.params, with(&given, more)).unwrap();
+    let init = Init { rtt: BASE_RTT, cwnd: 400, tick: Time::ZERO, ..testing::init() };
+    let mut cc = (ENTRY.make)(&params, &init);
+    let mut control = cc.on_state(&testing::change(testing::view(), StateEvent::Start), Control::initial(400));
+    let (mut now, mut una, mut seen) = (Time::ZERO, 0, Vec::new());
+    while seen.len() < wanted {
+        let rtt = BASE_RTT.max(SERVICE * u64::from(control.cwnd));
+        now += rtt;
+        una += 100_000;
+        let before = control.cwnd;
+        for i in 0..u64::from(before) {
+            let mut ack = testing::ack_up_to(una + i, una + 99_999, rtt.as_micros());
+            ack.view.now = now;
+            control = cc.on_measure(&ack, control);
+            control = cc.on_ack(&ack, control);
+        }
+        if control.cwnd < before {
+            seen.push((rtt, f64::from(control.cwnd) / f64::from(before)));
+        }
+    }
+    seen
+}
+
+#[test]
+fn fig_2_the_first_backoff_halves_and_the_others_cut_what_is_queued_where_one_is_fixed() {
+    let more = [("delta", Value::Ratio(1.0)), ("fixed_backoffs", Value::Count(1))];
+    let seen = backoffs(&more, 3);
+    assert!((seen[0].1 - 0.5).abs() < 0.01, "{seen:?}");
+    // The smoothed RTT has just reached RTTmin + tau0.
+    for (_, beta) in &seen[1..] {
+        assert!((beta - 120.0 / 140.0).abs() < 0.005, "{seen:?}");
+    }
+}
+
+#[test]
+fn fig_3_an_initial_rtt_min_holds_until_the_first_backoff_and_then_ratchets_down() {
+    let more = [("delta", Value::Ratio(0.75)), ("rtt_min_initial", Value::Time(Time::from_millis(200)))];
+    let at: Vec<u64> = backoffs(&more, 4).iter().map(|(rtt, _)| rtt.as_micros() / 1000).collect();
+    // 200 ms and tau0; 0.75 of 200 ms and tau0; then the path's own 120 ms and tau0. The increase of the round trip in
+    // which the threshold is passed, and the smoothing, come on top.
+    for (found, wanted) in at.iter().zip([220, 170, 140, 140]) {
+        assert!((wanted..wanted + 8).contains(found), "{at:?}");
+    }
+}
+
 #[test]
 fn fig_4_ten_flows_that_start_on_top_of_each_other_find_the_propagation_delay() {
     let more = [("adaptive_backoff", Value::Bool(true)), ("delta", Value::Ratio(0.75))];

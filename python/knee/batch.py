@@ -1,0 +1,166 @@
+"""Many runs on all cores, each saved as a result folder, continued where they were stopped.
+
+::
+
+    jobs = [batch.Job(f"seed{k}", scenario.model_copy(update={"seed": k})) for k in range(1, 11)]
+    folders = batch.run(jobs, Path("results/many"))
+
+A folder that is there is not made again if the same program made it from the same scenario on the same ground.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from knee import runner
+from knee.errors import InputError
+from knee.folder import check_target, is_result
+from knee.manifest import fingerprint
+from knee.own import classes
+from knee.scenario import Scenario
+from knee.scenario.toml import dumps
+
+#: How long to wait between two looks at the progress, s.
+_PATIENCE_S = 0.1
+#: What a link of unknown rate is taken to carry in the estimate of work, bit/s.
+_SOME_RATE = 20_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a batch.
+
+    Attributes:
+        name: the folder below the batch's, may have slashes.
+        scenario: what to run, its seed included.
+        ground: where to run it; None: where the scenario says.
+    """
+
+    name: str
+    scenario: Scenario
+    ground: str | None = None
+
+
+class _Stopped(Exception):  # noqa: N818 - how a run is told to end
+    pass
+
+
+def run(
+    jobs: Sequence[Job],
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    refused: Callable[[Job, InputError], None] | None = None,
+    command: str | None = None,
+) -> list[Path | None]:
+    """Runs what is not there yet, and gives the result folder of every job, in order.
+
+    The engine runs outside the interpreter's lock, so threads use all cores and nothing is left running. An
+    interruption or a failure ends the runs under way; they leave nothing, and what was done before stays.
+
+    Args:
+        jobs: what to run; their names differ.
+        folder: where the results go.
+        workers: how many runs at once; default: one per core.
+        progress: called now and then with the fraction of the work that is done.
+        refused: called with a job whose ground refused it, and the refusal; its folder is None. By default a refusal
+            ends the batch.
+        command: the command line that asks for the runs, for their manifests.
+
+    Raises:
+        InputError: a job was refused, or two have one name, or something else is in a folder's place.
+        RunError: a run failed.
+    """
+    folders = [Path(folder) / job.name for job in jobs]
+    _check(jobs, folders)
+    todo = [i for i, job in enumerate(jobs) if not is_done(job, folders[i])]
+    weights = {i: work(jobs[i].scenario) for i in todo}
+    done = dict.fromkeys(todo, 0.0)
+    stop = threading.Event()
+    lost: dict[int, InputError] = {}
+
+    def one(i: int) -> None:
+        def look(fraction: float) -> None:
+            if stop.is_set():
+                raise _Stopped
+            done[i] = fraction
+
+        look(0.0)
+        job = jobs[i]
+        try:
+            runner.run(job.scenario, job.ground, folders[i], report=False, progress=look, command=command)
+        except InputError as error:
+            if refused is None:
+                raise
+            lost[i] = error
+        done[i] = 1.0
+
+    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
+        # The longest first, so that none is left over at the end.
+        futures = [pool.submit(one, i) for i in sorted(todo, key=lambda i: -weights[i])]
+        try:
+            _watch(futures, weights, done, progress)
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    if refused is not None:
+        for i in sorted(lost):
+            refused(jobs[i], lost[i])
+    return [None if i in lost else folders[i] for i in range(len(jobs))]
+
+
+def _watch(
+    futures: list[Future[None]],
+    weights: dict[int, float],
+    done: dict[int, float],
+    progress: Callable[[float], None] | None,
+) -> None:
+    waiting = set(futures)
+    while waiting:
+        finished, waiting = wait(waiting, timeout=_PATIENCE_S)
+        for future in finished:
+            future.result()
+        if progress is not None:
+            progress(sum(weights[i] * done[i] for i in weights) / sum(weights.values()))
+
+
+def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
+    """Refuses what cannot be run, before anything starts."""
+    seen: set[str] = set()
+    own = set(classes())
+    for job, folder in zip(jobs, folders, strict=True):
+        if job.name in seen:
+            raise InputError(f"Two runs would write to {folder}; give each a name of its own.")
+        seen.add(job.name)
+        check_target(folder)
+        mine = sorted(own & {flow.cc for flow in job.scenario.flows})
+        if mine:
+            found = f"The congestion control {mine[0]} is a class in Python, whose changes nothing would notice"
+            raise InputError(f"{found}; knee.run runs it, a batch does not.")
+
+
+def is_done(job: Job, folder: Path) -> bool:
+    """Whether ``folder`` holds what ``job`` would give: same scenario, same ground, same program."""
+    if not is_result(folder):
+        return False
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        scenario = (folder / "scenario.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    made = (manifest.get("fingerprint"), manifest.get("ground"), scenario)
+    return made == (fingerprint(), job.ground or job.scenario.run.ground, dumps(job.scenario.plain()))
+
+
+def work(scenario: Scenario) -> float:
+    """About how many packets a run simulates; for the order of runs and for progress."""
+    rate = max(link.rate or _SOME_RATE for link in scenario.links)
+    return rate * scenario.duration / 1e9 / 12_000

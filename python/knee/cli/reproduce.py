@@ -1,0 +1,77 @@
+"""``knee reproduce``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from knee import runner
+from knee.cli.console import Bar, out
+from knee.cli.tables import table
+from knee.reproduce.items import Verdict
+from knee.reproduce.papers import NAMES, paper
+from knee.reproduce.run import PaperRows, Row
+from knee.reproduce.run import reproduce as run_papers
+
+
+def reproduce(
+    context: typer.Context,
+    papers: Annotated[
+        list[str] | None, typer.Argument(metavar="[PAPER]...", help=f"Of {', '.join(NAMES)}; by default all.")
+    ] = None,
+    ground: Annotated[str, typer.Option(metavar="G", help="Where to run.")] = "sim",
+    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the pages and results go.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A short form: shorter runs, fewer seeds.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Run N at once; by default one per core.")
+    ] = None,
+) -> None:
+    """Run the figures and tables of papers again, and set them beside the published numbers.
+
+    Writes results/reproduce/report.html (or results/reproduce-quick, -GROUND) with a page per paper: each figure with
+    what the paper says, what came out, and the verdict. Results that are there already are not run again, so a run that
+    was stopped goes on where it was.
+    """
+    chosen = [paper(name) for name in dict.fromkeys(papers or NAMES)]
+    runner.check_ground(ground)
+    if folder is None:
+        parts = ["reproduce", *(["quick"] if quick else []), *([ground] if ground != "sim" else [])]
+        folder = Path("results") / "-".join(parts)
+    with Bar("reproduce") as bar:
+        done = run_papers(chosen, folder, ground=ground, short=quick, workers=jobs, progress=bar, command=context.obj)
+    _show(out(), [rows for rows in done if rows.key in {one.key for one in chosen}])
+    out().print(f"The report: {folder / 'report.html'}", soft_wrap=True)
+
+
+def _show(console: Console, papers: Sequence[PaperRows]) -> None:
+    for findings in (False, True):
+        title = "What the papers leave open" if findings else None
+        lines = table(title, ["paper", "where", "what it says", "there", "here", "verdict"], text=6)
+        for rows in papers:
+            for row in (row for row in rows.rows if row.finding == findings):
+                lines.add_row(rows.key, row.where, row.says, row.expected, row.found, _word(row))
+        if lines.row_count:
+            console.print(lines)
+    judged = [row for rows in papers for row in rows.rows if not row.finding]
+    count = Counter(row.verdict for row in judged)
+    tried = len(judged) - count[Verdict.NOT_RUN]
+    explained = sum(row.explained for row in judged if row.verdict == Verdict.DIFFERS)
+    console.print(f"{count[Verdict.REPRODUCED]} of {tried} reproduced.", end="")
+    if count[Verdict.DIFFERS]:
+        console.print(
+            f" {count[Verdict.DIFFERS]} differ, {explained} of them with an explanation that is checked.", end=""
+        )
+    if count[Verdict.NOT_RUN]:
+        console.print(f" {count[Verdict.NOT_RUN]} cannot run on this ground.", end="")
+    console.print()
+
+
+def _word(row: Row) -> str:
+    if row.finding:
+        return {Verdict.REPRODUCED: "holds", Verdict.DIFFERS: "DOES NOT"}.get(Verdict(row.verdict), row.verdict)
+    return row.verdict.upper() if row.verdict == Verdict.DIFFERS else row.verdict

@@ -1,0 +1,59 @@
+"""``knee reproduce``: the figures and tables of papers, run again and set beside what was published.
+
+A paper is three things, tied together by its key:
+
+- ``papers/<key>.py`` with ``PAPER``, a :class:`Paper`: its experiments, each with the runs it needs, a function from
+  results to named quantities, and functions that draw its figures. Scenarios of its own lie under
+  ``scenarios/papers/<key>/``; small variations are overrides of a :class:`Run`, larger ones plain data.
+- ``items/<key>.toml`` with the published numbers and claims: ``[[item]]`` for those that are judged, ``[[finding]]``
+  for what came out where the paper leaves a question open. Each names the quantity it is held against, how, with what
+  tolerance and why; ``items.py`` has the keys.
+- its key in ``NAMES`` of ``papers/__init__.py``.
+
+The smallest experiment::
+
+    def _measure(results: Results) -> dict[str, Value]:
+        return {"goodput_mbps": results["pair"].summary["flows"][0]["goodput_mbps"]}
+
+    Experiment(
+        key="pair",
+        title="Table I: two CUBIC flows",
+        about="Two flows share 100 Mbit/s.",
+        runs=[Run("pair", "interactions-pair", ["flows.0.cc=cubic"], seeds=5, quick=["duration=20 s"])],
+        measure=_measure,
+    )
+
+and its item::
+
+    [[item]]
+    key = "cubic-goodput"
+    experiment = "pair"
+    id = "I1"
+    where = "Table I"
+    says = "a goodput of 44.98 Mbit/s"
+    computed = "goodput_mbps"
+    compare = "within"
+    value = 44.98
+    unit = "Mbit/s"
+    tolerance = "5 %"
+    reason = "the spread of the paper's own pairs of equal flows"
+
+``docs/reproduce.md`` says more.
+"""
+
+from __future__ import annotations
+
+from knee.reproduce.items import Quantities, Value, Verdict
+from knee.reproduce.paper import Drawing, Experiment, Paper, Results, Run, Table
+
+__all__ = [
+    "Drawing",
+    "Experiment",
+    "Paper",
+    "Quantities",
+    "Results",
+    "Run",
+    "Table",
+    "Value",
+    "Verdict",
+]

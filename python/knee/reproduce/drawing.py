@@ -1,0 +1,78 @@
+"""Drawing with matplotlib in one style, and what the papers' figures have in common."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from knee.report.figures import DPI, STYLE
+from knee.report.palette import INK, MUTED, flow_colours
+from knee.report.thin import Floats, thin_line
+from knee.reproduce.paper import Drawing, Results
+from knee.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 7.0
+PANEL_IN = 2.6
+#: A link's capacity, a base RTT: what the data is to be held against.
+GUIDE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 3)), "zorder": 1}
+
+
+def png(made: Drawing, results: Results) -> bytes:
+    """The drawing as the bytes of a PNG file."""
+    from matplotlib import rc_context
+
+    buffer = BytesIO()
+    with rc_context(STYLE):
+        made.draw(results).savefig(buffer, dpi=DPI)
+    return buffer.getvalue()
+
+
+def panels(
+    count: int = 1, height: float = PANEL_IN, *, columns: int = 1, sharex: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """A figure with ``count`` panels in ``columns``, row by row."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH_IN, height * rows + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, sharex=sharex, squeeze=False)
+    for unused in axes.flat[count:]:
+        unused.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def series(
+    result: Result, column: str, flow: int = 1, *, start: float = 0.0, end: float = np.inf
+) -> tuple[Floats, Floats]:
+    """Time in s and a column of a flow's samples between two moments."""
+    frame = result.samples.filter((pl.col("flow") == flow) & pl.col("t_s").is_between(start, end))
+    return frame["t_s"].to_numpy(), frame[column].to_numpy().astype(np.float64)
+
+
+def plot_flows(axes: Axes, result: Result, column: str, *, scale: float = 1.0, **window: float) -> None:
+    """A column of all flows over time."""
+    flows = result.summary["flows"]
+    for flow, colour in zip(flows, flow_colours(len(flows)), strict=True):
+        x, y = thin_line(*series(result, column, flow["flow"], **window))
+        axes.plot(x, y * scale, color=colour, linewidth=1.0, label=flow["label"])
+
+
+def plot_total(axes: Axes, result: Result, column: str = "throughput_mbps", *, scale: float = 1.0) -> None:
+    """The sum of a column over all flows."""
+    total = result.samples.group_by("t_s").agg(pl.col(column).sum()).sort("t_s")
+    x, y = thin_line(total["t_s"].to_numpy(), total[column].to_numpy().astype(np.float64))
+    axes.plot(x, y * scale, color=INK, linewidth=0.9, label="total", zorder=1)
+
+
+def legend(axes: Axes, columns: int = 6) -> None:
+    """Above the axes, so that it never covers data."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, columnspacing=1.2, borderaxespad=0.2)

@@ -1,0 +1,147 @@
+"""What a paper's module is made of: experiments, each with its runs, its quantities and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee.reproduce.items import Quantities, Value
+from knee.result import Result
+from knee.scenario import Scenario, from_dict, load
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Results kept in memory; the others are read again from their folders.
+_KEPT = 16
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scenario to run, once or with several seeds.
+
+    Attributes:
+        name: what the experiment calls it; runs of one paper with the same name are the same and run once.
+        scenario: the name of a shipped scenario, or plain data.
+        changes: overrides such as ``"link.queue=cake"``.
+        seeds: how many, from the scenario's own seed on.
+        quick: further overrides of the short form.
+        quick_seeds: how many seeds the short form runs.
+    """
+
+    name: str
+    scenario: str | Mapping[str, Any]
+    changes: Sequence[str] = ()
+    seeds: int = 1
+    quick: Sequence[str] = ()
+    quick_seeds: int = 1
+
+    def resolve(self, short: bool) -> list[Scenario]:
+        """The scenarios, one per seed."""
+        changes = [*self.changes, *(self.quick if short else ())]
+        if isinstance(self.scenario, str):
+            first = load(self.scenario, changes)
+        else:
+            first = from_dict(dict(self.scenario), where=self.name, name=self.name, overrides=changes)
+        count = self.quick_seeds if short else self.seeds
+        return [first.model_copy(update={"seed": first.seed + k}) for k in range(count)]
+
+
+class Results:
+    """The results of a paper's runs by name, read when they are asked for."""
+
+    def __init__(self, folders: Mapping[str, Sequence[Path]], *, short: bool = False) -> None:
+        self.folders = folders
+        #: Whether this is the short form.
+        self.short = short
+
+    def __getitem__(self, name: str) -> Result:
+        """The result of a run; of several seeds the first."""
+        return _load(self.folders[name][0])
+
+    def each(self, name: str) -> Iterator[Result]:
+        """The results of all seeds of a run."""
+        return (_load(folder) for folder in self.folders[name])
+
+    def mean(self, name: str, figure: Callable[[Result], float]) -> float:
+        """The mean of a figure over the seeds of a run."""
+        values = [figure(result) for result in self.each(name)]
+        return sum(values) / len(values)
+
+
+@lru_cache(maxsize=_KEPT)
+def _load(folder: Path) -> Result:
+    return Result.load(folder)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure: drawn with matplotlib, and what stands below it."""
+
+    caption: str
+    draw: Callable[[Results], Figure]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text, its first column the names of the rows."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure, a table or a claim of a paper, or a question it leaves open.
+
+    Attributes:
+        key: names it in ``items/<paper>.toml`` and in links.
+        title: its heading, with the figure's number.
+        about: what is run and what to look at, a paragraph or two.
+        runs: what it needs.
+        measure: the quantities from the results, by the names that items use.
+        drawings: its figures, with the paper's axes.
+        tables: further tables, made from the results.
+        extra: a piece of HTML of its own, such as a heat map with a filter; loads nothing from elsewhere.
+        question: whether it is about what the paper leaves open.
+        conclusion: for such a question, what came out; made from the quantities, so that its numbers are the run's.
+    """
+
+    key: str
+    title: str
+    about: str
+    runs: Sequence[Run]
+    measure: Callable[[Results], dict[str, Value]]
+    drawings: Sequence[Drawing] = ()
+    tables: Callable[[Results, Quantities], Sequence[Table]] | None = None
+    extra: Callable[[Results], str] | None = None
+    question: bool = False
+    conclusion: Callable[[Quantities], str] | None = None
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: ``key`` names its module, its data file and its page."""
+
+    key: str
+    title: str
+    source: str
+    address: str
+    about: str
+    experiments: Sequence[Experiment] = field(default_factory=list)
+
+    def runs(self) -> dict[str, Run]:
+        """All runs by name.
+
+        Raises:
+            ValueError: where two that differ have one name.
+        """
+        runs: dict[str, Run] = {}
+        for run in (run for experiment in self.experiments for run in experiment.runs):
+            if runs.setdefault(run.name, run) != run:
+                raise ValueError(f"{self.key}: two different runs are called {run.name}")
+        return runs

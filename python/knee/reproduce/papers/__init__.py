@@ -1,0 +1,24 @@
+"""The papers: a module each, loaded by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from knee.errors import InputError
+from knee.reproduce.paper import Paper
+from knee.units import near
+
+#: In the order of the report.
+NAMES = ("cocoa",)
+
+
+def paper(name: str) -> Paper:
+    """The paper of that key.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in NAMES:
+        raise InputError(f'There is no paper "{name}" here; {near(name, list(NAMES))}.')
+    found: Paper = import_module(f"{__name__}.{name}").PAPER
+    return found

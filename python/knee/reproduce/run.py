@@ -1,0 +1,220 @@
+"""Runs papers, judges their items, and keeps what came out beside the pages."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from knee import _core, batch
+from knee.errors import FolderError, InputError
+from knee.manifest import PROGRAM, commit
+from knee.reproduce import items
+from knee.reproduce.items import Item, Quantities, Value, Verdict
+from knee.reproduce.paper import Experiment, Paper, Results
+
+#: Names a folder of reproductions, and holds the verdicts.
+MARK = "reproduce.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An item and what came of it; ``found`` and ``checked`` are computed quantities."""
+
+    item: Item
+    finding: bool
+    verdict: Verdict
+    found: Value = None
+    checked: Value = None
+    explained: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """An experiment that ran, or why it could not."""
+
+    experiment: Experiment
+    judged: Sequence[Judged]
+    results: Results | None
+    quantities: Quantities
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the summary, as plain data that survives the run."""
+
+    key: str
+    experiment: str
+    where: str
+    says: str
+    finding: bool
+    verdict: str
+    explained: bool
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True)
+class PaperRows:
+    """The lines of one paper."""
+
+    key: str
+    title: str
+    rows: Sequence[Row]
+
+
+def reproduce(
+    papers: Sequence[Paper],
+    out: Path,
+    *,
+    ground: str = "sim",
+    short: bool = False,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+) -> list[PaperRows]:
+    """Runs papers into ``out`` and writes their pages; gives the lines of all papers that ``out`` has.
+
+    What was run before by the same program is not run again.
+
+    Raises:
+        InputError: ``out`` is something else's, or the ground is not one.
+        RunError: a run failed.
+    """
+    from knee.reproduce import page
+
+    kept = _open(out, ground, short)
+    jobs = [job for paper in papers for job in _jobs(paper, ground, short)]
+    refusals: dict[str, str] = {}
+    folders = batch.run(
+        jobs,
+        out / "runs",
+        workers=workers,
+        progress=progress,
+        refused=None if ground == "sim" else lambda job, error: refusals.update({job.name: str(error)}),
+        command=command,
+    )
+    where = dict(zip([job.name for job in jobs], folders, strict=True))
+    for paper in papers:
+        done = [_judge(experiment, paper, where, refusals, short) for experiment in paper.experiments]
+        page.write_paper(paper, done, out / f"{paper.key}.html", ground=ground, short=short)
+        kept[paper.key] = PaperRows(paper.key, paper.title, page.rows(done))
+    from knee.reproduce.papers import NAMES
+
+    ordered = [kept[name] for name in NAMES if name in kept]
+    page.write_summary(ordered, out / "report.html", ground=ground, short=short)
+    _keep(out, ground, short, ordered)
+    return ordered
+
+
+def measure(paper: Paper, experiment: Experiment, results: Results) -> list[Judged]:
+    """The verdicts on an experiment's items."""
+    return _verdicts(paper, experiment, experiment.measure(results))
+
+
+def _name(paper: Paper, run: str, seed: int, seeds: int) -> str:
+    return f"{paper.key}/{run}" + (f"-seed{seed}" if seeds > 1 else "")
+
+
+def _jobs(paper: Paper, ground: str, short: bool) -> list[batch.Job]:
+    jobs = []
+    for name, run in paper.runs().items():
+        scenarios = run.resolve(short)
+        jobs += [batch.Job(_name(paper, name, s.seed, len(scenarios)), s, ground) for s in scenarios]
+    return jobs
+
+
+def _judge(
+    experiment: Experiment, paper: Paper, where: dict[str, Path | None], refusals: dict[str, str], short: bool
+) -> Done:
+    folders: dict[str, list[Path]] = {}
+    for run in experiment.runs:
+        scenarios = run.resolve(short)
+        for scenario in scenarios:
+            name = _name(paper, run.name, scenario.seed, len(scenarios))
+            folder = where[name]
+            if folder is None:
+                judged = [
+                    Judged(item, finding, Verdict.NOT_RUN) for item, finding in _items(paper, experiment, short=False)
+                ]
+                return Done(experiment, judged, None, {}, refusals[name])
+            folders.setdefault(run.name, []).append(folder)
+    results = Results(folders, short=short)
+    quantities = experiment.measure(results)
+    return Done(experiment, _verdicts(paper, experiment, quantities, short=short), results, quantities)
+
+
+def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[Item, bool]]:
+    known = items.load(paper.key)
+    mine = [item for item in known.of(experiment.key) if item.quick or not short]
+    return [(item, item in known.finding) for item in mine]
+
+
+def _verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
+    judged = []
+    for item, finding in _items(paper, experiment, short=short):
+        judged.append(
+            Judged(
+                item,
+                finding,
+                item.verdict(quantities),
+                quantities[item.computed],
+                quantities[item.check.computed] if item.check else None,
+                item.explained(quantities),
+            )
+        )
+    return judged
+
+
+def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
+    """Makes or takes over the folder, and gives what it has of papers that were done the same way."""
+    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
+        found = f"{out} is not a folder of knee reproduce, so nothing is written there"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    try:
+        data = json.loads((out / MARK).read_bytes()) if (out / MARK).is_file() else {}
+    except ValueError:
+        data = {}
+    same = data.get("format") == FORMAT and (data.get("ground"), data.get("quick")) == (ground, short)
+    if not data:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+        _keep(out, ground, short, [])
+    if not same:
+        return {}
+    return {
+        paper["key"]: PaperRows(paper["key"], paper["title"], [Row(**row) for row in paper["rows"]])
+        for paper in data["papers"]
+    }
+
+
+def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> None:
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "program": PROGRAM,
+        "version": _core.version(),
+        "commit": commit(),
+        "ground": ground,
+        "quick": short,
+        "papers": [asdict(paper) for paper in papers],
+    }
+    write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)  # noqa: PTH105 - Path.replace is the same
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); name another folder with --out.") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,45 @@
+"""Values and tolerances as people read them."""
+
+from __future__ import annotations
+
+import math
+
+from knee.reproduce.items import Comparison, Value
+
+
+def value(found: Value, unit: str = "") -> str:
+    """A quantity with its unit, four digits."""
+    if found is None or (isinstance(found, float) and math.isnan(found)):
+        return "none"
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    return f"{number(found)} {unit}".strip()
+
+
+def number(x: float) -> str:
+    """Four digits at most, no exponent, thin spaces between thousands."""
+    if x == 0 or not math.isfinite(x):
+        return f"{x:g}"
+    places = max(0, 3 - math.floor(math.log10(abs(x))))
+    text = f"{x:,.{min(places, 6)}f}".replace(",", "\u2009")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def expected(comparison: Comparison) -> str:
+    """What is expected: the value, and which way it binds."""
+    if comparison.compare == "claim":
+        return "yes"
+    text = value(comparison.value, comparison.unit)
+    return f"{comparison.compare} {text}" if comparison.compare in ("at least", "at most") else text
+
+
+def tolerance(comparison: Comparison) -> str:
+    """The tolerance and its reason; empty where there is none."""
+    size, relative = comparison.tolerance
+    if size == 0:
+        return comparison.reason
+    if comparison.compare == "ratio":
+        text = f"a factor of {number(size)}"
+    else:
+        text = f"± {number(100 * size)} %" if relative else f"± {value(size, comparison.unit)}"
+    return f"{text}: {comparison.reason}"

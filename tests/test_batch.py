@@ -1,0 +1,113 @@
+"""Batches: saved, continued, refused, interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import knee
+from knee import batch
+from knee.scenario import Scenario, from_dict
+
+Make = Callable[..., dict[str, Any]]
+
+
+def _jobs(scenario: Make, count: int, **changed: Any) -> list[batch.Job]:
+    return [batch.Job(f"seeds/{k}", from_dict(scenario(seed=k, **changed))) for k in range(count)]
+
+
+def _begun(folder: Path) -> str:
+    started = json.loads((folder / "manifest.json").read_bytes())
+    return f"{started['started']} {started['wall_s']}"
+
+
+def test_results_are_those_of_single_runs(scenario: Make, tmp_path: Path) -> None:
+    jobs = _jobs(scenario, 3)
+    folders = batch.run(jobs, tmp_path, workers=2)
+    assert folders == [tmp_path / "seeds" / str(k) for k in range(3)]
+    for job, folder in zip(jobs, folders, strict=True):
+        assert folder is not None
+        assert not (folder / "report.html").exists()
+        assert knee.Result.load(folder).samples.equals(knee.run(job.scenario).samples)
+
+
+def test_what_is_there_is_not_run_again(scenario: Make, tmp_path: Path) -> None:
+    jobs = _jobs(scenario, 2)
+    batch.run(jobs[:1], tmp_path)
+    first = _begun(tmp_path / "seeds" / "0")
+    seen: list[float] = []
+    batch.run(jobs, tmp_path, progress=seen.append)
+    assert _begun(tmp_path / "seeds" / "0") == first
+    assert seen[-1] == 1.0
+    # Nothing left to do: no work, and no progress of it.
+    assert batch.run(jobs, tmp_path, progress=lambda fraction: pytest.fail("it ran again")) != []
+
+
+@pytest.mark.parametrize("change", ["scenario", "program"])
+def test_another_scenario_or_program_runs_again(scenario: Make, tmp_path: Path, change: str) -> None:
+    batch.run(_jobs(scenario, 1), tmp_path)
+    folder = tmp_path / "seeds" / "0"
+    if change == "program":
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"fingerprint": "0123abc"}))
+    before = _begun(folder)
+    batch.run(_jobs(scenario, 1, **({"duration": "2 s"} if change == "scenario" else {})), tmp_path)
+    assert _begun(folder) != before
+
+
+def test_a_refusal_ends_a_batch_or_is_taken_note_of(scenario: Make, tmp_path: Path) -> None:
+    good, bad = _jobs(scenario, 2)
+    bad = batch.Job(bad.name, bad.scenario, "moon")
+    with pytest.raises(knee.InputError, match="moon"):
+        batch.run([bad], tmp_path / "strict")
+    refused: list[str] = []
+    folders = batch.run([good, bad], tmp_path / "lenient", refused=lambda job, error: refused.append(job.name))
+    assert refused == [bad.name]
+    assert folders == [tmp_path / "lenient" / good.name, None]
+
+
+def test_names_differ_and_other_peoples_folders_stay(scenario: Make, tmp_path: Path) -> None:
+    job = _jobs(scenario, 1)[0]
+    with pytest.raises(knee.InputError, match="Two runs would write"):
+        batch.run([job, job], tmp_path)
+    (tmp_path / "seeds" / "0").mkdir(parents=True)
+    with pytest.raises(knee.FolderError, match="not a knee result"):
+        batch.run([job], tmp_path)
+
+
+def test_classes_in_python_are_refused(scenario: Make, tmp_path: Path) -> None:
+    class BatchedOwn(knee.CongestionControl):
+        """Does nothing of its own."""
+
+    link = {"rate": "10 Mbit/s", "limit": "50 packets"}
+    mine = from_dict(scenario(link=link, flows=[{"cc": BatchedOwn, "rtt": "20 ms"}]))
+    with pytest.raises(knee.InputError, match="class in Python"):
+        batch.run([batch.Job("own", mine)], tmp_path)
+
+
+def test_an_interruption_leaves_finished_results_and_nothing_else(scenario: Make, tmp_path: Path) -> None:
+    """Ctrl-C comes as an exception in the thread that waits; the runs under way stop and take their folders away."""
+    short = _jobs(scenario, 1)[0]
+    batch.run([short], tmp_path)
+    link = {"rate": "10 Gbit/s", "limit": "100 MB"}
+    long = batch.Job("long", from_dict(scenario(link=link, duration="3 h")))
+
+    def interrupt(fraction: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        batch.run([short, long], tmp_path, progress=interrupt)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_dir()) == ["0", "seeds"]
+
+
+def test_work_grows_with_rate_and_duration(scenario: Make) -> None:
+    def of(**changed: Any) -> Scenario:
+        return from_dict(scenario(**changed))
+
+    # 10 Mbit/s for 3 s in packets of 1500 bytes.
+    assert batch.work(of()) == 2500
+    assert batch.work(of(duration="6 s")) == 5000
