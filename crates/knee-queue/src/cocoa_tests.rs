@@ -1,7 +1,7 @@
 //! Algorithm 1 by hand-written sequences: times in milliseconds, one flow, a buffer of four packets unless said.
 
 use super::*;
-use crate::{Init, Queue, Verdict};
+use crate::{Init, Limit, Queue, Verdict};
 use knee_core::{Rate, Rng, Value};
 
 struct Bench {
@@ -203,6 +203,44 @@ fn a_new_flow_may_start_with_what_others_came_to() {
         bench.come_to(1, 41, 1);
         assert_eq!(bench.noted("buffer"), [100.0, 20.0, expected]);
     }
+}
+
+#[test]
+fn what_each_of_a_few_flows_holds_is_noted_when_asked() {
+    let mut bench = Bench::new(&[("orphan_mask", Value::Count((1 << 20) - 1))]);
+    bench.come_to(0, 0, 3);
+    bench.come_to(1, 0, 2);
+    bench.leave(&[1]);
+    bench.q.observe(&mut bench.cx);
+    let mut held: Vec<_> = bench.cx.notes.iter().filter(|n| n.event == "backlog").map(|n| (n.flow, n.value)).collect();
+    held.sort_by_key(|(flow, _)| *flow);
+    assert_eq!(held, [(Some(0), 2.0), (Some(1), 2.0)]);
+    // Of nine flows none: nobody could see them apart, and a row for each would grow without bound.
+    (2..9).for_each(|flow| assert_eq!(bench.come_to(flow, 2, 1), 1));
+    bench.q.observe(&mut bench.cx);
+    assert_eq!(bench.noted("backlog").len(), 2);
+}
+
+#[test]
+fn idle_flows_are_forgotten_after_ten_seconds_and_their_memory_given_back() {
+    let mut bench = Bench::new(&[("orphan_mask", Value::Count((1 << 20) - 1))]);
+    bench.q.set_limit(Limit::Packets(100_000), &mut bench.cx);
+    (0..9_000).for_each(|flow| assert_eq!(bench.come_to(flow, 0, 1), 1));
+    bench.leave(&[1; 9_000]);
+    let (flows, room, packets) = bench.q.memory();
+    assert!(flows > 8_900 && room >= flows, "but for a few collisions all are remembered");
+    assert_eq!(packets, 0);
+    // One flow goes on: in its first 10 s the others keep their buffers, then eight go with each of its packets.
+    let go_on = |bench: &mut Bench, ms: std::ops::Range<u64>| {
+        for ms in ms.step_by(2) {
+            bench.come_to(0, ms, 1);
+            bench.leave(&[ms]);
+        }
+        bench.q.memory().0
+    };
+    assert!(go_on(&mut bench, 10..9_990) > 8_900);
+    assert_eq!(go_on(&mut bench, 10_000..20_000), 1);
+    assert!(bench.q.memory().1 <= 16, "{:?}", bench.q.memory());
 }
 
 #[test]

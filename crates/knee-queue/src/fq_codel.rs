@@ -308,6 +308,17 @@ mod tests {
     }
 
     #[test]
+    fn idle_flows_keep_no_memory_but_the_fixed_table() {
+        let (mut q, mut cx) = (queue(None, &[]), Context::default());
+        for flow in 0..6_000 {
+            q.enqueue(packet(flow, 0, Time::ZERO), &mut cx);
+        }
+        assert!(q.store.pool.capacity() >= 6_000);
+        while q.dequeue(&mut cx).is_some() {}
+        assert_eq!((q.store.pool.capacity(), q.store.memory, q.flows.capacity()), (0, 0, 1024));
+    }
+
+    #[test]
     fn a_full_frame_counts_2304_bytes_of_memory_and_an_ack_768() {
         let full = packet(0, 0, Time::ZERO);
         assert_eq!((memory(&full), memory(&Packet { size: 52, ..full })), (2304, 768));

@@ -70,7 +70,8 @@ fn flows_that_fall_together_are_noted_and_share_a_queue() {
         q.enqueue(packet(2, seq, 1500), &mut cx);
     }
     assert_eq!(cx.notes.len(), 1);
-    assert_eq!((cx.notes[0].flow, cx.notes[0].value), (Some(2), 1.0));
+    // The value is the flow's number in results, one more than its index.
+    assert_eq!((cx.notes[0].flow, cx.notes[0].value), (Some(2), 2.0));
     assert_eq!(q.backlog().packets, 108, "one flow's buffer for both");
 }
 

@@ -16,11 +16,11 @@ def value(found: Value, unit: str = "") -> str:
     return f"{number(found)} {unit}".strip()
 
 
-def number(x: float) -> str:
+def number(x: float, digits: int = 4) -> str:
     """Four digits at most, no exponent, thin spaces between thousands."""
     if x == 0 or not math.isfinite(x):
         return f"{x:g}"
-    places = max(0, 3 - math.floor(math.log10(abs(x))))
+    places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
     text = f"{x:,.{min(places, 6)}f}".replace(",", "\u2009")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -29,7 +29,8 @@ def expected(comparison: Comparison) -> str:
     """What is expected: the value, and which way it binds."""
     if comparison.compare == "claim":
         return "yes"
-    text = value(comparison.value, comparison.unit)
+    # As it is printed, however many digits that are.
+    text = f"{number(comparison.value, 7)} {comparison.unit}".strip()
     return f"{comparison.compare} {text}" if comparison.compare in ("at least", "at most") else text
 
 

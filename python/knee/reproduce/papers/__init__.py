@@ -9,7 +9,7 @@ from knee.reproduce.paper import Paper
 from knee.units import near
 
 #: In the order of the report.
-NAMES = ("cocoa",)
+NAMES = ("lola", "cocoa")
 
 
 def paper(name: str) -> Paper:
