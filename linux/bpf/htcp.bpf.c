@@ -112,6 +112,23 @@ static void update_beta(struct htcp *h)
 	}
 }
 
+static void show(const struct sock *sk, const struct htcp *h)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_connection *entry = shown(sk);
+
+	if (!entry)
+		return;
+	entry->phase = tp->snd_cwnd < tp->snd_ssthresh ? 0 : 1;
+	entry->cwnd = tp->snd_cwnd;
+	entry->rtt_now = tp->srtt_us >> 3;
+	entry->rtt_min = h->rtt_min;
+	entry->q_delay = entry->rtt_now > h->rtt_min ? entry->rtt_now - h->rtt_min : 0;
+	entry->q_data = entry->rtt_now ? (__u64)tp->snd_cwnd * tp->mss_cache * entry->q_delay / entry->rtt_now : 0;
+	entry->rounds = h->reductions;
+	entry->updated = tp->tcp_mstamp;
+}
+
 SEC("struct_ops")
 void BPF_PROG(htcp_init, struct sock *sk)
 {
@@ -123,6 +140,7 @@ void BPF_PROG(htcp_init, struct sock *sk)
 	h->pkts_acked = 1;
 	h->last = tcp_sk(sk)->tcp_mstamp;
 	h->since = h->last;
+	show(sk, h);
 }
 
 SEC("struct_ops")
@@ -187,29 +205,13 @@ void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		measure_throughput(tp, h, sample->pkts_acked, state == CA_OPEN || state == CA_DISORDER);
 }
 
-static void show(const struct sock *sk, const struct htcp *h)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	struct knee_connection *entry = shown(sk);
-
-	if (!entry)
-		return;
-	entry->phase = tp->snd_cwnd < tp->snd_ssthresh ? 0 : 1;
-	entry->cwnd = tp->snd_cwnd;
-	entry->rtt_now = tp->srtt_us >> 3;
-	entry->rtt_min = h->rtt_min;
-	entry->q_delay = entry->rtt_now > h->rtt_min ? entry->rtt_now - h->rtt_min : 0;
-	entry->q_data = entry->rtt_now ? (__u64)tp->snd_cwnd * tp->mss_cache * entry->q_delay / entry->rtt_now : 0;
-	entry->rounds = h->reductions;
-	entry->updated = bpf_ktime_get_ns();
-}
-
 SEC("struct_ops")
 void BPF_PROG(htcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct htcp *h = ca_state(sk);
 
+	show(sk, h);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (tp->snd_cwnd < tp->snd_ssthresh) {
@@ -221,7 +223,6 @@ void BPF_PROG(htcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 			tp->snd_cwnd = tp->snd_cwnd + 1;
 		tp->snd_cwnd_cnt = 0;
 		update_alpha(tp, h);
-		show(sk, h);
 	} else {
 		tp->snd_cwnd_cnt = tp->snd_cwnd_cnt + h->pkts_acked;
 	}

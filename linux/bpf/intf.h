@@ -22,7 +22,7 @@ struct knee_connection {
 	__u32 rtt_min;
 	__u32 q_delay;
 	__u64 q_data;
-	__u64 updated; /* the kernel's monotonic clock, ns */
+	__u64 updated; /* the kernel's monotonic clock, us */
 	__u32 rounds;
 	__u32 unused;
 };

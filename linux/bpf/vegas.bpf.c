@@ -52,6 +52,25 @@ static void enable(const struct sock *sk)
 	begin_round(tcp_sk(sk), v);
 }
 
+static void show(const struct sock *sk, const struct vegas *v)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_connection *entry = shown(sk);
+
+	if (!entry)
+		return;
+	entry->phase = tp->snd_cwnd < tp->snd_ssthresh ? 0 : 1;
+	entry->cwnd = tp->snd_cwnd;
+	entry->rounds = v->rounds;
+	entry->updated = tp->tcp_mstamp;
+	if (v->rtt == NONE)
+		return;
+	entry->rtt_now = v->rtt;
+	entry->rtt_min = v->base;
+	entry->q_delay = v->rtt - v->base;
+	entry->q_data = (__u64)tp->snd_cwnd * tp->mss_cache * (v->rtt - v->base) / v->rtt;
+}
+
 SEC("struct_ops")
 void BPF_PROG(vegas_init, struct sock *sk)
 {
@@ -60,6 +79,7 @@ void BPF_PROG(vegas_init, struct sock *sk)
 	v->base = NONE;
 	v->rounds = 0;
 	enable(sk);
+	show(sk, v);
 }
 
 SEC("struct_ops")
@@ -106,23 +126,6 @@ void BPF_PROG(vegas_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	if (rtt < v->rtt)
 		v->rtt = rtt;
 	v->samples++;
-}
-
-static void show(const struct sock *sk, const struct vegas *v)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	struct knee_connection *entry = shown(sk);
-
-	if (!entry)
-		return;
-	entry->phase = tp->snd_cwnd < tp->snd_ssthresh ? 0 : 1;
-	entry->cwnd = tp->snd_cwnd;
-	entry->rtt_now = v->rtt;
-	entry->rtt_min = v->base;
-	entry->q_delay = v->rtt - v->base;
-	entry->q_data = (__u64)tp->snd_cwnd * tp->mss_cache * (v->rtt - v->base) / v->rtt;
-	entry->rounds = v->rounds;
-	entry->updated = bpf_ktime_get_ns();
 }
 
 static void once_per_round(struct tcp_sock *tp, const struct vegas *v, __u32 acked)
@@ -178,8 +181,8 @@ void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		tcp_reno_cong_avoid(sk, ack, acked);
 	} else {
 		once_per_round(tp, v, acked);
-		show(sk, v);
 	}
+	show(sk, v);
 	begin_round(tp, v);
 }
 

@@ -181,7 +181,9 @@ def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     out = np.zeros(len(mine), dtype=formats.SAMPLE)
     out["t_s"] = mine["at_ns"] / 1e9
     out["flow"] = mine["index"]
-    full = np.array([congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows], dtype=np.uint32)
+    full = np.array(
+        [congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows], dtype=np.uint32
+    )
     out["state"] = mine["phase"] | mine["state"].astype(np.uint32) << 8 | full[mine["index"]] << 16
     out["goodput_mbps"] = mbps(mine["acked_bytes"])
     out["throughput_mbps"] = mbps(mine["received_bytes"])
