@@ -314,7 +314,8 @@ impl Simulation {
             let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
             let Departure { start, count, .. } = departure;
             let last_size = sender.packet_size(start + u64::from(count) - 1);
-            let full = Packet { enqueued: self.now, seq: start, flow: i, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
+            let full =
+                Packet { enqueued: self.now, seq: start, flow: i, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
             // The first one may carry CWR, the last one may be shorter.
             let alike = if cwr == 0 { count - u32::from(last_size != MTU) } else { 0 };
             let taken = self.links[first as usize].take_burst(full, alike, self.now);
