@@ -129,6 +129,9 @@ def _guard_run(name: str, limit: str) -> Run:
     )
 
 
+#: Where 100 packets are just less than BBR's probing needs; the scenario's own path is faster.
+PATH = ["link.rate=25 Mbit/s", "flows.0.rtt=80 ms", "tcp.tso=true"]
+
 EXPERIMENTS = [
     Experiment(
         key="multiplier",
@@ -137,7 +140,7 @@ EXPERIMENTS = [
         "initial 100 packets. A guard interval that is too short sees only the gap between two losses, takes the "
         "queue in it for a standing one and cuts the buffer to nearly nothing.",
         runs=[
-            Run(_name(cc, m), "cocoa-bbr", [f"flows.0.cc={cc}", f"link.queue_params.multiplier={m}"])
+            Run(_name(cc, m), "cocoa-bbr", [*PATH, f"flows.0.cc={cc}", f"link.queue_params.multiplier={m}"])
             for cc in CCS
             for m in MULTIPLIERS
         ],

@@ -8,6 +8,7 @@ from knee.report.palette import OKABE_ITO
 from knee.reproduce import drawing
 from knee.reproduce.paper import Drawing, Experiment, Results, Run
 from knee.reproduce.papers.cocoa import measures
+from knee.reproduce.papers.cocoa.parameters import PATH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,7 +125,11 @@ EXPERIMENTS = [
         question=True,
         runs=[
             *(
-                Run(_name(m), "cocoa-bbr", ["flows.0.cc=bbr3", f"link.queue_params.multiplier={m}", "duration=120 s"])
+                Run(
+                    _name(m),
+                    "cocoa-bbr",
+                    [*PATH, "flows.0.cc=bbr3", f"link.queue_params.multiplier={m}", "duration=120 s"],
+                )
                 for m in MULTIPLIERS
             ),
             Run("bbr3-fig9", "cocoa-fig9", ["flows.0.cc=bbr3"]),
