@@ -48,8 +48,8 @@ def _queue(results: Results, name: str) -> Figure:
 
 def _small_and_large(results: Results) -> dict[str, Value]:
     figures: dict[str, Value] = {}
-    for name in ("small", "large"):
-        link = results[name].links.filter(pl.col("t_s") > SETTLED_S)
+    for name, run in (("small", "fig1"), ("large", "fig2")):
+        link = results[run].links.filter(pl.col("t_s") > SETTLED_S)
         figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
         figures[f"{name}_least_queue_packets"] = float(link["backlog_packets"].to_numpy().min())
     return figures
@@ -96,32 +96,23 @@ def _draw_guards(results: Results) -> Figure:
     return figure
 
 
-def _flow(limit: int) -> dict[str, object]:
-    return {
-        "duration": "60 s",
-        "interval": "20 ms",
-        "link": {"rate": "20 Mbit/s", "queue": "fq", "queue_params": {"flow_limit": limit}},
-        "flows": [{"cc": "reno", "rtt": "40 ms"}],
-    }
-
-
 EXPERIMENTS = [
     Experiment(
         key="fig1",
         title="Figs. 1 and 2: a buffer too small, and one too large",
         about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
         "ms, where 66 packets are a bandwidth-delay product: with a buffer of 15 packets, and with one of 150.",
-        runs=[Run("small", _flow(15)), Run("large", _flow(150))],
+        runs=[Run("fig1", "cocoa-fig1"), Run("fig2", "cocoa-fig2")],
         measure=_small_and_large,
         drawings=[
             Drawing(
                 "Fig. 1 in a run: 15 packets. After each loss the queue is empty and the link idle (grey) until the "
                 "window has grown again.",
-                lambda results: _queue(results, "small"),
+                lambda results: _queue(results, "fig1"),
             ),
             Drawing(
                 "Fig. 2 in a run: 150 packets. The link is always in use, and part of the queue never drains.",
-                lambda results: _queue(results, "large"),
+                lambda results: _queue(results, "fig2"),
             ),
         ],
     ),
