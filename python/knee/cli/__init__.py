@@ -17,7 +17,9 @@ from knee.cli.compare import compare
 from knee.cli.console import complain
 from knee.cli.doctor import doctor
 from knee.cli.fidelity import fidelity
+from knee.cli.linux import app as linux
 from knee.cli.listing import list_
+from knee.cli.matrix import matrix
 from knee.cli.reproduce import reproduce
 from knee.cli.run import run
 from knee.errors import InputError, KneeError
@@ -30,9 +32,11 @@ app.command("run")(run)
 app.command("list")(list_)
 app.command("compare")(compare)
 app.command("reproduce")(reproduce)
+app.command("matrix")(matrix)
 app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)
+app.add_typer(linux, name="linux")
 
 
 def _version(wanted: bool) -> None:

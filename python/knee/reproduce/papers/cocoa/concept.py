@@ -48,7 +48,7 @@ def _queue(results: Results, name: str) -> Figure:
 
 def _small_and_large(results: Results) -> dict[str, Value]:
     figures: dict[str, Value] = {}
-    for name, run in (("small", "fig1"), ("large", "fig2")):
+    for name, run in (("small", "fig1-fixed"), ("large", "fig2-fixed")):
         link = results[run].links.filter(pl.col("t_s") > SETTLED_S)
         figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
         figures[f"{name}_least_queue_packets"] = float(link["backlog_packets"].to_numpy().min())
@@ -102,17 +102,17 @@ EXPERIMENTS = [
         title="Figs. 1 and 2: a buffer too small, and one too large",
         about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
         "ms, where 66 packets are a bandwidth-delay product: with a buffer of 15 packets, and with one of 150.",
-        runs=[Run("fig1", "cocoa-fig1"), Run("fig2", "cocoa-fig2")],
+        runs=[Run("fig1-fixed", "cocoa-fig1-fixed"), Run("fig2-fixed", "cocoa-fig2-fixed")],
         measure=_small_and_large,
         drawings=[
             Drawing(
                 "Fig. 1 in a run: 15 packets. After each loss the queue is empty and the link idle (grey) until the "
                 "window has grown again.",
-                lambda results: _queue(results, "fig1"),
+                lambda results: _queue(results, "fig1-fixed"),
             ),
             Drawing(
                 "Fig. 2 in a run: 150 packets. The link is always in use, and part of the queue never drains.",
-                lambda results: _queue(results, "fig2"),
+                lambda results: _queue(results, "fig2-fixed"),
             ),
         ],
     ),
