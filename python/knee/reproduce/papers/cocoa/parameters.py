@@ -120,7 +120,7 @@ EXPERIMENTS = [
     Experiment(
         key="multiplier",
         title="Section 2.1: choice of the multiplier",
-        about="Reno, CUBIC and BBR on 25 Mbit/s with a base RTT of 80 ms, where BBR's probing meets the end of the "
+        about="Reno, CUBIC and BBR on 200 Mbit/s with a base RTT of 50 ms, where BBR's probing meets the end of the "
         "initial 100 packets. A guard interval that is too short sees only the gap between two losses, takes the "
         "queue in it for a standing one and cuts the buffer to nearly nothing.",
         runs=[
