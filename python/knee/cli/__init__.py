@@ -17,6 +17,7 @@ from knee.cli.compare import compare
 from knee.cli.console import complain
 from knee.cli.doctor import doctor
 from knee.cli.fidelity import fidelity
+from knee.cli.linux import app as linux
 from knee.cli.listing import list_
 from knee.cli.matrix import matrix
 from knee.cli.reproduce import reproduce
@@ -37,6 +38,7 @@ app.command("sweep")(sweep)
 app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)
+app.add_typer(linux, name="linux")
 
 
 def _version(wanted: bool) -> None:

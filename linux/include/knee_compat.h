@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What differs between the kernels 6.1 to 7.2, in one place. */
+#ifndef KNEE_COMPAT_H
+#define KNEE_COMPAT_H
+
+#include <linux/moduleparam.h>
+#include <linux/version.h>
+#include <net/tcp.h>
+
+/*
+ * The first transmission after all was acknowledged has a hook of its own from
+ * 7.1 on; before, it was one of the events of cwnd_event.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0)
+#define KNEE_HAS_TX_START 1
+#else
+#define KNEE_HAS_TX_START 0
+#endif
+
+/* Microseconds since the socket last sent. */
+static inline u64 knee_idle_us(const struct sock *sk)
+{
+	s32 idle = tcp_jiffies32 - tcp_sk(sk)->lsndtime;
+
+	return idle > 0 ? jiffies_to_usecs(idle) : 0;
+}
+
+/*
+ * A module parameter: an unsigned number within a range, in a field of
+ * `params`. What is outside is refused.
+ */
+#define KNEE_PARAM(params, name, min, max, description)				\
+	static int knee_set_##name(const char *text, const struct kernel_param *kp)	\
+	{										\
+		return param_set_uint_minmax(text, kp, min, max);			\
+	}										\
+	static const struct kernel_param_ops knee_ops_##name = {			\
+		.set = knee_set_##name,							\
+		.get = param_get_uint,							\
+	};										\
+	module_param_cb(name, &knee_ops_##name, &(params).name, 0644);		\
+	__MODULE_PARM_TYPE(name, "uint");						\
+	MODULE_PARM_DESC(name, description " (" #min " to " #max ")")
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Delay-based AIMD's arithmetic and state, without the socket.
+ *
+ * D. Leith, R. Shorten, G. McCullagh, J. Heffner, L. Dunn, F. Baker,
+ * "Delay-based AIMD congestion control", PFLDnet 2007 (its numbers below):
+ *
+ *   increase where tau <= tau0: cwnd += 2 (1 - beta) alpha(D) / cwnd	(6)
+ *   alpha(D) = 1 + 10 (D - 1) + 0.5 (D - 1)^2, D > 1 s since the backoff	(2)
+ *   backoff where tau >= tau0 and D > Delta0: cwnd = beta cwnd		(6)
+ *   beta = min(delta RTT_min / RTT, beta_max)			   (3), (4)
+ *   tau0 = (1 - gamma) tau0' + gamma (RTT_max - RTT_min)		(5)
+ *   max_ssthresh = cwnd tau0 / (4 (RTT_max - RTT_min))		(7)
+ *
+ * with tau = sRTT - RTT_min. Units: RTTs and delays in ns, points in time in us,
+ * windows in packets, ratios in millionths.
+ *
+ * Where the paper's text and Algorithm 1 disagree, or are silent, this does what
+ * knee's simulator does, and says there why (crates/knee-cc/src/daimd.rs). Here
+ * alone: RTTs count for at most 34 s, the time since a backoff for at most
+ * 2147 s, and the rate of increase is worked out once per millisecond.
+ */
+#ifndef KNEE_DAIMD_H
+#define KNEE_DAIMD_H
+
+#include "knee_math.h"
+
+/* A ratio of one. */
+#define KNEE_DAIMD_ONE		1000000u
+/* Greatest RTT, ns: RTT * 10^6 and cwnd * RTT then fit in 64 bits. */
+#define KNEE_DAIMD_MAX_RTT	((1ull << 35) - 1)
+/* Greatest window, packets. */
+#define KNEE_DAIMD_MAX_CWND	(1u << 27)
+
+enum knee_daimd_increase {
+	KNEE_DAIMD_HTCP,	/* as the paper prints it (Eq. 2) */
+	KNEE_DAIMD_HTCP_DRAFT,	/* as its draft has it and Table I was made */
+	KNEE_DAIMD_RENO,	/* one packet */
+	KNEE_DAIMD_SCALABLE,	/* a hundredth of the window */
+};
+
+enum knee_daimd_slow_start {
+	KNEE_DAIMD_LIMITED,	/* by max_ssthresh (Eq. 7) */
+	KNEE_DAIMD_STANDARD,	/* until the delay backoff */
+	KNEE_DAIMD_OFF,		/* as for Fig. 8 */
+};
+
+/* time * ratio in millionths, rounded down: exact below 2^42 ns, as ratio < 2^32. */
+static inline u64 knee_daimd_scaled(u64 time, u32 ratio)
+{
+	u64 whole = knee_div(time, KNEE_DAIMD_ONE);
+	u64 part = time - whole * KNEE_DAIMD_ONE;
+
+	return whole * ratio + knee_div(part * ratio, KNEE_DAIMD_ONE);
+}
+
+/*
+ * Eq. 2 in millionths of a packet per round trip; since the last backoff, us.
+ * beyond < 2^31, so that twice its square is below 2^63; the result is below
+ * 2^42.
+ */
+static inline u64 knee_daimd_alpha(u32 increase, u64 since, u32 cwnd)
+{
+	u64 beyond = knee_min(knee_sub(since, KNEE_DAIMD_ONE), (1ull << 31) - 1);
+
+	if (increase == KNEE_DAIMD_RENO)
+		return KNEE_DAIMD_ONE;
+	if (increase == KNEE_DAIMD_SCALABLE)
+		return (u64)cwnd * (KNEE_DAIMD_ONE / 100);
+	return KNEE_DAIMD_ONE + 10 * beyond +
+	       knee_div(beyond * beyond, increase == KNEE_DAIMD_HTCP ? 2 * KNEE_DAIMD_ONE :
+								       4 * KNEE_DAIMD_ONE);
+}
+
+/* Eqs. 3 and 4 with line 5's cap. RTTs <= KNEE_DAIMD_MAX_RTT: below 2^55. */
+static inline u32 knee_daimd_beta(u32 delta, u64 rtt_min, u64 rtt, u32 max)
+{
+	if (!rtt)
+		return max;
+	return knee_min(knee_div(knee_min(rtt_min, rtt) * delta, rtt), max);
+}
+
+/* Eq. 5; gamma <= 10^6. */
+static inline u64 knee_daimd_threshold(u64 base, u32 gamma, u64 occupancy)
+{
+	return knee_daimd_scaled(base, KNEE_DAIMD_ONE - gamma) + knee_daimd_scaled(occupancy, gamma);
+}
+
+/* Line 3 without the new sample: RTT_max has decayed by a RTT per window. */
+static inline u64 knee_daimd_decayed(u64 rtt_max, u64 rtt, u32 cwnd, u32 a)
+{
+	return knee_sub(rtt_max, knee_div(knee_daimd_scaled(rtt, a), knee_max(cwnd, 1)));
+}
+
+/*
+ * Eq. 7 in packets, at least 1; KNEE_U32_MAX while there is no queue. With
+ * cwnd <= 2^27 and tau0 < 2^35 the product is below 2^62.
+ */
+static inline u32 knee_daimd_max_ssthresh(u32 cwnd, u64 tau0, u64 occupancy)
+{
+	u64 limit;
+
+	if (!occupancy)
+		return KNEE_U32_MAX;
+	limit = knee_div(knee_min(cwnd, KNEE_DAIMD_MAX_CWND) * tau0, 4 * occupancy);
+	return knee_min(knee_max(limit, 1), KNEE_U32_MAX);
+}
+
+/*
+ * What `acked` packets give at `rate` millionths of a packet per round trip, in
+ * millionths: rate acked / cwnd, at most what was acknowledged. Where the
+ * product is formed, rate < cwnd * 10^6 <= 2^47, and acked counts for at most
+ * 2^16.
+ */
+static inline u64 knee_daimd_gain(u64 rate, u32 acked, u32 cwnd)
+{
+	u64 window = knee_min(knee_max(cwnd, 1), KNEE_DAIMD_MAX_CWND);
+	u64 packets = knee_min(acked, 1 << 16);
+
+	if (rate >= window * KNEE_DAIMD_ONE)
+		return packets * KNEE_DAIMD_ONE;
+	return knee_div(rate * packets, window);
+}
+
+/* See the parameters of tcp_daimd.c; those of time in us. */
+struct knee_daimd_params {
+	u32 tau0, w0, increase, scale_increase, adaptive_backoff, delta, beta_max, beta,
+	    loss_backoff, gamma, decay, hold, delta0_mode, delta0_factor, delta0, slow_start;
+};
+
+/* What is kept per connection. */
+struct knee_daimd {
+	u64 rtt_min;		/* KNEE_U64_MAX: no sample yet */
+	u64 rtt_max;		/* decays */
+	u64 srtt;		/* of packets sent since the last backoff; 0: none yet */
+	u64 last_backoff;	/* or when the connection began */
+	u64 credit;		/* increase not yet given, millionths of a packet */
+	u64 rate;		/* increase per round trip, millionths of a packet */
+	u32 rated;		/* when rate was computed; the lower bits */
+	u32 until;		/* settling: no RTT counts up to this sequence number */
+	u32 max_ssthresh;	/* window above which slow start is limited */
+	bool settling;
+};
+
+/* An ACK, and the answer to it. */
+struct knee_daimd_ack {
+	u64 now;
+	u32 acked;		/* packets */
+	u32 snd_nxt;		/* sequence number */
+	bool limited;		/* the window was in full use */
+	u32 cwnd;		/* in: as it is; out: as it shall be */
+	u32 ssthresh;		/* likewise */
+};
+
+static inline void knee_daimd_init(struct knee_daimd *d, u64 now)
+{
+	d->rtt_min = KNEE_U64_MAX;
+	d->rtt_max = 0;
+	d->srtt = 0;
+	d->last_backoff = now;
+	d->credit = 0;
+	d->rate = 0;
+	d->rated = now - KNEE_DAIMD_ONE;
+	d->until = 0;
+	d->max_ssthresh = KNEE_U32_MAX;
+	d->settling = false;
+}
+
+/* RTT_max - RTT_min: an estimate of the recent queue. */
+static inline u64 knee_daimd_occupancy(const struct knee_daimd *d)
+{
+	return knee_sub(d->rtt_max, d->rtt_min);
+}
+
+/* The threshold in force, ns. */
+static inline u64 knee_daimd_tau0(const struct knee_daimd *d, const struct knee_daimd_params *p)
+{
+	return knee_daimd_threshold((u64)p->tau0 * 1000, p->gamma, knee_daimd_occupancy(d));
+}
+
+static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct knee_daimd_params *p)
+{
+	if (!p->adaptive_backoff || !d->srtt)
+		return p->beta;
+	return knee_daimd_beta(p->delta, d->rtt_min, d->srtt, p->beta_max);
+}
+
+/* Least time between delay backoffs, ns. */
+static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const struct knee_daimd_params *p)
+{
+	if (p->delta0_mode)
+		return (u64)p->delta0 * 1000;
+	return knee_daimd_scaled(knee_daimd_occupancy(d), p->delta0_factor);
+}
+
+/* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
+static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p,
+				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
+{
+	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
+	u64 rtt_max = knee_daimd_decayed(d->rtt_max, rtt, cwnd, p->decay);
+
+	d->rtt_min = knee_min(d->rtt_min, rtt);
+	d->rtt_max = knee_max(rtt_max, rtt);
+	if (d->settling) {
+		if ((s32)(una - d->until) > 0) {
+			d->settling = false;
+			d->srtt = rtt;
+		}
+	} else {
+		d->srtt = d->srtt ? d->srtt - d->srtt / 8 + rtt / 8 : rtt;
+	}
+	if (rtt > rtt_max && cwnd < ssthresh && knee_daimd_occupancy(d))
+		d->max_ssthresh = knee_daimd_max_ssthresh(cwnd, knee_daimd_tau0(d, p),
+							  knee_daimd_occupancy(d));
+}
+
+/* Notes a reduction; returns what it leaves of the window. */
+static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt, u32 cwnd, u32 beta)
+{
+	d->last_backoff = now;
+	d->settling = true;
+	d->until = snd_nxt;
+	d->credit = 0;
+	d->rated = now - KNEE_DAIMD_ONE;
+	return knee_max(knee_div((u64)cwnd * beta, KNEE_DAIMD_ONE), 2);
+}
+
+static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a, u64 rate)
+{
+	u64 packets;
+
+	d->credit += knee_daimd_gain(rate, a->acked, a->cwnd);
+	packets = knee_div(d->credit, KNEE_DAIMD_ONE);
+	d->credit -= packets * KNEE_DAIMD_ONE;
+	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
+}
+
+/* Line 19: 2 (1 - beta) alpha; alpha < 2^42 and the scale <= 2^21. */
+static inline u64 knee_daimd_rate(const struct knee_daimd *d, const struct knee_daimd_params *p,
+				  u64 now, u32 cwnd)
+{
+	u64 alpha = knee_daimd_alpha(p->increase, now - d->last_backoff, cwnd);
+	u32 beta = knee_min(knee_daimd_beta_now(d, p), KNEE_DAIMD_ONE);
+
+	if (!p->scale_increase)
+		return alpha;
+	return knee_div(alpha * (2 * (KNEE_DAIMD_ONE - beta)), KNEE_DAIMD_ONE);
+}
+
+static inline void knee_daimd_grow(struct knee_daimd *d, const struct knee_daimd_params *p,
+				   struct knee_daimd_ack *a, u64 tau)
+{
+	if (a->cwnd < a->ssthresh) {
+		if (p->slow_start == KNEE_DAIMD_LIMITED && a->cwnd > d->max_ssthresh)
+			knee_daimd_add(d, a, (u64)d->max_ssthresh * KNEE_DAIMD_ONE / 2);
+		else
+			a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
+		return;
+	}
+	if (p->hold && a->cwnd > p->w0 && tau > knee_daimd_tau0(d, p))
+		return;
+	/* In a millisecond the rate changes by little: D counts in seconds. */
+	if ((u32)a->now - d->rated >= 1000) {
+		d->rate = knee_daimd_rate(d, p, a->now, a->cwnd);
+		d->rated = a->now;
+	}
+	knee_daimd_add(d, a, d->rate);
+}
+
+/* An ACK came: Eq. 6 and slow start. */
+static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_daimd_params *p,
+				     struct knee_daimd_ack *a)
+{
+	u64 tau = knee_sub(d->srtt, d->rtt_min);
+
+	if (!d->settling && a->cwnd > p->w0 && tau >= knee_daimd_tau0(d, p) &&
+	    (a->now - d->last_backoff) * 1000 > knee_daimd_delta0(d, p)) {
+		a->cwnd = knee_daimd_reduced(d, a->now, a->snd_nxt, a->cwnd,
+					     knee_daimd_beta_now(d, p));
+		a->ssthresh = a->cwnd;
+	} else if (a->limited) {
+		knee_daimd_grow(d, p, a, tau);
+	}
+}
+
+/* A loss: the new ssthresh. */
+static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const struct knee_daimd_params *p,
+				     u64 now, u32 snd_nxt, u32 cwnd)
+{
+	u32 window = knee_daimd_reduced(d, now, snd_nxt, cwnd, knee_daimd_beta_now(d, p));
+
+	return p->loss_backoff ? knee_max(cwnd / 2, 2) : window;
+}
+
+/* Sending begins again after an idle time: a new epoch. */
+static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now)
+{
+	d->last_backoff = now;
+	d->srtt = 0;
+	d->settling = false;
+	d->rated = now - KNEE_DAIMD_ONE;
+}
+
+#endif

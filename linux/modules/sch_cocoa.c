@@ -1,0 +1,625 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * cocoa: flow queueing with a buffer per flow that follows what the flow's
+ * congestion control needs. knee_cocoa.h has the mechanism and its source,
+ * cocoa_flow.h the flows; here is what ties them to packets and netlink.
+ *
+ * Flows are served by deficit round robin as in fq on a router: new flows
+ * before old ones, once through their credit. Flows are told apart by the
+ * packets' hash. Departure times that senders set (skb->tstamp, sk_pacing_rate)
+ * are left to fq: a router does not see them.
+ */
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/inet_ecn.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+
+#include "cocoa_flow.h"
+#include "uapi/knee_pkt_sched.h"
+
+/* The longest that pacing holds a packet back, as fq. */
+#define COCOA_MAX_GAP	NSEC_PER_SEC
+
+struct cocoa_sched_data {
+	struct cocoa_flows		flows;
+	struct knee_cocoa_params	params;
+	struct knee_cocoa_learned	learned;
+	u32				quantum;
+	u32				initial_quantum;
+	u64				refill_delay;		/* ns */
+	u64				flow_max_rate;		/* bytes/s; 0: off */
+	u64				low_rate_threshold;	/* bytes/s */
+	u64				ce_threshold;		/* ns; U64_MAX: off */
+	struct qdisc_watchdog		watchdog;
+	struct tc_cocoa_xstats		stats;
+};
+
+static struct kmem_cache *cocoa_flow_cachep __read_mostly;
+
+/* Microseconds of `ns` for statistics. */
+static u32 cocoa_us(u64 ns)
+{
+	return min_t(u64, div_u64(ns, NSEC_PER_USEC), U32_MAX);
+}
+
+/* Forgets flows that have been idle for long, a few at a time. */
+static void cocoa_forget_idle(struct cocoa_sched_data *q, u64 now)
+{
+	struct cocoa_flows *flows = &q->flows;
+	struct cocoa_flow *f;
+	int i;
+
+	for (i = 0; i < COCOA_GC_MAX; i++) {
+		f = list_first_entry_or_null(&flows->idle, struct cocoa_flow, chain);
+		if (!f || now <= f->idle_at + COCOA_REMEMBER_NS)
+			break;
+		list_del(&f->chain);
+		flows->table[f->bucket] = NULL;
+		flows->count--;
+		flows->idle_count--;
+		q->stats.gc_flows++;
+		kmem_cache_free(cocoa_flow_cachep, f);
+	}
+	f = list_first_entry_or_null(&flows->idle, struct cocoa_flow, chain);
+	flows->gc_at = f ? f->idle_at + COCOA_REMEMBER_NS + 1 : U64_MAX;
+}
+
+static struct cocoa_flow *cocoa_new_flow(struct cocoa_sched_data *q, u32 bucket, u64 now)
+{
+	struct cocoa_flow *f = kmem_cache_zalloc(cocoa_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (unlikely(!f))
+		return NULL;
+	f->bucket = bucket;
+	f->credit = q->initial_quantum;
+	knee_cocoa_init(&f->cocoa, knee_cocoa_initial(&q->params, &q->learned), now);
+	INIT_LIST_HEAD(&f->chain);
+	cocoa_put_idle(&q->flows, f, now);
+	q->flows.table[bucket] = f;
+	q->flows.count++;
+	q->flows.idle_count++;
+	return f;
+}
+
+static struct cocoa_flow *cocoa_classify(struct cocoa_sched_data *q, struct sk_buff *skb, u64 now)
+{
+	u32 bucket = skb_get_hash(skb) & q->flows.mask;
+	struct cocoa_flow *f;
+
+	if (unlikely(now >= q->flows.gc_at))
+		cocoa_forget_idle(q, now);
+	f = q->flows.table[bucket];
+	return likely(f) ? f : cocoa_new_flow(q, bucket, now);
+}
+
+/* Drops what a flow holds beyond its buffer. */
+static void cocoa_trim(struct Qdisc *sch, struct cocoa_flow *f, struct sk_buff **to_free)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct sk_buff *skb = cocoa_cut(f, f->cocoa.buffer), *next;
+	unsigned int packets = 0, bytes = 0;
+
+	for (; skb; skb = next) {
+		next = skb->next;
+		packets++;
+		bytes += qdisc_pkt_len(skb);
+		qdisc_qstats_backlog_dec(sch, skb);
+		qdisc_drop(skb, sch, to_free);
+	}
+	if (!packets)
+		return;
+	sch->q.qlen -= packets;
+	q->stats.trim_drops += packets;
+	qdisc_tree_reduce_backlog(sch, packets, bytes);
+}
+
+/* The flow's buffer is full. Returns whether the packet is taken all the same. */
+static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now, struct sk_buff **to_free)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	u64 longest = f->cocoa.longest, start = f->cocoa.start;
+	u32 before = f->cocoa.buffer;
+	bool enlarged = f->cocoa.enlarged;
+	enum knee_cocoa_branch branch;
+
+	branch = knee_cocoa_on_full(&f->cocoa, &q->params, &q->learned, now);
+	if (branch == KNEE_COCOA_ENLARGE) {
+		q->stats.enlargements++;
+		return true;
+	}
+	q->stats.flow_drops++;
+	q->stats.intervals++;
+	if (branch == KNEE_COCOA_LOSS)
+		return false;
+	q->stats.guard_intervals++;
+	q->stats.longest_interval = cocoa_us(enlarged ? now - start : max(longest, now - start));
+	q->stats.guard_interval = cocoa_us(f->cocoa.guard_end - now);
+	if (branch == KNEE_COCOA_REDUCE && f->cocoa.buffer < before) {
+		q->stats.reductions++;
+		cocoa_trim(sch, f, to_free);
+	}
+	return false;
+}
+
+static int cocoa_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct cocoa_flow *f;
+	u64 now;
+
+	if (unlikely(sch->q.qlen >= sch->limit)) {
+		q->stats.limit_drops++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	now = ktime_get_ns();
+	f = cocoa_classify(q, skb, now);
+	if (unlikely(!f)) {
+		q->stats.allocation_errors++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	if (unlikely(f->qlen >= f->cocoa.buffer)) {
+		if (!cocoa_full(sch, f, now, to_free))
+			return qdisc_drop(skb, sch, to_free);
+	} else {
+		knee_cocoa_on_arrival(&f->cocoa, now);
+	}
+	cocoa_cb(skb)->enqueued = now;
+	cocoa_push(&q->flows, f, skb);
+	if (f->place == COCOA_IDLE) {
+		if (now > f->idle_at + q->refill_delay)
+			f->credit = max_t(s32, f->credit, q->quantum);
+		cocoa_put(&q->flows.new, COCOA_NEW, f);
+	}
+	qdisc_qstats_backlog_inc(sch, skb);
+	sch->q.qlen++;
+	return NET_XMIT_SUCCESS;
+}
+
+/* Sets when a paced flow may send again after `bytes`. */
+static void cocoa_pace(struct cocoa_sched_data *q, struct cocoa_flow *f, u32 bytes, u64 now)
+{
+	u64 gap;
+
+	if (q->flow_max_rate <= q->low_rate_threshold) {
+		f->credit = 0;
+	} else {
+		if (f->credit > 0)
+			return;
+		bytes = max(bytes, q->quantum);
+	}
+	/* bytes < 2^32, so that the product is below 2^62. */
+	gap = min_t(u64, div64_u64((u64)bytes * NSEC_PER_SEC, q->flow_max_rate), COCOA_MAX_GAP);
+	/* Makes up for the packet having left late, by half a gap at most. */
+	if (f->next_packet_at)
+		gap -= min(gap / 2, now - f->next_packet_at);
+	f->next_packet_at = now + gap;
+}
+
+/* Takes the packet at the head of a flow out of the qdisc. */
+static struct sk_buff *cocoa_take(struct Qdisc *sch, struct cocoa_flow *f, u64 now)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct sk_buff *skb = cocoa_pop(&q->flows, f);
+
+	if (!skb)
+		return NULL;
+	knee_cocoa_on_departure(&f->cocoa, f->qlen, now, now - cocoa_cb(skb)->enqueued);
+	qdisc_qstats_backlog_dec(sch, skb);
+	sch->q.qlen--;
+	return skb;
+}
+
+/* The flow whose turn it is. */
+static struct cocoa_flow *cocoa_turn(struct cocoa_flows *flows)
+{
+	struct cocoa_flow *f = list_first_entry_or_null(&flows->new, struct cocoa_flow, chain);
+
+	return f ?: list_first_entry_or_null(&flows->old, struct cocoa_flow, chain);
+}
+
+/* A flow has nothing at its turn: a new one passes through the old ones, an old one is idle. */
+static void cocoa_pass(struct cocoa_flows *flows, struct cocoa_flow *f, u64 now)
+{
+	if (f->place == COCOA_NEW)
+		cocoa_put(&flows->old, COCOA_OLD, f);
+	else
+		cocoa_put_idle(flows, f, now);
+}
+
+static struct sk_buff *cocoa_dequeue(struct Qdisc *sch)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct cocoa_flows *flows = &q->flows;
+	struct cocoa_flow *f;
+	struct sk_buff *skb;
+	u64 now;
+
+	if (!sch->q.qlen)
+		return NULL;
+	now = ktime_get_ns();
+	if (unlikely(flows->paced_count))
+		cocoa_release_paced(flows, now);
+	while ((f = cocoa_turn(flows))) {
+		u64 due = f->next_packet_at;
+
+		if (f->credit <= 0) {
+			f->credit += q->quantum;
+			cocoa_put(&flows->old, COCOA_OLD, f);
+			continue;
+		}
+		if (unlikely(due > now) && f->head) {
+			q->stats.throttled++;
+			cocoa_put_paced(flows, f);
+			continue;
+		}
+		skb = cocoa_take(sch, f, now);
+		if (!skb) {
+			cocoa_pass(flows, f, now);
+			continue;
+		}
+		if (unlikely(now - max(due, cocoa_cb(skb)->enqueued) > q->ce_threshold) &&
+		    INET_ECN_set_ce(skb))
+			q->stats.ce_marks++;
+		f->credit -= qdisc_pkt_len(skb);
+		if (unlikely(q->flow_max_rate))
+			cocoa_pace(q, f, qdisc_pkt_len(skb), now);
+		qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	if (flows->paced_count) {
+		f = rb_entry(rb_first_cached(&flows->paced), struct cocoa_flow, paced_node);
+		qdisc_watchdog_schedule_ns(&q->watchdog, f->next_packet_at);
+	}
+	return NULL;
+}
+
+static void cocoa_reset(struct Qdisc *sch)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	u32 bucket;
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	for (bucket = 0; q->flows.table && bucket <= q->flows.mask; bucket++) {
+		struct cocoa_flow *f = q->flows.table[bucket];
+
+		if (!f)
+			continue;
+		if (f->head)
+			rtnl_kfree_skbs(f->head, f->tail);
+		kmem_cache_free(cocoa_flow_cachep, f);
+		q->flows.table[bucket] = NULL;
+	}
+	cocoa_flows_init(&q->flows);
+	q->learned.buffer = 0;
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+}
+
+/* Drops at the heads of the flows in turn until the limit holds. */
+static void cocoa_shed(struct Qdisc *sch)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	unsigned int packets = 0, bytes = 0;
+	u64 now = ktime_get_ns();
+	struct cocoa_flow *f;
+
+	/* Flows held back take their share too; the round holds them back again. */
+	if (sch->q.qlen > sch->limit)
+		cocoa_release_paced(&q->flows, U64_MAX);
+	while (sch->q.qlen > sch->limit && (f = cocoa_turn(&q->flows))) {
+		struct sk_buff *skb = cocoa_take(sch, f, now);
+
+		if (!skb) {
+			cocoa_pass(&q->flows, f, now);
+			continue;
+		}
+		cocoa_put(&q->flows.old, COCOA_OLD, f);
+		packets++;
+		bytes += qdisc_pkt_len(skb);
+		q->stats.limit_drops++;
+		qdisc_qstats_drop(sch);
+		rtnl_kfree_skbs(skb, skb);
+	}
+	qdisc_tree_reduce_backlog(sch, packets, bytes);
+}
+
+static const struct netlink_range_validation cocoa_quantum_range = { .min = 1, .max = 1 << 20 };
+static const struct netlink_range_validation cocoa_buffer_range = { .min = 1, .max = 1 << 30 };
+static const struct netlink_range_validation cocoa_mask_range = { .max = (1 << 20) - 1 };
+static const struct netlink_range_validation cocoa_increase_range = { .min = 1 << 16, .max = 100 << 16 };
+static const struct netlink_range_validation cocoa_multiplier_range = { .max = 100 << 16 };
+static const struct netlink_range_validation cocoa_rtts_range = { .max = 1000 << 16 };
+static const struct netlink_range_validation cocoa_guard_range = { .max = 1000 * USEC_PER_SEC };
+static const struct netlink_range_validation cocoa_rtt_range = { .max = 10 * USEC_PER_SEC };
+/* So that the time for 2^20 bytes and rates times nanoseconds fit in 64 bits. */
+static const struct netlink_range_validation cocoa_rate_range = { .max = 125000000000000ull };
+
+static const struct nla_policy cocoa_policy[TCA_COCOA_MAX + 1] = {
+	[TCA_COCOA_LIMIT]		= { .type = NLA_U32 },
+	[TCA_COCOA_FLOW_LIMIT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_buffer_range),
+	[TCA_COCOA_QUANTUM]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_quantum_range),
+	[TCA_COCOA_INITIAL_QUANTUM]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_quantum_range),
+	[TCA_COCOA_REFILL_DELAY]	= { .type = NLA_U32 },
+	[TCA_COCOA_ORPHAN_MASK]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_mask_range),
+	[TCA_COCOA_FLOW_MAX_RATE]	= NLA_POLICY_FULL_RANGE(NLA_U64, &cocoa_rate_range),
+	[TCA_COCOA_LOW_RATE_THRESHOLD]	= NLA_POLICY_FULL_RANGE(NLA_U64, &cocoa_rate_range),
+	[TCA_COCOA_CE_THRESHOLD]	= { .type = NLA_U32 },
+	[TCA_COCOA_MULTIPLIER]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_multiplier_range),
+	[TCA_COCOA_MAX_INCREASE]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_increase_range),
+	[TCA_COCOA_MAX_GUARD_INTERVAL]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_guard_range),
+	[TCA_COCOA_MAX_GUARD_RTTS]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_rtts_range),
+	[TCA_COCOA_BASE_RTT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_rtt_range),
+	[TCA_COCOA_LEARN_INITIAL]	= NLA_POLICY_MAX(NLA_U8, 1),
+};
+
+static void cocoa_set_u32(const struct nlattr *attr, u32 *value)
+{
+	if (attr)
+		*value = nla_get_u32(attr);
+}
+
+static void cocoa_set_u64(const struct nlattr *attr, u64 *value)
+{
+	if (attr)
+		*value = nla_get_u64(attr);
+}
+
+/* A time that is given in microseconds. */
+static void cocoa_set_time(const struct nlattr *attr, u64 *value)
+{
+	if (attr)
+		*value = (u64)nla_get_u32(attr) * NSEC_PER_USEC;
+}
+
+static int cocoa_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct nlattr *tb[TCA_COCOA_MAX + 1];
+	int err;
+
+	err = nla_parse_nested_deprecated(tb, TCA_COCOA_MAX, opt, cocoa_policy, extack);
+	if (err < 0)
+		return err;
+	if (tb[TCA_COCOA_ORPHAN_MASK] && q->flows.table &&
+	    nla_get_u32(tb[TCA_COCOA_ORPHAN_MASK]) != q->flows.mask) {
+		NL_SET_ERR_MSG_MOD(extack, "orphan_mask can be set only when the qdisc is added");
+		return -EOPNOTSUPP;
+	}
+
+	sch_tree_lock(sch);
+	cocoa_set_u32(tb[TCA_COCOA_LIMIT], &sch->limit);
+	cocoa_set_u32(tb[TCA_COCOA_FLOW_LIMIT], &q->params.initial_buffer);
+	cocoa_set_u32(tb[TCA_COCOA_QUANTUM], &q->quantum);
+	cocoa_set_u32(tb[TCA_COCOA_INITIAL_QUANTUM], &q->initial_quantum);
+	cocoa_set_time(tb[TCA_COCOA_REFILL_DELAY], &q->refill_delay);
+	cocoa_set_u32(tb[TCA_COCOA_ORPHAN_MASK], &q->flows.mask);
+	cocoa_set_u64(tb[TCA_COCOA_FLOW_MAX_RATE], &q->flow_max_rate);
+	cocoa_set_u64(tb[TCA_COCOA_LOW_RATE_THRESHOLD], &q->low_rate_threshold);
+	cocoa_set_time(tb[TCA_COCOA_CE_THRESHOLD], &q->ce_threshold);
+	if (!q->ce_threshold)
+		q->ce_threshold = U64_MAX;
+	cocoa_set_u32(tb[TCA_COCOA_MULTIPLIER], &q->params.multiplier);
+	cocoa_set_u32(tb[TCA_COCOA_MAX_INCREASE], &q->params.max_increase);
+	cocoa_set_time(tb[TCA_COCOA_MAX_GUARD_INTERVAL], &q->params.max_guard);
+	cocoa_set_u32(tb[TCA_COCOA_MAX_GUARD_RTTS], &q->params.max_guard_rtts);
+	cocoa_set_time(tb[TCA_COCOA_BASE_RTT], &q->params.base_rtt);
+	if (tb[TCA_COCOA_LEARN_INITIAL])
+		q->params.learn_initial = nla_get_u8(tb[TCA_COCOA_LEARN_INITIAL]);
+	cocoa_shed(sch);
+	sch_tree_unlock(sch);
+	return 0;
+}
+
+static int cocoa_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	u32 mtu = clamp_t(u32, psched_mtu(qdisc_dev(sch)), 128, 1 << 16);
+	int err;
+
+	cocoa_flows_init(&q->flows);
+	qdisc_watchdog_init_clockid(&q->watchdog, sch, CLOCK_MONOTONIC);
+	sch->limit = 10000;
+	q->flows.mask = 1023;
+	q->quantum = 2 * mtu;
+	q->initial_quantum = 10 * mtu;
+	q->refill_delay = 40 * NSEC_PER_MSEC;
+	q->low_rate_threshold = 550000 / 8;
+	q->ce_threshold = U64_MAX;
+	q->params.multiplier = KNEE_COCOA_ONE * 5 / 4;
+	q->params.max_increase = KNEE_COCOA_ONE * 2;
+	q->params.max_guard = NSEC_PER_SEC;
+	q->params.base_rtt = 100 * NSEC_PER_MSEC;
+	q->params.initial_buffer = 100;
+	if (opt) {
+		err = cocoa_change(sch, opt, extack);
+		if (err)
+			return err;
+	}
+	q->flows.table = kvcalloc(q->flows.mask + 1, sizeof(*q->flows.table), GFP_KERNEL);
+	return q->flows.table ? 0 : -ENOMEM;
+}
+
+/* Also after an init that failed. */
+static void cocoa_destroy(struct Qdisc *sch)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+
+	cocoa_reset(sch);
+	kvfree(q->flows.table);
+}
+
+static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	const struct cocoa_sched_data *q = qdisc_priv(sch);
+	u64 ce_threshold = q->ce_threshold == U64_MAX ? 0 : q->ce_threshold;
+	struct nlattr *opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
+
+	if (!opts)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, TCA_COCOA_LIMIT, sch->limit) ||
+	    nla_put_u32(skb, TCA_COCOA_FLOW_LIMIT, q->params.initial_buffer) ||
+	    nla_put_u32(skb, TCA_COCOA_QUANTUM, q->quantum) ||
+	    nla_put_u32(skb, TCA_COCOA_INITIAL_QUANTUM, q->initial_quantum) ||
+	    nla_put_u32(skb, TCA_COCOA_REFILL_DELAY, cocoa_us(q->refill_delay)) ||
+	    nla_put_u32(skb, TCA_COCOA_ORPHAN_MASK, q->flows.mask) ||
+	    nla_put_u64_64bit(skb, TCA_COCOA_FLOW_MAX_RATE, q->flow_max_rate, TCA_COCOA_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_COCOA_LOW_RATE_THRESHOLD, q->low_rate_threshold,
+			      TCA_COCOA_PAD) ||
+	    nla_put_u32(skb, TCA_COCOA_CE_THRESHOLD, cocoa_us(ce_threshold)) ||
+	    nla_put_u32(skb, TCA_COCOA_MULTIPLIER, q->params.multiplier) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_INCREASE, q->params.max_increase) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_INTERVAL, cocoa_us(q->params.max_guard)) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_RTTS, q->params.max_guard_rtts) ||
+	    nla_put_u32(skb, TCA_COCOA_BASE_RTT, cocoa_us(q->params.base_rtt)) ||
+	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL, q->params.learn_initial)) {
+		nla_nest_cancel(skb, opts);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, opts);
+}
+
+static int cocoa_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct tc_cocoa_xstats st;
+	u64 sum = 0;
+	u32 bucket;
+
+	sch_tree_lock(sch);
+	st = q->stats;
+	st.flows = q->flows.count;
+	st.inactive_flows = q->flows.idle_count;
+	st.throttled_flows = q->flows.paced_count;
+	st.learned_buffer = (q->learned.buffer + KNEE_COCOA_ONE / 2) >> 16;
+	st.buffer_min = q->flows.count ? U32_MAX : 0;
+	for (bucket = 0; bucket <= q->flows.mask; bucket++) {
+		const struct cocoa_flow *f = q->flows.table[bucket];
+
+		if (!f)
+			continue;
+		sum += f->cocoa.buffer;
+		st.buffer_min = min(st.buffer_min, f->cocoa.buffer);
+		st.buffer_max = max(st.buffer_max, f->cocoa.buffer);
+	}
+	st.buffer_mean = q->flows.count ? div_u64(sum, q->flows.count) : 0;
+	sch_tree_unlock(sch);
+	return gnet_stats_copy_app(d, &st, sizeof(st));
+}
+
+/* A flow is shown as a class whose minor number is its bucket + 1; those beyond 2^16 - 2 are not. */
+static struct Qdisc *cocoa_leaf(struct Qdisc *sch, unsigned long cl)
+{
+	return NULL;
+}
+
+static unsigned long cocoa_find(struct Qdisc *sch, u32 classid)
+{
+	return 0;
+}
+
+static int cocoa_dump_class(struct Qdisc *sch, unsigned long cl, struct sk_buff *skb,
+			    struct tcmsg *tcm)
+{
+	tcm->tcm_handle |= TC_H_MIN(cl);
+	return 0;
+}
+
+static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl, struct gnet_dump *d)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct tc_cocoa_flow_xstats st = {};
+	struct gnet_stats_queue qs = {};
+	const struct cocoa_flow *f;
+
+	sch_tree_lock(sch);
+	f = cl - 1 <= q->flows.mask ? q->flows.table[cl - 1] : NULL;
+	if (f) {
+		const struct sk_buff *skb;
+		s64 left = div_s64(f->cocoa.guard_end - ktime_get_ns(), NSEC_PER_USEC);
+
+		st.buffer = f->cocoa.buffer;
+		st.longest_interval = cocoa_us(f->cocoa.longest);
+		st.guard_left = f->cocoa.guard_end ? clamp_t(s64, left, S32_MIN, S32_MAX) : 0;
+		st.credit = f->credit;
+		st.idle = cocoa_us(f->cocoa.idle);
+		st.enlarged = f->cocoa.enlarged;
+		for (skb = f->head; skb; skb = skb->next)
+			qs.backlog += qdisc_pkt_len(skb);
+		qs.qlen = f->qlen;
+	}
+	sch_tree_unlock(sch);
+	if (gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
+		return -1;
+	return f ? gnet_stats_copy_app(d, &st, sizeof(st)) : 0;
+}
+
+static void cocoa_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	u32 bucket;
+
+	for (bucket = 0; !walker->stop && bucket <= min(q->flows.mask, 0xfffdu); bucket++) {
+		if (!q->flows.table[bucket])
+			continue;
+		if (walker->count >= walker->skip && walker->fn(sch, bucket + 1, walker) < 0)
+			walker->stop = 1;
+		else
+			walker->count++;
+	}
+}
+
+static const struct Qdisc_class_ops cocoa_class_ops = {
+	.leaf		= cocoa_leaf,
+	.find		= cocoa_find,
+	.walk		= cocoa_walk,
+	.dump		= cocoa_dump_class,
+	.dump_stats	= cocoa_dump_class_stats,
+};
+
+static struct Qdisc_ops cocoa_qdisc_ops __read_mostly = {
+	.id		= "cocoa",
+	.cl_ops		= &cocoa_class_ops,
+	.priv_size	= sizeof(struct cocoa_sched_data),
+	.enqueue	= cocoa_enqueue,
+	.dequeue	= cocoa_dequeue,
+	.peek		= qdisc_peek_dequeued,
+	.init		= cocoa_init,
+	.reset		= cocoa_reset,
+	.destroy	= cocoa_destroy,
+	.change		= cocoa_change,
+	.dump		= cocoa_dump,
+	.dump_stats	= cocoa_dump_stats,
+	.owner		= THIS_MODULE,
+};
+MODULE_ALIAS("net-sch-cocoa");
+
+static int __init cocoa_module_init(void)
+{
+	int err;
+
+	cocoa_flow_cachep = KMEM_CACHE(cocoa_flow, 0);
+	if (!cocoa_flow_cachep)
+		return -ENOMEM;
+	err = register_qdisc(&cocoa_qdisc_ops);
+	if (err)
+		kmem_cache_destroy(cocoa_flow_cachep);
+	return err;
+}
+
+static void __exit cocoa_module_exit(void)
+{
+	unregister_qdisc(&cocoa_qdisc_ops);
+	kmem_cache_destroy(cocoa_flow_cachep);
+}
+
+module_init(cocoa_module_init);
+module_exit(cocoa_module_exit);
+
+MODULE_AUTHOR("The knee authors");
+MODULE_DESCRIPTION("cocoa: flow queueing with buffers that follow the congestion control");
+MODULE_LICENSE("Dual BSD/GPL");

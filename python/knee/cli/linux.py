@@ -1,0 +1,209 @@
+"""``knee linux``: the kernel parts."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from knee.cli import bpf
+from knee.cli.console import Bar, out
+from knee.cli.tables import number, table
+from knee.errors import InputError, Refused
+from knee.registry import Param
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="The kernel parts: a kernel to run in, congestion controls to load, cocoa.",
+)
+qdisc = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="cocoa on a device: add, change, show.")
+app.add_typer(qdisc, name="qdisc")
+app.command("load")(bpf.load)
+app.command("unload")(bpf.unload)
+app.command("status")(bpf.status)
+app.command("top")(bpf.top)
+
+#: Options of cocoa are taken as they stand and checked against the registry.
+_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+_Device = Annotated[str, typer.Argument(metavar="DEV", help="The device.")]
+_Kind = Annotated[str, typer.Argument(metavar="cocoa", help="The queue discipline.")]
+_Parent = Annotated[str, typer.Option(help="A class such as 1:1, or root.")]
+_Handle = Annotated[str, typer.Option(help="Such as 10:; the kernel chooses if it is not given.")]
+_Replace = Annotated[bool, typer.Option("--replace", help="In place of what there is.")]
+_Json = Annotated[bool, typer.Option("--json", help="JSON, in base units: ns, bit/s, bytes.")]
+
+
+@app.command("build")
+def build(
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|PACKAGE", help="A kernel's tree, or a package such as linux-source-6.1."),
+    ] = None,
+    tick: Annotated[
+        str, typer.Option(metavar="TIME", help="The kernel's clock tick, as [tcp] tick: 10 ms, 4 ms or 1 ms.")
+    ] = "4 ms",
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Compilers at once; by default a core each.")
+    ] = None,
+) -> None:
+    """Build what the ground uml runs: a kernel, our modules, a traffic program.
+
+    Takes some minutes once, and keeps it in ~/.cache/knee (or $XDG_CACHE_HOME/knee); a second call returns at once.
+    Without --source it is Debian's package linux-source-6.1, or the source of the build before.
+    """
+    from knee.grounds.uml.refuse import TICKS
+    from knee.linux.build import build as make
+    from knee.units import parse_time
+
+    try:
+        hz = TICKS.get(parse_time(tick))
+    except Refused as refused:
+        raise InputError(f"--tick: {refused}.") from None
+    if hz is None:
+        raise InputError(f"--tick: there is no kernel with a tick of {tick}; 10 ms, 4 ms or 1 ms will do.")
+    with Bar("kernel") as bar:
+        lab, new = make(source, hz, jobs, bar)
+    done = "built" if new else "there already"
+    out().print(
+        f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml takes it.", soft_wrap=True
+    )
+
+
+@qdisc.command("add", context_settings=_OPTIONS)
+def add(
+    context: typer.Context,
+    device: _Device,
+    kind: _Kind,
+    parent: _Parent = "root",
+    handle: _Handle = "",
+    replace: _Replace = False,
+) -> None:
+    """Add cocoa to a device.
+
+    Its options are --limit PACKETS and what knee list queues cocoa shows, for example:
+    knee linux qdisc add eth0 cocoa --multiplier 1.25 --max-guard-interval "500 ms"
+    """
+    _put(context, device, kind, "replace" if replace else "add", parent, handle)
+
+
+@qdisc.command("change", context_settings=_OPTIONS)
+def change(context: typer.Context, device: _Device, kind: _Kind, parent: _Parent = "root") -> None:
+    """Change the options that are given of a cocoa that is at work; the others stay.
+
+    For example: knee linux qdisc change eth0 cocoa --multiplier 0.5
+    """
+    _put(context, device, kind, "change", parent, "")
+
+
+@qdisc.command("show")
+def show(
+    device: Annotated[str | None, typer.Argument(metavar="[DEV]", help="The device; all if not given.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Show each cocoa with its options, statistics and flows."""
+    from knee.linux.qdisc import parameters
+    from knee.linux.qdisc import show as find
+
+    found = find(device)
+    if as_json:
+        print(json.dumps([vars(each) for each in found], indent=2))
+        return
+    if not found:
+        out().print(f"There is no cocoa on {device or 'any device'} (in this network namespace).")
+    for each in found:
+        _print(each, parameters())
+
+
+def _put(context: typer.Context, device: str, kind: str, command: Any, parent: str, handle: str) -> None:
+    from knee.linux.qdisc import parameters, parse, put
+
+    if kind != "cocoa":
+        raise InputError(f"{kind}: tc adds the kernel's own queue disciplines; knee linux qdisc does cocoa.")
+    try:
+        put(device, parse(_read(context.args, parameters())), command=command, parent=parent, handle=handle)
+    except Refused as refused:
+        name = f"--{refused.key.replace('_', '-')}" if refused.key else "cocoa"
+        raise InputError(f"{name}: {refused}.") from None
+
+
+def _read(arguments: list[str], known: dict[str, Param]) -> dict[str, object]:
+    """Options as written: ``--name value``, ``--name=value``, or ``--name`` alone for a switch."""
+    given: dict[str, object] = {}
+    left = list(arguments)
+    while left:
+        word, equals, value = left.pop(0).partition("=")
+        name = word.removeprefix("--").replace("-", "_")
+        if not word.startswith("--"):
+            raise InputError(f"{word} is no option of cocoa; options begin with --, as --multiplier 1.25.")
+        param = known.get(name)
+        switch = param is not None and param.kind == "bool"
+        if not equals and switch and (not left or left[0].startswith("--")):
+            given[name] = True
+            continue
+        if not equals and not left:
+            raise InputError(f"{word} has no value; write {word} VALUE.")
+        given[name] = _value(value if equals else left.pop(0), param)
+    return given
+
+
+def _value(text: str, param: Param | None) -> object:
+    """What a scenario file would have said without quotes, where the kind of the parameter wants that."""
+    kind = "" if param is None else param.kind
+    if kind == "bool" and text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text) if kind == "count" else float(text) if kind == "ratio" else text
+    except ValueError:
+        return text
+
+
+#: Titles of the statistics, by field.
+_STATISTICS = {
+    "flow_drops": "dropped: flow's buffer full",
+    "trim_drops": "dropped: buffer reduced",
+    "limit_drops": "dropped: limit",
+    "allocation_errors": "dropped: no memory",
+    "enlargements": "enlargements",
+    "reductions": "reductions",
+    "guard_intervals": "guard intervals",
+    "intervals": "intervals between losses",
+    "flows": "flows",
+    "inactive_flows": "flows without packets",
+    "throttled_flows": "flows held back",
+    "gc_flows": "flows forgotten",
+    "buffer_min": "least buffer, packets",
+    "buffer_mean": "mean buffer, packets",
+    "buffer_max": "greatest buffer, packets",
+    "learned_buffer": "learned buffer, packets",
+    "ce_marks": "marked",
+    "throttled": "times held back",
+}
+
+
+def _print(shown: Any, known: dict[str, Param]) -> None:
+    where, console = shown.where, out()
+    console.print(f"cocoa {where['handle']} on {where['device']}, parent {where['parent']}", style="bold")
+    settings = (f"{name} {known[name].text(value)}" for name, value in shown.settings.items())
+    console.print("  " + ", ".join(settings))
+    counters = shown.counters
+    console.print(
+        f"  sent {number(counters['packets'])} packets, {number(counters['bytes'])} bytes; "
+        f"dropped {number(counters['dropped'])}; holds {number(counters['backlog_packets'])} packets"
+    )
+    rows = table(None, ["statistic", "value"])
+    for name, title in _STATISTICS.items():
+        rows.add_row(title, number(shown.xstats[name]))
+    rows.add_row("last longest interval, ms", number(shown.xstats["longest_interval"] / 1e3))
+    rows.add_row("last guard interval, ms", number(shown.xstats["guard_interval"] / 1e3))
+    console.print(rows)
+    if shown.flows:
+        flows = table(None, ["flow", "buffer", "queued", "longest interval ms", "guard left ms", "idle ms"])
+        for flow in shown.flows:
+            times = (flow["longest_interval"], flow["guard_left"], flow["idle"])
+            flows.add_row(
+                flow["flow"], number(flow["buffer"]), number(flow["packets"]), *(number(t / 1e3) for t in times)
+            )
+        console.print(flows)

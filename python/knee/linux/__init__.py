@@ -1,0 +1,1 @@
+"""The kernel parts, from outside: the queue discipline cocoa over netlink."""

@@ -1,0 +1,214 @@
+"""The queue discipline cocoa on a device of this machine, over netlink: no patched ``tc`` is needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from knee.errors import InputError, Refused, RunError
+from knee.linux import cocoa
+from knee.registry import Param, Value, queues
+from knee.units import near
+
+#: One in the factors of netlink.
+_ONE = 1 << 16
+
+#: The packets that all flows together may hold, which for scenarios is the link's limit.
+LIMIT = Param("limit", "count", 10_000, 1, 2**32 - 1, "Linux fq_init", "packets that all flows together may hold")
+
+
+def parameters() -> dict[str, Param]:
+    """What can be set, as ``knee list queues cocoa`` shows it, and the limit."""
+    return {"limit": LIMIT} | queues()["cocoa"].params
+
+
+def attributes(given: Mapping[str, Value]) -> list[tuple[str, int]]:
+    """Netlink attributes of values in base units.
+
+    Raises:
+        Refused: a value that the kernel's units cannot express.
+    """
+    known = parameters()
+    return [(f"TCA_COCOA_{name.upper()}", _encoded(known[name], value)) for name, value in given.items()]
+
+
+def _encoded(param: Param, value: Value) -> int:
+    match param.kind:
+        case "ratio":
+            return round(float(value) * _ONE)
+        case "time":
+            return _whole(param, int(value), 1000, "microseconds")
+        case "rate":
+            return _whole(param, int(value), 8, "bytes per second")
+    return int(value)
+
+
+def _whole(param: Param, value: int, unit: int, name: str) -> int:
+    if value % unit:
+        raise Refused(f"{param.text(value)} is no whole number of {name}", f"the kernel takes whole {name}", param.name)
+    return value // unit
+
+
+def values(options: Mapping[str, int]) -> dict[str, Value]:
+    """Values in base units of netlink attributes: the inverse of ``attributes``."""
+    found: dict[str, Value] = {}
+    for name, param in parameters().items():
+        raw = options.get(f"TCA_COCOA_{name.upper()}")
+        if raw is None:
+            continue
+        scale: dict[str, Any] = {"time": 1000, "rate": 8}
+        found[name] = raw / _ONE if param.kind == "ratio" else raw * scale.get(param.kind, 1)
+        if param.kind == "bool":
+            found[name] = bool(raw)
+    return found
+
+
+def parse(given: Mapping[str, object]) -> dict[str, Value]:
+    """Values in base units of what a person wrote, checked against the ranges.
+
+    Raises:
+        Refused: an unknown name, or a value that will not do.
+    """
+    known = parameters()
+    parsed: dict[str, Value] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise Refused("cocoa has no such option", near(name, list(known)), key=name)
+        try:
+            parsed[name] = known[name].parse(value)
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=name) from None
+    return parsed
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cocoa that is at work.
+
+    Attributes:
+        where: device, handle and parent as ``tc`` writes them.
+        settings: options in base units.
+        counters: bytes and packets sent, packets dropped, queue length.
+        xstats: ``struct tc_cocoa_xstats`` by field.
+        flows: of each flow its handle, queue length in packets and bytes, and ``struct tc_cocoa_flow_xstats``.
+    """
+
+    where: dict[str, str]
+    settings: dict[str, Value]
+    counters: dict[str, int]
+    xstats: dict[str, int]
+    flows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def _handle(number: int) -> str:
+    return "root" if number == 0xFFFF_FFFF else f"{number >> 16:x}:{number & 0xFFFF or '':x}".replace(":0", ":")
+
+
+def _index(netlink: Any, device: str) -> int:
+    found = netlink.link_lookup(ifname=device)
+    if not found:
+        names = sorted(link.get_attr("IFLA_IFNAME") for link in netlink.get_links())
+        raise InputError(f"no device is called {device}; {near(device, names)}.")
+    return int(found[0])
+
+
+def put(
+    device: str,
+    given: Mapping[str, Value],
+    *,
+    command: Literal["add", "change", "replace"] = "add",
+    parent: str = "root",
+    handle: str = "",
+) -> None:
+    """Adds cocoa to a device, or changes the options given of one that is there.
+
+    Args:
+        device: its name.
+        given: options in base units.
+        command: ``change`` sets only the options given; ``replace`` puts it in place of what there is.
+        parent: a class as ``tc`` writes it, or ``root``.
+        handle: as ``tc`` writes it; the kernel chooses one if empty.
+
+    Raises:
+        InputError: no such device or class, or an option that does not hold.
+        RunError: the kernel has no cocoa, or forbids it.
+    """
+    cocoa.enter()
+    place: dict[str, Any] = {"parent": cocoa.parent if parent == "root" else parent}
+    if handle:
+        place["handle"] = handle
+    with IPRoute() as netlink:
+        index = _index(netlink, device)
+        # pyroute2 looks for options only where there is more than a kind, an index and a handle.
+        try:
+            netlink.tc(command, kind="cocoa", index=index, attributes=attributes(given), **place)
+        except NetlinkError as error:
+            raise _explained(error, device, command, parent) from None
+
+
+def _explained(error: NetlinkError, device: str, command: str, parent: str) -> InputError | RunError:
+    said = os.strerror(error.code)
+    if error.code == errno.EPERM:
+        return RunError(f"{command} cocoa on {device}: {said}; it needs root (or CAP_NET_ADMIN in the namespace).")
+    if error.code == errno.ENOENT and command != "change" and parent == "root":
+        return RunError("this kernel has no queue discipline cocoa; docs/linux.md says how to build and load it.")
+    if error.code == errno.EEXIST:
+        return InputError(f"{device} has a queue discipline at {parent} already; --replace puts cocoa in its place.")
+    if error.code == errno.EOPNOTSUPP:
+        return InputError("orphan_mask can be set only when cocoa is added; --replace adds it anew.")
+    if error.code in (errno.ENOENT, errno.EINVAL):
+        return InputError(f"{command} cocoa on {device} at {parent}: {said}; is there such a class, or a cocoa there?")
+    return RunError(f"{command} cocoa on {device}: {said}.")
+
+
+def show(device: str | None = None) -> list[Shown]:
+    """All cocoas of the device, or of all devices, with their flows."""
+    cocoa.enter()
+    with IPRoute() as netlink:
+        wanted = None if device is None else _index(netlink, device)
+        names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in netlink.get_links()}
+        found = [q for q in netlink.get_qdiscs() if q.get_attr("TCA_KIND") == "cocoa"]
+        return [_shown(netlink, q, names) for q in found if wanted in (None, q["index"])]
+
+
+def _shown(netlink: Any, message: Any, names: dict[int, str]) -> Shown:
+    stats = message.get_attr("TCA_STATS2")
+    basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
+    classes = [c for c in netlink.get_classes(index=message["index"]) if c["handle"] >> 16 == message["handle"] >> 16]
+    return Shown(
+        where={
+            "device": names.get(message["index"], str(message["index"])),
+            "handle": _handle(message["handle"]),
+            "parent": _handle(message["parent"]),
+        },
+        settings=values(dict(message.get_attr("TCA_OPTIONS")["attrs"])),
+        counters={
+            "bytes": basic["bytes"],
+            "packets": basic["packets"],
+            "dropped": queue["drops"],
+            "backlog_bytes": queue["backlog"],
+            "backlog_packets": queue["qlen"],
+        },
+        xstats=_fields(stats.get_attr("TCA_STATS_APP"), cocoa.XSTATS),
+        flows=[_flow(c) for c in classes if c.get_attr("TCA_KIND") == "cocoa"],
+    )
+
+
+def _flow(message: Any) -> dict[str, Any]:
+    stats = message.get_attr("TCA_STATS2")
+    queue = stats.get_attr("TCA_STATS_QUEUE")
+    return {
+        "flow": _handle(message["handle"]),
+        "packets": queue["qlen"],
+        "bytes": queue["backlog"],
+    } | _fields(stats.get_attr("TCA_STATS_APP"), cocoa.FLOW_XSTATS)
+
+
+def _fields(read: Any, fields: tuple[tuple[str, str], ...]) -> dict[str, int]:
+    return {name: read[name] for name, _ in fields if name != "pad"}
