@@ -31,7 +31,7 @@ macro_rules! opaque {
 opaque! {
     Filter: 6;
     Lola: 13;
-    Daimd: 8;
+    Daimd: 9;
 }
 
 #[repr(C)]
@@ -81,6 +81,8 @@ pub struct DaimdParams {
     pub delta0_factor: u32,
     pub delta0: u32,
     pub slow_start: u32,
+    pub fixed_backoffs: u32,
+    pub rtt_min_initial: u32,
 }
 
 #[repr(C)]
@@ -162,7 +164,7 @@ calls! {
     fn daimd_threshold = check_daimd_threshold(base: u64, gamma: u32, occupancy: u64) -> u64;
     fn daimd_decayed = check_daimd_decayed(rtt_max: u64, rtt: u64, cwnd: u32, a: u32) -> u64;
     fn daimd_max_ssthresh = check_daimd_max_ssthresh(cwnd: u32, tau0: u64, occupancy: u64) -> u32;
-    fn daimd_init = check_daimd_init(d: &mut Daimd, now: u64);
+    fn daimd_init = check_daimd_init(d: &mut Daimd, p: &DaimdParams, now: u64);
     fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, rtt_us: u32, una: u32, cwnd: u32, ssthresh: u32);
     fn daimd_on_ack = check_daimd_on_ack(d: &mut Daimd, p: &DaimdParams, a: &mut DaimdAck);
     fn daimd_on_loss = check_daimd_on_loss(d: &mut Daimd, p: &DaimdParams, now: u64, snd_nxt: u32, cwnd: u32) -> u32;

@@ -52,7 +52,7 @@ SHIM(u32, daimd_beta, (u32 delta, u64 rtt_min, u64 rtt, u32 max), (delta, rtt_mi
 SHIM(u64, daimd_threshold, (u64 base, u32 gamma, u64 occupancy), (base, gamma, occupancy))
 SHIM(u64, daimd_decayed, (u64 rtt_max, u64 rtt, u32 cwnd, u32 a), (rtt_max, rtt, cwnd, a))
 SHIM(u32, daimd_max_ssthresh, (u32 cwnd, u64 tau0, u64 occupancy), (cwnd, tau0, occupancy))
-SHIM(void, daimd_init, (struct knee_daimd *d, u64 now), (d, now))
+SHIM(void, daimd_init, (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now), (d, p, now))
 SHIM(void, daimd_sample,
      (struct knee_daimd *d, const struct knee_daimd_params *p, u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh),
      (d, p, rtt_us, una, cwnd, ssthresh))
