@@ -27,6 +27,13 @@ impl Bound {
         Self::new(self.limit, rate)
     }
 
+    /// How many packets of `size` bytes, which are more than none, it has room for beside so many packets and bytes.
+    pub(crate) fn room(&self, packets: u64, bytes: u64, size: u64) -> u64 {
+        let by_packets = self.max_packets.saturating_sub(packets);
+        let by_bytes = if self.max_bytes == u64::MAX { u64::MAX } else { self.max_bytes.saturating_sub(bytes) / size };
+        by_packets.min(by_bytes)
+    }
+
     /// Whether so many packets and bytes are within it.
     #[inline]
     pub(crate) fn holds(&self, packets: u64, bytes: u64) -> bool {

@@ -31,7 +31,8 @@
 //! Notes per flow, at each full queue: "idle" (s, in this interval) and the branch by name with its figure, "enlarge"
 //! (packets gained), "restart" (the interval that ended, s), "reduce" (packets of the standing queue, 0 if there was
 //! none) or "loss" (the interval that ended, s); where a GI begins, the LI before it as "longest_interval" and its
-//! least length as "guard_interval" (s); and "buffer" (packets) whenever it changes.
+//! least length as "guard_interval" (s); and "buffer" (packets) whenever it changes. At the end of each interval of the
+//! time series, of up to eight flows, "backlog" (packets).
 //!
 //! Departures: a buffer keeps at least one packet (an enlargement by less than one takes a packet beyond the buffer, so
 //! that the standing queue may be as long as the buffer); an LI in which nothing left reduces nothing.
@@ -321,6 +322,10 @@ impl BufferRule for Cocoa {
         if held == 0 {
             flow.idle_since = Some(now);
         }
+    }
+
+    fn observe(&self, held: u32, id: u32, cx: &mut Context) {
+        note(cx, id, "backlog", f64::from(held));
     }
 }
 

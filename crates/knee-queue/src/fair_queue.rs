@@ -19,6 +19,9 @@ const GC_MAX: usize = 8;
 /// The longest that pacing holds a packet back (Linux fq_dequeue).
 const MAX_PACING_GAP: Time = Time::from_secs(1);
 
+/// With more flows than these none is observed: nobody could see so many apart.
+const MAX_OBSERVED: usize = 8;
+
 /// What becomes of a packet that comes to its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -45,6 +48,8 @@ pub(crate) trait BufferRule: Send {
     fn arrive(&mut self, state: &mut Self::Flow, held: u32, flow: u32, cx: &mut Context) -> Admission;
     /// A packet leaves and `held` packets stay.
     fn depart(&mut self, state: &mut Self::Flow, held: u32, packet: &Packet, now: Time);
+    /// An interval of the time series ends and finds `held` packets of a flow.
+    fn observe(&self, _held: u32, _flow: u32, _cx: &mut Context) {}
 }
 
 struct Settings {
@@ -375,5 +380,13 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         self.rate = rate;
         self.bound = self.bound.at_rate(rate);
         self.shed(cx);
+    }
+    fn observe(&self, cx: &mut Context) {
+        let flows = self.flows.all();
+        if flows.len() <= MAX_OBSERVED {
+            for flow in flows {
+                self.rule.observe(flow.fifo.len(), flow.tuple.flow(), cx);
+            }
+        }
     }
 }

@@ -114,6 +114,11 @@ impl<S> Table<S> {
         &mut self.flows[i as usize]
     }
 
+    /// The flows there are, in no particular order.
+    pub(crate) fn all(&self) -> &[Flow<S>] {
+        &self.flows
+    }
+
     /// The first flow of `list`.
     #[inline]
     pub(crate) fn first(&self, list: List) -> Option<u32> {

@@ -1,16 +1,17 @@
 use super::*;
-use crate::{Backlog, Init, Limit, Queue, Verdict};
-use knee_core::{Params, Rng, Value};
+use crate::testing::{FULL, init, params};
+use crate::{Backlog, Limit, Queue, Verdict};
+use knee_core::Value;
 use proptest::prelude::*;
 
 fn packet(flow: u32, seq: u64, size: u16) -> Packet {
-    Packet { enqueued: Time::ZERO, seq, flow, stamp: 0, extra: 0, size, flags: 0, hop: 0 }
+    Packet { seq, flow, size, ..FULL }
 }
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FairQueue<FixedBuffer> {
-    let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-    let init = Init { limit, overhead: 14, rate: Rate::from_mbps(100), rng: Rng::stream(1, "fq") };
-    FairQueue::new(FixedBuffer { limit: params.count("flow_limit") as u32 }, &params, &init)
+    let params = params(&ENTRY, given);
+    let rule = FixedBuffer { limit: params.count("flow_limit") as u32 };
+    FairQueue::new(rule, &params, &init(&ENTRY, limit, 100))
 }
 
 /// With more buckets, so that a few flows do not fall together.
@@ -70,7 +71,8 @@ fn flows_that_fall_together_are_noted_and_share_a_queue() {
         q.enqueue(packet(2, seq, 1500), &mut cx);
     }
     assert_eq!(cx.notes.len(), 1);
-    assert_eq!((cx.notes[0].flow, cx.notes[0].value), (Some(2), 1.0));
+    // The value is the flow's number in results, one more than its index.
+    assert_eq!((cx.notes[0].flow, cx.notes[0].value), (Some(2), 2.0));
     assert_eq!(q.backlog().packets, 108, "one flow's buffer for both");
 }
 

@@ -69,7 +69,9 @@ impl Collisions {
         let (word, bit) = ((tuple.0 / 64) as usize, 1u64 << (tuple.0 % 64));
         if self.noted.get(word).is_none_or(|bits| bits & bit == 0) {
             self.remember(word, bit);
-            cx.notes.push(Note { flow: Some(tuple.flow()), event: "collision", value: f64::from(other.flow()) });
+            // Results count flows from 1.
+            let value = f64::from(other.flow() + 1);
+            cx.notes.push(Note { flow: Some(tuple.flow()), event: "collision", value });
         }
     }
 
@@ -133,6 +135,6 @@ mod tests {
             collisions.note(tuple(200, 0), tuple(4, 0), &mut cx);
         }
         let noted: Vec<_> = cx.notes.iter().map(|n| (n.flow, n.event, n.value)).collect();
-        assert_eq!(noted, [(Some(9), "collision", 4.0), (Some(200), "collision", 4.0)]);
+        assert_eq!(noted, [(Some(9), "collision", 5.0), (Some(200), "collision", 5.0)], "flow 5 in results");
     }
 }

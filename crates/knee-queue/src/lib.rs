@@ -23,6 +23,8 @@ mod pfifo;
 mod pie;
 mod pool;
 mod red;
+#[cfg(test)]
+mod testing;
 
 pub use registry::{Entry, find, registry};
 
@@ -122,6 +124,12 @@ pub trait Queue: Send {
     /// Takes `packet` in, or drops it or others.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
 
+    /// Takes in, at once, as many as it can of `count` packets that differ by their segments only, which follow that of
+    /// `first`; gives how many. The others come one by one, as all do where a discipline looks at each packet.
+    fn enqueue_burst(&mut self, _first: Packet, _count: u32) -> u32 {
+        0
+    }
+
     /// Gives the next packet to send, if one may leave now.
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet>;
 
@@ -138,6 +146,9 @@ pub trait Queue: Send {
 
     /// Hears of a new rate of the link.
     fn set_rate(&mut self, _rate: Rate, _cx: &mut Context) {}
+
+    /// Hears that an interval of the time series ends: the moment to note what is to be drawn over time.
+    fn observe(&self, _cx: &mut Context) {}
 }
 
 /// Makes a queue.

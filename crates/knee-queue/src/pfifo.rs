@@ -34,8 +34,16 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
+/// Packets that differ by their segments only, which follow each other: the first of them, and how many.
+struct Run {
+    first: Packet,
+    count: u32,
+}
+
 struct Pfifo {
-    packets: VecDeque<Packet>,
+    /// What is held, in runs: senders hand down bursts.
+    runs: VecDeque<Run>,
+    packets: u64,
     bytes: u64,
     overhead: u64,
     bound: Bound,
@@ -45,7 +53,8 @@ struct Pfifo {
 impl Pfifo {
     fn new(init: &Init, default: Limit) -> Self {
         Self {
-            packets: VecDeque::new(),
+            runs: VecDeque::new(),
+            packets: 0,
             bytes: 0,
             overhead: u64::from(init.overhead),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
@@ -59,8 +68,14 @@ impl Pfifo {
 
     /// Drops from the tail what no longer fits.
     fn shrink(&mut self, cx: &mut Context) {
-        while !self.bound.holds(self.packets.len() as u64, self.bytes) {
-            let Some(packet) = self.packets.pop_back() else { return };
+        while !self.bound.holds(self.packets, self.bytes) {
+            let Some(run) = self.runs.back_mut() else { return };
+            run.count -= 1;
+            let packet = Packet { seq: run.first.seq + u64::from(run.count), ..run.first };
+            if run.count == 0 {
+                self.runs.pop_back();
+            }
+            self.packets -= 1;
             self.bytes -= self.wire_size(&packet);
             cx.dropped.push(packet);
         }
@@ -76,22 +91,42 @@ fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
 impl Queue for Pfifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
-        if !self.bound.holds(self.packets.len() as u64 + 1, self.bytes + size) {
+        if !self.bound.holds(self.packets + 1, self.bytes + size) {
             return drop_tail(packet, cx);
         }
+        self.packets += 1;
         self.bytes += size;
-        self.packets.push_back(packet);
+        self.runs.push_back(Run { first: packet, count: 1 });
         Verdict::Queued
     }
 
+    fn enqueue_burst(&mut self, first: Packet, count: u32) -> u32 {
+        let size = self.wire_size(&first);
+        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(count));
+        if taken > 0 {
+            self.packets += taken;
+            self.bytes += taken * size;
+            self.runs.push_back(Run { first, count: taken as u32 });
+        }
+        taken as u32
+    }
+
     fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= self.wire_size(&packet);
+        let run = self.runs.front_mut()?;
+        // Read from the run: the copy is handed on whole, in wide moves.
+        self.bytes -= u64::from(run.first.size) + self.overhead;
+        let packet = run.first;
+        run.first.seq += 1;
+        run.count -= 1;
+        if run.count == 0 {
+            self.runs.pop_front();
+        }
+        self.packets -= 1;
         Some(packet)
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.packets.len() as u64, bytes: Bytes(self.bytes) }
+        Backlog { packets: self.packets, bytes: Bytes(self.bytes) }
     }
 
     fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
@@ -109,10 +144,11 @@ impl Queue for Pfifo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::FULL;
     use knee_core::{Rng, Time};
 
     fn packet(seq: u64) -> Packet {
-        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+        Packet { seq, ..FULL }
     }
 
     fn init(limit: Option<Limit>) -> Init {
@@ -143,9 +179,27 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_taken_as_far_as_its_packets_would_be_one_by_one() {
+        for limit in [Limit::Packets(7), Limit::Bytes(Bytes(1514 * 7 + 1513)), Limit::Time(Time::from_millis(1))] {
+            let (mut burst, mut single, mut cx) = (queue(limit), queue(limit), Context::default());
+            for (first, count) in [(0, 3), (3, 1), (4, 20), (24, 2)] {
+                let taken = burst.enqueue_burst(packet(first), count);
+                let one_by_one = (first..first + u64::from(count))
+                    .filter(|&seq| single.enqueue(packet(seq), &mut cx) == Verdict::Queued)
+                    .count();
+                assert_eq!((taken as usize, burst.backlog()), (one_by_one, single.backlog()), "{limit:?}");
+            }
+            let drain = |q: &mut Pfifo| std::iter::from_fn(|| q.dequeue(&mut Context::default())).collect::<Vec<_>>();
+            assert_eq!(drain(&mut burst), drain(&mut single));
+            assert_eq!(burst.backlog(), Backlog::default());
+        }
+    }
+
+    #[test]
     fn a_lower_limit_drops_from_the_tail() {
         let (mut q, mut cx) = (queue(Limit::Packets(10)), Context::default());
-        fill(&mut q, 10, &mut cx);
+        fill(&mut q, 4, &mut cx);
+        assert_eq!(q.enqueue_burst(packet(4), 6), 6);
         q.set_limit(Limit::Packets(3), &mut cx);
         assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });

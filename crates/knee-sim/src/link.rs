@@ -1,28 +1,9 @@
 //! One direction of a link: a queue discipline and what it sends at.
 
+use crate::observe::LinkWatch;
 use crate::spec::Capacity;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use knee_queue::{Context, Queue};
-
-/// A packet that a link sends, and how long it had been in the queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Served {
-    /// The packet.
-    pub packet: Packet,
-    /// Its stay in the queue.
-    pub sojourn: Time,
-}
-
-impl Served {
-    /// Books the stay in the queue that ended at `left`.
-    #[inline]
-    fn left_queue(&mut self, left: Time) {
-        self.sojourn = left.saturating_sub(self.packet.enqueued);
-        if !self.packet.has(Packet::ACK) {
-            self.packet.add_queued(self.sojourn);
-        }
-    }
-}
 
 /// What a link sends at.
 pub enum Server {
@@ -109,8 +90,8 @@ pub struct Trace {
     quantum: u64,
     /// Bytes the current opportunity has left; what is left when nothing waits is lost with the next opportunity.
     credit: u64,
-    /// The packet being sent and what is left of it.
-    in_service: Option<(Served, u64)>,
+    /// The packet being sent, when it left the queue, and what is left of it.
+    in_service: Option<(Packet, Time, u64)>,
 }
 
 impl Trace {
@@ -196,6 +177,8 @@ pub struct Link {
     waiting: bool,
     /// What it did.
     pub counters: Counters,
+    /// What is observed of it.
+    pub watch: LinkWatch,
     /// Bits it could have carried up to `rate_since`.
     offered_bits: u128,
     rate_since: Time,
@@ -233,6 +216,7 @@ impl Link {
             due: Time::MAX,
             waiting: false,
             counters: Counters::default(),
+            watch: LinkWatch::new(),
             offered_bits: 0,
             rate_since: Time::ZERO,
         }
@@ -258,10 +242,23 @@ impl Link {
         self.queue.enqueue(packet, &mut self.cx);
     }
 
+    /// Takes in as many as the queue takes at once of `count` packets that differ by their segments only, which follow
+    /// that of `first`; gives how many. The others have to come one by one: all do to an idle or lossy link.
+    #[inline]
+    pub fn take_burst(&mut self, mut first: Packet, count: u32, now: Time) -> u32 {
+        if count < 2 || self.loss > 0.0 || self.idle() {
+            return 0;
+        }
+        first.enqueued = now;
+        let taken = self.queue.enqueue_burst(first, count);
+        self.counters.arrived += u64::from(taken);
+        taken
+    }
+
     /// Whether the queue dropped packets or left notes.
     #[inline]
     pub const fn has_news(&self) -> bool {
-        !self.cx.dropped.is_empty() || !self.cx.notes.is_empty()
+        self.cx.dropped.len() + self.cx.notes.len() > 0
     }
 
     /// When the link, idle until now, may send: called after a packet came into an idle link. A wire takes the packet
@@ -281,12 +278,13 @@ impl Link {
     #[inline]
     fn start_service(&mut self, now: Time) -> Time {
         self.cx.now = now;
-        let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+        // By reference: the packet is copied once, in wide moves.
+        let Some(packet) = &self.queue.dequeue(&mut self.cx) else {
             return self.wait(now).unwrap_or(Time::MAX);
         };
-        let bytes = self.wire_size(&packet);
         let Server::Wire(wire) = &mut self.server else { return Time::MAX };
-        wire.in_service = packet;
+        wire.in_service = *packet;
+        let bytes = u64::from(wire.in_service.size) + self.overhead;
         wire.busy = true;
         wire.since = now;
         now + wire.time_for(bytes)
@@ -300,66 +298,75 @@ impl Link {
         wake
     }
 
-    /// The link's event. Tells whether a packet leaves now, which is put into `served`, and when the next event is due
-    /// (`Time::MAX`: none is).
+    /// The link's event. Tells whether a packet leaves now, which is put into `served`, and sets when the next event is
+    /// due.
     #[inline]
-    pub fn serve(&mut self, now: Time, served: &mut Served) -> (bool, Time) {
+    pub fn serve(&mut self, now: Time, served: &mut Packet) -> bool {
         self.waiting = false;
-        if let Server::Wire(wire) = &mut self.server {
-            let leaves = std::mem::replace(&mut wire.busy, false);
-            served.packet = wire.in_service;
-            served.left_queue(wire.since);
-            return (leaves, self.start_service(now));
+        let Server::Wire(wire) = &mut self.server else { return self.serve_other(now, served) };
+        let leaves = std::mem::replace(&mut wire.busy, false);
+        if leaves {
+            *served = wire.in_service;
+            self.watch.book(&mut self.counters, served, wire.since, self.overhead);
         }
-        let (other, next) = self.serve_other(now);
-        if let Some(other) = other {
-            *served = other;
-        }
-        (other.is_some(), next.unwrap_or(Time::MAX))
+        self.due = self.start_service(now);
+        leaves
     }
 
     #[cold]
-    fn serve_other(&mut self, now: Time) -> (Option<Served>, Option<Time>) {
+    fn serve_other(&mut self, now: Time, served: &mut Packet) -> bool {
         self.cx.now = now;
-        match &mut self.server {
+        let (left, due) = match &mut self.server {
             Server::Wire(_) => (None, None),
-            Server::Bucket(bucket) => {
-                // A lower rate may have pushed the time of zero tokens back since the event was set.
-                if bucket.zero_at > now {
-                    return (None, Some(bucket.zero_at));
-                }
-                let Some(packet) = self.queue.dequeue(&mut self.cx) else {
-                    return (None, self.wait(now));
-                };
-                let bytes = u64::from(packet.size) + self.overhead;
-                bucket.take(bytes, now);
-                let next = if self.queue.backlog().packets > 0 { Some(bucket.zero_at.max(now)) } else { None };
-                (Some(left_queue(packet, now)), next)
-            }
-            Server::Trace(trace) => {
-                let (packet, left) = if let Some(served) = trace.in_service.take() {
-                    served
-                } else {
-                    let Some(packet) = self.queue.dequeue(&mut self.cx) else {
-                        let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
-                        self.waiting = wake.is_some();
-                        return (None, wake);
-                    };
-                    (left_queue(packet, now), u64::from(packet.size) + self.overhead)
-                };
-                if left > trace.credit {
-                    trace.in_service = Some((packet, left - trace.credit));
-                    trace.advance();
-                    return (None, Some(trace.current()));
-                }
-                trace.credit -= left;
-                if trace.credit == 0 {
-                    trace.advance();
-                }
-                let more = self.queue.backlog().packets > 0;
-                (Some(packet), more.then(|| trace.current()))
-            }
+            Server::Bucket(_) => self.serve_bucket(now),
+            Server::Trace(_) => self.serve_trace(now),
+        };
+        self.due = due.unwrap_or(Time::MAX);
+        let Some((packet, since)) = left else { return false };
+        *served = packet;
+        self.watch.book(&mut self.counters, served, since, self.overhead);
+        true
+    }
+
+    /// The packet that leaves and when it left the queue; when the next event is due.
+    fn serve_bucket(&mut self, now: Time) -> (Option<(Packet, Time)>, Option<Time>) {
+        let Server::Bucket(bucket) = &mut self.server else { return (None, None) };
+        // A lower rate may have pushed the time of zero tokens back since the event was set.
+        if bucket.zero_at > now {
+            return (None, Some(bucket.zero_at));
         }
+        let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+            return (None, self.wait(now));
+        };
+        bucket.take(u64::from(packet.size) + self.overhead, now);
+        let next = if self.queue.backlog().packets > 0 { Some(bucket.zero_at.max(now)) } else { None };
+        (Some((packet, now)), next)
+    }
+
+    /// As [`Link::serve_bucket`].
+    fn serve_trace(&mut self, now: Time) -> (Option<(Packet, Time)>, Option<Time>) {
+        let Server::Trace(trace) = &mut self.server else { return (None, None) };
+        let (packet, since, left) = if let Some(served) = trace.in_service.take() {
+            served
+        } else {
+            let Some(packet) = self.queue.dequeue(&mut self.cx) else {
+                let wake = self.queue.next_wake().map(|at| trace.skip_to(at.max(now)));
+                self.waiting = wake.is_some();
+                return (None, wake);
+            };
+            (packet, now, u64::from(packet.size) + self.overhead)
+        };
+        if left > trace.credit {
+            trace.in_service = Some((packet, since, left - trace.credit));
+            trace.advance();
+            return (None, Some(trace.current()));
+        }
+        trace.credit -= left;
+        if trace.credit == 0 {
+            trace.advance();
+        }
+        let more = self.queue.backlog().packets > 0;
+        (Some((packet, since)), more.then(|| trace.current()))
     }
 
     /// Whether a packet that comes now may change when the link serves next: it does nothing, or only waits for its
@@ -410,11 +417,4 @@ impl Link {
             }
         }
     }
-}
-
-/// A packet whose stay in the queue ended at `left`.
-fn left_queue(packet: Packet, left: Time) -> Served {
-    let mut served = Served { packet, sojourn: Time::ZERO };
-    served.left_queue(left);
-    served
 }

@@ -1,5 +1,6 @@
 //! Observers: what is counted and recorded while a simulation runs. They read the parts; no part knows them.
 
+use crate::link::Counters;
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
 use knee_core::{Packet, Time};
 use std::fs::File;
@@ -311,6 +312,21 @@ impl LinkWatch {
             from: None,
             last: LinkCounts::default(),
             dropping: None,
+        }
+    }
+
+    /// Books a packet that leaves, having left the queue at `since`; it counts `overhead` bytes more than its own.
+    #[inline]
+    pub fn book(&mut self, counters: &mut Counters, packet: &mut Packet, since: Time, overhead: u64) {
+        let sojourn = since.saturating_sub(packet.enqueued);
+        if !packet.has(Packet::ACK) {
+            packet.add_queued(sojourn);
+        }
+        counters.departed += 1;
+        counters.bytes += u64::from(packet.size) + overhead;
+        self.interval.add(sojourn);
+        if self.from.is_some() {
+            self.delay.count(sojourn);
         }
     }
 

@@ -8,6 +8,8 @@ use std::collections::{BinaryHeap, VecDeque};
 pub struct Pipe {
     /// In order of arrival where every packet takes the same time or order is kept.
     fifo: VecDeque<(Time, Packet)>,
+    /// When the last of them arrives.
+    last: Time,
     /// By arrival, then by entry, where packets may overtake each other.
     overtaking: BinaryHeap<Reverse<(Time, u64, PacketByValue)>>,
     entered: u64,
@@ -38,15 +40,16 @@ impl Pipe {
     /// An empty pipe.
     #[expect(clippy::new_without_default, reason = "an empty pipe is no default of anything")]
     pub const fn new() -> Self {
-        Self { fifo: VecDeque::new(), overtaking: BinaryHeap::new(), entered: 0 }
+        Self { fifo: VecDeque::new(), last: Time::ZERO, overtaking: BinaryHeap::new(), entered: 0 }
     }
 
     /// Lets `packet` arrive at `at`, not before those that entered earlier. Returns the time of the pipe's next
     /// arrival if that is this packet's.
+    #[inline]
     pub fn push(&mut self, at: Time, packet: Packet) -> Option<Time> {
-        let at = self.fifo.back().map_or(at, |(last, _)| at.max(*last));
-        self.fifo.push_back((at, packet));
-        (self.fifo.len() == 1).then_some(at)
+        self.last = self.last.max(at);
+        self.fifo.push_back((self.last, packet));
+        (self.fifo.len() == 1).then_some(self.last)
     }
 
     /// Lets `packet` arrive at `at`, whoever entered earlier. Returns as [`Pipe::push`].
@@ -67,6 +70,7 @@ impl Pipe {
     }
 
     /// Takes the packet that arrives at `now`, if one does.
+    #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Packet> {
         if let Some(Reverse((at, ..))) = self.overtaking.peek()
             && *at == now

@@ -13,7 +13,7 @@ mod report;
 
 use crate::events::{Event, Events};
 use crate::link::Link;
-use crate::observe::{FlowRates, FlowWatch, Histogram, LinkWatch, Rows, Spread};
+use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread};
 use crate::output::Output;
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
@@ -36,7 +36,6 @@ pub struct Simulation {
     finished: bool,
     events: Events,
     links: Vec<Link>,
-    link_watches: Vec<LinkWatch>,
     link_names: Vec<String>,
     pipes: Vec<(Pipe, PipeEnd)>,
     /// Pipes of the ACK path by their delay.

@@ -19,6 +19,7 @@ from knee.cli.doctor import doctor
 from knee.cli.fidelity import fidelity
 from knee.cli.linux import app as linux
 from knee.cli.listing import list_
+from knee.cli.matrix import matrix
 from knee.cli.reproduce import reproduce
 from knee.cli.run import run
 from knee.errors import InputError, KneeError
@@ -31,6 +32,7 @@ app.command("run")(run)
 app.command("list")(list_)
 app.command("compare")(compare)
 app.command("reproduce")(reproduce)
+app.command("matrix")(matrix)
 app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)

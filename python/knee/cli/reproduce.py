@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from knee import runner
+from knee import grounds
 from knee.cli.console import Bar, out
 from knee.cli.tables import table
 from knee.reproduce.items import Verdict
@@ -38,7 +38,7 @@ def reproduce(
     was stopped goes on where it was.
     """
     chosen = [paper(name) for name in dict.fromkeys(papers or NAMES)]
-    runner.check_ground(ground)
+    grounds.ready(ground)
     if folder is None:
         parts = ["reproduce", *(["quick"] if quick else []), *([ground] if ground != "sim" else [])]
         folder = Path("results") / "-".join(parts)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from knee.errors import InputError, RunError
 from knee.grounds.ground import Ground, Missing, Progress
 from knee.grounds.sim import Sim
+from knee.grounds.uml.ground import Uml
 from knee.units import near
 
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
 
 #: Every ground of this version, by name.
-GROUNDS: dict[str, Ground] = {ground.name: ground for ground in (Sim(),)}
+GROUNDS: dict[str, Ground] = {ground.name: ground for ground in (Sim(), Uml())}
 
 
 def find(name: str) -> Ground:

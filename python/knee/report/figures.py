@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .chart import Chart, Panel
 from .palette import ALARM, GRID, INK, MUTED, ROUND_GREY
-from .panels import CHARTS, REPORT, Chart, Panel
+from .panels import CHARTS, report_keys
 from .prepare import View, prepare
 from .protocol import ResultLike
 
@@ -50,6 +51,8 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 8,
     "legend.handlelength": 1.6,
 }
+SYMBOLS = {"up": ("^", 3.8), "down": ("v", 3.8), "dot": ("o", 2.0)}
+"""Marker and its size in points."""
 DASHES = {"solid": "-", "dash": (0, (5, 3)), "dot": (0, (1.2, 1.8))}
 
 
@@ -65,7 +68,7 @@ def write_figures(result: ResultLike, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     view = prepare(result)
     paths = []
-    for key in (*REPORT, "overview"):
+    for key in (*report_keys(view), "overview"):
         path = directory / f"{key}.png"
         with rc_context(STYLE):
             _draw(CHARTS[key](view), view).savefig(path, dpi=DPI)
@@ -115,7 +118,13 @@ def _draw_panel(axes: "Axes", panel: Panel, legend: "dict[str, Artist]") -> None
     for line in panel.lines:
         marker = "o" if np.count_nonzero(~np.isnan(line.y)) == 1 else ""
         (drawn,) = axes.plot(
-            line.x, line.y, color=line.colour, linewidth=line.width, linestyle=DASHES[line.dash], marker=marker
+            line.x,
+            line.y,
+            color=line.colour,
+            linewidth=line.width,
+            linestyle=DASHES[line.dash],
+            marker=marker,
+            drawstyle="steps-post" if line.step else "default",
         )
         if line.name:
             legend.setdefault(short(line.name), drawn)
@@ -123,21 +132,32 @@ def _draw_panel(axes: "Axes", panel: Panel, legend: "dict[str, Artist]") -> None
         area = axes.fill_between(band.x, band.low, band.high, color=band.colour, alpha=band.opacity, linewidth=0)
         if band.name:
             legend.setdefault(short(band.name), area)
+    for marks in panel.marks:
+        marker, size = SYMBOLS[marks.symbol]
+        (drawn,) = axes.plot(marks.x, marks.y, marker, color=marks.colour, markersize=size, zorder=3)
+        legend.setdefault(short(marks.name), drawn)
     bottom, top = axes.get_ylim()
     bottom = bottom if panel.floor is None else panel.floor
     if panel.ceiling is not None:
         top = panel.ceiling
     elif len(panel.drops):
         top += HEADROOM * (top - bottom)
+    if panel.headroom:
+        top = bottom + (top - bottom) / (1 - panel.headroom)
     axes.set_ylim(bottom, top if top > bottom else bottom + 1)
 
 
 def _draw_marks(axes: "Axes", panel: Panel, view: View, legend: "dict[str, Artist]") -> None:
     """Rounds as grey areas, changes as lines, timeouts and drops as ticks at the lower and upper edge."""
     across = axes.get_xaxis_transform()
+    for spans in panel.spans:
+        parts = [(start, end - start) for start, end in spans.spans]
+        place = (spans.low, spans.high - spans.low)
+        area = axes.broken_barh(parts, place, transform=across, color=spans.colour, linewidth=0, zorder=0)
+        legend.setdefault(spans.name, area)
     if view.rounds:
-        spans = [(start, end - start) for start, end in view.rounds.spans]
-        area = axes.broken_barh(spans, (0, 1), transform=across, color=ROUND_GREY, linewidth=0, zorder=0)
+        parts = [(start, end - start) for start, end in view.rounds.spans]
+        area = axes.broken_barh(parts, (0, 1), transform=across, color=ROUND_GREY, linewidth=0, zorder=0)
         legend.setdefault(short(f"rounds of {view.rounds.flow.label}"), area)
     if len(view.changes):
         lines = axes.vlines(view.changes, 0, 1, transform=across, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))

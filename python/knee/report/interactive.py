@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .chart import Band, Chart, Line, Marks, Panel, greatest
 from .palette import ALARM, GRID, INK, MUTED, ROUND_GREY, rgba
-from .panels import CHARTS, Band, Chart, Line, Panel
+from .panels import CHARTS
 from .prepare import View, prepare
 from .protocol import ResultLike
 from .thin import Floats
@@ -19,6 +20,8 @@ PANEL_PX = 230
 """Height of a panel in a notebook."""
 GAP = 0.15
 """Between panels, as a part of a panel's height."""
+SYMBOLS = {"up": ("triangle-up", 8), "down": ("triangle-down", 8), "dot": ("circle", 4)}
+"""Marker and its size in px."""
 MAX_UNIFIED = 6
 """With more lines than this a pointer shows the nearest one, not all."""
 
@@ -49,9 +52,9 @@ def draw(chart: Chart, view: View) -> "go.Figure":
         axis = "y" if index == 0 else f"y{index + 1}"
         top = 1 - index * (height + gap)
         layout["yaxis" + axis[1:]] = _y_axis(panel, (max(top - height, 0.0), top), axis)
-        items: list[Line | Band] = [*panel.bands[::-1], *panel.lines]
+        items: list[Line | Band | Marks] = [*panel.bands[::-1], *panel.lines, *panel.marks]
         for item in items:
-            trace = _line(item) if isinstance(item, Line) else _band(item)
+            trace = _trace(item)
             traces.append({**trace, "yaxis": axis, "showlegend": bool(item.name) and item.name not in named})
             named.add(item.name)
         shapes += _shapes(panel, view, axis)
@@ -88,6 +91,9 @@ def _y_axis(panel: Panel, domain: tuple[float, float], axis: str) -> dict[str, o
     }  # fmt: skip
     if panel.ceiling is not None:
         drawn["range"] = [panel.floor or 0.0, panel.ceiling]
+    elif panel.headroom and panel.floor is not None:
+        top = greatest([line.y for line in panel.lines]) * 1.05 / (1 - panel.headroom)
+        drawn["range"] = [panel.floor, top or 1.0]
     elif panel.floor is not None:
         drawn["rangemode"] = "tozero"
     return drawn
@@ -100,12 +106,28 @@ def _single(values: Floats) -> NDArray[np.float32]:
 
 def _line(line: Line) -> dict[str, object]:
     alone = np.count_nonzero(~np.isnan(line.y)) == 1
+    shape = "hv" if line.step else "linear"
     return {
         "type": "scatter", "mode": "markers" if alone else "lines", "name": line.name, "legendgroup": line.name,
         "x": _single(line.x), "y": _single(line.y),
-        "line": {"color": line.colour, "width": line.width + 0.2, "dash": line.dash},
+        "line": {"color": line.colour, "width": line.width + 0.2, "dash": line.dash, "shape": shape},
         "marker": {"color": line.colour},
         "hovertemplate": "%{y:.4~g}" if line.name else "%{y:.4~g}<extra></extra>",
+    }  # fmt: skip
+
+
+def _trace(item: Line | Band | Marks) -> dict[str, object]:
+    if isinstance(item, Marks):
+        return _marks(item)
+    return _line(item) if isinstance(item, Line) else _band(item)
+
+
+def _marks(marks: Marks) -> dict[str, object]:
+    symbol, size = SYMBOLS[marks.symbol]
+    return {
+        "type": "scatter", "mode": "markers", "name": marks.name, "legendgroup": marks.name,
+        "x": marks.x, "y": _single(marks.y), "text": marks.texts, "hovertemplate": "%{text}",
+        "marker": {"color": marks.colour, "symbol": symbol, "size": size},
     }  # fmt: skip
 
 
@@ -127,11 +149,19 @@ def _band(band: Band) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _boxes(spans: list[tuple[float, float]], low: float, high: float) -> str:
+    return " ".join(f"M{a:.6g},{low}L{a:.6g},{high}L{b:.6g},{high}L{b:.6g},{low}Z" for a, b in spans)
+
+
 def _shapes(panel: Panel, view: View, axis: str) -> list[dict[str, object]]:
     """Rounds, changes, timeouts and drops, each kind as one path: hundreds of shapes would be slow."""
-    shapes = []
+    shapes: list[dict[str, object]] = [
+        {"path": _boxes(spans.spans, spans.low, spans.high), "fillcolor": spans.colour, "line": {"width": 0}}
+        for spans in panel.spans
+        if spans.spans
+    ]
     if view.rounds:
-        boxes = " ".join(f"M{a:.6g},0L{a:.6g},1L{b:.6g},1L{b:.6g},0Z" for a, b in view.rounds.spans)
+        boxes = _boxes(view.rounds.spans, 0.0, 1.0)
         shapes.append({"path": boxes, "fillcolor": ROUND_GREY, "line": {"width": 0}})
     changes = {"color": INK, "width": 1.4, "dash": "2px,3px"}
     for times, low, high, line in (

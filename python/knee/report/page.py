@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from . import tables
+from .chart import Band, Chart, Line, Marks
 from .headline import headline
 from .palette import rgba
-from .panels import CHARTS, REPORT, Band, Chart, Line
+from .panels import CHARTS, report_keys
 from .prepare import View, prepare
 from .protocol import ResultLike, scenario_text
 from .units import number
@@ -19,6 +20,7 @@ from .units import number
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:"
 )
+SIGNS = {"up": "▲", "down": "▼", "dot": "●"}
 
 
 def write_page(result: ResultLike, path: Path) -> None:
@@ -34,7 +36,7 @@ def page(result: ResultLike) -> str:
     view = prepare(result)
     summary, text = result.summary, scenario_text(result)
     title = _title(summary, text)
-    charts = [CHARTS[key](view) for key in REPORT]
+    charts = [CHARTS[key](view) for key in report_keys(view)]
     body = [
         f"<header><h1>{escape(title)}</h1>{_facts(summary, result.manifest)}",
         f'<p class="headline">{escape(headline(summary))}</p></header>',
@@ -121,7 +123,7 @@ def _figure(chart: Chart, view: View) -> str:
         content = f'<p class="none">{escape(chart.panels[0].note or "")}</p>'
     else:
         data = (draw(chart, view).to_json() or "").replace("<", "\\u003c")
-        size = "tall" if len(chart.panels) > 1 else "flat"
+        size = "flat" if len(chart.panels) == 1 else "tall" if len(chart.panels) == 2 else "tallest"
         content = (
             f'{_legend(chart)}<div class="chart {size}" id="chart-{chart.key}"></div>'
             f'<script type="application/json" data-for="chart-{chart.key}">{data}</script>'
@@ -132,7 +134,9 @@ def _figure(chart: Chart, view: View) -> str:
 
 def _legend(chart: Chart) -> str:
     """Names as buttons that hide and show, in every figure that has the name."""
-    named = {item.name: item for panel in chart.panels for item in panel.items if item.name}
+    named: dict[str, Line | Band | Marks] = {}
+    for item in (item for panel in chart.panels for item in panel.items if item.name):
+        named.setdefault(item.name, item)
     if len(named) < 2:
         return ""
     buttons = (
@@ -142,7 +146,9 @@ def _legend(chart: Chart) -> str:
     return f'<div class="legend">{"".join(buttons)}</div>'
 
 
-def _swatch(item: Line | Band) -> str:
+def _swatch(item: Line | Band | Marks) -> str:
+    if isinstance(item, Marks):
+        return f'<i class="mark" style="color:{item.colour}">{SIGNS[item.symbol]}</i>'
     if isinstance(item, Band):
         return f'<i class="area" style="background:{rgba(item.colour, item.opacity)}"></i>'
     style = {"solid": "solid", "dash": "dashed", "dot": "dotted"}[item.dash]

@@ -17,6 +17,11 @@ ALARM = "#C2361E"
 """Drops and timeouts."""
 ROUND_GREY = "#E6E8EB"
 """Rounds of fair flow balancing."""
+GUARD_GREY = "#EEF1F5"
+LONGEST_GREY = "#9AA5B1"
+"""Guard intervals, and the longest interval in each."""
+GREEN = "#1B7F4B"
+"""Growth."""
 GRID = "#EEF0F2"
 
 

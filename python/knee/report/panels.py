@@ -1,19 +1,18 @@
-"""The figures as plain descriptions - lines, bands, units, captions - that both kinds of drawing are made from."""
+"""The figures as plain descriptions that both kinds of drawing are made from."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from . import units
+from .buffers import EVENT, buffer
+from .chart import Band, Chart, Dash, Line, Panel, finish
 from .palette import INK, LINK_COLOURS, MUTED
 from .prepare import Flow, View, apart, floats, held, jain, over_time, total
-from .thin import POINTS, Floats, thin_band, thin_line
+from .thin import Floats
 from .units import Unit
-
-Dash = Literal["solid", "dash", "dot"]
 
 MAX_BANDS = 4
 """Up to so many flows the RTT is drawn with its band of least to greatest."""
@@ -23,93 +22,6 @@ MAX_BASE_RTTS = 4
 """More base RTTs than this are drawn as the least and the greatest."""
 MAX_WITH_TOTAL = 6
 """With more flows than this the total gets a panel of its own, since it would flatten the flows."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line; one without a name has no entry in the legend."""
-
-    name: str
-    x: Floats
-    y: Floats
-    colour: str
-    width: float = 1.3
-    dash: Dash = "solid"
-
-
-@dataclass(frozen=True)
-class Band:
-    """An area between two lines."""
-
-    name: str
-    x: Floats
-    low: Floats
-    high: Floats
-    colour: str
-    opacity: float
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One set of axes over time.
-
-    `floor` and `ceiling` bound the axis, None leaves that end to the data; `drops` are times at which links dropped
-    packets; `note` stands where there is nothing to draw.
-    """
-
-    label: str
-    lines: list[Line] = field(default_factory=list)
-    bands: list[Band] = field(default_factory=list)
-    floor: float | None = 0.0
-    ceiling: float | None = None
-    drops: Floats = field(default_factory=lambda: np.empty(0))
-    note: str | None = None
-
-    @property
-    def items(self) -> list[Line | Band]:
-        """Lines and bands, in the order of the legend."""
-        return [*self.lines, *self.bands]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A figure: panels over one time axis, and sentences that say how to read it."""
-
-    key: str
-    title: str
-    panels: list[Panel]
-    caption: list[str]
-
-
-def _greatest(arrays: Sequence[Floats]) -> float:
-    """The greatest value in `arrays`, 0 without any."""
-    return max((float(np.nanmax(y)) for y in arrays if len(y) and not np.isnan(y).all()), default=0.0)
-
-
-def _finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[Panel, list[str]]:
-    """The panel in its unit, thinned, and a sentence if it was thinned."""
-    unit = unit_of(_greatest([line.y for line in panel.lines] + [band.high for band in panel.bands]))
-    lines, bands = [], []
-    for line in panel.lines:
-        if not np.isnan(line.y).all():
-            x, y = thin_line(line.x, line.y)
-            lines.append(replace(line, x=x, y=y * unit.scale))
-    for band in panel.bands:
-        if not np.isnan(band.low).all():
-            x, low, high = thin_band(band.x, band.low, band.high)
-            bands.append(replace(band, x=x, low=low * unit.scale, high=high * unit.scale))
-    thinned = any(len(item.x) > POINTS for item in panel.items)
-    caption = [f"Thinned to at most {units.fixed(POINTS, 0)} points a line; every peak and trough is kept."]
-    return (
-        replace(
-            panel,
-            label=f"{panel.label} ({unit.name})" if unit.name else panel.label,
-            lines=lines,
-            bands=bands,
-            note=None if lines else empty,
-        ),
-        caption if thinned else [],
-    )
 
 
 def _own(view: View, flow: Flow) -> pl.DataFrame:
@@ -155,7 +67,7 @@ def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
             panels = [Panel(f"Total {label.lower()}", [sums]), replace(each, label=f"{label} per flow")]
         else:
             panels = [replace(each, lines=[sums, *each.lines])]
-    done = [_finish(panel, units.rate_unit, "There is no such rate in this run.") for panel in panels]
+    done = [finish(panel, units.rate_unit, "There is no such rate in this run.") for panel in panels]
     key = column.removesuffix("_mbps")
     return Chart(key, label, [panel for panel, _ in done], [meaning, *_many_caption(view), *_once(done)])
 
@@ -208,7 +120,7 @@ def rtt(view: View) -> Chart:
         panel.lines.append(Line("" if index else "base RTT", ends, np.full(2, base), MUTED, 1.0, "dash"))
     if bases:
         caption.append("Dashed: base RTT" + (", least and greatest." if len(_all_bases(view)) > len(bases) else "."))
-    panel, thinned = _finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
+    panel, thinned = finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
     return Chart("rtt", "Round-trip time", [panel], caption + _many_caption(view) + thinned)
 
 
@@ -218,14 +130,14 @@ def _all_bases(view: View) -> set[float]:
 
 def cwnd(view: View) -> Chart:
     """Congestion window of each flow."""
-    panel, thinned = _finish(_flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
+    panel, thinned = finish(_flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
     return Chart("cwnd", "Congestion window", [panel], ["At the end of each interval.", *_many_caption(view), *thinned])
 
 
 def in_flight(view: View) -> Chart:
     """Packets in flight of each flow."""
     panel = _flow_panel(view, "in_flight_packets", "In flight")
-    panel, thinned = _finish(panel, units.packet_unit, "No packet was in flight.")
+    panel, thinned = finish(panel, units.packet_unit, "No packet was in flight.")
     return Chart("in_flight", "In flight", [panel], ["At the end of each interval.", *_many_caption(view), *thinned])
 
 
@@ -260,13 +172,13 @@ def _delay_panel(view: View) -> tuple[Panel, list[str]]:
         for mean, most in zip(lines, _link_lines(view, "queue_delay_max_ms"), strict=True)
     ]
     panel = Panel("Queueing delay", lines, bands if len(lines) <= MAX_BANDS else [], drops=_drops(view))
-    return _finish(panel, units.delay_unit, "No packet left a queue.")
+    return finish(panel, units.delay_unit, "No packet left a queue.")
 
 
 def queue(view: View) -> Chart:
     """Backlog and queueing delay of each link."""
     backlog = Panel("Backlog", _link_lines(view, "backlog_packets"), drops=_drops(view))
-    done = [_finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
+    done = [finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
     caption = ["Backlog at the end of each interval; mean queueing delay of the packets that left in it"]
     caption[0] += ", shaded up to the greatest." if done[1][0].bands else "."
     if len(_drops(view)):
@@ -280,7 +192,7 @@ def fairness(view: View) -> Chart:
     """Jain's index over time."""
     line = Line("", *jain(view), INK)
     empty = "Fairness needs two flows that run at the same time."
-    panel, thinned = _finish(Panel("Jain’s index", [line], ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    panel, thinned = finish(Panel("Jain’s index", [line], ceiling=1.04), lambda _: Unit("", 1.0), empty)
     caption = "Of the throughputs in each interval, over the flows that run through all of it."
     return Chart("jain", "Fairness", [panel], [caption, *thinned])
 
@@ -307,8 +219,15 @@ CHARTS: dict[str, Callable[[View], Chart]] = {
     "sending_rate": sending_rate,
     "pacing_rate": pacing_rate,
     "in_flight": in_flight,
+    "buffer": buffer,
 }
 """What can be drawn, by name."""
 
 REPORT = ("throughput", "rtt", "cwnd", "queue", "jain")
-"""The figures of the report, in its order."""
+"""The figures of every report, in its order."""
+
+
+def report_keys(view: View) -> list[str]:
+    """The figures of the report of this run: buffers only where a queue tells of them."""
+    told = (view.notes.get_column("event") == EVENT).any()
+    return [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]

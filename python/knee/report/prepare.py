@@ -73,6 +73,8 @@ class View:
     rounds: Rounds | None
     changes: Floats
     timeouts: Floats
+    notes: pl.DataFrame
+    """Events that queues noted on flows."""
 
     @property
     def many(self) -> bool:
@@ -97,7 +99,13 @@ def prepare(result: ResultLike) -> View:
         rounds=_rounds(flows, result.events, samples),
         changes=_marks(result.events, CHANGE_WORDS, float(duration)),
         timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
+        notes=_notes(result.events),
     )
+
+
+def _notes(events: pl.DataFrame) -> pl.DataFrame:
+    both = events.filter(pl.col("flow").is_not_null() & pl.col("link").is_not_null())
+    return both.with_columns(pl.col("link", "event").cast(pl.String))
 
 
 def _flows(result: ResultLike) -> list[Flow]:

@@ -31,6 +31,7 @@ def rows(done: Iterable[Done]) -> list[Row]:
             verdict=str(judged.verdict),
             explained=judged.explained,
             expected=words.expected(judged.item),
+            room=words.room(judged.item),
             found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, judged.item.unit),
         )
         for one in done
@@ -43,7 +44,8 @@ def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, 
     links = "".join(f'<a href="#{one.experiment.key}">{escape(one.experiment.title)}</a>' for one in done)
     body = f"""<header><nav><a href="report.html">All papers</a></nav>
 <h1>{escape(paper.title)}</h1>
-{_facts([paper.source, paper.address, *_made(ground, short)])}
+{_facts([paper.source, *_made(ground, short)])}
+<p><a href="{escape(paper.address, quote=True)}">{escape(paper.address)}</a></p>
 <p class="about">{escape(paper.about)}</p></header>
 <nav>{links}</nav>
 {"".join(_section(one) for one in done)}"""
@@ -94,7 +96,8 @@ def _summary_table(name: str, lines: Sequence[tuple[PaperRows, Row]]) -> str:
     body = "".join(
         f'<tr><th scope="row" data-key="{i}"><a href="{paper.key}.html#{row.experiment}">{escape(paper.title)}, '
         f"{escape(row.where)}</a><small>{escape(row.says)}</small></th>"
-        f'<td class="figure">{escape(row.expected)}</td><td class="figure">{escape(row.found)}</td>'
+        f'<td class="figure">{escape(row.expected)}<small>{escape(row.room)}</small></td>'
+        f'<td class="figure">{escape(row.found)}</td>'
         f"<td>{_verdict(row.verdict, finding=row.finding)}</td></tr>\n"
         for i, (paper, row) in enumerate(lines)
     )
@@ -149,7 +152,7 @@ def _figure(made: Drawing, results: Results, title: str) -> str:
     image = base64.b64encode(drawing.png(made, results)).decode()
     caption = escape(made.caption)
     return (
-        f'<figure><img alt="{escape(title, quote=True)}" src="data:image/png;base64,{image}">'
+        f'<figure><div class="scroll"><img alt="{escape(title, quote=True)}" src="data:image/png;base64,{image}"></div>'
         f"<figcaption>{caption}</figcaption></figure>"
     )
 

@@ -30,6 +30,8 @@ class Run:
         seeds: how many, from the scenario's own seed on.
         quick: further overrides of the short form.
         quick_seeds: how many seeds the short form runs.
+        vary: further overrides of each of the seeds, counted from 0: where chance has no part, repetitions must differ
+            in something else, as in the phase of their starts against the kernel's clock.
     """
 
     name: str
@@ -38,16 +40,20 @@ class Run:
     seeds: int = 1
     quick: Sequence[str] = ()
     quick_seeds: int = 1
+    vary: Callable[[int], Sequence[str]] | None = None
 
     def resolve(self, short: bool) -> list[Scenario]:
         """The scenarios, one per seed."""
-        changes = [*self.changes, *(self.quick if short else ())]
+        count = self.quick_seeds if short else self.seeds
+        return [self._seeded(k, self.quick if short else ()) for k in range(count)]
+
+    def _seeded(self, k: int, quick: Sequence[str]) -> Scenario:
+        changes = [*self.changes, *quick, *(self.vary(k) if self.vary else ())]
         if isinstance(self.scenario, str):
             first = load(self.scenario, changes)
         else:
             first = from_dict(dict(self.scenario), where=self.name, name=self.name, overrides=changes)
-        count = self.quick_seeds if short else self.seeds
-        return [first.model_copy(update={"seed": first.seed + k}) for k in range(count)]
+        return first.model_copy(update={"seed": first.seed + k})
 
 
 class Results:

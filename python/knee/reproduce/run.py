@@ -56,6 +56,7 @@ class Row:
     verdict: str
     explained: bool
     expected: str
+    room: str
     found: str
 
 
@@ -187,12 +188,15 @@ def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
         except OSError as error:
             raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
         _keep(out, ground, short, [])
-    if not same:
+    try:
+        return {paper["key"]: _rows(paper) for paper in data["papers"]} if same else {}
+    except (KeyError, TypeError):
+        # An older version kept other columns: its papers are done again.
         return {}
-    return {
-        paper["key"]: PaperRows(paper["key"], paper["title"], [Row(**row) for row in paper["rows"]])
-        for paper in data["papers"]
-    }
+
+
+def _rows(paper: dict[str, Any]) -> PaperRows:
+    return PaperRows(paper["key"], paper["title"], [Row(**row) for row in paper["rows"]])
 
 
 def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> None:

@@ -16,12 +16,12 @@ def value(found: Value, unit: str = "") -> str:
     return f"{number(found)} {unit}".strip()
 
 
-def number(x: float) -> str:
+def number(x: float, digits: int = 4) -> str:
     """Four digits at most, no exponent, thin spaces between thousands."""
     if x == 0 or not math.isfinite(x):
         return f"{x:g}"
-    places = max(0, 3 - math.floor(math.log10(abs(x))))
-    text = f"{x:,.{min(places, 6)}f}".replace(",", "\u2009")
+    places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
+    text = f"{x:,.{min(places, 3)}f}".replace(",", "\u2009")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -29,17 +29,22 @@ def expected(comparison: Comparison) -> str:
     """What is expected: the value, and which way it binds."""
     if comparison.compare == "claim":
         return "yes"
-    text = value(comparison.value, comparison.unit)
+    # As it is printed, however many digits that are.
+    text = f"{number(comparison.value, 7)} {comparison.unit}".strip()
     return f"{comparison.compare} {text}" if comparison.compare in ("at least", "at most") else text
+
+
+def room(comparison: Comparison) -> str:
+    """The tolerance; empty where there is none."""
+    size, relative = comparison.tolerance
+    if size == 0:
+        return ""
+    if comparison.compare == "ratio":
+        return f"within a factor of {number(size)}"
+    sign = {"at least": "−", "at most": "+"}.get(comparison.compare, "±")
+    return f"{sign} {number(100 * size)} %" if relative else f"{sign} {value(size, comparison.unit)}"
 
 
 def tolerance(comparison: Comparison) -> str:
     """The tolerance and its reason; empty where there is none."""
-    size, relative = comparison.tolerance
-    if size == 0:
-        return comparison.reason
-    if comparison.compare == "ratio":
-        text = f"a factor of {number(size)}"
-    else:
-        text = f"± {number(100 * size)} %" if relative else f"± {value(size, comparison.unit)}"
-    return f"{text}: {comparison.reason}"
+    return ": ".join(part for part in (room(comparison), comparison.reason) if part)

@@ -33,7 +33,7 @@
 //!   round. The cubic function goes on from where it was left.
 //! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
 //! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could double
-//!   several times. It also ends at `ssthresh` after a timeout.
+//!   several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
 //! - After slow start `K` is 0 and `CWnd_max` the window.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 
@@ -88,6 +88,7 @@ pub const ENTRY: Entry = Entry {
             "ours: half of q_low",
             "how close an RTT confirms RTT_min",
         ),
+        Param::switch("filter_slow_start", false, "ours: it sees unfiltered RTTs", "slow start sees the filtered RTT"),
         Param::ratio("beta", 717.0 / 1024.0, (0.001, 0.999), "CUBIC as in Linux", "what a loss leaves of the window"),
         Param::switch("fast_convergence", true, "CUBIC as in Linux", "lower CWnd_max where losses come earlier"),
     ],
@@ -114,6 +115,7 @@ struct Params {
     scale: u64,
     min_rtt_resets: u64,
     min_rtt_close: u64,
+    filter_slow_start: bool,
     loss: Decrease,
 }
 
@@ -129,6 +131,7 @@ impl Params {
             scale: in_1024ths(params.ratio("c")),
             min_rtt_resets: params.count("min_rtt_resets"),
             min_rtt_close: params.time("min_rtt_close").as_micros(),
+            filter_slow_start: params.switch("filter_slow_start"),
             loss: Decrease {
                 beta: in_1024ths(params.ratio("beta")) as u32,
                 fast_convergence: params.switch("fast_convergence"),
@@ -344,7 +347,8 @@ impl CongestionControl for Lola {
             }
             if self.phase == Phase::SlowStart {
                 let (least, greatest) = self.slow_start_rtt;
-                self.slow_start_rtt = (least.min(rtt), greatest.max(rtt));
+                let seen = if self.params.filter_slow_start { self.rtt_now } else { rtt };
+                self.slow_start_rtt = (least.min(seen), greatest.max(seen));
             }
         }
         self.in_phase(control)

@@ -56,8 +56,20 @@ impl Findings {
 
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
-    #[inline(never)]
+    #[inline]
     pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
+        if self.is_plain(ack) { self.take_plain(ack, now, config, out) } else { self.take_any(ack, now, config, out) }
+    }
+
+    /// Takes any ACK, whatever the state.
+    #[inline(never)]
+    pub(super) fn take_any(
+        &mut self,
+        ack: &AckInfo,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+    ) -> Option<Time> {
         if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
             return None;
         }
@@ -98,7 +110,9 @@ impl Sender {
                 rate,
             };
             self.ask(now, |cc, control| cc.on_measure(&event, control));
-            self.update_reordering_window(&found);
+            if let Some(prior) = found.prior_delivered() {
+                self.update_reordering_window(prior);
+            }
             if self.tlp_end != 0 {
                 self.check_probe(ack.seq, &found, now);
             }
@@ -133,7 +147,7 @@ impl Sender {
     }
 
     /// The timer after an ACK that made progress.
-    fn set_ack_timer(&mut self, now: Time, config: &Config) {
+    pub(super) fn set_ack_timer(&mut self, now: Time, config: &Config) {
         if !self.schedule_probe(true, now, config) {
             self.rearm_timeout(now);
         }
@@ -286,12 +300,18 @@ impl Sender {
             found.original_delivered |= from < self.high_seq;
         }
         self.snd_una = ack_seq;
+        self.count_acknowledged(found.acked);
+        found.set_timer = true;
+    }
+
+    /// Counts the payload of the segments that `snd_una` has moved over.
+    #[inline]
+    pub(super) fn count_acknowledged(&mut self, segments: u32) {
         let mss = u64::from(MSS);
-        self.counters.acked_bytes += u64::from(found.acked) * mss;
-        if ack_seq == self.end {
+        self.counters.acked_bytes += u64::from(segments) * mss;
+        if self.snd_una == self.end {
             self.counters.acked_bytes -= mss - u64::from(self.last_payload);
         }
-        found.set_timer = true;
     }
 
     /// Removes segment by segment what is acknowledged cumulatively.
@@ -410,6 +430,13 @@ impl Sender {
                 ack_delayed: false,
             };
         };
+        let lone = found.acked == 1 && !found.sacked && !found.ece;
+        self.rate_since(burst, *is_retrans, lone, stamp)
+    }
+
+    /// The rate sample since `burst`, the newest transmission delivered. `lone`: the ACK was for a single segment.
+    #[inline]
+    pub(super) fn rate_since(&self, burst: &Burst, is_retrans: bool, lone: bool, stamp: Time) -> RateSample {
         let send_interval = burst.sent.saturating_sub(burst.first_tx);
         let interval = send_interval.max(stamp.saturating_sub(burst.delivered_at));
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
@@ -422,23 +449,18 @@ impl Sender {
             prior_lost: self.counters.lost - u64::from((self.counters.lost as u32).wrapping_sub(burst.lost)),
             tx_in_flight: burst.in_flight,
             app_limited: burst.app_limited,
-            is_retrans: *is_retrans,
-            ack_delayed: self.probably_delayed(found, burst),
+            is_retrans,
+            ack_delayed: lone && self.probably_delayed(burst),
         }
     }
 
     /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
-    fn probably_delayed(&self, found: &Findings, burst: &Burst) -> bool {
-        found.acked == 1
-            && self.snd_una == self.end
-            && self.last_payload < MSS
-            && !found.sacked
-            && !found.ece
-            && burst.delivered + 1 == self.delivered
+    fn probably_delayed(&self, burst: &Burst) -> bool {
+        self.snd_una == self.end && self.last_payload < MSS && burst.delivered + 1 == self.delivered
     }
 
     #[inline]
-    fn finish_rate(&mut self, stamp: Time, delivered: u32) {
+    pub(super) fn finish_rate(&mut self, stamp: Time, delivered: u32) {
         if self.app_limited_until != 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }

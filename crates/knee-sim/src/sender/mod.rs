@@ -11,6 +11,7 @@
 //! lost inside the host.
 
 mod ack;
+mod plain;
 mod queue;
 mod recovery;
 mod rtt;
@@ -400,6 +401,7 @@ impl Sender {
         (self.sacked_out, self.lost_out, self.retrans_out)
     }
 
+    #[inline]
     fn view(&self, now: Time) -> View {
         View {
             now,
@@ -418,13 +420,20 @@ impl Sender {
     }
 
     /// Asks the algorithm and applies its answer.
+    #[inline]
     fn ask(&mut self, now: Time, question: impl FnOnce(&mut dyn CongestionControl, Control) -> Control) {
         let Some(cc) = &mut self.cc else { return };
         let control = question(cc.as_mut(), self.control);
+        self.apply(&control, now);
+    }
+
+    /// Puts an algorithm's answer in force.
+    #[inline]
+    fn apply(&mut self, control: &Control, now: Time) {
         if control.cwnd != self.control.cwnd {
             self.note_cwnd(now);
         }
-        self.control = Control { cwnd: control.cwnd.max(1), ..control };
+        self.control = Control { cwnd: control.cwnd.max(1), ..*control };
     }
 
     fn set_cwnd(&mut self, cwnd: u32, now: Time) {
@@ -466,6 +475,7 @@ impl Sender {
 
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
     /// sizes bursts also where nothing is paced.
+    #[inline]
     fn update_pacing_rate(&mut self) {
         let srtt8 = self.rtt.srtt8_us();
         let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };

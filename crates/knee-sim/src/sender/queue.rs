@@ -215,6 +215,7 @@ impl RetransmitQueue {
         if first.end() > ack { Some((first.sent, *first)) } else { self.acknowledge_bursts(ack) }
     }
 
+    #[inline(never)]
     fn acknowledge_bursts(&mut self, ack: u64) -> Option<(Time, Burst)> {
         let oldest = self.bursts.front()?.sent;
         // Bursts lie in the order of sending: the one with the last segment is the newest.

@@ -192,9 +192,10 @@ impl Sender {
         }
     }
 
+    /// RFC 8985, 6.2 step 4: D-SACKs widen the window, a step for each round trip that saw some. `prior`: `delivered`
+    /// when the newest packet delivered was sent.
     #[inline]
-    pub(super) fn update_reordering_window(&mut self, found: &Findings) {
-        let Some(prior) = found.prior_delivered() else { return };
+    pub(super) fn update_reordering_window(&mut self, prior: u64) {
         if prior < self.rack.last_delivered {
             self.rack.dsack_seen = false;
         }

@@ -40,7 +40,7 @@ enum Push {
 }
 
 /// Segments that the application's current write still holds when `snd_nxt` is next.
-const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
+pub(super) const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
     let first = initial_window as u64;
     // Divisors the compiler knows.
     let left = if snd_nxt >= WRITTEN_EARLY {
@@ -82,7 +82,8 @@ impl Sender {
     }
 
     /// Largest burst now, in segments (tcp_tso_autosize).
-    fn burst_limit(&self, config: &Config) -> u32 {
+    #[inline]
+    pub(super) fn burst_limit(&self, config: &Config) -> u32 {
         if !config.tso {
             return 1;
         }
@@ -98,7 +99,8 @@ impl Sender {
 
     /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `in_write` is
     /// what the application's current write still holds.
-    fn should_defer(&self, room: u32, in_write: u32, max: u32, now: Time) -> bool {
+    #[inline]
+    pub(super) fn should_defer(&self, room: u32, in_write: u32, max: u32, now: Time) -> bool {
         if matches!(self.state, CaState::Recovery | CaState::Loss)
             || now.saturating_sub(self.pace_next) > DEFER
             || room >= max
@@ -410,12 +412,7 @@ impl Sender {
         if self.packets_out() == 0 || !self.may_probe() {
             return false;
         }
-        let mut span = if self.rtt.srtt8_us() > 0 {
-            let two_rtts = Time::from_micros(self.rtt.srtt8_us() >> 2);
-            two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN }
-        } else {
-            super::rtt::RTO_INITIAL
-        };
+        let mut span = if self.rtt.srtt8_us() > 0 { self.probe_span(config) } else { super::rtt::RTO_INITIAL };
         if advancing {
             span = span.min(self.rtt.rto());
         } else if let Some(left) = self.timeout_left(now) {
@@ -423,6 +420,13 @@ impl Sender {
         }
         self.set_timer(Pending::Probe, span, now);
         true
+    }
+
+    /// How long a loss probe waits where there is an RTT and something is in flight: two RTTs and a little.
+    #[inline]
+    pub(super) fn probe_span(&self, config: &Config) -> Time {
+        let two_rtts = Time::from_micros(self.rtt.srtt8_us() >> 2);
+        two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN }
     }
 
     /// Whether loss probes are sent in this state.

@@ -3,7 +3,7 @@
 use super::{Algorithm, Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
 use crate::events::{Event, Events};
 use crate::link::{Link, Server};
-use crate::observe::{FlowRates, Histogram, LinkWatch, Rows, Spread};
+use crate::observe::{FlowRates, Histogram, Rows, Spread};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
@@ -175,7 +175,6 @@ impl Simulation {
             finished: false,
             events: Events::default(),
             links: Vec::new(),
-            link_watches: Vec::new(),
             link_names: Vec::new(),
             pipes: Vec::new(),
             ack_pipes: Vec::new(),
@@ -255,7 +254,6 @@ impl Simulation {
 
     fn push_link(&mut self, link: Link, name: String) {
         self.links.push(link);
-        self.link_watches.push(LinkWatch::new());
         self.link_names.push(name);
     }
 

@@ -1,8 +1,8 @@
 //! What receivers and senders do when a packet or a timer comes.
 
-use super::{Algorithm, SYN_SIZE, Simulation};
+use super::{Algorithm, SYN_SIZE, Simulation, Way};
 use crate::events::Event;
-use crate::sender::{AckInfo, Sender};
+use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
 use knee_cc::{CaState, CongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
@@ -10,7 +10,7 @@ use knee_core::{Packet, Rng, Time};
 
 impl Simulation {
     #[inline]
-    pub(super) fn on_data(&mut self, packet: &Packet, base_rtt: Time) {
+    pub(super) fn on_data(&mut self, packet: &Packet, way: &Way) {
         let i = packet.flow;
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
@@ -19,8 +19,12 @@ impl Simulation {
             self.note_ecn(packet);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, base_rtt) {
-            self.reply(i);
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
+            let mut ack = receiver.ack();
+            if receiver.has_blocks() {
+                self.attach_blocks(&mut ack);
+            }
+            self.send_ack(ack, way);
         } else if receiver.needs_arming() {
             self.arm_receiver(i);
         }
@@ -28,7 +32,9 @@ impl Simulation {
 
     #[cold]
     fn answer_syn(&mut self, packet: &Packet) {
-        self.send_ack(Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet });
+        let way = self.ways[packet.flow as usize];
+        let answer = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
+        self.send_ack(answer, &way);
     }
 
     #[inline(never)]
@@ -88,15 +94,15 @@ impl Simulation {
         self.arm_receiver(i);
     }
 
-    /// A receiver's ACK leaves.
-    #[inline]
+    /// An ACK leaves whatever has come.
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
         let mut packet = receiver.ack();
         if receiver.has_blocks() {
             self.attach_blocks(&mut packet);
         }
-        self.send_ack(packet);
+        let way = self.ways[i as usize];
+        self.send_ack(packet, &way);
     }
 
     #[cold]
@@ -106,21 +112,16 @@ impl Simulation {
     }
 
     #[inline]
-    fn send_ack(&mut self, packet: Packet) {
-        if self.ways[packet.flow as usize].ack_hops > 0 {
-            self.forward(packet);
-        } else {
-            self.return_home(packet);
-        }
+    fn send_ack(&mut self, packet: Packet, way: &Way) {
+        if way.ack_hops > 0 { self.forward(packet) } else { self.return_home(packet, way) }
     }
 
     /// The fixed part of the base RTT lies before the sender.
     #[inline]
-    pub(super) fn return_home(&mut self, packet: Packet) {
-        let way = &self.ways[packet.flow as usize];
-        let (at, pipe) = (self.now + way.ack_delay, way.ack_pipe);
-        if let Some(at) = self.pipes[pipe as usize].0.push(at, packet) {
-            self.schedule_event(at, Event::Pipe(pipe));
+    pub(super) fn return_home(&mut self, packet: Packet, way: &Way) {
+        let at = self.now + way.ack_delay;
+        if let Some(at) = self.pipes[way.ack_pipe as usize].0.push(at, packet) {
+            self.schedule_event(at, Event::Pipe(way.ack_pipe));
         }
     }
 
@@ -310,14 +311,18 @@ impl Simulation {
             let sender = &mut self.senders[i as usize];
             // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
             let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
-            let mut cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
-            let end = departure.start + u64::from(departure.count);
-            let last_size = sender.packet_size(end - 1);
-            for seq in departure.start..end {
-                let size = if seq + 1 == end { last_size } else { MTU };
-                let flags = ect | std::mem::take(&mut cwr);
-                let packet = Packet { enqueued: self.now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 };
-                self.enqueue(first, packet);
+            let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+            let Departure { start, count, .. } = departure;
+            let last_size = sender.packet_size(start + u64::from(count) - 1);
+            let full =
+                Packet { enqueued: self.now, seq: start, flow: i, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
+            // The first one may carry CWR, the last one may be shorter.
+            let alike = if cwr == 0 { count - u32::from(last_size != MTU) } else { 0 };
+            let taken = self.links[first as usize].take_burst(full, alike, self.now);
+            for k in taken..count {
+                let size = if k + 1 == count { last_size } else { MTU };
+                let flags = if k == 0 { ect | cwr } else { ect };
+                self.enqueue(first, Packet { seq: start + u64::from(k), size, flags, ..full });
             }
         }
         self.departures.clear();

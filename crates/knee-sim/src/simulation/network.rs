@@ -2,7 +2,6 @@
 
 use super::{DROP_GAP, PipeEnd, Simulation};
 use crate::events::Event;
-use crate::link::Served;
 use crate::output::EventRow;
 use knee_core::{Packet, Time};
 
@@ -13,16 +12,19 @@ impl Simulation {
         if self.links[i as usize].due != self.now {
             return self.events.pop();
         }
-        let mut served = Served::default();
+        let mut packet = Packet::default();
         loop {
             let link = &mut self.links[i as usize];
-            let (leaves, next) = link.serve(self.now, &mut served);
-            link.due = next;
+            let leaves = link.serve(self.now, &mut packet);
+            let (next, pipe) = (link.due, link.pipe);
             if link.has_news() {
                 self.collect(i);
             }
             if leaves {
-                self.leave(i, &mut served);
+                match pipe {
+                    None => self.arrive(&mut packet),
+                    Some(pipe) => self.propagate(i, pipe, &packet),
+                }
             }
             // Meanwhile the link may have been woken or given another time; its old entry is still the head.
             match self.links[i as usize].due {
@@ -33,26 +35,17 @@ impl Simulation {
         }
     }
 
-    /// A packet leaves a link.
-    #[inline]
-    fn leave(&mut self, i: u32, served: &mut Served) {
+    /// A packet that has left a link enters the pipe behind it.
+    fn propagate(&mut self, i: u32, pipe: u32, packet: &Packet) {
         let link = &mut self.links[i as usize];
-        link.counters.departed += 1;
-        link.counters.bytes += link.wire_size(&served.packet);
-        let watch = &mut self.link_watches[i as usize];
-        watch.interval.add(served.sojourn);
-        if watch.from.is_some() {
-            watch.delay.count(served.sojourn);
-        }
-        let Some(index) = link.pipe else { return self.arrive(&mut served.packet) };
         let mut at = self.now + link.delay;
         if link.jitter > Time::ZERO {
             at += Time::from_nanos(link.jitter_rng.below(link.jitter.as_nanos() + 1));
         }
-        let pipe = &mut self.pipes[index as usize].0;
-        let head = if link.reorder { pipe.push_overtaking(at, served.packet) } else { pipe.push(at, served.packet) };
+        let behind = &mut self.pipes[pipe as usize].0;
+        let head = if link.reorder { behind.push_overtaking(at, *packet) } else { behind.push(at, *packet) };
         if let Some(at) = head {
-            self.schedule_event(at, Event::Pipe(index));
+            self.schedule_event(at, Event::Pipe(pipe));
         }
     }
 
@@ -75,18 +68,16 @@ impl Simulation {
     }
 
     /// A packet has crossed a link.
-    #[inline]
+    #[inline(never)]
     fn arrive(&mut self, packet: &mut Packet) {
         packet.hop += 1;
-        let way = &self.ways[packet.flow as usize];
-        let hops = if packet.has(Packet::ACK) { way.ack_hops } else { way.data_hops };
-        if packet.hop < hops {
+        let way = self.ways[packet.flow as usize];
+        if packet.has(Packet::ACK) {
+            if packet.hop < way.ack_hops { self.forward(*packet) } else { self.return_home(*packet, &way) }
+        } else if packet.hop < way.data_hops {
             self.forward(*packet);
-        } else if packet.has(Packet::ACK) {
-            self.return_home(*packet);
         } else {
-            let base_rtt = way.base_rtt;
-            self.on_data(packet, base_rtt);
+            self.on_data(packet, &way);
         }
     }
 
@@ -153,7 +144,7 @@ impl Simulation {
             self.flows[packet.flow as usize].dropped += 1;
         }
         let now = self.now;
-        let watch = &mut self.link_watches[i as usize];
+        let watch = &mut self.links[i as usize].watch;
         match &mut watch.dropping {
             Some((flow, _, last, count)) if *flow == packet.flow && now - *last <= DROP_GAP => {
                 *last = now;

@@ -72,7 +72,7 @@ impl Simulation {
     pub(super) fn measure_links(&mut self) {
         for i in 0..self.links.len() {
             let counts = self.link_counts(i);
-            let watch = &mut self.link_watches[i];
+            let watch = &mut self.links[i].watch;
             watch.before = std::mem::take(&mut watch.interval);
             watch.from = Some(counts);
         }
@@ -163,9 +163,13 @@ impl Simulation {
     }
 
     fn sample_link(&mut self, i: usize, t_s: f64) {
+        let link = &mut self.links[i];
+        link.cx.now = self.now;
+        link.queue.observe(&mut link.cx);
+        self.collect(i as u32);
         let counts = self.link_counts(i);
         let backlog = self.links[i].queue.backlog();
-        let watch = &mut self.link_watches[i];
+        let watch = &mut self.links[i].watch;
         let mut spread = std::mem::take(&mut watch.interval);
         if watch.from.is_some() {
             watch.delay.fold(&spread);
@@ -216,7 +220,7 @@ impl Simulation {
     /// If the spool could not be written.
     pub fn finish(mut self) -> std::io::Result<(Output, Rows)> {
         for i in 0..self.links.len() {
-            let drops = self.link_watches[i].dropping.take();
+            let drops = self.links[i].watch.dropping.take();
             self.record_drops(i as u32, drops);
         }
         let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
@@ -233,7 +237,7 @@ impl Simulation {
             flows.push(figures);
         }
         let links = (0..self.links.len())
-            .map(|i| self.link_watches[i].figures(self.link_names[i].clone(), &self.link_counts(i)))
+            .map(|i| self.links[i].watch.figures(self.link_names[i].clone(), &self.link_counts(i)))
             .collect();
         let output = Output {
             packets: self.receivers.iter().map(|r| r.packets).sum(),

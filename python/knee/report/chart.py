@@ -1,0 +1,129 @@
+"""What a figure consists of, for both kinds of drawing: lines, bands, marks, panels, charts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from . import units
+from .thin import POINTS, Floats, thin_band, thin_line
+from .units import Unit
+
+Dash = Literal["solid", "dash", "dot"]
+Symbol = Literal["up", "down", "dot"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line; one without a name has no entry in the legend. A value of a `step` holds until the next."""
+
+    name: str
+    x: Floats
+    y: Floats
+    colour: str
+    width: float = 1.3
+    dash: Dash = "solid"
+    step: bool = False
+
+
+@dataclass(frozen=True)
+class Band:
+    """An area between two lines."""
+
+    name: str
+    x: Floats
+    low: Floats
+    high: Floats
+    colour: str
+    opacity: float
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Points that stand for events; `texts` say more under a pointer."""
+
+    name: str
+    x: Floats
+    y: Floats
+    colour: str
+    symbol: Symbol
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Stretches of time, as areas from `low` to `high`, in parts of the panel's height."""
+
+    name: str
+    spans: list[tuple[float, float]]
+    low: float
+    high: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes over time.
+
+    `floor` and `ceiling` bound the axis, None leaves that end to the data; `drops` are times at which links dropped
+    packets; of the height `headroom` stays free above the data; `note` stands where there is nothing to draw.
+    """
+
+    label: str
+    lines: list[Line] = field(default_factory=list)
+    bands: list[Band] = field(default_factory=list)
+    floor: float | None = 0.0
+    ceiling: float | None = None
+    drops: Floats = field(default_factory=lambda: np.empty(0))
+    note: str | None = None
+    marks: list[Marks] = field(default_factory=list)
+    spans: list[Spans] = field(default_factory=list)
+    headroom: float = 0.0
+
+    @property
+    def items(self) -> list[Line | Band | Marks]:
+        """Lines, bands and marks, in the order of the legend."""
+        return [*self.lines, *self.bands, *self.marks]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure: panels over one time axis, and sentences that say how to read it."""
+
+    key: str
+    title: str
+    panels: list[Panel]
+    caption: list[str]
+
+
+def greatest(arrays: Sequence[Floats]) -> float:
+    """The greatest value in `arrays`, 0 without any."""
+    return max((float(np.nanmax(y)) for y in arrays if len(y) and not np.isnan(y).all()), default=0.0)
+
+
+def finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[Panel, list[str]]:
+    """The panel in its unit, thinned, and a sentence if it was thinned."""
+    unit = unit_of(greatest([line.y for line in panel.lines] + [band.high for band in panel.bands]))
+    lines, bands = [], []
+    for line in panel.lines:
+        if not np.isnan(line.y).all():
+            x, y = thin_line(line.x, line.y)
+            lines.append(replace(line, x=x, y=y * unit.scale))
+    for band in panel.bands:
+        if not np.isnan(band.low).all():
+            x, low, high = thin_band(band.x, band.low, band.high)
+            bands.append(replace(band, x=x, low=low * unit.scale, high=high * unit.scale))
+    thinned = any(len(x) > POINTS for x in [*(line.x for line in panel.lines), *(band.x for band in panel.bands)])
+    caption = [f"Thinned to at most {units.fixed(POINTS, 0)} points a line; every peak and trough is kept."]
+    return (
+        replace(
+            panel,
+            label=f"{panel.label} ({unit.name})" if unit.name else panel.label,
+            lines=lines,
+            bands=bands,
+            marks=[replace(marks, y=marks.y * unit.scale) for marks in panel.marks],
+            note=None if lines else empty,
+        ),
+        caption if thinned else [],
+    )

@@ -1,0 +1,23 @@
+"""Cocoa (Bachl, Fabini, Zseby: Cocoa: Congestion Control Aware Queuing, BS 2019)."""
+
+from __future__ import annotations
+
+from knee.reproduce.paper import Paper
+from knee.reproduce.papers.cocoa import comparison, concept, evaluation, parameters, questions
+
+PAPER = Paper(
+    key="cocoa",
+    title="Cocoa",
+    source="Bachl, Fabini, Zseby: Cocoa: Congestion Control Aware Queuing, BS 2019",
+    address="https://doi.org/10.1145/3375235.3375236",
+    about="A fair queue that watches each flow's congestion control and gives it the buffer that it needs for full use "
+    "of the link, and no more. The paper's testbed was Linux in network namespaces; rates here count Ethernet frames, "
+    "as Linux's shapers do.",
+    experiments=[
+        *concept.EXPERIMENTS,
+        *parameters.EXPERIMENTS,
+        *evaluation.EXPERIMENTS,
+        *comparison.EXPERIMENTS,
+        *questions.EXPERIMENTS,
+    ],
+)

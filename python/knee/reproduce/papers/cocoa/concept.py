@@ -1,0 +1,144 @@
+"""Figs. 1 to 3, which the paper draws as sketches, as they are seen in runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from knee.report.palette import ALARM, OKABE_ITO, ROUND_GREY
+from knee.reproduce import drawing
+from knee.reproduce.paper import Drawing, Experiment, Results, Run
+from knee.reproduce.papers.cocoa import measures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.reproduce.items import Value
+
+#: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.
+RATE_MBPS = 20.0
+#: When slow start and its losses are over, s.
+SETTLED_S = 20.0
+MULTIPLIER = 1.25
+
+
+def _queue(results: Results, name: str) -> Figure:
+    result = results[name]
+    figure, (queue, rate) = drawing.panels(2, 1.7)
+    links = result.links
+    t = links["t_s"].to_numpy()
+    queue.fill_between(t, links["backlog_packets"].to_numpy(), color=OKABE_ITO[0], alpha=0.35, linewidth=0)
+    queue.plot(t, links["backlog_packets"].to_numpy(), color=OKABE_ITO[0], linewidth=0.8)
+    idle = links["utilization"].to_numpy() < 0.99
+    rate.plot(t, 100 * links["utilization"].to_numpy(), color=OKABE_ITO[0], linewidth=0.8)
+    for axes in (queue, rate):
+        axes.fill_between(
+            t, 0, 1, where=idle.tolist(), transform=axes.get_xaxis_transform(), color=ROUND_GREY, linewidth=0, zorder=0
+        )
+    queue.set_ylabel("Queue (packets)")
+    queue.set_ylim(0, None)
+    rate.set_ylabel("Link in use (%)")
+    rate.set_ylim(0, 105)
+    measures.last(rate, result)
+    rate.set_xlim(SETTLED_S, result.summary["duration_s"])
+    return figure
+
+
+def _small_and_large(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for name in ("small", "large"):
+        link = results[name].links.filter(pl.col("t_s") > SETTLED_S)
+        figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
+        figures[f"{name}_least_queue_packets"] = float(link["backlog_packets"].to_numpy().min())
+    return figures
+
+
+def _guards(results: Results) -> dict[str, Value]:
+    """Every guard interval lasts at least the longest interval before it, times the multiplier.
+
+    But for those in which the buffer grew: Algorithm 1 ends them at the next loss.
+    """
+    result = results["fig5"]
+    ends, lengths = measures.events(result, "guard_interval")
+    _, longest = measures.events(result, "longest_interval")
+    # An event closes one guard interval, and its value is the least length of the next.
+    grew = np.isin(ends, measures.events(result, "restart")[0])
+    short = (np.diff(ends) < lengths[:-1] - 1e-9) & ~grew[1:]
+    wanted = np.minimum(MULTIPLIER * longest, 1.0)
+    return {
+        "guard_intervals": float(np.count_nonzero(~grew)),
+        "guards_last": bool(not short.any()),
+        "guards_follow": bool(np.allclose(lengths, wanted, rtol=1e-6)),
+    }
+
+
+def _draw_guards(results: Results) -> Figure:
+    result = results["fig5"]
+    ends, _ = measures.events(result, "guard_interval")
+    losses = result.events.filter(pl.col("event") == "drop")["t_s"].to_numpy()
+    figure, (axes,) = drawing.panels(1, 2.2)
+    shown = (ends > SETTLED_S) & (ends < SETTLED_S + 8)
+    for k in np.flatnonzero(shown):
+        begin = ends[k - 1] if k else 0.0
+        axes.broken_barh([(begin, ends[k] - begin)], (1.1, 0.8), color=OKABE_ITO[k % 2 * 5], alpha=0.55, linewidth=0)
+        # The longest interval without loss that was seen within this guard interval.
+        inner = np.concatenate(([begin], losses[(losses > begin) & (losses <= ends[k])], [ends[k]]))
+        at = int(np.argmax(np.diff(inner)))
+        axes.broken_barh([(inner[at], inner[at + 1] - inner[at])], (0.1, 0.8), color=OKABE_ITO[2], linewidth=0)
+    axes.vlines(losses, 0, 2, color=ALARM, linewidth=0.7)
+    axes.set_yticks([0.5, 1.5], ["longest\ninterval", "guard\ninterval"])
+    axes.set_ylim(0, 2)
+    axes.set_xlim(ends[shown][0] - 0.1, ends[shown][-1] + 0.1)
+    axes.set_xlabel("Time (s); red: losses")
+    axes.grid(False)
+    return figure
+
+
+def _flow(limit: int) -> dict[str, object]:
+    return {
+        "duration": "60 s",
+        "interval": "20 ms",
+        "link": {"rate": "20 Mbit/s", "queue": "fq", "queue_params": {"flow_limit": limit}},
+        "flows": [{"cc": "reno", "rtt": "40 ms"}],
+    }
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="fig1",
+        title="Figs. 1 and 2: a buffer too small, and one too large",
+        about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
+        "ms, where 66 packets are a bandwidth-delay product: with a buffer of 15 packets, and with one of 150.",
+        runs=[Run("small", _flow(15)), Run("large", _flow(150))],
+        measure=_small_and_large,
+        drawings=[
+            Drawing(
+                "Fig. 1 in a run: 15 packets. After each loss the queue is empty and the link idle (grey) until the "
+                "window has grown again.",
+                lambda results: _queue(results, "small"),
+            ),
+            Drawing(
+                "Fig. 2 in a run: 150 packets. The link is always in use, and part of the queue never drains.",
+                lambda results: _queue(results, "large"),
+            ),
+        ],
+    ),
+    Experiment(
+        key="fig3",
+        title="Fig. 3: guard intervals and longest intervals",
+        about="The flow of Fig. 5. The paper sketches the mechanism with a multiplier of one half; here it is 1.25, "
+        "the one it then uses.",
+        runs=[Run("fig5", "cocoa-fig5")],
+        measure=_guards,
+        drawings=[
+            Drawing(
+                "Eight seconds of the run: a guard interval ends with the first loss after its least length, 1.25 "
+                "times the longest interval before it; the longest interval is the longest time without loss within "
+                "it.",
+                _draw_guards,
+            )
+        ],
+    ),
+]
