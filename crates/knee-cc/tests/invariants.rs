@@ -4,16 +4,17 @@
 //! After each call: the window is within bounds, `ssthresh` and the pacing rate make sense, the phase exists and was
 //! reached along an allowed edge. The same events give the same answers twice.
 //!
-//! Algorithms are tried with their defaults and with parameters at the ends of their declared ranges.
+//! Algorithms are tried with their defaults and with parameters anywhere in their declared ranges.
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these.
 
 use knee_cc::{
     Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
     StateChange, StateEvent, Undo, View, registry,
 };
-use knee_core::{Kind, Param, Params, Rate, Rng, Time, Value};
+use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
+use knee_core::{Rate, Rng, Time};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
 
 /// The largest window the sender lets stand: 2^30 packets.
 const MAX_WINDOW: u32 = 1 << 30;
@@ -27,8 +28,8 @@ struct Start {
     mss: u32,
     tick_ns: u64,
     seed: u64,
-    /// For each parameter in turn: 0 the least value, 1 the greatest, else the default.
-    picks: Vec<u8>,
+    /// Of the parameters.
+    picks: Vec<Pick>,
 }
 
 /// Where an RTT sample comes from.
@@ -77,19 +78,13 @@ enum Step {
     },
 }
 
-/// Spread evenly over orders of magnitude from 1 to 2^`bits`.
-fn log_uniform(bits: u32) -> impl Strategy<Value = u64> + Clone {
-    (0..bits, any::<u64>()).prop_map(|(exponent, noise)| (1 << exponent) | (noise & ((1 << exponent) - 1)))
-}
-
 fn start() -> impl Strategy<Value = Start> {
     let cwnd = prop_oneof![4 => 1u32..200, 1 => log_uniform(30).prop_map(|w| w as u32)];
     let tick = prop_oneof![Just(0), Just(1_000_000), Just(4_000_000), Just(10_000_000)];
     // 1 us to 10 s.
     let rtt = log_uniform(23).prop_map(|us| 1_000 * us.min(10_000_000));
     let mss = prop_oneof![Just(1448), 1u32..65_536];
-    let picks = prop_oneof![Just(vec![2]), prop::collection::vec(0u8..6, 1..24)];
-    (log_uniform(44), rtt, cwnd, mss, tick, any::<u64>(), picks).prop_map(
+    (log_uniform(44), rtt, cwnd, mss, tick, any::<u64>(), picks()).prop_map(
         |(now_ns, rtt_ns, cwnd, mss, tick_ns, seed, picks)| Start { now_ns, rtt_ns, cwnd, mss, tick_ns, seed, picks },
     )
 }
@@ -119,21 +114,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Disorder),
         1 => log_uniform(42).prop_map(|ns| Step::Idle { ns }),
     ]
-}
-
-/// The parameters a start asks for.
-fn params(declared: &[Param], picks: &[u8]) -> Params {
-    let given = declared.iter().enumerate().map(|(i, param)| {
-        let pick = picks[i % picks.len()];
-        let value = match (param.kind, pick) {
-            (Kind::Choice(words), 0 | 1) => Value::Choice(words[words.len() - 1 - usize::from(pick) % words.len()]),
-            (_, 0) => param.min,
-            (_, 1) => param.max,
-            _ => param.default,
-        };
-        (param.name, value)
-    });
-    Params::resolve(declared, given).expect("the ends of a declared range are within it")
 }
 
 /// A sender as far as an algorithm sees it.
@@ -408,44 +388,21 @@ fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Vec<Control>, Tes
 
 #[test]
 fn every_algorithm_keeps_the_invariants_whatever_happens() {
-    let wanted = std::env::var("KNEE_CC").ok();
-    let wanted = |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|w| w == name));
-    let mut failures = Vec::new();
-    for entry in registry().iter().filter(|entry| wanted(entry.name)) {
-        let config = Config { failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-        // The same cases every time: a failure is there for everybody.
-        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-        let case = (start(), prop::collection::vec(step(), 1..120));
-        let outcome = runner.run(&case, |(start, steps)| {
-            let once = run(entry, &start, &steps)?;
-            prop_assert!(once == run(entry, &start, &steps)?, "the same events gave other answers");
-            Ok(())
-        });
-        match outcome {
-            Ok(()) => {}
-            Err(TestError::Fail(why, (start, steps))) => {
-                failures.push(format!("{}: {why}\n  {start:?}\n  {steps:?}", entry.name));
-            }
-            Err(TestError::Abort(why)) => failures.push(format!("{}: {why}", entry.name)),
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
+    let case = || (start(), prop::collection::vec(step(), 1..120));
+    fuzz("KNEE_CC", &entries, 20_000, case, |entry, (start, steps)| {
+        let once = run(entry, &start, &steps)?;
+        prop_assert!(once == run(entry, &start, &steps)?, "the same events gave other answers");
+        Ok(())
+    });
 }
 
 #[test]
 fn the_registry_is_sound() {
-    let mut names = std::collections::BTreeSet::new();
+    assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
     for entry in registry() {
-        assert!(names.insert(entry.name), "{} is listed twice", entry.name);
-        assert!(!entry.about.is_empty() && !entry.source.is_empty(), "{}", entry.name);
         for &(from, to) in entry.edges {
             assert!(usize::from(from.max(to)) < entry.phases.len() && from != to, "{}: edge {from} {to}", entry.name);
-        }
-        let mut params = std::collections::BTreeSet::new();
-        for param in entry.params {
-            assert!(params.insert(param.name), "{}: {} is declared twice", entry.name, param.name);
-            let default = Params::resolve(entry.params, [(param.name, param.default)]);
-            assert!(default.is_ok(), "{}: {default:?}", entry.name);
         }
     }
 }

@@ -3,6 +3,8 @@
 pub mod packet;
 pub mod params;
 pub mod rng;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod units;
 
 pub use packet::Packet;

@@ -1,8 +1,9 @@
 //! Algorithm 1 by hand-written sequences: times in milliseconds, one flow, a buffer of four packets unless said.
 
 use super::*;
-use crate::{Init, Limit, Queue, Verdict};
-use knee_core::{Rate, Rng, Value};
+use crate::testing::{FULL, init, params};
+use crate::{Limit, Queue, Verdict};
+use knee_core::Value;
 
 struct Bench {
     q: FairQueue<Cocoa>,
@@ -11,17 +12,16 @@ struct Bench {
 
 impl Bench {
     fn new(given: &[(&str, Value)]) -> Self {
-        let given = [("flow_limit", Value::Count(4))].into_iter().chain(given.iter().copied());
-        let params = Params::resolve(ENTRY.params, given).unwrap();
-        let init = Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng: Rng::stream(1, "cocoa") };
-        Self { q: FairQueue::new(Cocoa::new(&params), &params, &init), cx: Context::default() }
+        let given: Vec<_> = [("flow_limit", Value::Count(4))].into_iter().chain(given.iter().copied()).collect();
+        let params = params(&ENTRY, &given);
+        Self { q: FairQueue::new(Cocoa::new(&params), &params, &init(&ENTRY, None, 12)), cx: Context::default() }
     }
 
     /// `n` packets of flow `flow` come at `ms`; how many are taken.
     fn come_to(&mut self, flow: u32, ms: u64, n: usize) -> usize {
         self.cx.now = Time::from_millis(ms);
         let enqueued = self.cx.now;
-        let packet = Packet { enqueued, seq: 0, flow, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 };
+        let packet = Packet { enqueued, flow, ..FULL };
         (0..n).filter(|_| self.q.enqueue(packet, &mut self.cx) == Verdict::Queued).count()
     }
 
@@ -226,7 +226,7 @@ fn idle_flows_are_forgotten_after_ten_seconds_and_their_memory_given_back() {
     let mut bench = Bench::new(&[("orphan_mask", Value::Count((1 << 20) - 1))]);
     bench.q.set_limit(Limit::Packets(100_000), &mut bench.cx);
     (0..9_000).for_each(|flow| assert_eq!(bench.come_to(flow, 0, 1), 1));
-    bench.leave(&[1; 9_000]);
+    bench.leave(&vec![1; 9_000]);
     let (flows, room, packets) = bench.q.memory();
     assert!(flows > 8_900 && room >= flows, "but for a few collisions all are remembered");
     assert_eq!(packets, 0);

@@ -117,16 +117,15 @@ impl Queue for Codel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{FULL, init, params};
     use knee_core::{Rng, Time, Value};
 
     fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
-        Packet { enqueued, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 }
+        Packet { enqueued, seq, flags, ..FULL }
     }
 
     fn queue(ecn: bool) -> Codel {
-        let params = Params::resolve(ENTRY.params, [("ecn", Value::Bool(ecn))]).unwrap();
-        let rng = Rng::stream(1, "codel");
-        Codel::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng })
+        Codel::new(&params(&ENTRY, &[("ecn", Value::Bool(ecn))]), &init(&ENTRY, None, 12))
     }
 
     /// Full of packets that came at `since`; one leaves every millisecond of `ms`; when something was dropped or

@@ -297,18 +297,17 @@ impl Queue for DualPi2 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{FULL, init, params};
     use knee_core::Value;
 
     const L4S: u8 = Packet::ECT | Packet::L4S;
 
     fn queue(given: &[(&str, Value)]) -> DualPi2 {
-        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-        let rng = Rng::stream(1, "dualpi2");
-        DualPi2::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(100), rng })
+        DualPi2::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
     }
 
     fn packet(flags: u8, enqueued: Time) -> Packet {
-        Packet { enqueued, seq: 0, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 }
+        Packet { enqueued, flags, ..FULL }
     }
 
     fn ms(ms: u64) -> Time {

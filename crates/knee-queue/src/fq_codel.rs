@@ -295,16 +295,15 @@ impl Queue for FqCodel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knee_core::{Rng, Time, Value};
+    use crate::testing::{FULL, init, params};
+    use knee_core::{Time, Value};
 
     fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-        Packet { enqueued: at, seq, flow, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+        Packet { enqueued: at, seq, flow, ..FULL }
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqCodel {
-        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-        let init = Init { limit, overhead: 14, rate: Rate::from_mbps(12), rng: Rng::stream(1, "fq_codel") };
-        FqCodel::new(&params, &init)
+        FqCodel::new(&params(&ENTRY, given), &init(&ENTRY, limit, 12))
     }
 
     #[test]

@@ -1,16 +1,17 @@
 use super::*;
-use crate::{Backlog, Init, Limit, Queue, Verdict};
-use knee_core::{Params, Rng, Value};
+use crate::testing::{FULL, init, params};
+use crate::{Backlog, Limit, Queue, Verdict};
+use knee_core::Value;
 use proptest::prelude::*;
 
 fn packet(flow: u32, seq: u64, size: u16) -> Packet {
-    Packet { enqueued: Time::ZERO, seq, flow, stamp: 0, extra: 0, size, flags: 0, hop: 0 }
+    Packet { seq, flow, size, ..FULL }
 }
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FairQueue<FixedBuffer> {
-    let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-    let init = Init { limit, overhead: 14, rate: Rate::from_mbps(100), rng: Rng::stream(1, "fq") };
-    FairQueue::new(FixedBuffer { limit: params.count("flow_limit") as u32 }, &params, &init)
+    let params = params(&ENTRY, given);
+    let rule = FixedBuffer { limit: params.count("flow_limit") as u32 };
+    FairQueue::new(rule, &params, &init(&ENTRY, limit, 100))
 }
 
 /// With more buckets, so that a few flows do not fall together.

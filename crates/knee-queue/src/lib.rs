@@ -23,6 +23,8 @@ mod pfifo;
 mod pie;
 mod pool;
 mod red;
+#[cfg(test)]
+mod testing;
 
 pub use registry::{Entry, find, registry};
 

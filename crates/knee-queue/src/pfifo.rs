@@ -144,10 +144,11 @@ impl Queue for Pfifo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::FULL;
     use knee_core::{Rng, Time};
 
     fn packet(seq: u64) -> Packet {
-        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+        Packet { seq, ..FULL }
     }
 
     fn init(limit: Option<Limit>) -> Init {

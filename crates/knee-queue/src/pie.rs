@@ -24,8 +24,9 @@
 //! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
 //! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
 //!
-//! Departures: the first update is not put off for half a second; p ends at 1 as in the RFC, where Linux's runs beyond; the estimator of the
-//! drain rate (off in Linux) is left out; where the limit is lowered, the tail goes first, as in `pfifo`.
+//! Departures: the first update is not put off for half a second; p ends at 1 as in the RFC, where Linux's runs beyond;
+//! the estimator of the drain rate (off in Linux) is left out; where the limit is lowered, the tail goes first, as in
+//! `pfifo`.
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;
@@ -303,16 +304,15 @@ impl Queue for Pie {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{FULL, init, params};
     use knee_core::Value;
 
     fn queue(given: &[(&str, Value)]) -> Pie {
-        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-        let rng = Rng::stream(1, "pie");
-        Pie::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(100), rng })
+        Pie::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
     }
 
     fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
-        Packet { enqueued, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 }
+        Packet { enqueued, seq, flags, ..FULL }
     }
 
     fn share(p: u64) -> f64 {

@@ -133,12 +133,12 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knee_core::Time;
+    use crate::testing::FULL;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
     fn packet(seq: u64) -> Packet {
-        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+        Packet { seq, ..FULL }
     }
 
     proptest! {

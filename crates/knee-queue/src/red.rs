@@ -311,16 +311,15 @@ impl Queue for Red {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{FULL, init, params};
     use knee_core::Value;
 
     fn queue(given: &[(&str, Value)]) -> Red {
-        let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-        let rng = Rng::stream(1, "red");
-        Red::new(&params, &Init { limit: None, overhead: 0, rate: Rate::from_mbps(8), rng })
+        Red::new(&params(&ENTRY, given), &Init { overhead: 0, ..init(&ENTRY, None, 8) })
     }
 
     fn packet(seq: u64, size: u16, flags: u8) -> Packet {
-        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 0, extra: 0, size, flags, hop: 0 }
+        Packet { seq, size, flags, ..FULL }
     }
 
     /// With an average of so many bytes, and packets waiting.

@@ -12,10 +12,11 @@
 //! The same calls give the same result twice. Disciplines are tried with their defaults and with parameters anywhere
 //! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
 
-use knee_core::{Bytes, Kind, Packet, Param, Params, Rate, Rng, Time, Value};
+use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
+use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
 use knee_queue::{Backlog, Context, Entry, Init, Limit, Queue, Verdict, registry};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
 
 /// A queue and its link at the start.
 #[derive(Clone, Debug)]
@@ -27,8 +28,8 @@ struct Start {
     seed: u64,
     /// The codepoint of each flow, in turn: an index into [`CODEPOINTS`].
     codepoints: Vec<u8>,
-    /// For each parameter in turn, a place in its range; see [`value`]. Empty: the defaults.
-    picks: Vec<(u8, u64)>,
+    /// Of the parameters.
+    picks: Vec<Pick>,
 }
 
 /// Not ECN-capable, ECT(0), ECT(1), and the last two with CE set by an earlier hop. One flow keeps to one: a change
@@ -56,11 +57,6 @@ enum Step {
     Drain,
 }
 
-/// Spread evenly over orders of magnitude from 1 to 2^`bits`.
-fn log_uniform(bits: u32) -> impl Strategy<Value = u64> + Clone {
-    (0..bits, any::<u64>()).prop_map(|(exponent, noise)| (1 << exponent) | (noise & ((1 << exponent) - 1)))
-}
-
 fn limit() -> impl Strategy<Value = Limit> + Clone {
     prop_oneof![
         log_uniform(12).prop_map(|n| Limit::Packets(n - 1)),
@@ -76,9 +72,8 @@ fn rate() -> impl Strategy<Value = u64> + Clone {
 
 fn start() -> impl Strategy<Value = Start> {
     let now_ns = prop_oneof![Just(0), log_uniform(44)];
-    let picks = prop_oneof![Just(vec![]), prop::collection::vec((0u8..8, any::<u64>()), 1..32)];
     let codepoints = prop::collection::vec(0..CODEPOINTS.len() as u8, 1..6);
-    (now_ns, prop::option::of(limit()), 0u32..60, rate(), any::<u64>(), codepoints, picks).prop_map(
+    (now_ns, prop::option::of(limit()), 0u32..60, rate(), any::<u64>(), codepoints, picks()).prop_map(
         |(now_ns, limit, overhead, rate_bps, seed, codepoints, picks)| Start {
             now_ns,
             limit,
@@ -106,57 +101,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => rate().prop_map(|bps| Step::Rate { bps }),
         1 => Just(Step::Drain),
     ]
-}
-
-/// Somewhere in `lo..=hi`: an end, the default, or spread over the orders of magnitude between.
-fn whole(pick: u8, noise: u64, lo: u64, default: u64, hi: u64) -> u64 {
-    match pick {
-        0 => lo,
-        1 => hi,
-        2 | 3 => default,
-        _ => {
-            let span = (hi - lo).max(1);
-            let top = 1u64.checked_shl((noise >> 58) as u32 % (span.ilog2() + 1)).unwrap_or(1);
-            lo + ((noise & (2 * top - 1)).min(hi - lo))
-        }
-    }
-}
-
-fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
-    match (param.kind, param.min, param.default, param.max) {
-        (Kind::Choice(words), ..) => Value::Choice(words[(noise >> 32) as usize % words.len()]),
-        (Kind::Bool, _, default, _) => match pick {
-            2 | 3 => default,
-            _ => Value::Bool(noise % 2 == 0),
-        },
-        (_, Value::Time(lo), Value::Time(default), Value::Time(hi)) => {
-            Value::Time(Time::from_nanos(whole(pick, noise, lo.as_nanos(), default.as_nanos(), hi.as_nanos())))
-        }
-        (_, Value::Rate(lo), Value::Rate(default), Value::Rate(hi)) => {
-            Value::Rate(Rate::from_bps(whole(pick, noise, lo.as_bps(), default.as_bps(), hi.as_bps())))
-        }
-        (_, Value::Bytes(lo), Value::Bytes(default), Value::Bytes(hi)) => {
-            Value::Bytes(Bytes(whole(pick, noise, lo.0, default.0, hi.0)))
-        }
-        (_, Value::Count(lo), Value::Count(default), Value::Count(hi)) => {
-            Value::Count(whole(pick, noise, lo, default, hi))
-        }
-        (_, Value::Ratio(lo), Value::Ratio(default), Value::Ratio(hi)) => Value::Ratio(match pick {
-            0 => lo,
-            1 => hi,
-            2 | 3 => default,
-            _ => lo + (hi - lo) * (noise >> 11) as f64 / (1u64 << 53) as f64,
-        }),
-        other => panic!("`{}` is declared as {other:?}", param.name),
-    }
-}
-
-fn params(declared: &[Param], picks: &[(u8, u64)]) -> Params {
-    if picks.is_empty() {
-        return Params::defaults(declared);
-    }
-    let given = declared.iter().enumerate().map(|(i, param)| (param.name, value(param, picks[i % picks.len()])));
-    Params::resolve(declared, given).expect("values within the declared ranges")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -394,44 +338,18 @@ fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Seen, TestCaseErr
 
 #[test]
 fn every_discipline_keeps_the_invariants_whatever_happens() {
-    let wanted = std::env::var("KNEE_QUEUE").ok();
-    let wanted = |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|w| w == name));
-    let mut failures = Vec::new();
-    for entry in registry().iter().filter(|entry| wanted(entry.name)) {
-        let config = Config { failure_persistence: None, max_shrink_iters: 5_000, ..Config::default() };
-        // The same cases every time: a failure is there for everybody.
-        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-        let case = (start(), prop::collection::vec(step(), 1..60));
-        let outcome = runner.run(&case, |(start, steps)| {
-            let once = run(entry, &start, &steps)?;
-            prop_assert!(once == run(entry, &start, &steps)?, "the same calls gave another result");
-            Ok(())
-        });
-        match outcome {
-            Ok(()) => {}
-            Err(TestError::Fail(why, (start, steps))) => {
-                failures.push(format!("{}: {why}\n  {start:?}\n  {steps:?}", entry.name));
-            }
-            Err(TestError::Abort(why)) => failures.push(format!("{}: {why}", entry.name)),
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
+    let case = || (start(), prop::collection::vec(step(), 1..60));
+    fuzz("KNEE_QUEUE", &entries, 5_000, case, |entry, (start, steps)| {
+        let once = run(entry, &start, &steps)?;
+        prop_assert!(once == run(entry, &start, &steps)?, "the same calls gave another result");
+        Ok(())
+    });
 }
 
 #[test]
 fn the_registry_is_sound() {
-    let mut names = std::collections::BTreeSet::new();
-    for entry in registry() {
-        assert!(names.insert(entry.name), "{} is listed twice", entry.name);
-        assert!(!entry.about.is_empty() && !entry.source.is_empty(), "{}", entry.name);
-        let mut params = std::collections::BTreeSet::new();
-        for param in entry.params {
-            assert!(params.insert(param.name), "{}: {} is declared twice", entry.name, param.name);
-            assert!(!param.source.is_empty() && !param.about.is_empty(), "{}: {}", entry.name, param.name);
-            let default = Params::resolve(entry.params, [(param.name, param.default)]);
-            assert!(default.is_ok(), "{}: {default:?}", entry.name);
-        }
-    }
+    assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
 }
 
 /// A `pfifo` with one fault, to see that the invariants find it.

@@ -19,8 +19,10 @@ from knee.cli.doctor import doctor
 from knee.cli.fidelity import fidelity
 from knee.cli.linux import app as linux
 from knee.cli.listing import list_
+from knee.cli.matrix import matrix
 from knee.cli.reproduce import reproduce
 from knee.cli.run import run
+from knee.cli.sweep import sweep
 from knee.errors import InputError, KneeError
 
 #: What typer makes of Ctrl-C.
@@ -31,6 +33,8 @@ app.command("run")(run)
 app.command("list")(list_)
 app.command("compare")(compare)
 app.command("reproduce")(reproduce)
+app.command("matrix")(matrix)
+app.command("sweep")(sweep)
 app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)

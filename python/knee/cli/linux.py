@@ -7,14 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from knee.cli.console import out
+from knee.cli import bpf
+from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
 from knee.registry import Param
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The kernel parts: modules, queue discipline.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="The kernel parts: a kernel to run in, congestion controls to load, cocoa.",
+)
 qdisc = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="cocoa on a device: add, change, show.")
 app.add_typer(qdisc, name="qdisc")
+app.command("load")(bpf.load)
+app.command("unload")(bpf.unload)
+app.command("status")(bpf.status)
+app.command("top")(bpf.top)
 
 #: Options of cocoa are taken as they stand and checked against the registry.
 _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -25,6 +34,42 @@ _Parent = Annotated[str, typer.Option(help="A class such as 1:1, or root.")]
 _Handle = Annotated[str, typer.Option(help="Such as 10:; the kernel chooses if it is not given.")]
 _Replace = Annotated[bool, typer.Option("--replace", help="In place of what there is.")]
 _Json = Annotated[bool, typer.Option("--json", help="JSON, in base units: ns, bit/s, bytes.")]
+
+
+@app.command("build")
+def build(
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|PACKAGE", help="A kernel's tree, or a package such as linux-source-6.1."),
+    ] = None,
+    tick: Annotated[
+        str, typer.Option(metavar="TIME", help="The kernel's clock tick, as [tcp] tick: 10 ms, 4 ms or 1 ms.")
+    ] = "4 ms",
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Compilers at once; by default a core each.")
+    ] = None,
+) -> None:
+    """Build what the ground uml runs: a kernel, our modules, a traffic program.
+
+    Takes some minutes once, and keeps it in ~/.cache/knee (or $XDG_CACHE_HOME/knee); a second call returns at once.
+    Without --source it is Debian's package linux-source-6.1, or the source of the build before.
+    """
+    from knee.grounds.uml.refuse import TICKS
+    from knee.linux.build import build as make
+    from knee.units import parse_time
+
+    try:
+        hz = TICKS.get(parse_time(tick))
+    except Refused as refused:
+        raise InputError(f"--tick: {refused}.") from None
+    if hz is None:
+        raise InputError(f"--tick: there is no kernel with a tick of {tick}; 10 ms, 4 ms or 1 ms will do.")
+    with Bar("kernel") as bar:
+        lab, new = make(source, hz, jobs, bar)
+    done = "built" if new else "there already"
+    out().print(
+        f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml takes it.", soft_wrap=True
+    )
 
 
 @qdisc.command("add", context_settings=_OPTIONS)

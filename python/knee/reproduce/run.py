@@ -56,6 +56,7 @@ class Row:
     verdict: str
     explained: bool
     expected: str
+    room: str
     found: str
 
 
@@ -112,11 +113,6 @@ def reproduce(
     return ordered
 
 
-def measure(paper: Paper, experiment: Experiment, results: Results) -> list[Judged]:
-    """The verdicts on an experiment's items."""
-    return _verdicts(paper, experiment, experiment.measure(results))
-
-
 def _name(paper: Paper, run: str, seed: int, seeds: int) -> str:
     return f"{paper.key}/{run}" + (f"-seed{seed}" if seeds > 1 else "")
 
@@ -146,7 +142,7 @@ def _judge(
             folders.setdefault(run.name, []).append(folder)
     results = Results(folders, short=short)
     quantities = experiment.measure(results)
-    return Done(experiment, _verdicts(paper, experiment, quantities, short=short), results, quantities)
+    return Done(experiment, verdicts(paper, experiment, quantities, short=short), results, quantities)
 
 
 def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[Item, bool]]:
@@ -155,7 +151,8 @@ def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[I
     return [(item, item in known.finding) for item in mine]
 
 
-def _verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
+def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
+    """The verdicts on an experiment's items; the short form leaves out those that need the whole length."""
     judged = []
     for item, finding in _items(paper, experiment, short=short):
         judged.append(
@@ -187,12 +184,15 @@ def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
         except OSError as error:
             raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
         _keep(out, ground, short, [])
-    if not same:
+    try:
+        return {paper["key"]: _rows(paper) for paper in data["papers"]} if same else {}
+    except (KeyError, TypeError):
+        # An older version kept other columns: its papers are done again.
         return {}
-    return {
-        paper["key"]: PaperRows(paper["key"], paper["title"], [Row(**row) for row in paper["rows"]])
-        for paper in data["papers"]
-    }
+
+
+def _rows(paper: dict[str, Any]) -> PaperRows:
+    return PaperRows(paper["key"], paper["title"], [Row(**row) for row in paper["rows"]])
 
 
 def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> None:

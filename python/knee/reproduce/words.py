@@ -21,7 +21,7 @@ def number(x: float, digits: int = 4) -> str:
     if x == 0 or not math.isfinite(x):
         return f"{x:g}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
-    text = f"{x:,.{min(places, 6)}f}".replace(",", "\u2009")
+    text = f"{x:,.{min(places, 3)}f}".replace(",", "\u2009")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -34,13 +34,17 @@ def expected(comparison: Comparison) -> str:
     return f"{comparison.compare} {text}" if comparison.compare in ("at least", "at most") else text
 
 
-def tolerance(comparison: Comparison) -> str:
-    """The tolerance and its reason; empty where there is none."""
+def room(comparison: Comparison) -> str:
+    """The tolerance; empty where there is none."""
     size, relative = comparison.tolerance
     if size == 0:
-        return comparison.reason
+        return ""
     if comparison.compare == "ratio":
-        text = f"a factor of {number(size)}"
-    else:
-        text = f"± {number(100 * size)} %" if relative else f"± {value(size, comparison.unit)}"
-    return f"{text}: {comparison.reason}"
+        return f"within a factor of {number(size)}"
+    sign = {"at least": "−", "at most": "+"}.get(comparison.compare, "±")
+    return f"{sign} {number(100 * size)} %" if relative else f"{sign} {value(size, comparison.unit)}"
+
+
+def tolerance(comparison: Comparison) -> str:
+    """The tolerance and its reason; empty where there is none."""
+    return ": ".join(part for part in (room(comparison), comparison.reason) if part)

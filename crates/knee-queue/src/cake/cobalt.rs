@@ -162,6 +162,7 @@ fn newton(x: u32, count: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::FULL;
 
     const SET: Settings =
         Settings { target: Time::from_millis(5), interval: Time::from_millis(100), mtu_time: Time::ZERO };
@@ -181,7 +182,7 @@ mod tests {
         fn leave(&mut self, us: u64, stay_us: u64, flags: u8) -> bool {
             self.cx.now = Time::from_micros(us);
             let enqueued = Time::from_micros(us - stay_us);
-            let mut packet = Packet { enqueued, seq: 0, flow: 0, stamp: 0, extra: 0, size: 1500, flags, hop: 0 };
+            let mut packet = Packet { enqueued, flags, ..FULL };
             let drop = self.state.judge(&SET, &mut packet, &mut self.rng, &mut self.cx);
             drop || packet.has(Packet::CE)
         }

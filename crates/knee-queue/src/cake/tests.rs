@@ -1,13 +1,13 @@
 use super::*;
+use crate::testing::{FULL, init, params};
 use knee_core::Value;
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> Cake {
-    let params = Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
-    Cake::new(&params, &Init { limit, overhead: 14, rate: Rate::from_mbps(100), rng: Rng::stream(1, "cake") })
+    Cake::new(&params(&ENTRY, given), &init(&ENTRY, limit, 100))
 }
 
 fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-    Packet { enqueued: at, seq, flow, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 }
+    Packet { enqueued: at, seq, flow, ..FULL }
 }
 
 fn fill(q: &mut Cake, flow: u32, n: u64, cx: &mut Context) {

@@ -9,7 +9,7 @@ from knee.reproduce.paper import Paper
 from knee.units import near
 
 #: In the order of the report.
-NAMES = ("lola", "cocoa")
+NAMES = ("lola", "cocoa", "delay-aimd", "interactions")
 
 
 def paper(name: str) -> Paper:
@@ -20,5 +20,5 @@ def paper(name: str) -> Paper:
     """
     if name not in NAMES:
         raise InputError(f'There is no paper "{name}" here; {near(name, list(NAMES))}.')
-    found: Paper = import_module(f"{__name__}.{name}").PAPER
+    found: Paper = import_module(f"{__name__}.{name.replace('-', '_')}").PAPER
     return found

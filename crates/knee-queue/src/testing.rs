@@ -1,0 +1,19 @@
+//! What the tests of several disciplines begin with.
+
+use crate::registry::Entry;
+use crate::{Init, Limit};
+use knee_core::{Packet, Params, Rate, Rng, Time, Value};
+
+/// A full data packet, not ECN-capable.
+pub(crate) const FULL: Packet =
+    Packet { enqueued: Time::ZERO, seq: 0, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 };
+
+/// The parameters `given` and the defaults of the others.
+pub(crate) fn params(entry: &Entry, given: &[(&str, Value)]) -> Params {
+    Params::resolve(entry.params, given.iter().copied()).unwrap()
+}
+
+/// A link of `mbps` with 14 bytes of overhead, the random stream named like the discipline.
+pub(crate) fn init(entry: &Entry, limit: Option<Limit>, mbps: u64) -> Init {
+    Init { limit, overhead: 14, rate: Rate::from_mbps(mbps), rng: Rng::stream(1, entry.name) }
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The plan of a run: what the traffic program does, and when. The host writes it as one
+ * file of records, times ascending; python/knee/grounds/uml/plan.py mirrors this. Nothing in it
+ * is ever given to a shell: names are only written to /proc/sys and to sockets.
+ */
+#ifndef KNEE_PLAN_H
+#define KNEE_PLAN_H
+
+#include <stdint.h>
+
+#define PLAN_MAGIC 0x314e4c5045454e4bULL	/* "KNEEPLN1" */
+
+struct plan_header {
+	uint64_t magic;
+	uint64_t size;		/* of the whole file */
+	uint64_t duration_ns;
+	uint64_t interval_ns;	/* of the samples */
+	uint64_t progress_ns;	/* between two words on how far it is */
+	uint64_t phase_ns;	/* time zero lies this long after a whole second */
+	uint64_t seed[4];	/* of the kernel's random numbers */
+	uint32_t flows;
+	uint32_t links;
+	uint32_t namespaces;
+	uint32_t reserved;
+};
+
+enum plan_kind {
+	PLAN_SYSCTL = 1,	/* index: namespace; "path\0value\0", path below /proc/sys */
+	PLAN_NETLINK,		/* index: namespace; a message of rtnetlink, acknowledged */
+	PLAN_OFFLOADS,		/* index: namespace; a device's name: it sends whole segments one by one */
+	PLAN_LINK,		/* index: namespace, struct knee_link */
+	PLAN_DELAY,		/* struct knee_delay */
+	PLAN_LOSS,		/* struct knee_mark */
+	PLAN_START,		/* index: flow, struct plan_flow */
+	PLAN_STOP,		/* index: flow */
+	PLAN_MARK,		/* struct knee_mark */
+	PLAN_COMMON,		/* an edge of the time in which all flows run */
+};
+
+/* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */
+struct plan_record {
+	uint64_t at_ns;
+	uint32_t kind;
+	uint32_t index;
+	uint32_t size;
+	uint32_t setup;		/* before time zero */
+};
+
+/* Namespaces are open as these and the following descriptors, which netlink messages name. */
+#define PLAN_NAMESPACE_FD	100
+/* As an index: the guest's first one, whose settings are the whole kernel's. */
+#define PLAN_FIRST_NAMESPACE	((uint32_t)-1)
+#define PLAN_NOWHERE		((uint32_t)-2)
+
+struct plan_flow {
+	uint32_t sender, receiver;	/* namespaces */
+	uint32_t source, destination;	/* IPv4, network order */
+	uint32_t last_link, phases;
+	uint64_t bytes;			/* 0: endless */
+	uint64_t send_buffer, receive_buffer;
+	uint64_t unsent;		/* TCP_NOTSENT_LOWAT */
+	uint64_t window_clamp;		/* 0: none */
+	uint32_t paced, ecn;
+	uint32_t same_at_receiver;	/* the receiver runs the algorithm too (dctcp) */
+	uint32_t reserved;
+	char cc[16];
+};
+
+#endif

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Runs a kernel such that nothing of it outlives whoever asked for it, and that it knows no
+ * chance: the host's random numbers are denied to it, so that all of its own follow from the
+ * run's seed.
+ *
+ *	launch PARENT FOLDER PROGRAM [ARGUMENT ...]
+ *
+ * When the process PARENT dies, even by SIGKILL, or on SIGTERM, the kernel and all its processes
+ * are killed; in the first case FOLDER is removed too, since nobody else will.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REFUSE(call, answer)						\
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),		\
+	BPF_STMT(BPF_RET | BPF_K, answer)
+
+/*
+ * The guest's processes are ours, held by ptrace. Should the kernel die first, they would run
+ * free for a moment: then no call of theirs may reach the host that only an init makes.
+ */
+static int confine(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		REFUSE(getrandom, SECCOMP_RET_ERRNO | ENOSYS),
+		REFUSE(reboot, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(mount, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(umount2, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(setns, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(unshare, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(finit_module, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(init_module, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = sizeof(filter) / sizeof(*filter), .filter = filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static int unlink_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+	(void)about;
+	(void)kind;
+	(void)where;
+	return remove(path);
+}
+
+/* Kills whatever descends from us: as their reaper we inherit all orphans. */
+static void kill_all(pid_t kernel)
+{
+	char path[64];
+
+	kill(kernel, SIGKILL);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	for (;;) {
+		FILE *list = fopen(path, "r");
+		int child, any = 0;
+
+		while (list && fscanf(list, "%d", &child) == 1) {
+			kill(child, SIGKILL);
+			any = 1;
+		}
+		if (list)
+			fclose(list);
+		if (waitpid(-1, NULL, any ? 0 : WNOHANG) < 0 && errno == ECHILD)
+			return;
+	}
+}
+
+static int start(char **argv)
+{
+	struct rlimit no_core = { 0, 0 };
+	sigset_t none;
+	pid_t launcher = getppid();
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setpgid(0, 0);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
+		return 1;
+	setrlimit(RLIMIT_CORE, &no_core);
+	if (personality(ADDR_NO_RANDOMIZE) < 0 || confine()) {
+		perror("launch: the kernel cannot be confined");
+		return 1;
+	}
+	execv(argv[0], argv);
+	perror(argv[0]);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	sigset_t waited;
+	int status = 0;
+	pid_t kernel, parent;
+
+	if (argc < 4) {
+		fprintf(stderr, "launch PARENT FOLDER PROGRAM [ARGUMENT ...]\n");
+		return 2;
+	}
+	parent = atoi(argv[1]);
+	sigemptyset(&waited);
+	sigaddset(&waited, SIGTERM);
+	sigaddset(&waited, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &waited, NULL);
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || prctl(PR_SET_CHILD_SUBREAPER, 1)) {
+		perror("launch");
+		return 1;
+	}
+	if (getppid() != parent)
+		return 1;
+	kernel = fork();
+	if (kernel < 0) {
+		perror("launch");
+		return 1;
+	}
+	if (!kernel)
+		_exit(start(argv + 3));
+	for (;;) {
+		int signal;
+
+		sigwait(&waited, &signal);
+		if (signal == SIGTERM)
+			break;
+		if (waitpid(kernel, &status, WNOHANG) == kernel)
+			break;
+	}
+	kill_all(kernel);
+	if (getppid() != parent)
+		nftw(argv[2], unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}

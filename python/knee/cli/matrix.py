@@ -1,0 +1,77 @@
+"""``knee matrix``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from knee import matrix as matrices
+from knee.cli.console import Bar, out
+from knee.cli.tables import number, table
+from knee.matrix.table import means
+
+#: More algorithms than this do not fit a table on a terminal.
+_MOST = 9
+
+
+def matrix(
+    context: typer.Context,
+    cc: Annotated[
+        str | None,
+        typer.Option("--cc", metavar="A,B,...", help="Only these algorithms; by default all of knee list cc."),
+    ] = None,
+    queue: Annotated[str | None, typer.Option(metavar="Q", help="The queue discipline; by default pfifo.")] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change the scenario called matrix, such as link.limit='20 ms'."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each pair with N seeds, and show the means.")] = 1,
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the page and results go.")] = Path(
+        "results/matrix"
+    ),
+    workers: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Run N at once; by default one per core.")
+    ] = None,
+) -> None:
+    """Run every algorithm against every other, on all cores.
+
+    Two flows share 100 Mbit/s, the second of an ordered pair starts a second later: knee list scenarios matrix shows
+    it. Leaves matrix.html with heat maps of throughput share, Jain's index, RTT inflation and loss, the same as
+    matrix.png, and matrix.parquet. What was run there before is not run again, so that what was stopped goes on.
+    """
+    names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
+    asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
+    with Bar("matrix") as bar:
+        frame = matrices.run(
+            names, folder, changes=asked, seeds=seeds, workers=workers, progress=bar, command=context.obj
+        )
+    _show(frame, names)
+    out().print(f"The page: {folder / 'matrix.html'}", soft_wrap=True)
+
+
+def _show(frame: pl.DataFrame, names: list[str]) -> None:
+    mean = means(frame)
+    if len(names) <= _MOST:
+        share = {(a, b): v for a, b, v in mean.select("first", "second", "share").iter_rows()}
+        rows = table("The row's share of the throughput, %", ["", *names])
+        for a in names:
+            cells = (share[a, b] for b in names)
+            rows.add_row(a, *(number(None if v is None else 100 * v, 1) for v in cells))
+        out().print(rows)
+        return
+    rows = table("Against all others, means", ["algorithm", "share %", "Jain", "RTT / base", "loss %"])
+    others = mean.filter(pl.col("first") != pl.col("second"))
+    columns = ("share", "jain", "rtt_inflation", "loss")
+    each = others.group_by("first", maintain_order=True).agg(pl.col(columns).mean())
+    for name, share, jain, inflation, loss in each.iter_rows():
+        rows.add_row(name, _percent(share), number(jain), number(inflation), _percent(loss))
+    out().print(rows)
+
+
+def _percent(value: float | None) -> str:
+    return number(None if value is None else 100 * value)

@@ -1,0 +1,1 @@
+"""The ground ``uml``: a real Linux kernel in virtual time."""

@@ -1,0 +1,268 @@
+"""The probe's rows as the frames and figures that every ground gives; see the contract's section 3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee import rows as formats
+from knee.grounds.uml import probe
+from knee.grounds.uml.probe import Array, Rows
+from knee.grounds.uml.topology import LinkEnd, Topology
+from knee.registry import congestion_controls
+from knee.scenario.model import Scenario
+from knee.scenario.spec import span
+
+#: Ethernet header, counted with each packet.
+_OVERHEAD = 14
+#: IP header, TCP header and timestamps of a data packet, bytes.
+_HEADERS = 52
+#: TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss are 2, 3, 4 here and in the simulator's rows.
+_EVENT_NAMES = {probe.RECOVERY: "recovery", probe.CWR: "cwr", probe.TIMEOUT: "timeout", probe.DROP: "drop"}
+
+
+def output(scenario: Scenario, topology: Topology, rows: Rows) -> dict[str, Any]:
+    """The figures per flow and link, in the form of the simulator's output."""
+    window = _common_window(scenario, topology, rows)
+    last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
+    flows = [_flow(scenario, topology, number, last[number], rows, window) for number in range(len(topology.flows))]
+    return {
+        "packets": sum(int(mine["received"].max(initial=0)) for mine in last.values()),
+        "flows": flows,
+        "links": [_link(scenario, end, rows) for end in topology.ends],
+        "common_window_s": window,
+    }
+
+
+def _of_kind(rows: Array, kind: int) -> Array:
+    found: Array = rows[rows["kind"] == kind]
+    return found
+
+
+def _sent_bytes(row: Any) -> int:
+    """Bytes sent, as they are on the first link."""
+    return int(row["sent_bytes"]) + int(row["sent"]) * (_HEADERS + _OVERHEAD)
+
+
+def _flow(
+    scenario: Scenario, topology: Topology, number: int, mine: Array, rows: Rows, window: tuple[float, float] | None
+) -> dict[str, Any]:
+    begin = _of_kind(mine, probe.BEGIN)
+    ends = mine[np.isin(mine["kind"], (probe.END, probe.DONE))]
+    done = _of_kind(mine, probe.DONE)
+    flow, i = topology.flows[number]
+    start_ns = span(scenario, flow, i)[0]
+    completion = (int(done["at_ns"][0]) - start_ns) / 1e9 if len(done) else None
+    if not len(begin) or not len(ends) or int(ends["at_ns"][0]) < int(begin["at_ns"][0]):
+        return _nothing(completion)
+    a, b = begin[0], ends[0]
+    span_ns = int(b["at_ns"]) - int(a["at_ns"])
+
+    def grown(name: str) -> int:
+        return int(b[name]) - int(a[name])
+
+    def mbps(count: int) -> float:
+        return count * 8e3 / span_ns if span_ns else 0.0
+
+    sent = _sent_bytes(b) - _sent_bytes(a)
+    first, counts = rows.histograms.get(number, (0, np.zeros(0, "<u4")))
+    samples = int(b["all_rtt_count"])
+    least, most = int(b["all_rtt_min_us"]), int(b["all_rtt_max_us"])
+
+    def rtt(p: float) -> float | None:
+        found = probe.quantile(p, first, counts, probe.RTT_BITS, least, most)
+        return None if found is None else found / 1e3
+
+    return {
+        "goodput_mbps": mbps(grown("acked_bytes")),
+        "throughput_mbps": mbps(grown("received_bytes")),
+        "sending_rate_mbps": mbps(sent),
+        "goodput_ratio": grown("acked_bytes") / sent if sent else None,
+        "rtt_mean_ms": int(b["all_rtt_sum_us"]) / samples / 1e3 if samples else None,
+        "rtt_min_ms": least / 1e3 if samples else None,
+        "rtt_p50_ms": rtt(0.5),
+        "rtt_p95_ms": rtt(0.95),
+        "rtt_p99_ms": rtt(0.99),
+        "rtt_max_ms": most / 1e3 if samples else None,
+        "queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None,
+        "cwnd_mean_packets": grown("cwnd_ns") / span_ns if span_ns else None,
+        "sent_packets": grown("sent"),
+        "lost_packets": grown("lost"),
+        "retransmitted_packets": grown("retransmitted"),
+        "timeouts": grown("timeouts"),
+        "completion_s": completion,
+        "common_throughput_mbps": _common_mbps(mine, window),
+    }
+
+
+def _nothing(completion: float | None) -> dict[str, Any]:
+    """Figures of a flow that was never watched between two moments."""
+    rates = dict.fromkeys(("goodput_mbps", "throughput_mbps", "sending_rate_mbps"), 0.0)
+    counts = dict.fromkeys(("sent_packets", "lost_packets", "retransmitted_packets", "timeouts"), 0)
+    none = dict.fromkeys(
+        ("goodput_ratio", "rtt_mean_ms", "rtt_min_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "rtt_max_ms")
+    )
+    rest = {"queue_delay_mean_ms": None, "cwnd_mean_packets": None}
+    return rates | none | rest | counts | {"completion_s": completion, "common_throughput_mbps": None}
+
+
+def _common_window(scenario: Scenario, topology: Topology, rows: Rows) -> tuple[float, float] | None:
+    """From when to when all flows ran, s: to the first stop or completion."""
+    start, stop = topology.common
+    done = _of_kind(rows.flows, probe.DONE)["at_ns"]
+    stop = min([stop, *(int(at) for at in done)])
+    return (start / 1e9, stop / 1e9) if start < stop else None
+
+
+def _common_mbps(mine: Array, window: tuple[float, float] | None) -> float | None:
+    if window is None:
+        return None
+    marks = _of_kind(mine, probe.COMMON)
+    # Each mark is taken some hundreds of nanoseconds after its time.
+    at = [int(np.searchsorted(marks["at_ns"], round(edge * 1e9))) for edge in window]
+    if at[1] >= len(marks):
+        return None
+    grown = int(marks["received_bytes"][at[1]]) - int(marks["received_bytes"][at[0]])
+    return grown * 8 / (window[1] - window[0]) / 1e6
+
+
+def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> dict[str, Any]:
+    mine = rows.links[rows.links["index"] == end.number]
+    a, b = _of_kind(mine, probe.BEGIN)[0], _of_kind(mine, probe.END)[-1]
+    first, counts = rows.histograms.get(end.number | probe.IS_LINK, (0, np.zeros(0, "<u4")))
+    offered = _offered_bits(scenario, end, int(b["at_ns"])) - _offered_bits(scenario, end, int(a["at_ns"]))
+    packets = int(b["all_delay_count"])
+    most = int(b["all_delay_max_ns"])
+
+    def delay(p: float) -> float | None:
+        found = probe.quantile(p, first, counts, probe.DELAY_BITS, 0, most)
+        return None if found is None else found / 1e6
+
+    return {
+        "link": end.name,
+        "utilization": (int(b["bytes"]) - int(a["bytes"])) * 8 / offered if offered else 0.0,
+        "queue_delay_mean_ms": int(b["all_delay_sum_ns"]) / packets / 1e6 if packets else None,
+        "queue_delay_p95_ms": delay(0.95),
+        "queue_delay_p99_ms": delay(0.99),
+        "queue_delay_max_ms": most / 1e6 if packets else None,
+        "drops": int(b["drops"]) - int(a["drops"]),
+        "marks": int(b["marks"]) - int(a["marks"]),
+    }
+
+
+def _offered_bits(scenario: Scenario, end: LinkEnd, until_ns: int) -> float:
+    """What a link could have carried from the start on."""
+    bits, at, rate = 0.0, 0, end.queueing.rate or 0
+    for change in sorted(scenario.changes, key=lambda change: change.at):
+        if change.link == end.name and change.rate is not None and change.at < until_ns:
+            bits += rate * (change.at - at) / 1e9
+            at, rate = change.at, change.rate
+    return bits + rate * (until_ns - at) / 1e9
+
+
+def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
+    """``samples.parquet``."""
+    mine = _of_kind(rows.flows, probe.SAMPLE)
+    order = np.argsort(mine["index"], kind="stable")
+    mine = mine[order]
+    starts = np.array([span(scenario, flow, i)[0] for flow, i in topology.flows], dtype=np.uint64)
+    same = np.append(False, mine["index"][1:] == mine["index"][:-1])
+    before_ns = np.where(same, np.append(0, mine["at_ns"][:-1]), mine["at_ns"] - scenario.interval)
+    span_ns = (mine["at_ns"] - before_ns).astype(np.float64)
+
+    def grown(values: Array) -> Array:
+        values = values.astype(np.int64)
+        return np.where(same, values - np.append(0, values[:-1]), values)
+
+    def mbps(values: Array) -> Array:
+        return grown(values) * 8e3 / span_ns
+
+    out = np.zeros(len(mine), dtype=formats.SAMPLE)
+    out["t_s"] = mine["at_ns"] / 1e9
+    out["flow"] = mine["index"]
+    full = np.array(
+        [congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows], dtype=np.uint32
+    )
+    out["state"] = mine["phase"] | mine["state"].astype(np.uint32) << 8 | full[mine["index"]] << 16
+    out["goodput_mbps"] = mbps(mine["acked_bytes"])
+    out["throughput_mbps"] = mbps(mine["received_bytes"])
+    out["sending_rate_mbps"] = mbps(mine["sent_bytes"] + mine["sent"] * (_HEADERS + _OVERHEAD))
+    sampled = mine["rtt_count"] > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        out["rtt_mean_ms"] = np.where(sampled, mine["rtt_sum_us"] / mine["rtt_count"] / 1e3, np.nan)
+    out["rtt_min_ms"] = np.where(sampled, mine["rtt_min_us"] / 1e3, np.nan)
+    out["rtt_max_ms"] = np.where(sampled, mine["rtt_max_us"] / 1e3, np.nan)
+    out["srtt_ms"] = np.where(mine["srtt8_us"] > 0, mine["srtt8_us"] / 8e3, np.nan)
+    out["cwnd_packets"] = mine["cwnd"]
+    out["in_flight_packets"] = mine["in_flight"]
+    paced = mine["pacing_rate"] != probe.NO_RATE
+    out["pacing_rate_mbps"] = np.where(paced, mine["pacing_rate"] * 8e-6, np.nan)
+    out["lost_packets"] = grown(mine["lost"])
+    out["retransmitted_packets"] = grown(mine["retransmitted"])
+    # A row of the interval that ends as the flow starts says nothing.
+    out = out[mine["at_ns"] > starts[mine["index"]]]
+    out = out[np.lexsort((out["flow"], out["t_s"]))]
+    return formats.samples(out, scenario.labels, [flow.cc for flow, _ in topology.flows])
+
+
+def links(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
+    """``links.parquet``."""
+    parts = []
+    for end in topology.ends:
+        mine = _of_kind(rows.links[rows.links["index"] == end.number], probe.SAMPLE)
+        out = np.zeros(len(mine), dtype=formats.LINK)
+        for name in ("backlog_bytes", "backlog_packets"):
+            out[name] = mine[name]
+        out["t_s"] = mine["at_ns"] / 1e9
+        out["link"] = end.number
+        with np.errstate(invalid="ignore", divide="ignore"):
+            out["queue_delay_mean_ms"] = mine["delay_sum_ns"] / mine["delay_count"] / 1e6
+        out["queue_delay_max_ms"] = np.where(mine["delay_count"] > 0, mine["delay_max_ns"] / 1e6, np.nan)
+        for name in ("drops", "marks"):
+            out[name] = np.diff(mine[name].astype(np.int64), prepend=0)
+        offered = np.array([_offered_bits(scenario, end, int(at)) for at in mine["at_ns"]])
+        out["utilization"] = np.diff(mine["bytes"].astype(np.float64), prepend=0) * 8 / np.diff(offered, prepend=0)
+        parts.append(out)
+    table = np.concatenate(parts)
+    return formats.links(table[np.lexsort((table["link"], table["t_s"]))], topology.link_names)
+
+
+def events(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
+    """``events.parquet``: what the probe saw, and the changes of the scenario."""
+    names: dict[str, int] = {}
+    ccs = [flow.cc for flow, _ in topology.flows]
+    found: list[tuple[float, float, int, int, int]] = []
+    for row in rows.events:
+        flow, link = (-1 if row[key] == probe.NOBODY else int(row[key]) for key in ("flow", "link"))
+        code = int(row["event"])
+        phases = congestion_controls()[ccs[flow]].phases if code == probe.PHASE else ()
+        if code == probe.PHASE:
+            name = phases[int(row["code"])] if int(row["code"]) < len(phases) else f"phase {int(row['code'])}"
+        else:
+            name = _EVENT_NAMES[code]
+        found.append((int(row["at_ns"]) / 1e9, float(row["value"]), flow, link, names.setdefault(name, len(names))))
+    for at, value, flow, link, name in _told(scenario, topology):
+        found.append((at, value, flow, link, names.setdefault(name, len(names))))
+    found.sort(key=lambda event: event[0])
+    out = np.zeros(len(found), dtype=formats.EVENT)
+    for i, key in enumerate(("t_s", "value", "flow", "link", "event")):
+        out[key] = [event[i] for event in found]
+    return formats.events(out, topology.link_names, list(names))
+
+
+def _told(scenario: Scenario, topology: Topology) -> list[tuple[float, float, int, int, str]]:
+    """The changes that the scenario asked for."""
+    told = []
+    for change in scenario.changes:
+        at = change.at / 1e9
+        if change.flow is not None:
+            told.append((at, (change.rtt or 0) / 1e6, scenario.labels.index(change.flow), -1, "rtt"))
+            continue
+        link = topology.link_names.index(change.link or "")
+        if change.rate is not None:
+            told.append((at, change.rate / 1e6, -1, link, "rate"))
+        if change.loss is not None:
+            told.append((at, change.loss, -1, link, "loss_probability"))
+    return told

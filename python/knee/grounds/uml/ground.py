@@ -1,0 +1,113 @@
+"""The ground ``uml``: a real Linux kernel as an ordinary process, in virtual time."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from knee.errors import RunError
+from knee.grounds.ground import Missing, Progress
+from knee.grounds.uml import figures, process, refuse
+from knee.grounds.uml.probe import Rows
+from knee.grounds.uml.topology import Topology
+from knee.linux import cache, modules, tools
+from knee.linux.build import HZ
+from knee.manifest import manifest
+from knee.metrics import summary
+from knee.result import Result
+from knee.scenario import Scenario, from_dict
+from knee.scenario.toml import dumps
+from knee.units import format_time
+
+#: The folder within that of a run that is the guest's root.
+_ROOT = ".guest"
+
+
+class Uml:
+    """A real Linux kernel in virtual time."""
+
+    name = "uml"
+    about = "a real Linux kernel in virtual time; needs no privileges"
+
+    def missing(self) -> Sequence[Missing]:
+        """The tools that build, where there is no kernel yet; and the kernel."""
+        built = [lab for hz in refuse.TICKS.values() if (lab := cache.current(hz)) is not None]
+        if built and all(lab.sources == cache.sources_digest() for lab in built):
+            return ()
+        if built:
+            return [*tools.missing(), Missing("its modules are older than their sources", "knee linux build")]
+        return [*tools.missing(), Missing("no kernel is built yet", "knee linux build, some minutes once")]
+
+    def trial(self) -> str:
+        """Boots it and lets one flow run for a tenth of a second."""
+        lab = next(lab for hz in (HZ, *refuse.TICKS.values()) if (lab := cache.current(hz)) is not None)
+        tick = next(tick for tick, hz in refuse.TICKS.items() if hz == lab.hz)
+        flow = {"cc": "reno", "rtt": "10 ms"}
+        told = {
+            "duration": "100 ms",
+            "tcp": {"tick": format_time(tick)},
+            "link": {"rate": "10 Mbit/s"},
+            "flows": [flow],
+        }
+        from knee.runner import run
+
+        packets = run(from_dict(told), self.name, report=False).summary["packets"]
+        if not packets:
+            raise RunError("The kernel carries no packets; knee linux build makes it again.")
+        return f"Linux {lab.release} runs ({packets} packets in a trial); needs no privileges"
+
+    def refuse(self, scenario: Scenario, where: str | None = None) -> None:
+        """Refuses what a kernel in virtual time cannot do."""
+        refuse.check(scenario, where)
+
+    def run(
+        self, scenario: Scenario, folder: Path, progress: Progress | None = None, command: str | None = None
+    ) -> Result:
+        """Runs a scenario in a guest of its own."""
+        hz = refuse.TICKS[scenario.tcp.tick]
+        lab = cache.current(hz)
+        if lab is None or lab.sources != cache.sources_digest():
+            tick = format_time(scenario.tcp.tick)
+            state = "There is no kernel" if lab is None else "The modules are older than their sources for a kernel"
+            raise RunError(f'{state} with a tick of {tick}; knee linux build --tick "{tick}" makes it.')
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        topology = Topology(scenario)
+        root = folder / _ROOT
+        root.mkdir()
+        try:
+            begin = time.perf_counter()
+            process.prepare(root, lab, topology.plan.pack(), _modules(scenario))
+            process.run(lab, root, folder, topology.memory(), progress)
+            wall_s = time.perf_counter() - begin
+            rows = Rows(root / "rows")
+        except RunError as error:
+            raise RunError(f"The run of {scenario.name} failed. {error}") from error
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+        output = figures.output(scenario, topology, rows)
+        samples = figures.samples(scenario, topology, rows)
+        about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
+        return Result(
+            summary=summary(scenario, self.name, output, samples, wall_s),
+            manifest=about | {"kernel": lab.release, "kernel_build": lab.key},
+            scenario_toml=dumps(scenario.plain()),
+            samples=samples,
+            links=figures.links(scenario, topology, rows),
+            events=figures.events(scenario, topology, rows),
+        )
+
+
+def _modules(scenario: Scenario) -> dict[str, str]:
+    """The modules that a scenario needs, with their parameters."""
+    wanted = {"knee_probe.ko": ""}
+    queues = {part.queue for link in scenario.links for part in (link, link.reverse) if part is not None}
+    if "cocoa" in queues:
+        wanted["sch_cocoa.ko"] = ""
+    for flow in scenario.flows:
+        if flow.cc in modules.MODULE_CCS:
+            values = modules.parameters(flow.cc, flow.cc_params)
+            wanted[f"tcp_{flow.cc}.ko"] = " ".join(f"{name}={value}" for name, value in values.items())
+    return wanted

@@ -1,0 +1,131 @@
+"""The plan of a run, as the guest reads it; ``linux/guest/plan.h`` and ``linux/probe/knee_probe.h`` have it in C."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+MAGIC = int.from_bytes(b"KNEEPLN1", "little")
+SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
+
+#: Kinds of marks (enum knee_row_kind), and what tells a link from a flow.
+BEGIN, END = 2, 3
+IS_LINK = 1 << 31
+#: How to tell an algorithm's phase (enum knee_phases).
+PHASES_WINDOW, PHASES_BBR, PHASES_INFO = range(3)
+#: The descriptor of namespace 0.
+NAMESPACE_FD = 100
+#: As an index: the guest's first namespace, whose settings are the whole kernel's.
+FIRST_NAMESPACE = 0xFFFFFFFF
+
+_HEADER = struct.Struct("=QQQQQQ4QIIII")
+_RECORD = struct.Struct("=QIIII")
+_FLOW = struct.Struct("=IIIIIIQQQQQIIII16s")
+
+
+@dataclass(frozen=True)
+class FlowStart:
+    """A flow as it starts; sizes in bytes, 0 where there is no bound."""
+
+    sender: int
+    receiver: int
+    source: IPv4Address
+    destination: IPv4Address
+    last_link: int
+    phases: int
+    size: int
+    send_buffer: int
+    receive_buffer: int
+    unsent: int
+    window_clamp: int
+    paced: bool
+    ecn: bool
+    same_at_receiver: bool
+    cc: str
+
+    def pack(self) -> bytes:
+        """As ``struct plan_flow``."""
+        return _FLOW.pack(
+            self.sender,
+            self.receiver,
+            int.from_bytes(self.source.packed, "little"),
+            int.from_bytes(self.destination.packed, "little"),
+            self.last_link,
+            self.phases,
+            self.size,
+            self.send_buffer,
+            self.receive_buffer,
+            self.unsent,
+            self.window_clamp,
+            self.paced,
+            self.ecn,
+            self.same_at_receiver,
+            0,
+            self.cc.encode("ascii"),
+        )
+
+
+@dataclass
+class Plan:
+    """What happens when. Records of the set-up come in the order they were added, then those of the run by time."""
+
+    flows: int
+    links: int
+    duration_ns: int
+    interval_ns: int
+    seed: int
+    namespaces: int = 0
+    _setup: list[bytes] = field(default_factory=list)
+    _run: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def first(self, kind: int, index: int, payload: bytes = b"") -> None:
+        """Adds a record of the set-up."""
+        self._setup.append(_record(0, kind, index, payload, setup=True))
+
+    def at(self, at_ns: int, kind: int, index: int, payload: bytes = b"") -> None:
+        """Adds a record of the run."""
+        self._run.append((at_ns, _record(at_ns, kind, index, payload, setup=False)))
+
+    def pack(self) -> bytes:
+        """The file."""
+        self._run.sort(key=lambda entry: entry[0])
+        body = b"".join([*self._setup, *(record for _, record in self._run)])
+        drawn = hashlib.blake2b(f"knee uml {self.seed}".encode(), digest_size=40).digest()
+        # Where in a clock tick the run begins is chance in a real kernel; here it follows from the seed.
+        phase_ns = int.from_bytes(drawn[32:], "little") % 100_000_000
+        words = struct.unpack("=4Q", drawn[:32])
+        # Often enough that a run of hours shows that it lives.
+        progress_ns = max(self.duration_ns // 2000, 1)
+        head = (MAGIC, _HEADER.size + len(body), self.duration_ns, self.interval_ns, progress_ns, phase_ns, *words)
+        return _HEADER.pack(*head, self.flows, self.links, self.namespaces, 0) + body
+
+
+def _record(at_ns: int, kind: int, index: int, payload: bytes, *, setup: bool) -> bytes:
+    return _RECORD.pack(at_ns, kind, index, len(payload), setup) + payload + bytes(-len(payload) % 8)
+
+
+def sysctl(path: str, value: int | str) -> bytes:
+    """The payload of a setting below /proc/sys."""
+    return f"{path}\0{value}\0".encode("ascii")
+
+
+def mark(kind: int, index: int) -> bytes:
+    """The payload of a mark: ``struct knee_mark``."""
+    return struct.pack("=II", kind, index)
+
+
+def loss(link: int, probability: float) -> bytes:
+    """The payload of a loss: a ``struct knee_mark`` with the probability in 1/(2^32 - 1)."""
+    return struct.pack("=II", round(probability * 0xFFFFFFFF), link)
+
+
+def link(number: int, ifindex: int, handle: int, probability: float) -> bytes:
+    """The payload of a queue to watch: ``struct knee_link``."""
+    return struct.pack("=IiII", number, ifindex, handle, round(probability * 0xFFFFFFFF))
+
+
+def delay(flow: int, receiver: IPv4Address, ns: int) -> bytes:
+    """The payload of a flow's delay: ``struct knee_delay``."""
+    return struct.pack("=II", flow, int.from_bytes(receiver.packed, "little")) + struct.pack("=Q", ns)

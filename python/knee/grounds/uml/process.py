@@ -1,0 +1,145 @@
+"""Runs the guest: a kernel as an ordinary process, watched from its start to its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from knee.errors import RunError
+from knee.linux.cache import Lab
+
+#: Without a word for so long, in host time, a guest hangs, s.
+PATIENCE_S = 60.0
+#: How many of the kernel's last words an error shows.
+_LAST_WORDS = 6
+#: Where guests have their memory, if it fits.
+_SHARED_MEMORY = Path("/dev/shm")
+#: The beginning of a line of the kernel's that says why it died.
+_DEATH = re.compile(r"panic|BUG|Oops|Out of memory|oom-kill|RIP:|segfault", re.IGNORECASE)
+
+
+def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str]) -> None:
+    """Fills the folder that is the guest's root: ``modules`` has the parameters of each, by its file's name."""
+    for name in ("dev", "proc"):
+        (folder / name).mkdir()
+    (folder / "plan").write_bytes(plan)
+    for name in ("init", *modules):
+        shutil.copy(Path(lab.folder) / name, folder / name)
+    lines = [f"/{name} {parameters}".rstrip() for name, parameters in modules.items()]
+    (folder / "modules").write_text("\n".join(lines) + "\n")
+
+
+def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[float], None] | None) -> None:
+    """Runs the guest whose root is ``root`` to its end; ``scratch`` goes too where this program is killed.
+
+    Raises:
+        RunError: the guest failed, died or hung; with its last words.
+    """
+    command = [
+        str(Path(lab.folder) / "launch"),
+        str(os.getpid()),
+        str(scratch.absolute()),
+        lab.kernel,
+        f"mem={-(-memory // (1 << 20))}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        f"rootflags={root.absolute()}",
+        "rw",
+        "init=/init",
+        f"uml_dir={root.absolute()}",
+        "umid=guest",
+        "con=null",
+        "con0=fd:0,fd:1",
+        "quiet",
+        "panic=-1",
+        "time-travel=inf-cpu",
+        "time-travel-start=1000000000000000000",
+    ]
+    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(_memory_folder(memory, root)), "HOME": str(root)}
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=root,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RunError(f"The kernel does not start ({error.strerror}); knee linux build makes it again.") from None
+    try:
+        words = _listen(process, progress)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+    if words is not None:
+        raise RunError(words)
+
+
+def _memory_folder(memory: int, root: Path) -> Path:
+    try:
+        free = shutil.disk_usage(_SHARED_MEMORY).free
+    except OSError:
+        return root
+    return _SHARED_MEMORY if free > memory else root
+
+
+def _listen(process: subprocess.Popen[bytes], progress: Callable[[float], None] | None) -> str | None:
+    """Follows the guest's words to its end; why it failed, None where it did not."""
+    assert process.stdout is not None
+    words: deque[str] = deque(maxlen=400)
+    fault: str | None = None
+    done = False
+    buffer = b""
+    os.set_blocking(process.stdout.fileno(), False)
+    last = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(timeout=1.0):
+                if time.monotonic() - last > PATIENCE_S:
+                    return f"The kernel hangs: no progress for {PATIENCE_S:.0f} s.{_last(words)}"
+                continue
+            chunk = process.stdout.read(65536)
+            if not chunk:
+                break
+            *lines, buffer = (buffer + chunk).split(b"\n")
+            for line in lines:
+                text = line.decode(errors="replace").strip()
+                if text.startswith("@ done"):
+                    done = True
+                elif text.startswith("@ "):
+                    last = time.monotonic()
+                    if progress is not None and text[2:].isdigit():
+                        progress(min(int(text[2:]) / 1e6, 1.0))
+                elif text.startswith("! "):
+                    fault = text[2:]
+                elif text:
+                    words.append(text)
+    code = process.wait()
+    if fault is not None:
+        return f"The guest failed: {fault}.{_last(words)}"
+    if not done:
+        return f"The kernel died (exit code {code}).{_last(words)}"
+    return None
+
+
+def _last(words: deque[str]) -> str:
+    if not words:
+        return ""
+    deadly = [word for word in words if _DEATH.search(word)]
+    # The reason first, then how it ended.
+    said = list(dict.fromkeys([*deadly[:3], *list(words)[-_LAST_WORDS:]]))
+    return f" Its last words: {' / '.join(said)}"

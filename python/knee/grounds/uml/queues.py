@@ -1,0 +1,222 @@
+"""Queue disciplines as Linux is told of them: htb for the rate, and the discipline of the scenario below it.
+
+The numbers are those of linux/pkt_sched.h. Where Linux has no such option, a value that is not the default is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from knee.errors import Refused
+from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
+from knee.registry import Value, queues
+from knee.units import Limit
+
+#: Handles: htb at the root, its class, the discipline of the scenario.
+ROOT, CLASS, LEAF = 0x00010000, 0x00010001, 0x00100000
+#: Nanoseconds in a tick of the packet scheduler (PSCHED_SHIFT is 6).
+_TICK_NS = 64
+#: A full frame as tc counts it: IP packet and Ethernet header.
+FRAME = 1514
+#: A bucket of one packet, as in the reference runs; a link without ``burst`` is a wire, to which this comes nearest.
+BURST = 1600
+
+Params = dict[str, Value]
+
+
+def htb(device: int) -> bytes:
+    """The root of a device that is a link."""
+    # TCA_HTB_INIT: version 3, rate2quantum 10, default class 1. TCA_HTB_DIRECT_QLEN stays the device's.
+    return qdisc(device, ROOT, None, "htb", attribute(2, struct.pack("=IIIII", 3, 10, 1, 0, 0)))
+
+
+def htb_class(device: int, rate_bps: int, burst: int | None, *, change: bool = False) -> bytes:
+    """The class that holds a link to its rate; ``burst`` in bytes."""
+    rate = rate_bps // 8
+    bucket = max(1, math.ceil((burst or BURST) * 1e9 / rate / _TICK_NS))
+    # Ethernet, no overhead beyond the frame; the 32 bits of the rate, with the whole beside them.
+    spec = struct.pack("=BBHhHI", 0, 1, 0, 0, 0, min(rate, 0xFFFFFFFF))
+    parms = spec + spec + struct.pack("=IIIII", bucket, bucket, FRAME, 0, 0)
+    options = attribute(1, parms) + u64(6, rate) + u64(7, rate)
+    return tclass(device, CLASS, ROOT, "htb", options, change=change)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A queue discipline of Linux, and the options that make it what the scenario asks for."""
+
+    kind: str
+    options: bytes | None
+
+    def message(self, device: int, *, change: bool = False) -> bytes:
+        """Puts it below htb's class."""
+        return qdisc(device, LEAF, CLASS, self.kind, self.options, change=change)
+
+
+def leaf(name: str, params: Params, limit: Limit | None, rate_bps: int) -> Leaf:
+    """The discipline ``name`` of the registry.
+
+    Raises:
+        Refused: where Linux cannot be told this.
+    """
+    if name in ("pfifo", "bfifo"):
+        return _fifo(name, limit, rate_bps)
+    build = _BUILDERS.get(name)
+    if build is None:
+        found = f"the kernel of this ground has no queue discipline {name}"
+        raise Refused(found, f"one of {', '.join(['pfifo', 'bfifo', *_BUILDERS])} will do", key="queue")
+    return Leaf(name, build(params, limit, rate_bps))
+
+
+def in_bytes(limit: Limit, rate_bps: int) -> int:
+    """A capacity in bytes or time as bytes."""
+    return limit.amount if limit.kind == "bytes" else rate_bps * limit.amount // 8_000_000_000
+
+
+def _fifo(name: str, limit: Limit | None, rate_bps: int) -> Leaf:
+    # Without a limit, what Linux gives: 1000 packets, the device's queue length, or as many full frames.
+    if limit is None:
+        return Leaf(name, struct.pack("=I", 1000 if name == "pfifo" else 1000 * FRAME))
+    if limit.kind == "packets":
+        return Leaf("pfifo", struct.pack("=I", _fits(limit.amount)))
+    return Leaf("bfifo", struct.pack("=I", _fits(in_bytes(limit, rate_bps))))
+
+
+def _fits(value: int) -> int:
+    if value >= 2**32:
+        raise Refused(f"{value} is more than Linux takes", f"up to {2**32 - 1} will do", key="limit")
+    return value
+
+
+def _packets(limit: Limit | None, kind: int) -> bytes:
+    """The attribute with a limit that Linux counts in packets."""
+    if limit is None:
+        return b""
+    if limit.kind != "packets":
+        found = f"{limit} is a limit in {'bytes' if limit.kind == 'bytes' else 'time'}, which this discipline lacks"
+        raise Refused(found, 'a limit in packets, such as "250 packets", will do', key="limit")
+    return u32(kind, _fits(limit.amount))
+
+
+def _default_only(name: str, params: Params, *keys: str) -> None:
+    declared = queues()[name].params
+    for key in keys:
+        if params[key] != declared[key].default:
+            found = f"Linux's {name} has no option for it"
+            raise Refused(found, f"leave it at {declared[key].text(declared[key].default)}", key=f"queue_params.{key}")
+
+
+def _us(params: Params, key: str) -> int:
+    """A time in whole microseconds."""
+    ns = int(params[key])
+    if ns % 1000:
+        raise Refused(f"{ns} ns is no whole number of microseconds", "Linux counts in these", key=f"queue_params.{key}")
+    return ns // 1000
+
+
+def _codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    options = u32(1, _us(params, "target")) + _packets(limit, 2) + u32(3, _us(params, "interval"))
+    options += u32(4, int(params["ecn"]))
+    return options + (u32(5, _us(params, "ce_threshold")) if params["ce_threshold"] else b"")
+
+
+def _fq_codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    options = u32(1, _us(params, "target")) + _packets(limit, 2) + u32(3, _us(params, "interval"))
+    options += u32(4, int(params["ecn"])) + u32(5, int(params["flows"])) + u32(6, int(params["quantum"]))
+    if params["ce_threshold"]:
+        options += u32(7, _us(params, "ce_threshold"))
+    return options + u32(8, int(params["drop_batch"])) + u32(9, _fits(int(params["memory_limit"])))
+
+
+def _pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    # The tick is the kernel's own.
+    _default_only("pie", params, "max_burst")
+    options = u32(1, _us(params, "target")) + _packets(limit, 2) + u32(3, _us(params, "tupdate"))
+    options += u32(4, int(params["alpha"])) + u32(5, int(params["beta"]))
+    return options + u32(6, int(params["ecn"])) + u32(7, int(params["bytemode"]))
+
+
+def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    options = _packets(limit, 1) + u32(2, int(params["flow_limit"])) + u32(3, int(params["quantum"]))
+    options += u32(4, int(params["initial_quantum"])) + u32(9, _us(params, "refill_delay"))
+    # Nobody behind the router is paced; without a rate, fq has nothing to do there.
+    rate = int(params["flow_max_rate"]) // 8
+    options += u32(5, int(rate > 0)) + (u32(7, _fits(rate)) if rate else b"")
+    options += u32(10, int(params["orphan_mask"])) + u32(11, _fits(int(params["low_rate_threshold"]) // 8))
+    return options + (u32(12, _us(params, "ce_threshold")) if params["ce_threshold"] else b"")
+
+
+def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    _default_only("red", params, "gentle", "unit")
+    least, most, average = (int(params[key]) for key in ("min", "max", "avpkt"))
+    probability, weight_log = float(params["probability"]), int(params["weight_log"])
+    size = 400_000 if limit is None else limit.amount if limit.kind == "bytes" else 0
+    if not size:
+        raise Refused(f"{limit} is no limit in bytes", 'Linux\'s red takes one such as "400 kB"', key="limit")
+    if most <= least or not probability:
+        found = "max is not above min" if most <= least else "it is 0"
+        key = "max" if most <= least else "probability"
+        raise Refused(found, "Linux's red needs more", key=f"queue_params.{key}")
+    # -log2 of the probability per byte of average queue between min and max.
+    slope_log = max(0, math.ceil(math.log2((most - least) / probability)))
+    cell_log, table = _idle_decay(weight_log, average, rate_bps)
+    flags = int(params["ecn"]) | int(params["harddrop"]) << 1 | int(params["adaptive"]) << 2
+    parms = struct.pack("=IIIBBBB", _fits(size), least, most, weight_log, slope_log, cell_log, flags)
+    return attribute(1, parms) + attribute(2, table) + u32(3, min(int(probability * 2**32), 2**32 - 1))
+
+
+def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, bytes]:
+    """How the average queue decays while the link is idle: by which power of two it shrinks in so many cells of time.
+
+    Each packet that could have left makes it (1 - 2^-weight_log) times what it was.
+    """
+    packet_us = average * 8e6 / rate_bps
+    per_us = (-math.log2(1 - 2.0**-weight_log) if weight_log else 31) / packet_us
+    cell_log = next((log for log in range(32) if 31 / per_us / 2**log < 255), 31)
+    table = [min(31, round((i << cell_log) * per_us)) for i in range(255)]
+    return cell_log, bytes([*table, 31])
+
+
+def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    from knee.linux import cocoa, qdisc
+
+    given: Params = dict(params)
+    if limit is not None:
+        _packets(limit, 1)
+        given["limit"] = limit.amount
+    try:
+        values = qdisc.attributes(given)
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"queue_params.{refused.key}") from None
+    kinds = {name: (number, kind) for number, (name, kind) in enumerate(cocoa.ATTRIBUTES)}
+    formats = {"uint8": "=B", "uint32": "=I", "uint64": "=Q"}
+    return b"".join(attribute(kinds[name][0], struct.pack(formats[kinds[name][1]], value)) for name, value in values)
+
+
+_ISOLATION = {"flowblind": 0, "flows": 4, "dual-srchost": 5, "dual-dsthost": 6, "triple-isolate": 7}
+#: CAKE_DIFFSERV_BESTEFFORT: one tin, as the simulator's cake has.
+_BESTEFFORT = 3
+
+
+def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    if limit is not None:
+        found = "Linux's cake has no limit but its memory"
+        raise Refused(found, 'queue_params = { memlimit = "4 MB" } will do', key="limit")
+    options = u64(2, int(params["bandwidth"]) // 8) + u32(3, _BESTEFFORT)
+    options += u32(5, _ISOLATION[str(params["isolation"])]) + u32(7, _us(params, "interval"))
+    options += u32(8, _us(params, "target"))
+    return options + (u32(10, _fits(int(params["memlimit"]))) if params["memlimit"] else b"")
+
+
+_BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {
+    "codel": _codel,
+    "fq_codel": _fq_codel,
+    "fq": _fq,
+    "pie": _pie,
+    "red": _red,
+    "cake": _cake,
+    "cocoa": _cocoa,
+}

@@ -1,0 +1,137 @@
+"""What the ground ``uml`` cannot do is refused here, by name, before anything starts."""
+
+from __future__ import annotations
+
+from knee.errors import Refused, ScenarioError
+from knee.grounds.uml import queues
+from knee.linux import modules
+from knee.registry import congestion_controls
+from knee.scenario.defaults import DEFAULT_LINK
+from knee.scenario.model import Flow, Link, Scenario, Tcp
+from knee.units import format_time
+
+#: Flows are told apart by their ports.
+MAX_FLOWS = 50_000
+#: A packet's time to live is 64, and every link takes one.
+MAX_LINKS = 60
+#: A path's senders and receivers have a network of addresses each.
+MAX_PATHS = 120
+#: What Linux has as net.ipv4.tcp_available_congestion_control, by the registry's names; those of our modules with them.
+KERNEL_CCS = (
+    *("reno", "cubic", "bic", "htcp", "highspeed", "scalable", "westwood", "hybla", "vegas", "nv", "lp", "veno"),
+    *("illinois", "yeah", "cdg", "bbr", "dctcp"),
+)
+#: The clock ticks that a kernel can be built with, ns, and its HZ.
+TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
+
+#: Keys of [tcp] that this ground takes from the scenario; the others are the kernel's own.
+_SET = {"tick", "initial_window", "rto_min", "sack_delay", "receive_window"}
+
+
+def check(scenario: Scenario, where: str | None = None) -> None:
+    """Refuses what a kernel in virtual time cannot do.
+
+    Raises:
+        ScenarioError: names the key, what was found there and what would do.
+    """
+    short = [link.name for link in scenario.links] == [DEFAULT_LINK]
+    try:
+        _tcp(scenario.tcp)
+        if len(scenario.links) > MAX_LINKS:
+            raise Refused(f"there are {len(scenario.links)} links", f"up to {MAX_LINKS} will do", key="links")
+        for i, link in enumerate(scenario.links):
+            _within("link" if short else f"links[{i}]", _link, link)
+        if sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
+            raise Refused("there are more flows than ports", f"up to {MAX_FLOWS} flows will do", key="flows")
+        for i, flow in enumerate(scenario.flows):
+            _within(f"flows[{i}]", _flow, flow)
+        if len({tuple(flow.path or ()) for flow in scenario.flows}) > MAX_PATHS:
+            raise Refused("there are more paths than networks", f"up to {MAX_PATHS} will do", key="flows")
+        _same_parameters(scenario)
+        _changes(scenario)
+    except Refused as refused:
+        found = f"{refused.found} (ground uml)"
+        raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
+
+
+def _within(key: str, check: object, part: object) -> None:
+    try:
+        check(part)  # type: ignore[operator]
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"{key}.{refused.key}") from None
+
+
+def _tcp(tcp: Tcp) -> None:
+    if tcp.tick not in TICKS:
+        ticks = ", ".join(format_time(tick) for tick in TICKS)
+        raise Refused(f"there is no kernel with a tick of {format_time(tcp.tick)}", f"{ticks} will do", key="tcp.tick")
+    tick_ms = tcp.tick // 1_000_000
+    if tcp.rto_min % 1_000_000 or (tcp.rto_min // 1_000_000) % tick_ms:
+        found = f"{format_time(tcp.rto_min)} is no whole number of ticks"
+        raise Refused(found, f"a multiple of {tick_ms} ms will do", key="tcp.rto_min")
+    usual = Tcp()
+    for key in type(tcp).model_fields:
+        if key not in _SET and getattr(tcp, key) != getattr(usual, key):
+            raise Refused("the kernel does as it does", "leave it out", key=f"tcp.{key}")
+
+
+def _link(link: Link) -> None:
+    if link.trace is not None:
+        raise Refused("htb follows no trace", 'a rate such as "100 Mbit/s" will do', key="trace")
+    if link.overhead != queues.FRAME - 1500:
+        raise Refused("Linux counts an Ethernet header", '"14 B" will do', key="overhead")
+    for key in ("jitter", "delay"):
+        if getattr(link, key):
+            raise Refused("this ground has all of the delay behind the receiver", "leave it out", key=key)
+    _queue(link)
+    if link.reverse is not None:
+        if link.reverse.trace is not None:
+            raise Refused("htb follows no trace", 'a rate such as "10 Mbit/s" will do', key="reverse.trace")
+        _within("reverse", _queue, link.reverse)
+
+
+def _queue(link: object) -> None:
+    assert link.rate is not None  # type: ignore[attr-defined]
+    queues.leaf(link.queue, link.queue_params, link.limit, link.rate)  # type: ignore[attr-defined]
+
+
+def _flow(flow: Flow) -> None:
+    if flow.transport != "tcp":
+        raise Refused(f'there is no "{flow.transport}" in the kernel', 'transport = "tcp" will do', key="transport")
+    known = (*KERNEL_CCS, *modules.MODULE_CCS)
+    if flow.cc not in known:
+        raise Refused(f"the kernel has no {flow.cc}", f"one of {', '.join(known)} will do", key="cc")
+    if flow.cc in modules.MODULE_CCS:
+        modules.parameters(flow.cc, flow.cc_params)
+        return
+    declared = congestion_controls()[flow.cc]
+    for name, value in flow.cc_params.items():
+        if value != declared.params[name].default:
+            default = declared.params[name].text(declared.params[name].default)
+            raise Refused("the kernel's is as it was built", f"leave it at {default}", key=f"cc_params.{name}")
+
+
+def _same_parameters(scenario: Scenario) -> None:
+    """Parameters of a module hold for all its flows."""
+    seen: dict[str, dict[str, object]] = {}
+    for i, flow in enumerate(scenario.flows):
+        if seen.setdefault(flow.cc, dict(flow.cc_params)) != flow.cc_params:
+            found = f"another flow has {flow.cc} with other parameters, and a module has one set"
+            raise Refused(found, "the same for all flows will do", key=f"flows[{i}].cc_params")
+
+
+def _changes(scenario: Scenario) -> None:
+    """Changes of a limit have to be ones that the discipline in place understands."""
+    links = {link.name: link for link in scenario.links}
+    for i, change in enumerate(scenario.changes):
+        if change.link is None or change.limit is None:
+            continue
+        link = links[change.link]
+        try:
+            before = queues.leaf(link.queue, link.queue_params, link.limit, link.rate or 1).kind
+            after = queues.leaf(link.queue, link.queue_params, change.limit, link.rate or 1).kind
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"changes[{i}].limit") from None
+        if before != after:
+            found = f"{change.limit} is counted otherwise than the link's limit"
+            raise Refused(found, "the same kind of limit will do", key=f"changes[{i}].limit")

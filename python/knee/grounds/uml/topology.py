@@ -1,0 +1,317 @@
+"""A scenario as namespaces, devices, routes and queues of a Linux kernel, and what happens in them when.
+
+One link: sender - router - receiver, the link's queue at the router's device towards the receiver. Several links, or
+one with a queue in the other direction: each link is a pair of devices whose ends are both in the router, its queue at
+the first, the reverse one's at the second, and rules by the device of arrival lead a packet through the links of its
+flow. What a flow's base RTT is, is the delay of its ACKs behind the receiver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+
+from knee.grounds.uml import netlink, plan, queues
+from knee.registry import congestion_controls
+from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+from knee.scenario.spec import span
+
+SENDER, ROUTER, RECEIVER = range(3)
+_NAMES = ("sender", "router", "receiver")
+
+#: Queue lengths of devices, sockets and backlogs that must not be what limits.
+_PLENTY = 1_000_000
+#: Least of the socket buffers, bytes: what the reference runs asked for; and the most that the kernel takes.
+_BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
+#: Bounds of what a sender keeps unsent, bytes, around 10 ms of its bottleneck's rate.
+_UNSENT = (64 << 10, 1 << 20)
+#: Numbers of metrics of routes: initial window in packets, least retransmission timeout in ms.
+_INITCWND, _RTO_MIN = 11, 13
+#: What Linux has these at.
+_USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
+
+#: How the probe tells the phases; all others by window and threshold.
+_PHASES = {"bbr": plan.PHASES_BBR, "lola": plan.PHASES_INFO, "daimd": plan.PHASES_INFO}
+
+
+@dataclass(frozen=True)
+class LinkEnd:
+    """A queue: its number in results, its device, what it is and its rate."""
+
+    number: int
+    name: str
+    device: int
+    queueing: Link | Reverse
+
+
+class Topology:
+    """The plan of a scenario, and the order in which its queues come in results: forward, then reverse."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.link_names = [link.name for link in scenario.links]
+        self.link_names += [f"{link.name} (reverse)" for link in scenario.links if link.reverse is not None]
+        self.flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
+        self.plan = plan.Plan(
+            len(self.flows), len(self.link_names), scenario.duration, scenario.interval, scenario.seed, namespaces=3
+        )
+        self._links = {link.name: i for i, link in enumerate(scenario.links)}
+        self._rates = {link.name: link.rate or 0 for link in scenario.links}
+        self._plain = len(scenario.links) == 1 and scenario.links[0].reverse is None
+        self._ends: dict[str, LinkEnd] = {}
+        self._device = 1
+        paths = {self._path(flow): None for flow, _ in self.flows}
+        self._paths = {path: k for k, path in enumerate(paths)}
+        self._settings()
+        self._devices()
+        self._queues()
+        self._delays()
+        self._events()
+
+    @property
+    def ends(self) -> list[LinkEnd]:
+        """The queues, in the order of their numbers."""
+        return sorted(self._ends.values(), key=lambda end: end.number)
+
+    # What each namespace is set to.
+
+    def _settings(self) -> None:
+        first = self.plan.first
+        pages = " ".join([str(_PLENTY * 100)] * 3)
+        for path, value in (("net/ipv4/tcp_mem", pages), ("net/core/netdev_max_backlog", str(_PLENTY))):
+            first(plan.SYSCTL, plan.FIRST_NAMESPACE, plan.sysctl(path, value))
+        for namespace in (SENDER, ROUTER, RECEIVER):
+            first(plan.NETLINK, namespace, netlink.up(1))
+        first(plan.SYSCTL, ROUTER, plan.sysctl("net/ipv4/ip_forward", 1))
+        tcp = self._scenario.tcp
+        for namespace in (SENDER, RECEIVER):
+            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_no_metrics_save", 1))
+            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
+
+    # Devices and routes.
+
+    def _pair(self, here: int, there: int) -> tuple[int, int]:
+        """A pair of devices in two namespaces; their indices."""
+        a, b = self._device + 1, self._device + 2
+        self._device = b
+        message = netlink.veth((a, f"k{a}"), (b, f"k{b}"), plan.NAMESPACE_FD + there)
+        self.plan.first(plan.NETLINK, here, message)
+        for namespace, device in ((here, a), (there, b)):
+            self.plan.first(plan.OFFLOADS, namespace, f"k{device}\0".encode())
+            self.plan.first(plan.NETLINK, namespace, netlink.up(device))
+        return a, b
+
+    def _route(
+        self, namespace: int, to: IPv4Network, device: int, table: int = 254, metrics: dict[int, int] | None = None
+    ) -> None:
+        self.plan.first(plan.NETLINK, namespace, netlink.route(to, device, table, metrics=metrics))
+
+    def _devices(self) -> None:
+        at_sender, from_sender = self._pair(SENDER, ROUTER)
+        if self._plain:
+            link = self._scenario.links[0]
+            to_receiver, at_receiver = self._pair(ROUTER, RECEIVER)
+            self._ends[link.name] = LinkEnd(0, link.name, to_receiver, link)
+        else:
+            to_receiver, at_receiver = self._pair(ROUTER, RECEIVER)
+            self._between(from_sender, to_receiver)
+        self._at = {SENDER: at_sender, RECEIVER: at_receiver}
+        for path in range(len(self._paths)):
+            self._route(ROUTER, _receivers(path), to_receiver)
+            self._route(ROUTER, _senders(path), from_sender)
+            for namespace, mine in ((SENDER, _senders(path)), (RECEIVER, _receivers(path))):
+                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, 255, local=True))
+            self._route(SENDER, _receivers(path), at_sender, metrics=self._metrics())
+            self._route(RECEIVER, _senders(path), at_receiver, metrics=self._metrics())
+
+    def _metrics(self) -> dict[int, int]:
+        tcp = self._scenario.tcp
+        metrics: dict[int, int] = {}
+        if tcp.initial_window != _USUAL_INITCWND:
+            metrics[_INITCWND] = tcp.initial_window
+        if tcp.rto_min != _USUAL_RTO_MIN_NS:
+            metrics[_RTO_MIN] = tcp.rto_min // 1_000_000
+        return metrics
+
+    def _between(self, from_sender: int, to_receiver: int) -> None:
+        """The links within the router, and the rules that lead through them."""
+        pairs: dict[str, tuple[int, int]] = {}
+        reverse = len(self._scenario.links)
+        for number, link in enumerate(self._scenario.links):
+            a, b = pairs[link.name] = self._pair(ROUTER, ROUTER)
+            self._ends[link.name] = LinkEnd(number, link.name, a, link)
+            if link.reverse is not None:
+                name = f"{link.name} (reverse)"
+                self._ends[name] = LinkEnd(reverse, name, b, link.reverse)
+                reverse += 1
+        ruled: set[int] = set()
+        for path, k in self._paths.items():
+            # Into the network, through the links, and out; and the other way round.
+            onward = [(from_sender, _receivers(k)), *((pairs[name][1], _receivers(k)) for name in path)]
+            exits = [*(pairs[name][0] for name in path), to_receiver]
+            back = [(to_receiver, _senders(k)), *((pairs[name][0], _senders(k)) for name in reversed(path))]
+            exits_back = [*(pairs[name][1] for name in reversed(path)), from_sender]
+            for (arrived, to), leave in zip([*onward, *back], [*exits, *exits_back], strict=True):
+                if arrived not in ruled:
+                    ruled.add(arrived)
+                    self.plan.first(plan.NETLINK, ROUTER, netlink.rule(f"k{arrived}", 1000 + arrived))
+                self._route(ROUTER, to, leave, 1000 + arrived)
+
+    # Queues and delays.
+
+    def _queues(self) -> None:
+        for end in self._ends.values():
+            rate = end.queueing.rate or 0
+            burst = getattr(end.queueing, "burst", None)
+            leaf = queues.leaf(end.queueing.queue, end.queueing.queue_params, end.queueing.limit, rate)
+            for message in (
+                queues.htb(end.device),
+                queues.htb_class(end.device, rate, burst),
+                leaf.message(end.device),
+            ):
+                self.plan.first(plan.NETLINK, ROUTER, message)
+            loss = getattr(end.queueing, "loss", 0.0)
+            self.plan.first(plan.LINK, ROUTER, plan.link(end.number, end.device, queues.LEAF, loss))
+
+    def _delays(self) -> None:
+        directions = {flow.direction for flow, _ in self.flows}
+        for direction, namespace in (("forward", RECEIVER), ("reverse", SENDER)):
+            if direction in directions:
+                message = netlink.qdisc(self._at[namespace], queues.ROOT, None, "knee_delay")
+                self.plan.first(plan.NETLINK, namespace, message)
+        senders = [flow for flow, _ in self.flows if flow.direction == "forward"]
+        # With fq every flow of the sender is paced: where all are to be, it is at the sender, as in the reference runs.
+        if senders and all(flow.pacing == "on" for flow in senders) and "reverse" not in directions:
+            options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
+            self.plan.first(plan.NETLINK, SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
+        for number, (flow, _) in enumerate(self.flows):
+            self.plan.first(plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], flow.rtt))
+
+    # What happens when.
+
+    def _events(self) -> None:
+        scenario = self._scenario
+        for change in scenario.changes:
+            self._change(change)
+        starts, stops = [], []
+        for number, (flow, i) in enumerate(self.flows):
+            start, stop = span(scenario, flow, i)
+            starts.append(start)
+            stops.append(stop)
+            self.plan.at(start, plan.START, number, self._start(number, flow).pack())
+            self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, number))
+            if stop < scenario.duration:
+                self.plan.at(stop, plan.MARK, 0, plan.mark(plan.END, number))
+                self.plan.at(stop, plan.STOP, number)
+        for end in self._ends.values():
+            self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, end.number | plan.IS_LINK))
+        self.common = (max(starts) + scenario.warmup, min(stops))
+        if self.common[0] < self.common[1]:
+            for at in self.common:
+                self.plan.at(at, plan.COMMON, 0)
+
+    def _start(self, number: int, flow: Flow) -> plan.FlowStart:
+        path = self._path(flow)
+        forward = flow.direction == "forward"
+        names = path if forward else [f"{name} (reverse)" for name in reversed(path)]
+        rate = min(end.queueing.rate or 0 for name, end in self._ends.items() if name in names)
+        source, destination = self._addresses(number)
+        size = self._buffer(flow, path)
+        needs = congestion_controls()[flow.cc].needs
+        return plan.FlowStart(
+            sender=SENDER if forward else RECEIVER,
+            receiver=RECEIVER if forward else SENDER,
+            source=source,
+            destination=destination,
+            last_link=self._ends[names[-1]].number,
+            phases=_PHASES.get(flow.cc, plan.PHASES_WINDOW),
+            size=flow.bytes or 0,
+            send_buffer=size,
+            receive_buffer=size,
+            unsent=min(max(rate // 800, _UNSENT[0]), _UNSENT[1]),
+            window_clamp=self._scenario.tcp.receive_window or 0,
+            paced=flow.pacing == "on",
+            ecn=flow.ecn or needs["ecn"] == "per_packet",
+            same_at_receiver=flow.cc == "dctcp",
+            cc=flow.cc,
+        )
+
+    def _addresses(self, number: int) -> tuple[IPv4Address, IPv4Address]:
+        """The addresses of a flow's sender and receiver."""
+        flow, _ = self.flows[number]
+        k = self._paths[self._path(flow)]
+        ends = ((_senders(k), "flows_per_source"), (_receivers(k), "flows_per_destination"))
+        if flow.direction == "reverse":
+            ends = (ends[1], ends[0])
+        source, destination = (
+            IPv4Address(int(network.network_address) + self._host(flow, number, key)) for network, key in ends
+        )
+        return source, destination
+
+    def _host(self, flow: Flow, number: int, key: str) -> int:
+        """The number of a flow's host: cake tells hosts apart, and its parameters say how many flows one has."""
+        links = [link for link in self._scenario.links if link.name in self._path(flow)]
+        each = [int(link.queue_params[key]) for link in links if link.queue == "cake"]
+        return 1 + (number // each[0] if each and each[0] else 0)
+
+    def _buffer(self, flow: Flow, path: tuple[str, ...]) -> int:
+        """Socket buffers that do not limit: four times what the way can hold."""
+        return min(max(_BUFFER, 4 * self._held(flow, path)), _MOST_BUFFER)
+
+    def memory(self) -> int:
+        """Bytes that the packets of a run may take in the guest, where one of 1500 takes 2304, and some more."""
+        ways: dict[tuple[str, ...], int] = {}
+        for flow, _ in self.flows:
+            path = self._path(flow)
+            ways[path] = max(ways.get(path, 0), self._held(flow, path))
+        unread = (512 << 10) * 2 + (96 << 10)
+        return (256 << 20) + 4 * sum(ways.values()) + len(self.flows) * unread
+
+    def _held(self, flow: Flow, path: tuple[str, ...]) -> int:
+        """Bytes that the way of a flow can hold, at the greatest of its rates."""
+        scenario = self._scenario
+        most = 0
+        for name in path:
+            link = scenario.links[self._links[name]]
+            changes = [change for change in scenario.changes if change.link == name]
+            rate = max([link.rate or 0, *(change.rate or 0 for change in changes)])
+            rtts = [flow.rtt, *(change.rtt or 0 for change in scenario.changes if change.flow)]
+            held = rate * max(rtts) // 8_000_000_000
+            for limit in [link.limit, *(change.limit for change in changes)]:
+                if limit is not None:
+                    size = limit.amount * 1500 if limit.kind == "packets" else queues.in_bytes(limit, rate)
+                    held = max(held, rate * max(rtts) // 8_000_000_000 + size)
+            most = max(most, held)
+        return most
+
+    def _change(self, change: Change) -> None:
+        at = change.at
+        if change.flow is not None:
+            number = self._scenario.labels.index(change.flow)
+            self.plan.at(at, plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], change.rtt or 0))
+            return
+        end = self._ends[change.link or ""]
+        link = self._scenario.links[self._links[end.name]]
+        if change.rate is not None:
+            self._rates[end.name] = change.rate
+            message = queues.htb_class(end.device, change.rate, link.burst, change=True)
+            self.plan.at(at, plan.NETLINK, ROUTER, message)
+        limit = change.limit or link.limit
+        if change.limit is not None or (limit is not None and limit.kind == "time" and change.rate is not None):
+            leaf = queues.leaf(link.queue, link.queue_params, limit, self._rates[end.name])
+            self.plan.at(at, plan.NETLINK, ROUTER, leaf.message(end.device, change=True))
+        if change.loss is not None:
+            self.plan.at(at, plan.LOSS, 0, plan.loss(end.number, change.loss))
+
+    def _path(self, flow: Flow) -> tuple[str, ...]:
+        return tuple(flow.path or ())
+
+
+def _senders(path: int) -> IPv4Network:
+    """The addresses of the senders of a path."""
+    return IPv4Network((0x0A00_0000 + ((1 + path) << 16), 16))
+
+
+def _receivers(path: int) -> IPv4Network:
+    """The addresses of the receivers of a path."""
+    return IPv4Network((0x0A00_0000 + ((129 + path) << 16), 16))

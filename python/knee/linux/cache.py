@@ -1,0 +1,105 @@
+"""Where built kernels lie, and what is there: ``$XDG_CACHE_HOME/knee/uml``.
+
+``kernel-KEY`` is a kernel with what it takes to build modules for it; ``lab-KEY`` is what a run needs: our modules and
+the traffic program, beside the name of their kernel. ``current-HZ.json`` says which lab runs take. Each folder
+is whole, since it is made under another name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+#: The C sources of the kernel parts; an installed package has them beside this file.
+SOURCES = Path(__file__).resolve().parent / "sources"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A kernel, modules and the traffic program, ready to run.
+
+    Attributes:
+        folder: with ``init``, ``launch`` and the modules.
+        kernel: the program.
+        release: as ``uname -r`` says it.
+        hz: clock ticks per second.
+        source: what ``knee linux build --source`` takes to make it again.
+        sources: digest of our own sources in it.
+    """
+
+    folder: str
+    kernel: str
+    release: str
+    hz: int
+    source: str
+    sources: str
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other one."""
+        return Path(self.folder).name.removeprefix("lab-")
+
+
+def root() -> Path:
+    """The folder of all that is built."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "knee" / "uml"
+
+
+@cache
+def sources_digest() -> str:
+    """Digest of our C sources."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(SOURCES.rglob("*")):
+        if path.suffix in (".c", ".h") or path.name == "Kbuild":
+            digest.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def current(hz: int) -> Lab | None:
+    """The lab that runs take; None where there is none."""
+    try:
+        lab = Lab(**json.loads((root() / f"current-{hz}.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return lab if Path(lab.folder).is_dir() and Path(lab.kernel).is_file() else None
+
+
+def set_current(lab: Lab) -> None:
+    """Makes runs take this one."""
+    place = root() / f"current-{lab.hz}.json"
+    partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+    partial.write_text(json.dumps(asdict(lab), indent=1) + "\n")
+    partial.replace(place)
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Waits until nobody else builds ``name``."""
+    root().mkdir(parents=True, exist_ok=True)
+    with (root() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Path]:
+    """Gives a folder to fill, which becomes ``folder`` at the end; on any error nothing is left of it."""
+    # Only the holder of the lock builds this: what others left behind when they were killed goes away.
+    for left in folder.parent.glob(f".{folder.name}.*.partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,104 @@
+"""The programs that building a kernel takes, and running them."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from knee.errors import RunError
+from knee.grounds.ground import Missing
+
+#: Programs, and the Debian packages that have them.
+_PROGRAMS = {
+    "gcc": "gcc",
+    "make": "make",
+    "bison": "bison",
+    "flex": "flex",
+    "bc": "bc",
+    "perl": "perl",
+    "xz": "xz-utils",
+}
+#: How many of the last lines of a program's words an error shows.
+_LAST_WORDS = 8
+
+
+def missing() -> list[Missing]:
+    """What is not here of what it takes to build; one command gets all of it."""
+    if platform.machine() != "x86_64" or platform.system() != "Linux":
+        here = f"{platform.system()} on {platform.machine()}"
+        return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]
+    lacking = {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+    if shutil.which("gcc") and not _has_static_libc():
+        lacking["libc.a"] = "libc6-dev"
+    if not lacking:
+        return []
+    return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))]
+
+
+def install_command(packages: object) -> str:
+    """The one command that gets these packages on Debian."""
+    return f"sudo apt-get install {' '.join(dict.fromkeys(packages))}"  # type: ignore[call-overload]
+
+
+def _has_static_libc() -> bool:
+    found = subprocess.run(["gcc", "-print-file-name=libc.a"], capture_output=True, text=True, check=False)
+    return Path(found.stdout.strip()).is_absolute()
+
+
+def run(
+    command: Sequence[str | Path], what: str, line: Callable[[str], None] | None = None, cwd: Path | None = None
+) -> str:
+    """Runs a program and gives its output; ``line`` hears each of its lines.
+
+    Raises:
+        RunError: where it fails, with its last words.
+    """
+    words: deque[str] = deque(maxlen=2000)
+    process = None
+    with tempfile.TemporaryDirectory(prefix="knee-") as home:
+        try:
+            # A group of its own, so that all of it ends with us; no locale and no settings of the person.
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                cwd=cwd,
+                env={
+                    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+                    "HOME": home,
+                    "LC_ALL": "C",
+                    "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
+                    "KBUILD_BUILD_USER": "knee",
+                    "KBUILD_BUILD_HOST": "knee",
+                },
+                start_new_session=True,
+            )
+            assert process.stdout is not None
+            for text in process.stdout:
+                words.append(text.rstrip())
+                if line is not None:
+                    line(text)
+            code = process.wait()
+        except OSError as error:
+            raise RunError(f"{what} failed: {command[0]} does not run ({error.strerror}).") from None
+        finally:
+            if process is not None and process.poll() is None:
+                import os
+
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if code:
+        last = [text for text in words if text.strip()]
+        errors = [text for text in last if "error" in text.lower() or text.startswith("E:")]
+        said = " / ".join((errors or last)[-_LAST_WORDS:])
+        raise RunError(f"{what} failed ({Path(command[0]).name} ended with {code}): {said}.")
+    return "\n".join(words)

@@ -1,0 +1,134 @@
+"""``knee matrix``: every congestion control against every other, over one link.
+
+The scenario is the shipped one called ``matrix``, with the two algorithms put in: the first of an ordered pair starts
+first. ``table.py`` has the columns of what comes out, ``page.py`` the page, ``picture.py`` the picture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knee import _core, batch, registry
+from knee.errors import FolderError, InputError, Refused
+from knee.manifest import PROGRAM, commit
+from knee.scenario import Scenario, load
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCENARIO = "matrix"
+#: Names a folder of matrices.
+MARK = "matrix.json"
+FORMAT = 1
+
+
+def algorithms(names: Sequence[str] | None = None) -> list[str]:
+    """The algorithms of a matrix in the order of the registry, families together; by default all.
+
+    Raises:
+        InputError: a name is not known, or given twice, or its algorithm is a class in Python.
+    """
+    known = {name: entry for name, entry in registry.congestion_controls().items() if entry.family != "own"}
+    for name in names or ():
+        try:
+            registry.find("congestion control", name, known)
+        except Refused as refused:
+            raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
+    twice = [name for name in names or () if list(names or ()).count(name) > 1]
+    if twice:
+        raise InputError(f"--cc names {twice[0]} twice; once is enough.")
+    return [name for name in known if not names or name in names]
+
+
+def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Every ordered pair, those of an algorithm with itself among them."""
+    return [(first, second) for first in names for second in names]
+
+
+def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
+    """The scenario of an ordered pair.
+
+    Raises:
+        ScenarioError: the changes are refused.
+        InputError: they leave more or fewer than two flows.
+    """
+    made = load(SCENARIO, [*changes, f"flows.0.cc={first}", f"flows.1.cc={second}"])
+    if len(made.labels) != 2:
+        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)} of them; leave their number.")
+    return made
+
+
+def jobs(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1, prefix: str = "") -> list[batch.Job]:
+    """The runs of a matrix, in the order of ``pairs``, the seeds of a pair together."""
+    made = []
+    for first, second in pairs(names):
+        one = scenario(first, second, changes)
+        for seed in range(one.seed, one.seed + seeds):
+            name = f"{prefix}{first}--{second}" + (f"-seed{seed}" if seeds > 1 else "")
+            made.append(batch.Job(name, one.model_copy(update={"seed": seed})))
+    return made
+
+
+def run(
+    names: Sequence[str],
+    out: Path,
+    *,
+    changes: Sequence[str] = (),
+    seeds: int = 1,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+) -> pl.DataFrame:
+    """Runs a matrix into ``out``, and gives its table, a row per ordered pair and seed.
+
+    What the same program ran there before is not run again. ``out`` gets ``matrix.parquet``, ``matrix.html``,
+    ``matrix.png`` and the results of the runs.
+
+    Raises:
+        InputError: something is refused; nothing has been written.
+        RunError: a run failed; the results of the others stay for the next time.
+    """
+    from knee.matrix import page, picture, table
+
+    todo = jobs(names, changes, seeds)
+    check(out)
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / MARK, json.dumps(_about(names, changes, seeds, command), indent=1).encode())
+    folders = batch.run(todo, out / "runs", workers=workers, progress=progress, command=command)
+    frame = table.frame([folder for folder in folders if folder is not None])
+    partial = out / ".matrix.parquet.partial"
+    frame.write_parquet(partial)
+    partial.replace(out / "matrix.parquet")
+    write(out / "matrix.png", picture.png(frame))
+    write(out / "matrix.html", page.page(frame, todo[0].scenario).encode())
+    return frame
+
+
+def check(out: Path, mark: str = MARK) -> None:
+    """Refuses a place that holds something else."""
+    if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
+        what = "folder" if out.is_dir() else "file"
+        found = f"{out} is a {what} of something else, so nothing is written there"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise FolderError(f"The folder {out} cannot be made in {above}; name another with --out.")
+
+
+def _about(names: Sequence[str], changes: Sequence[str], seeds: int, command: str | None) -> dict[str, object]:
+    about = {"format": FORMAT, "program": PROGRAM, "version": _core.version(), "commit": commit()}
+    return about | {"command": command, "algorithms": list(names), "changes": list(changes), "seeds": seeds}
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

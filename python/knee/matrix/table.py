@@ -1,0 +1,88 @@
+"""The table of a matrix: what became of each ordered pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from knee import registry
+from knee.metrics import jain
+
+#: The columns, each with its type and what it is. ``first`` is the algorithm that starts first, ``second`` the other.
+COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
+    "first": (pl.String, "the algorithm of the flow that starts first"),
+    "second": (pl.String, "the algorithm of the other"),
+    "first_family": (pl.String, "its family"),
+    "second_family": (pl.String, "its family"),
+    "queue": (pl.String, "the queue discipline"),
+    "seed": (pl.Int64, "the seed"),
+    "share": (pl.Float64, "the first one's part of both throughputs, 0 to 1"),
+    "jain": (pl.Float64, "Jain's index of the two throughputs, 0.5 to 1"),
+    "rtt_inflation": (pl.Float64, "the first one's mean RTT over its base RTT"),
+    "loss": (pl.Float64, "the first one's lost packets over those it sent"),
+    "first_throughput_mbps": (pl.Float64, "throughput of the first"),
+    "second_throughput_mbps": (pl.Float64, "throughput of the other"),
+    "first_goodput_mbps": (pl.Float64, "goodput of the first"),
+    "second_goodput_mbps": (pl.Float64, "goodput of the other"),
+    "first_rtt_mean_ms": (pl.Float64, "mean RTT of the first"),
+    "second_rtt_mean_ms": (pl.Float64, "mean RTT of the other"),
+    "first_loss": (pl.Float64, "the same as loss"),
+    "second_loss": (pl.Float64, "lost packets of the other over those it sent"),
+    "utilization": (pl.Float64, "use of the link, 0 to 1"),
+    "queue_delay_mean_ms": (pl.Float64, "mean queueing delay of the link"),
+}
+
+
+def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
+    """The row of one run's summary."""
+    known = registry.congestion_controls()
+    flows, link = summary["flows"], summary["links"][0]
+    rates = [flow["throughput_mbps"] for flow in flows]
+    losses = [flow["lost_packets"] / flow["sent_packets"] if flow["sent_packets"] else None for flow in flows]
+    made: dict[str, Any] = {
+        "queue": queue,
+        "seed": summary["seed"],
+        "share": rates[0] / sum(rates) if sum(rates) > 0 else None,
+        "jain": jain(rates),
+        "rtt_inflation": _over(flows[0]["rtt_mean_ms"], flows[0]["base_rtt_ms"]),
+        "loss": losses[0],
+        "utilization": link["utilization"],
+        "queue_delay_mean_ms": link["queue_delay_mean_ms"],
+    }
+    for which, flow, loss in zip(("first", "second"), flows, losses, strict=True):
+        made[which] = flow["cc"]
+        made[f"{which}_family"] = known[flow["cc"]].family
+        made[f"{which}_loss"] = loss
+        for figure in ("throughput_mbps", "goodput_mbps", "rtt_mean_ms"):
+            made[f"{which}_{figure}"] = flow[figure]
+    return made
+
+
+def _over(value: float | None, base: float) -> float | None:
+    return None if value is None else value / base
+
+
+def frame(folders: Sequence[Path]) -> pl.DataFrame:
+    """The table of the runs in ``folders``, in their order."""
+    rows = []
+    for folder in folders:
+        summary = json.loads((folder / "summary.json").read_bytes())
+        rows.append(row(summary, _queue(folder)))
+    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
+
+
+def _queue(folder: Path) -> str:
+    import tomllib
+
+    scenario = tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8"))
+    return str(scenario["link"]["queue"])
+
+
+def means(frame: pl.DataFrame) -> pl.DataFrame:
+    """A row per ordered pair and queue: the means over the seeds, in the order of the table."""
+    keys = ["first", "second", "first_family", "second_family", "queue"]
+    return frame.drop("seed").group_by(keys, maintain_order=True).agg(pl.all().mean())

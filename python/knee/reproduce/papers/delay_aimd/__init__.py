@@ -1,0 +1,22 @@
+"""Delay-based AIMD (Leith, Shorten, McCullagh, Heffner, Dunn, Baker: Delay-based AIMD congestion control, 2007)."""
+
+from __future__ import annotations
+
+from knee.reproduce.paper import Paper
+from knee.reproduce.papers.delay_aimd import algorithm, coexistence, evaluation, questions
+
+PAPER = Paper(
+    key="delay-aimd",
+    title="Delay-based AIMD",
+    source="Leith, Shorten, McCullagh, Heffner, Dunn, Baker: Delay-based AIMD congestion control, PFLDnet 2007",
+    address="",
+    about="A sawtooth that turns at a queueing delay rather than at a loss, and cuts the window by just what is "
+    "queued. Figs. 1 to 6 of the paper are simulations, 7 and 8 are from a testbed of Linux 2.6.17 hosts and a "
+    "FreeBSD router. The paper prints few of its parameters; where one matters it is said below.",
+    experiments=[
+        *algorithm.EXPERIMENTS,
+        *coexistence.EXPERIMENTS,
+        *evaluation.EXPERIMENTS,
+        *questions.EXPERIMENTS,
+    ],
+)
