@@ -13,7 +13,7 @@ import typer
 
 from knee import batch, grounds, runner
 from knee.cli import tables
-from knee.cli.console import Bar, out
+from knee.cli.console import Bar, complain, out
 from knee.errors import InputError, ScenarioError
 from knee.folder import check_target
 from knee.scenario import Scenario, load
@@ -48,6 +48,9 @@ def run(
         bool, typer.Option("--json", help="Print summary.json alone (of several runs: a list).")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Draw report.html and figures.")] = True,
+    capture: Annotated[
+        bool, typer.Option("--pcap", help="Write the packets that leave links too, as packets.pcapng.")
+    ] = False,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -56,6 +59,8 @@ def run(
     """
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
+    for job in jobs if capture else ():
+        runner.check_capture(job.ground, job.folder)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
     beside = len(jobs) > 1 and all(job.ground == "uml" for job in jobs)
     ready = _side_by_side(jobs, report, context.obj) if beside else {}
@@ -65,8 +70,16 @@ def run(
         if summary is None:
             with Bar(job.folder.name) as bar:
                 summary = runner.run(
-                    job.scenario, job.ground, job.folder, report=report, progress=bar, command=context.obj
+                    job.scenario,
+                    job.ground,
+                    job.folder,
+                    report=report,
+                    progress=bar,
+                    command=context.obj,
+                    capture=capture,
                 ).summary
+        for remark in summary.get("remarks", ()):
+            complain(remark)
         summaries.append(summary)
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
