@@ -23,17 +23,17 @@ impl Clock {
 
     /// What it shows; zero before the start.
     #[inline]
-    pub fn now(&self) -> Time {
+    pub fn now(self) -> Time {
         Time::from_nanos(nanos(ClockId::Monotonic).saturating_sub(self.start))
     }
 
     /// The time of day at the start, ns since 1970.
-    pub fn start_of_day(&self) -> u64 {
+    pub fn start_of_day(self) -> u64 {
         nanos(ClockId::Realtime) + self.start - nanos(ClockId::Monotonic)
     }
+}
 
-    /// Processor time that this process has taken, ns.
-    pub fn processor(&self) -> u64 {
-        nanos(ClockId::ProcessCPUTime)
-    }
+/// Processor time that this process has taken.
+pub fn processor() -> Time {
+    Time::from_nanos(nanos(ClockId::ProcessCPUTime))
 }

@@ -26,7 +26,7 @@ const BATCH: usize = 8;
 pub fn run(
     network: &mut Network,
     sides: &[Device; 2],
-    clock: &Clock,
+    clock: Clock,
     end: Time,
     late: &mut Late,
     breathes: bool,
@@ -55,7 +55,7 @@ pub fn run(
 }
 
 /// Writes what is due at devices.
-fn hand_out(network: &mut Network, sides: &[Device; 2], clock: &Clock, late: &mut Late) -> io::Result<u64> {
+fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut Late) -> io::Result<u64> {
     let mut refused = 0;
     // In the order in which they were due.
     let mut out = std::mem::take(&mut network.out);
@@ -74,7 +74,7 @@ fn hand_out(network: &mut Network, sides: &[Device; 2], clock: &Clock, late: &mu
 }
 
 /// Reads what has come from a side.
-fn take_in(network: &mut Network, device: &Device, side: usize, clock: &Clock) -> io::Result<usize> {
+fn take_in(network: &mut Network, device: &Device, side: usize, clock: Clock) -> io::Result<usize> {
     for packets in 0..BATCH {
         let Some(bytes) = device.read(network.store.free())? else { return Ok(packets) };
         network.come(side, bytes, clock.now());

@@ -33,8 +33,8 @@ impl Header {
     pub fn read(packet: &[u8]) -> Option<Self> {
         let (&first, total) = (packet.first()?, be16(packet, 2)?);
         let ip = usize::from(first & 0x0f) * 4;
-        // The fragment's offset and the flag for more of them are all zero in a whole packet.
-        let whole = be16(packet, 6)? & 0x3fff == 0;
+        // Behind the first two flags, of which one says not to fragment: all zero in a whole packet.
+        let whole = be16(packet, 6)? << 2 == 0;
         if first >> 4 != 4 || ip < 20 || packet.get(9) != Some(&TCP) || usize::from(total) != packet.len() || !whole {
             return None;
         }

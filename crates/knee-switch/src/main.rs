@@ -10,7 +10,7 @@ use knee_switch::device::Device;
 use knee_switch::late::Late;
 use knee_switch::network::Network;
 use knee_switch::report::Outcome;
-use knee_switch::{ferry, privileges};
+use knee_switch::{clock, ferry, privileges};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -37,15 +37,15 @@ fn run() -> Result<(), Box<dyn Error>> {
     privileges::end_with(config.parent)?;
     println!("ready");
 
-    let clock = Clock::new(line()?.trim().parse()?);
+    let from_start = Clock::new(line()?.trim().parse()?);
     let links = knee_sim::simulation::links(&config.spec)?;
-    let capture = file.map(|file| Capture::new(file, &links.names, clock.start_of_day())).transpose()?;
+    let capture = file.map(|file| Capture::new(file, &links.names, from_start.start_of_day())).transpose()?;
     let mut network = Network::new(&config.spec, config.port, capture)?;
     let mut late = Late::default();
     let end = Time::from_nanos(config.spec.duration);
-    let refused = ferry::run(&mut network, &sides, &clock, end, &mut late, priority == "fifo")?;
+    let refused = ferry::run(&mut network, &sides, from_start, end, &mut late, priority == "fifo")?;
     network.end_capture()?;
-    let processor_s = Time::from_nanos(clock.processor()).as_secs_f64();
+    let processor_s = clock::processor().as_secs_f64();
     let outcome = Outcome { late: late.figures(), refused, processor_s, priority };
     let (told, rows) = network.finish(end, outcome);
     let mut out = io::stdout().lock();

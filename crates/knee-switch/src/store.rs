@@ -8,6 +8,7 @@ const ROOM: usize = 2048;
 
 /// Packets' bytes, in slots that are used again.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "a store that grows must not move the packets in it about")]
 pub struct Store {
     slots: Vec<Box<[u8; ROOM]>>,
     free: Vec<u32>,

@@ -1,5 +1,7 @@
 //! The network between the two sides, without devices: packets come as bytes at chosen times.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
+
 use knee_core::{Packet, Time};
 use knee_sim::Spec;
 use knee_switch::late::Late;
@@ -30,7 +32,9 @@ fn segment(to_receiver: bool, seq: u32, ack: u32, payload: u16, ecn: u8) -> Vec<
     bytes.extend(size.to_be_bytes());
     bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     let ports = if to_receiver { [40_000, PORT] } else { [PORT, 40_000] };
-    ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
+    for port in ports {
+        bytes.extend(u16::to_be_bytes(port));
+    }
     bytes.extend(seq.to_be_bytes());
     bytes.extend(ack.to_be_bytes());
     bytes.extend([0x50, 0x10, 0, 0, 0, 0, 0, 0]);
@@ -49,7 +53,9 @@ fn departures(network: &mut Network, until: Time) -> Vec<Departure> {
         network.step();
     }
     let out = std::mem::take(&mut network.out);
-    out.iter().for_each(|departure| network.left(departure, departure.due));
+    for departure in &out {
+        network.left(departure, departure.due);
+    }
     out
 }
 
