@@ -40,7 +40,7 @@ NO_PHASE = 0xFFFF
 #: Timeouts that the kernel does not count (before Linux 6.7).
 NO_COUNT = 0xFFFF_FFFF
 #: Where struct tcp_info has what is read of it; the counter of timeouts came with Linux 6.7.
-_INFO = struct.Struct("<xB22xIIII24xI4xII20xQ")
+_INFO = struct.Struct("<xB22xIIII28xI4xII20xQ")
 _TIMEOUTS_AT = 240
 _CWR, _RECOVERY, _LOSS = 2, 3, 4
 _EVENTS = {_CWR: "cwr", _RECOVERY: "recovery"}
