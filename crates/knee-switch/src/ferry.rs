@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::io;
 
 /// How long before a departure the loop stops sleeping: what a machine needs at the most, as a rule, to wake up.
-const AWAKE: Time = Time::from_micros(50);
+const AWAKE: Time = Time::from_micros(60);
 /// With real-time priority: for how long the loop may go on without sleep, and how long it sleeps then. Linux would take
 /// 5 % of each second away from it otherwise, in one piece (sched_rt_runtime_us, or the fair server).
 const STRETCH: Time = Time::from_millis(1);
