@@ -1,11 +1,15 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
 use super::Simulation;
+use crate::cache::fetch;
 use crate::events::Event;
 use crate::observe::{FlowCounts, FlowWatch, LinkCounts, Rows, Spread, no_figures};
 use crate::output::{EventRow, LinkRow, Output, SampleRow};
 use knee_cc::CaState;
 use knee_core::Time;
+
+/// Flows whose state is fetched before it is sampled.
+const AHEAD: usize = 4;
 
 impl Simulation {
     fn counts(&mut self, i: usize) -> FlowCounts {
@@ -113,6 +117,11 @@ impl Simulation {
         for i in 0..self.flows.len() {
             if self.flows[i].start >= self.now {
                 continue;
+            }
+            if self.fetches && i + AHEAD < self.flows.len() {
+                self.senders[i + AHEAD].fetch();
+                fetch(&self.receivers[i + AHEAD]);
+                fetch(&self.flows[i + AHEAD]);
             }
             let counts = self.counts(i);
             self.fold_rtt(i);
