@@ -1,8 +1,8 @@
 //! Observers: what is counted and recorded while a simulation runs. They read the parts; no part knows them.
 
-use crate::cache::fetch;
 use crate::link::Counters;
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
+use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use std::fs::File;
 use std::io::{self, Write};

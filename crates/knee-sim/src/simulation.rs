@@ -11,7 +11,6 @@ mod endpoints;
 mod network;
 mod report;
 
-use crate::cache::fetch;
 use crate::events::{Event, Events};
 use crate::link::Link;
 use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread};
@@ -21,6 +20,7 @@ use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
 use crate::spec::{Change, ChangeSpec};
 use knee_cc::{CaState, Entry};
+use knee_core::cache::fetch;
 use knee_core::{Params, Rate, Time};
 
 pub use build::{Own, OwnMake, SpecError};
@@ -127,7 +127,8 @@ struct Flow {
     syn_at: Option<Time>,
     dropped: u64,
     completion: Option<Time>,
-    common: (u64, u64),
+    /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
+    common: u64,
 }
 
 /// The window in which all flows run.

@@ -17,9 +17,9 @@ mod recovery;
 mod rtt;
 mod transmit;
 
-use crate::cache::{fetch, fetch_first};
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
+use knee_core::cache::{fetch, fetch_first};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 use queue::RetransmitQueue;
@@ -195,7 +195,7 @@ pub struct Sender {
     undo_marker: Option<u64>,
     /// Retransmissions not yet reported as duplicates; -1: there was none.
     undo_retrans: i64,
-    dsack_segments: u64,
+    dsack_segments: u32,
     prior_cwnd: u32,
     /// `ssthresh` before the reduction under way; 0: it may not be undone.
     prior_ssthresh: u32,

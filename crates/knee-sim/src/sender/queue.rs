@@ -6,8 +6,8 @@
 //! number of the burst that carried it last (`track`), until all of that is acknowledged (`untrack`).
 
 use super::flags;
-use crate::cache::{fetch, fetch_first};
 use knee_core::Time;
+use knee_core::cache::{fetch, fetch_first};
 use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.

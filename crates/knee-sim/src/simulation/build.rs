@@ -302,7 +302,7 @@ impl Simulation {
                 rtt_outside: Spread::EMPTY,
                 last: FlowRates::default(),
                 watch: None,
-                common: (0, 0),
+                common: 0,
                 seen_timeouts: 0,
             });
         }

@@ -1,9 +1,9 @@
 //! The way of packets through links and pipes.
 
 use super::{DROP_GAP, PipeEnd, Simulation};
-use crate::cache::{fetch, fetch_first};
 use crate::events::Event;
 use crate::output::EventRow;
+use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
 
 impl Simulation {

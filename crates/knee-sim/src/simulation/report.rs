@@ -1,12 +1,12 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
 use super::Simulation;
-use crate::cache::fetch;
 use crate::events::Event;
 use crate::observe::{FlowCounts, FlowWatch, LinkCounts, Rows, Spread, no_figures};
 use crate::output::{EventRow, LinkRow, Output, SampleRow};
 use knee_cc::CaState;
 use knee_core::Time;
+use knee_core::cache::fetch;
 
 /// Flows whose state is fetched before it is sampled.
 const AHEAD: usize = 4;
@@ -88,7 +88,7 @@ impl Simulation {
         }
         self.common.from = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common.0 = self.counts(i).received_bytes;
+            self.flows[i].common = self.counts(i).received_bytes;
         }
     }
 
@@ -98,7 +98,7 @@ impl Simulation {
         }
         self.common.until = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common.1 = self.counts(i).received_bytes;
+            self.flows[i].common = self.counts(i).received_bytes - self.flows[i].common;
         }
     }
 
@@ -237,8 +237,8 @@ impl Simulation {
                 .watch
                 .as_ref()
                 .map_or_else(no_figures, |w| w.figures(&counts, &flow.rtt_histogram, flow.completion));
-            figures.common_throughput_mbps = window
-                .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
+            figures.common_throughput_mbps =
+                window.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             flows.push(figures);
         }
         let links = (0..self.links.len())
