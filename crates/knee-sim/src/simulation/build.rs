@@ -147,6 +147,9 @@ fn build_link(way: &Direction, spec: &LinkSpec, seed: u64) -> Result<Link, SpecE
     Ok(Link::new(queue, server, spec.overhead, (stream("loss"), stream("jitter"))))
 }
 
+/// So many flows stay in a second-level cache.
+const CACHED_FLOWS: usize = 256;
+
 /// Bits of the histograms' resolution: fewer where there are many flows, each with its own.
 const fn histogram_bits(flows: usize) -> u32 {
     if flows <= 64 { 10 } else { 6 }
@@ -206,6 +209,7 @@ impl Simulation {
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
+            fetches: spec.flows.len() > CACHED_FLOWS,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;
@@ -298,7 +302,7 @@ impl Simulation {
                 rtt_outside: Spread::EMPTY,
                 last: FlowRates::default(),
                 watch: None,
-                common: (0, 0),
+                common: 0,
                 seen_timeouts: 0,
             });
         }
