@@ -101,7 +101,8 @@ def _guards(results: Results) -> dict[str, Value]:
 def _draw_guards(results: Results) -> Figure:
     result = results["fig3"]
     ends, _ = measures.events(result, "guard_interval")
-    losses, _ = measures.events(result, "loss")
+    # The loss that ends a guard interval has an event of that name.
+    losses = np.union1d(measures.events(result, "loss")[0], ends)
     figure, (axes,) = drawing.panels(1, 2.2)
     shown = (ends > SHOWN_S[0]) & (ends < SHOWN_S[1])
     for k in np.flatnonzero(shown):
