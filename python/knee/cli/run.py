@@ -57,7 +57,12 @@ def run(
     """
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
-    runs = _one_by_one(jobs, report, context.obj) if seeds == 1 else _at_once(jobs, report, context.obj)
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
+    beside = len(jobs) > 1 and all(job.ground == "uml" for job in jobs)
+    if seeds > 1 or beside:
+        runs = _side_by_side(jobs, report, context.obj)
+    else:
+        runs = _one_by_one(jobs, report, context.obj)
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
         summaries.append(summary)
@@ -78,7 +83,7 @@ def _one_by_one(jobs: list[_Job], report: bool, command: str | None) -> Iterator
         yield job, result.summary
 
 
-def _at_once(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
