@@ -111,31 +111,6 @@ def run(
     return [None if i in lost else folders[i] for i in range(len(jobs))]
 
 
-def together(
-    jobs: Sequence[Job],
-    one: Callable[[Job, Callable[[float], None]], None],
-    *,
-    workers: int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> None:
-    """Does ``one`` for each job, so many at once; it reports its progress, and an exception ends all of them."""
-    weights = {i: work(job.scenario) for i, job in enumerate(jobs)}
-    done = dict.fromkeys(weights, 0.0)
-    stop = threading.Event()
-
-    def single(i: int) -> None:
-        def look(fraction: float) -> None:
-            if stop.is_set():
-                raise _Stopped
-            done[i] = fraction
-
-        look(0.0)
-        one(jobs[i], look)
-        done[i] = 1.0
-
-    _all_cores(single, weights, done, stop, workers, progress)
-
-
 def _all_cores(
     one: Callable[[int], None],
     weights: dict[int, float],

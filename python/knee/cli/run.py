@@ -58,11 +58,8 @@ def run(
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
-    beside = len(jobs) > 1 and all(job.ground == "uml" for job in jobs)
-    if seeds > 1 or beside:
-        runs = _side_by_side(jobs, report, context.obj)
-    else:
-        runs = _one_by_one(jobs, report, context.obj)
+    beside = seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs))
+    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj)
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
         summaries.append(summary)
