@@ -119,3 +119,9 @@ def test_every_published_row_is_an_item(name: str) -> None:
         values = {f"{item.value:g}" if item.printed is None else item.printed for item in there}
         value = row["value"] if "/" in row["value"] or not row["value"] else f"{float(row['value']):g}"
         assert value in values or (there and not value), f"no item for {row}"
+
+
+def test_the_guide_names_every_key_of_an_item() -> None:
+    guide = (Path(__file__).resolve().parents[1] / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    rows = "\n".join(line for line in guide.splitlines() if line.startswith("| `"))
+    assert [key for key in Item.model_fields if f"`{key}`" not in rows.replace("[item.check]", "check")] == []
