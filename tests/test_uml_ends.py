@@ -28,12 +28,13 @@ def _kernel() -> None:
 
 
 def guests(root: Path) -> dict[int, str]:
-    """Processes that have ``root`` in their command line: launchers, kernels and their guests' processes."""
+    """Processes that work below ``root``, or for it: watchers, kernels and their guests' processes."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 words = (entry / "cmdline").read_bytes().decode(errors="replace")
+                words += f"\0in {(entry / 'cwd').readlink()}"
             except OSError:
                 continue
             if str(root) in words and int(entry.name) != os.getpid():
