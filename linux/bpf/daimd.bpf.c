@@ -62,7 +62,7 @@ void BPF_PROG(daimd_init, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct knee_daimd *d = ca_state(sk);
 
-	knee_daimd_init(d, tp->tcp_mstamp);
+	knee_daimd_init(d, daimd_params(), tp->tcp_mstamp);
 	if (daimd_params()->slow_start == KNEE_DAIMD_OFF)
 		tp->snd_ssthresh = tp->snd_cwnd;
 	show(sk, d, false);

@@ -125,12 +125,13 @@ static inline u64 knee_daimd_gain(u64 rate, u32 acked, u32 cwnd)
 /* See the parameters of tcp_daimd.c; those of time in us. */
 struct knee_daimd_params {
 	u32 tau0, w0, increase, scale_increase, adaptive_backoff, delta, beta_max, beta,
-	    loss_backoff, gamma, decay, hold, delta0_mode, delta0_factor, delta0, slow_start;
+	    loss_backoff, gamma, decay, hold, delta0_mode, delta0_factor, delta0, slow_start,
+	    fixed_backoffs, rtt_min_initial;
 };
 
 /* What is kept per connection. */
 struct knee_daimd {
-	u64 rtt_min;		/* KNEE_U64_MAX: no sample yet */
+	u64 rtt_min;		/* KNEE_U64_MAX: no sample yet, none set */
 	u64 rtt_max;		/* decays */
 	u64 srtt;		/* of packets sent since the last backoff; 0: none yet */
 	u64 last_backoff;	/* or when the connection began */
@@ -139,6 +140,7 @@ struct knee_daimd {
 	u32 rated;		/* when rate was computed; the lower bits */
 	u32 until;		/* settling: no RTT counts up to this sequence number */
 	u32 max_ssthresh;	/* window above which slow start is limited */
+	u32 backoffs;		/* reductions so far */
 	bool settling;
 };
 
@@ -152,9 +154,9 @@ struct knee_daimd_ack {
 	u32 ssthresh;		/* likewise */
 };
 
-static inline void knee_daimd_init(struct knee_daimd *d, u64 now)
+static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now)
 {
-	d->rtt_min = KNEE_U64_MAX;
+	d->rtt_min = p->rtt_min_initial ? (u64)p->rtt_min_initial * 1000 : KNEE_U64_MAX;
 	d->rtt_max = 0;
 	d->srtt = 0;
 	d->last_backoff = now;
@@ -163,6 +165,7 @@ static inline void knee_daimd_init(struct knee_daimd *d, u64 now)
 	d->rated = now - KNEE_DAIMD_ONE;
 	d->until = 0;
 	d->max_ssthresh = KNEE_U32_MAX;
+	d->backoffs = 0;
 	d->settling = false;
 }
 
@@ -180,7 +183,7 @@ static inline u64 knee_daimd_tau0(const struct knee_daimd *d, const struct knee_
 
 static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct knee_daimd_params *p)
 {
-	if (!p->adaptive_backoff || !d->srtt)
+	if (!p->adaptive_backoff || !d->srtt || d->backoffs < p->fixed_backoffs)
 		return p->beta;
 	return knee_daimd_beta(p->delta, d->rtt_min, d->srtt, p->beta_max);
 }
@@ -200,7 +203,9 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_dai
 	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
 	u64 rtt_max = knee_daimd_decayed(d->rtt_max, rtt, cwnd, p->decay);
 
-	d->rtt_min = knee_min(d->rtt_min, rtt);
+	/* For Figs. 3 and 4, what was set holds until the first backoff. */
+	if (!p->rtt_min_initial || d->backoffs)
+		d->rtt_min = knee_min(d->rtt_min, rtt);
 	d->rtt_max = knee_max(rtt_max, rtt);
 	if (d->settling) {
 		if ((s32)(una - d->until) > 0) {
@@ -219,6 +224,7 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_dai
 static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt, u32 cwnd, u32 beta)
 {
 	d->last_backoff = now;
+	d->backoffs = knee_min((u64)d->backoffs + 1, KNEE_U32_MAX);
 	d->settling = true;
 	d->until = snd_nxt;
 	d->credit = 0;

@@ -127,7 +127,7 @@ struct knee_lola {
 	u32 since;		/* when the phase began */
 	u32 settled;		/* from then on Q_delay shows the last reduction */
 	u32 adjusted;		/* from then on Q_data shows the last increase */
-	u64 epoch;		/* when t of Eq. 1 began; 0: with the next ACK */
+	u64 epoch;		/* when t of Eq. 1 begins; 0: with the next ACK */
 };
 
 /* An ACK, and the answer to it. */
@@ -247,7 +247,7 @@ static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee
 		l->k = knee_cubic_k(p->c, l->cwnd_max - a->cwnd);
 	}
 	/* One RTT ahead, as CUBIC: what is acknowledged by then is sent now. */
-	t = a->now - l->epoch + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
+	t = knee_sub(a->now, l->epoch) + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
 	l->count = knee_cubic_count(knee_cubic_window(p->c, knee_cubic_time(t), l->k, l->cwnd_max),
 				    a->cwnd);
 	l->counted = a->now;
@@ -363,9 +363,13 @@ static inline void knee_lola_on_reduced(struct knee_lola *l, const struct knee_l
 	l->settled = (u32)now + knee_lola_feedback(l, p);
 }
 
-/* A retransmission timeout: slow start (Section III-A). */
+/*
+ * A retransmission timeout: slow start (Section III-A). It was told of as a loss
+ * before; but what comes after slow start needs not wait for that to settle.
+ */
 static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 {
+	l->settled = now;
 	knee_lola_forget_slow_start(l);
 	l->epoch = 0;
 	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);
