@@ -102,19 +102,55 @@ def run(
             lost[i] = error
         done[i] = 1.0
 
+    _all_cores(one, weights, done, stop, workers, progress)
+    if refused is not None:
+        for i in sorted(lost):
+            refused(jobs[i], lost[i])
+    return [None if i in lost else folders[i] for i in range(len(jobs))]
+
+
+def together(
+    jobs: Sequence[Job],
+    one: Callable[[Job, Callable[[float], None]], None],
+    *,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Does ``one`` for each job, so many at once; it reports its progress, and an exception ends all of them."""
+    weights = {i: work(job.scenario) for i, job in enumerate(jobs)}
+    done = dict.fromkeys(weights, 0.0)
+    stop = threading.Event()
+
+    def single(i: int) -> None:
+        def look(fraction: float) -> None:
+            if stop.is_set():
+                raise _Stopped
+            done[i] = fraction
+
+        look(0.0)
+        one(jobs[i], look)
+        done[i] = 1.0
+
+    _all_cores(single, weights, done, stop, workers, progress)
+
+
+def _all_cores(
+    one: Callable[[int], None],
+    weights: dict[int, float],
+    done: dict[int, float],
+    stop: threading.Event,
+    workers: int | None,
+    progress: Callable[[float], None] | None,
+) -> None:
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
         # The longest first, so that none is left over at the end.
-        futures = [pool.submit(one, i) for i in sorted(todo, key=lambda i: -weights[i])]
+        futures = [pool.submit(one, i) for i in sorted(weights, key=lambda i: -weights[i])]
         try:
             _watch(futures, weights, done, progress)
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    if refused is not None:
-        for i in sorted(lost):
-            refused(jobs[i], lost[i])
-    return [None if i in lost else folders[i] for i in range(len(jobs))]
 
 
 def _watch(

@@ -22,6 +22,7 @@ from knee.cli.listing import list_
 from knee.cli.matrix import matrix
 from knee.cli.reproduce import reproduce
 from knee.cli.run import run
+from knee.cli.sweep import sweep
 from knee.errors import InputError, KneeError
 
 #: What typer makes of Ctrl-C.
@@ -33,6 +34,7 @@ app.command("list")(list_)
 app.command("compare")(compare)
 app.command("reproduce")(reproduce)
 app.command("matrix")(matrix)
+app.command("sweep")(sweep)
 app.command("fidelity")(fidelity)
 app.command("bench")(bench)
 app.command("doctor")(doctor)

@@ -13,8 +13,8 @@ from rich.console import Console
 from knee import grounds
 from knee.cli.console import Bar, out
 from knee.cli.tables import table
+from knee.reproduce import papers as known
 from knee.reproduce.items import Verdict
-from knee.reproduce.papers import NAMES, paper
 from knee.reproduce.run import PaperRows, Row
 from knee.reproduce.run import reproduce as run_papers
 
@@ -22,7 +22,7 @@ from knee.reproduce.run import reproduce as run_papers
 def reproduce(
     context: typer.Context,
     papers: Annotated[
-        list[str] | None, typer.Argument(metavar="[PAPER]...", help=f"Of {', '.join(NAMES)}; by default all.")
+        list[str] | None, typer.Argument(metavar="[PAPER]...", help=f"Of {', '.join(known.NAMES)}; by default all.")
     ] = None,
     ground: Annotated[str, typer.Option(metavar="G", help="Where to run.")] = "sim",
     folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the pages and results go.")] = None,
@@ -37,7 +37,7 @@ def reproduce(
     what the paper says, what came out, and the verdict. Results that are there already are not run again, so a run that
     was stopped goes on where it was.
     """
-    chosen = [paper(name) for name in dict.fromkeys(papers or NAMES)]
+    chosen = [known.paper(name) for name in dict.fromkeys(papers or known.NAMES)]
     grounds.ready(ground)
     if folder is None:
         parts = ["reproduce", *(["quick"] if quick else []), *([ground] if ground != "sim" else [])]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from knee import grounds, runner
+from knee import batch, grounds, runner
 from knee.cli import tables
 from knee.cli.console import Bar, out
 from knee.errors import InputError, ScenarioError
@@ -56,19 +56,40 @@ def run(
     """
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
+    beside = len(jobs) > 1 and all(job.ground == "uml" for job in jobs)
+    ready = _side_by_side(jobs, report, context.obj) if beside else {}
     summaries: list[dict[str, Any]] = []
     for job in jobs:
-        with Bar(job.folder.name) as bar:
-            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar, command=context.obj)
-        summaries.append(result.summary)
+        summary = ready.get(job.folder)
+        if summary is None:
+            with Bar(job.folder.name) as bar:
+                summary = runner.run(
+                    job.scenario, job.ground, job.folder, report=report, progress=bar, command=context.obj
+                ).summary
+        summaries.append(summary)
         if not as_json:
-            _show(job, result.summary, compact=seeds > 1, report=report)
+            _show(job, summary, compact=seeds > 1, report=report)
     if as_json:
         json.dump(summaries[0] if len(summaries) == 1 else summaries, sys.stdout, indent=1, ensure_ascii=False)
         sys.stdout.write("\n")
     elif seeds > 1:
         for i, scenario in enumerate(loaded):
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
+
+
+def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> dict[Path, dict[str, Any]]:
+    """Runs all, one on each core; their summaries by folder."""
+    summaries: dict[Path, dict[str, Any]] = {}
+
+    def one(job: batch.Job, look: Callable[[float], None]) -> None:
+        folder = Path(job.name)
+        done = runner.run(job.scenario, job.ground, folder, report=report, progress=look, command=command)
+        summaries[folder] = done.summary
+
+    with Bar(f"{len(jobs)} runs") as bar:
+        batch.together([batch.Job(str(job.folder), job.scenario, job.ground) for job in jobs], one, progress=bar)
+    return summaries
 
 
 def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:

@@ -97,14 +97,14 @@ def run(
     todo = jobs(names, changes, seeds)
     check(out)
     out.mkdir(parents=True, exist_ok=True)
-    _write(out / MARK, json.dumps(_about(names, changes, seeds, command), indent=1).encode())
+    write(out / MARK, json.dumps(_about(names, changes, seeds, command), indent=1).encode())
     folders = batch.run(todo, out / "runs", workers=workers, progress=progress, command=command)
     frame = table.frame([folder for folder in folders if folder is not None])
     partial = out / ".matrix.parquet.partial"
     frame.write_parquet(partial)
     partial.replace(out / "matrix.parquet")
-    _write(out / "matrix.png", picture.png(frame))
-    _write(out / "matrix.html", page.page(frame, todo[0].scenario).encode())
+    write(out / "matrix.png", picture.png(frame))
+    write(out / "matrix.html", page.page(frame, todo[0].scenario).encode())
     return frame
 
 
@@ -124,7 +124,7 @@ def _about(names: Sequence[str], changes: Sequence[str], seeds: int, command: st
     return about | {"command": command, "algorithms": list(names), "changes": list(changes), "seeds": seeds}
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     """Writes a file whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:

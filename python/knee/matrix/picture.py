@@ -61,7 +61,7 @@ def _map(axes: Axes, mean: pl.DataFrame, shown: Map, names: list[str], families:
     cells = np.where(cells <= 0, low, cells) if shown.log else cells
     image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, norm=scale, aspect="equal")
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02, aspect=25)
-    bar.set_label(shown.unit or None)
+    bar.set_label(shown.unit)
     bar.outline.set_visible(False)
     axes.set_title(f"{shown.title}: {shown.hint}", fontsize=9, loc="left", pad=6)
     axes.set_xticks(range(len(names)), names, rotation=90)

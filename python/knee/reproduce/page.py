@@ -16,6 +16,7 @@ from knee.reproduce.paper import Drawing, Paper, Results, Table
 from knee.reproduce.run import Done, Judged, PaperRows, Row, write
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+FINDINGS = "findings"
 _CLASSES = {Verdict.REPRODUCED: "yes", Verdict.DIFFERS: "no", Verdict.NOT_RUN: "idle"}
 
 
@@ -56,7 +57,7 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
     """Writes the summary of all papers."""
     judged = [(paper, row) for paper in papers for row in paper.rows if not row.finding]
     findings = [(paper, row) for paper in papers for row in paper.rows if row.finding]
-    links = "".join(f'<a href="{paper.key}.html">{escape(paper.title)}</a>' for paper in papers)
+    links = "".join(f'<a href="{paper.key}.html">{escape(paper.title)}</a>{_count(paper)}' for paper in papers)
     body = f"""<header><h1>Published figures and tables, run again</h1>
 {_facts(_made(ground, short))}</header>
 <nav>{links}</nav>
@@ -67,8 +68,14 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
         body += f"""<section id="open"><h2>What the papers leave open</h2>
 <p class="about">No verdict counts these: nothing is published to hold them against. Each states what came out, and
 whether it holds in this run.</p>
-{_summary_table("findings", findings)}</section>"""
+{_summary_table(FINDINGS, findings)}</section>"""
     write(path, _page("Published figures and tables, run again", body))
+
+
+def _count(paper: PaperRows) -> str:
+    tried = [row for row in paper.rows if not row.finding and row.verdict != Verdict.NOT_RUN]
+    held = sum(row.verdict == Verdict.REPRODUCED for row in tried)
+    return f" <small>{held} of {len(tried)}</small>"
 
 
 def _made(ground: str, short: bool) -> list[str]:
@@ -91,7 +98,7 @@ def _totals(judged: Sequence[Row]) -> str:
     return '<ul class="totals">' + "".join(f"<li><b>{number}</b>{what}</li>" for number, what in parts) + "</ul>"
 
 
-def _summary_table(name: str, lines: Sequence[tuple[PaperRows, Row]]) -> str:
+def _summary_table(key: str, lines: Sequence[tuple[PaperRows, Row]]) -> str:
     # Sorting by the first column gives back the order of the papers.
     body = "".join(
         f'<tr><th scope="row" data-key="{i}"><a href="{paper.key}.html#{row.experiment}">{escape(paper.title)}, '
@@ -101,17 +108,15 @@ def _summary_table(name: str, lines: Sequence[tuple[PaperRows, Row]]) -> str:
         f"<td>{_verdict(row.verdict, finding=row.finding)}</td></tr>\n"
         for i, (paper, row) in enumerate(lines)
     )
-    return _items_table(name, body, sorts=True)
+    return _items_table(key, body, finding=key == FINDINGS, sorts=True)
 
 
-def _items_table(name: str, body: str, *, sorts: bool) -> str:
-    heads = ["What the paper says", "Paper", "Here", "Verdict"]
-    if name == "findings":
-        heads = ["What came out", "Expected", "Here", "Verdict"]
-    cells = (f'<button type="button">{head}</button>' if sorts else head for head in heads)
+def _items_table(key: str, body: str, *, finding: bool, sorts: bool) -> str:
+    heads = ["What came out", "Expected"] if finding else ["What the paper says", "Paper"]
+    cells = (f'<button type="button">{head}</button>' if sorts else head for head in [*heads, "Here", "Verdict"])
     head = "".join(f'<th scope="col">{cell}</th>' for cell in cells)
     classes = "items sorts" if sorts else "items"
-    return f'<table class="{classes}" id="{name}"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
+    return f'<table class="{classes}" id="{key}"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
 
 
 def _verdict(verdict: str, *, finding: bool) -> str:
@@ -139,12 +144,8 @@ def _section(one: Done) -> str:
     for finding in (False, True):
         lines = "".join(_line(judged) for judged in one.judged if judged.finding == finding)
         if lines:
-            name = f"{'findings' if finding else 'items'}-{experiment.key}"
-            parts.append(
-                _items_table("findings" if finding else name, lines, sorts=False).replace(
-                    'id="findings"', f'id="{name}"'
-                )
-            )
+            key = f"{'findings' if finding else 'items'}-{experiment.key}"
+            parts.append(_items_table(key, lines, finding=finding, sorts=False))
     return "\n".join([*parts, "</section>\n"])
 
 

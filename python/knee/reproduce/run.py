@@ -113,11 +113,6 @@ def reproduce(
     return ordered
 
 
-def measure(paper: Paper, experiment: Experiment, results: Results) -> list[Judged]:
-    """The verdicts on an experiment's items."""
-    return _verdicts(paper, experiment, experiment.measure(results))
-
-
 def _name(paper: Paper, run: str, seed: int, seeds: int) -> str:
     return f"{paper.key}/{run}" + (f"-seed{seed}" if seeds > 1 else "")
 
@@ -147,7 +142,7 @@ def _judge(
             folders.setdefault(run.name, []).append(folder)
     results = Results(folders, short=short)
     quantities = experiment.measure(results)
-    return Done(experiment, _verdicts(paper, experiment, quantities, short=short), results, quantities)
+    return Done(experiment, verdicts(paper, experiment, quantities, short=short), results, quantities)
 
 
 def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[Item, bool]]:
@@ -156,7 +151,8 @@ def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[I
     return [(item, item in known.finding) for item in mine]
 
 
-def _verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
+def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
+    """The verdicts on an experiment's items; the short form leaves out those that need the whole length."""
     judged = []
     for item, finding in _items(paper, experiment, short=short):
         judged.append(

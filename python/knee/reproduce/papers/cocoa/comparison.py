@@ -175,20 +175,7 @@ EXPERIMENTS = [
         about="A CUBIC flow on 100 Mbit/s with a base RTT of 1 ms, where a bandwidth-delay product is 8 packets. "
         "CoDel is content if the queue is below 5 ms once every 100 ms, so fq_codel may keep a queue of several base "
         "RTTs.",
-        runs=[
-            Run(
-                f"small-bdp-{queue}",
-                "cocoa-fig5",
-                [
-                    f"link.queue={queue}",
-                    "link.rate=100 Mbit/s",
-                    "flows.0.rtt=1 ms",
-                    "changes=[]",
-                    f"title=Cocoa, Section 4: CUBIC through {queue}, base RTT 1 ms",
-                ],
-            )
-            for queue in ("fq_codel", "cocoa")
-        ],
+        runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
         drawings=[Drawing("RTT over time; the base RTT is dashed.", _draw_small)],
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 RATE_MBPS = 20.0
 #: When slow start and its losses are over, s.
 SETTLED_S = 20.0
-MULTIPLIER = 1.25
+#: The one of the paper's sketch.
+MULTIPLIER = 0.5
+#: What Fig. 3 shows here, s.
+SHOWN_S = (1.0, 20.0)
 
 
 def _queue(results: Results, name: str) -> Figure:
@@ -48,11 +52,30 @@ def _queue(results: Results, name: str) -> Figure:
 
 def _small_and_large(results: Results) -> dict[str, Value]:
     figures: dict[str, Value] = {}
-    for name in ("small", "large"):
-        link = results[name].links.filter(pl.col("t_s") > SETTLED_S)
+    for name, run in (("small", "fig1-fixed"), ("large", "fig2-fixed")):
+        link = results[run].links.filter(pl.col("t_s") > SETTLED_S)
         figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
         figures[f"{name}_least_queue_packets"] = float(link["backlog_packets"].to_numpy().min())
+    grown, shrunk = results["fig1"], results["fig2"]
+    late = grown.links.filter(pl.col("t_s") > 10)
+    figures["grown_utilization_percent"] = 100 * float(late["utilization"].to_numpy().mean())
+    late = shrunk.links.filter(pl.col("t_s") > 10)
+    figures["shrunk_least_queue_packets"] = float(late["backlog_packets"].to_numpy().min())
     return figures
+
+
+def _draw_adapting(results: Results) -> Figure:
+    figure, panels = drawing.panels(2, 1.7)
+    for axes, name, label in zip(panels, ("fig1", "fig2"), ("too small", "too large"), strict=True):
+        links = results[name].links
+        t, queue = links["t_s"].to_numpy(), links["backlog_packets"].to_numpy()
+        axes.fill_between(t, queue, color=OKABE_ITO[0], alpha=0.35, linewidth=0, label="queue")
+        measures.plot_buffer(axes, results[name], color=OKABE_ITO[1], label="buffer that cocoa grants")
+        axes.set_ylabel(f"Packets\n(buffer {label})")
+        axes.set_ylim(0, None)
+    drawing.legend(panels[0])
+    measures.last(panels[1], results["fig2"])
+    return figure
 
 
 def _guards(results: Results) -> dict[str, Value]:
@@ -60,26 +83,28 @@ def _guards(results: Results) -> dict[str, Value]:
 
     But for those in which the buffer grew: Algorithm 1 ends them at the next loss.
     """
-    result = results["fig5"]
+    result = results["fig3"]
     ends, lengths = measures.events(result, "guard_interval")
     _, longest = measures.events(result, "longest_interval")
+    losses, _ = measures.events(result, "loss")
     # An event closes one guard interval, and its value is the least length of the next.
     grew = np.isin(ends, measures.events(result, "restart")[0])
     short = (np.diff(ends) < lengths[:-1] - 1e-9) & ~grew[1:]
     wanted = np.minimum(MULTIPLIER * longest, 1.0)
     return {
-        "guard_intervals": float(np.count_nonzero(~grew)),
+        "most_intervals": float(max(np.count_nonzero((losses > a) & (losses <= b)) for a, b in pairwise(ends))),
         "guards_last": bool(not short.any()),
         "guards_follow": bool(np.allclose(lengths, wanted, rtol=1e-6)),
     }
 
 
 def _draw_guards(results: Results) -> Figure:
-    result = results["fig5"]
+    result = results["fig3"]
     ends, _ = measures.events(result, "guard_interval")
-    losses = result.events.filter(pl.col("event") == "drop")["t_s"].to_numpy()
+    # The loss that ends a guard interval has an event of that name.
+    losses = np.union1d(measures.events(result, "loss")[0], ends)
     figure, (axes,) = drawing.panels(1, 2.2)
-    shown = (ends > SETTLED_S) & (ends < SETTLED_S + 8)
+    shown = (ends > SHOWN_S[0]) & (ends < SHOWN_S[1])
     for k in np.flatnonzero(shown):
         begin = ends[k - 1] if k else 0.0
         axes.broken_barh([(begin, ends[k] - begin)], (1.1, 0.8), color=OKABE_ITO[k % 2 * 5], alpha=0.55, linewidth=0)
@@ -96,47 +121,47 @@ def _draw_guards(results: Results) -> Figure:
     return figure
 
 
-def _flow(limit: int) -> dict[str, object]:
-    return {
-        "duration": "60 s",
-        "interval": "20 ms",
-        "link": {"rate": "20 Mbit/s", "queue": "fq", "queue_params": {"flow_limit": limit}},
-        "flows": [{"cc": "reno", "rtt": "40 ms"}],
-    }
-
-
 EXPERIMENTS = [
     Experiment(
         key="fig1",
         title="Figs. 1 and 2: a buffer too small, and one too large",
         about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
         "ms, where 66 packets are a bandwidth-delay product: with a buffer of 15 packets, and with one of 150.",
-        runs=[Run("small", _flow(15)), Run("large", _flow(150))],
+        runs=[
+            Run("fig1-fixed", "cocoa-fig1-fixed"),
+            Run("fig2-fixed", "cocoa-fig2-fixed"),
+            Run("fig1", "cocoa-fig1"),
+            Run("fig2", "cocoa-fig2"),
+        ],
         measure=_small_and_large,
         drawings=[
             Drawing(
                 "Fig. 1 in a run: 15 packets. After each loss the queue is empty and the link idle (grey) until the "
                 "window has grown again.",
-                lambda results: _queue(results, "small"),
+                lambda results: _queue(results, "fig1-fixed"),
             ),
             Drawing(
                 "Fig. 2 in a run: 150 packets. The link is always in use, and part of the queue never drains.",
-                lambda results: _queue(results, "large"),
+                lambda results: _queue(results, "fig2-fixed"),
+            ),
+            Drawing(
+                "What cocoa does about both: CUBIC begins with 10 packets where it needs some 30 (base RTT 50 ms), "
+                "and with 100 where it needs some 10 (base RTT 10 ms).",
+                _draw_adapting,
             ),
         ],
     ),
     Experiment(
         key="fig3",
         title="Fig. 3: guard intervals and longest intervals",
-        about="The flow of Fig. 5. The paper sketches the mechanism with a multiplier of one half; here it is 1.25, "
-        "the one it then uses.",
-        runs=[Run("fig5", "cocoa-fig5")],
+        about="A CUBIC flow through cocoa on 5 Mbit/s with a base RTT of 40 ms, with the multiplier of one half of the "
+        "paper's sketch. At 10 s the rate falls.",
+        runs=[Run("fig3", "cocoa-fig3")],
         measure=_guards,
         drawings=[
             Drawing(
-                "Eight seconds of the run: a guard interval ends with the first loss after its least length, 1.25 "
-                "times the longest interval before it; the longest interval is the longest time without loss within "
-                "it.",
+                "A guard interval ends with the first loss after its least length, half of "
+                "the longest interval before it; the longest interval is the longest time without loss within it.",
                 _draw_guards,
             )
         ],

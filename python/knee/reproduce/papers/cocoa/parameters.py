@@ -116,24 +116,11 @@ def _draw_guard(results: Results) -> Figure:
     return figure
 
 
-def _guard_run(name: str, limit: str) -> Run:
-    return Run(
-        f"guard-{name}",
-        {
-            "title": f"Cocoa, 2.3: Vegas through cocoa with guard intervals up to {limit}",
-            "duration": "150 s",
-            "link": {"rate": "100 Mbit/s", "queue": "cocoa", "queue_params": {"max_guard_interval": limit}},
-            "flows": [{"cc": "vegas", "rtt": "50 ms"}],
-            "changes": [{"at": f"{DROP_S:g} s", "link": "bottleneck", "rate": "10 Mbit/s"}],
-        },
-    )
-
-
 EXPERIMENTS = [
     Experiment(
         key="multiplier",
         title="Section 2.1: choice of the multiplier",
-        about="Reno, CUBIC and BBR on 25 Mbit/s with a base RTT of 80 ms, where BBR's probing meets the end of the "
+        about="Reno, CUBIC and BBR on 200 Mbit/s with a base RTT of 50 ms, where BBR's probing meets the end of the "
         "initial 100 packets. A guard interval that is too short sees only the gap between two losses, takes the "
         "queue in it for a standing one and cuts the buffer to nearly nothing.",
         runs=[
@@ -152,12 +139,8 @@ EXPERIMENTS = [
         about="CUBIC through cocoa on 20 Mbit/s, which become 400 after 30 s, with the paper's limit of doubling a "
         "buffer at most, and without a limit (a factor of 100).",
         runs=[
-            Run(
-                f"increase-{name}",
-                "cocoa-fig6",
-                [f"link.queue_params.max_increase={most}", "changes.0.rate=400 Mbit/s", "duration=90 s"],
-            )
-            for name, most in (("limited", 2.0), ("unlimited", 100.0))
+            Run("increase-limited", "cocoa-increase"),
+            Run("increase-unlimited", "cocoa-increase", ["link.queue_params.max_increase=100.0"]),
         ],
         measure=_increase,
         drawings=[
@@ -174,7 +157,10 @@ EXPERIMENTS = [
         title="Section 2.3: a delay-based flow whose bandwidth drops",
         about="Vegas through cocoa on 100 Mbit/s, which become 10 after 60 s. Vegas loses nothing until then, so "
         "that its longest interval, and with it the next guard interval, grows with the flow's age.",
-        runs=[_guard_run("limited", "1 s"), _guard_run("unlimited", "1000 s")],
+        runs=[
+            Run("guard-limited", "cocoa-vegas"),
+            Run("guard-unlimited", "cocoa-vegas", ["link.queue_params.max_guard_interval=1000 s"]),
+        ],
         measure=_guard,
         drawings=[
             Drawing("Throughput, and the guard intervals, within which cocoa does not cut the buffer.", _draw_guard)

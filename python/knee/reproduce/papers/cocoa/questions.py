@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
 
 MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
+#: A path on which BBR's probing meets the end of the initial 100 packets.
+PATH = ["link.rate=25 Mbit/s", "flows.0.rtt=80 ms", "tcp.tso=true", "duration=120 s"]
 DASHES = ("-", "-", "-", (0, (4, 3)))
 #: When the second flow starts, s.
 SECOND_S = 45.0
@@ -28,6 +30,7 @@ def _bbr3(results: Results) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     for m in MULTIPLIERS:
         figures[f"least_buffer_{m:g}"] = float(measures.buffers(results[_name(m)])[1].min())
+    figures["least_buffer_v1"] = float(measures.buffers(results["bbr1-0.5"])[1].min())
     halved = results["bbr3-fig9"]
     figures["standing_packets"] = max(
         measures.standing_packets(halved, rate_mbps=50, start=2, end=30),
@@ -43,8 +46,9 @@ def _bbr3_says(q: Quantities) -> str:
     return (
         "The paper conjectures that a multiplier of 0.5 is enough for BBR v2, which was not finished then. BBR v3 "
         f"probes the same way, and it is: the buffer is never cut below the initial {q['least_buffer_0.5']:.0f} "
-        "packets on the path where BBR v1's is cut to nothing. It is not enough at a quarter, which cuts it to "
-        f"{q['least_buffer_0.25']:.0f}. In the run of Fig. 9 BBR v3 uses {q['utilization_percent']:.0f} % of the link."
+        f"packets on a path where BBR v1's is cut to {q['least_buffer_v1']:.0f}. A quarter is not enough: it cuts the "
+        f"buffer to {q['least_buffer_0.25']:.0f}. In the run of Fig. 9 BBR v3 uses {q['utilization_percent']:.0f} % "
+        "of the link."
     )
 
 
@@ -119,14 +123,15 @@ EXPERIMENTS = [
     Experiment(
         key="bbr3",
         title="Open (2.1): BBR v3 and the multiplier",
-        about="BBR v3 on the path of the choice of the multiplier (25 Mbit/s, base RTT 80 ms), and in the run of "
-        "Fig. 9.",
+        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing meets the end of the initial 100 packets, "
+        "and in the run of Fig. 9.",
         question=True,
         runs=[
             *(
-                Run(_name(m), "cocoa-bbr", ["flows.0.cc=bbr3", f"link.queue_params.multiplier={m}", "duration=120 s"])
+                Run(_name(m), "cocoa-bbr", [*PATH, "flows.0.cc=bbr3", f"link.queue_params.multiplier={m}"])
                 for m in MULTIPLIERS
             ),
+            Run("bbr1-0.5", "cocoa-bbr-half", PATH),
             Run("bbr3-fig9", "cocoa-fig9", ["flows.0.cc=bbr3"]),
         ],
         measure=_bbr3,

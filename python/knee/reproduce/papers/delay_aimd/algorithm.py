@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: What is before this is not looked at, s.
 SETTLED_S = 20.0
 VEGAS_FLOWS = (2, 8, 16)
+#: What is shown of the runs in which RTTmin ratchets down, s.
+RATCHET_S = 12.0
 #: When the last of the 16 has been there for some seconds, s.
 ALL_RUN_S = 35.0
 
@@ -113,6 +115,7 @@ def _ratchet(results: Results, name: str) -> Figure:
     _plot_rtt_min(least, results, name)
     drawing.plot_flows(rtt, result, "rtt_mean_ms")
     waiting.plot(*queue(result), color=flow_colours(1)[0], linewidth=1.0)
+    waiting.set_xlim(0, RATCHET_S)
     rtt.set_ylabel("RTT (ms)")
     waiting.set_ylabel("Queue occupancy\n(packets)")
     waiting.set_xlabel("Time (s)")

@@ -110,7 +110,7 @@ def columns(results: Results, runs: Sequence[tuple[str, str]]) -> Figure:
         drawing.plot_flows(rtt[at], result, "rtt_mean_ms")
         drawing.plot_flows(rate[at], result, "throughput_mbps")
         _plot_jain(index[at], result)
-        rtt[at].set_title(title, fontsize=9)
+        rtt[at].set_title(title, fontsize=9, loc="left")
         rtt[at].set_ylim(bottom=0)
         rate[at].set_ylim(0, 105)
         index[at].set_xlabel("Time (s)")
@@ -133,9 +133,9 @@ def _name_flows(axes: Axes, result: Result) -> None:
     flows = result.summary["flows"]
     mixed = len({flow["cc"] for flow in flows}) > 1
     for i, (flow, colour) in enumerate(zip(flows, flow_colours(len(flows)), strict=True)):
-        text = flow["cc"] if mixed else flow["label"].removeprefix("flow ")
+        text = flow["cc"] if mixed else flow["label"].removeprefix("flow ").removesuffix(" ms")
         axes.text(
-            1 - 0.21 * (len(flows) - 1 - i),
+            1 - 0.2 * (len(flows) - 1 - i),
             1.02,
             text,
             color=colour,

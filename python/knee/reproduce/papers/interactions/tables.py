@@ -147,7 +147,7 @@ TABLE_2 = Experiment(
     measure=_measure_rtts("two", 2),
     drawings=[
         Drawing(
-            "As Fig. 5: the first of five runs, intervals of 300 ms, a buffer of 1000 packets.",
+            "As Fig. 5: the first of five runs, intervals of 300 ms, a buffer of 1000 packets; added RTTs in ms.",
             lambda results: columns(results, [(f"two-{cc}", cc) for cc in REPRESENTATIVES]),
         )
     ],
@@ -179,7 +179,7 @@ TABLE_3 = Experiment(
     measure=_measure_3,
     drawings=[
         Drawing(
-            "As Fig. 6: the first of five runs, intervals of 300 ms, a buffer of 1000 packets.",
+            "As Fig. 6: the first of five runs, intervals of 300 ms, a buffer of 1000 packets; added RTTs in ms.",
             lambda results: columns(results, [(f"four-{cc}", cc) for cc in REPRESENTATIVES]),
         )
     ],

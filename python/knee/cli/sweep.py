@@ -1,0 +1,74 @@
+"""``knee sweep``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from knee import sweep as sweeps
+from knee.cli.console import Bar, out
+from knee.cli.tables import number, table
+from knee.errors import InputError
+from knee.scenario import load
+from knee.sweep.grid import Axis, axes
+
+#: More rows than this are for the page.
+_MOST = 30
+
+
+def sweep(
+    context: typer.Context,
+    scenario: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help="A TOML file, or a name of knee list.")],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2,...", help="An axis: link.limit='50 packets,100 packets'; several make a grid."
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario at every point.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each point with N seeds.")] = 1,
+    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="By default results/sweep-NAME.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Run N at once; by default one per core.")
+    ] = None,
+) -> None:
+    """Run a grid of scenarios over any keys, on all cores.
+
+    Leaves sweep.html with a plot of any figure over any axis, sweep.parquet with a row per run, and the results of the
+    runs. What was run there before is not run again, so that what was stopped goes on.
+    """
+    if not over:
+        raise InputError(
+            "There is nothing to sweep; --over KEY=V1,V2,... such as --over flows.0.cc=reno,cubic will do."
+        )
+    grid = axes(over)
+    name = load(scenario, changes or ()).name
+    folder = folder or Path("results") / f"sweep-{name}"
+    with Bar(f"sweep of {name}") as bar:
+        frame = sweeps.run(
+            scenario, grid, folder, changes=changes or (), seeds=seeds, workers=workers, progress=bar,
+            command=context.obj,
+        )  # fmt: skip
+    _show(frame, grid)
+    out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
+
+
+def _show(frame: pl.DataFrame, grid: Sequence[Axis]) -> None:
+    keys = [axis.key for axis in grid]
+    heads = ["goodput\nMbit/s", "Jain", "queued\nms", "used\n%", "lost\n%"]
+    rows = table(None, [*keys, *heads], text=len(keys))
+    columns = ["goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss"]
+    points = frame.group_by(keys, maintain_order=True).agg(pl.col(columns).mean())
+    for row in points.head(_MOST).iter_rows():
+        goodput, jain, delay, use, loss = row[len(keys) :]
+        percents = (None if value is None else 100 * value for value in (use, loss))
+        rows.add_row(*row[: len(keys)], number(goodput), number(jain, 3), number(delay), *map(number, percents))
+    out().print(rows)
+    if points.height > _MOST:
+        out().print(f"... and {points.height - _MOST} more points, all on the page.\n")

@@ -1,0 +1,96 @@
+"""``knee sweep``: a grid of scenarios over any keys, on all cores, as one table and one page.
+
+``grid.py`` has the values of the axes, ``table.py`` the columns of what comes out, ``page.py`` the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knee import _core, batch
+from knee.errors import InputError
+from knee.manifest import PROGRAM, commit
+from knee.matrix import check, write
+from knee.scenario import Scenario, load
+from knee.scenario.spec import spec
+from knee.sweep.grid import Axis
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Names a folder of sweeps.
+MARK = "sweep.json"
+FORMAT = 1
+#: Runs beyond which a grid is taken for a slip of the hand.
+MOST = 100_000
+
+
+def scenarios(source: str, axes: Sequence[Axis], changes: Sequence[str] = (), seeds: int = 1) -> list[Scenario]:
+    """The scenarios of a grid: the last axis moves first, the seeds of a point are together.
+
+    Raises:
+        InputError: a key or a value is refused, an axis comes twice, or the grid is too large.
+    """
+    keys = [axis.key for axis in axes]
+    twice = [key for key in keys if keys.count(key) > 1]
+    if twice:
+        raise InputError(f"--over names {twice[0]} twice; give all its values at once.")
+    if seeds > 1 and "seed" in keys:
+        raise InputError("--over seed and --seeds both set the seed; one of them will do.")
+    size = seeds
+    for axis in axes:
+        size *= len(axis.values)
+    if size > MOST:
+        raise InputError(f"This grid has {size} runs; up to {MOST} will do.")
+    made = []
+    for point in product(*(axis.values for axis in axes)):
+        overrides = [f"{key}={value}" for key, value in zip(keys, point, strict=True)]
+        first = load(source, [*changes, *overrides])
+        spec(first, source)
+        made += [first.model_copy(update={"seed": first.seed + k}) for k in range(seeds)]
+    return made
+
+
+def run(
+    source: str,
+    axes: Sequence[Axis],
+    out: Path,
+    *,
+    changes: Sequence[str] = (),
+    seeds: int = 1,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+) -> pl.DataFrame:
+    """Runs a grid into ``out``, and gives its table, a row per run.
+
+    What the same program ran there before is not run again. ``out`` gets ``sweep.parquet``, ``sweep.html`` and the
+    results of the runs, whose folders are numbered in the order of the table.
+
+    Raises:
+        InputError: something is refused; nothing has been written.
+        RunError: a run failed; the results of the others stay for the next time.
+    """
+    from knee.sweep import page, table
+
+    todo = scenarios(source, axes, changes, seeds)
+    check(out, MARK)
+    digits = len(str(len(todo)))
+    jobs = [batch.Job(f"{i:0{digits}}", scenario) for i, scenario in enumerate(todo, 1)]
+    out.mkdir(parents=True, exist_ok=True)
+    about = {"format": FORMAT, "program": PROGRAM, "version": _core.version(), "commit": commit(), "command": command}
+    about |= {"scenario": source, "changes": list(changes), "seeds": seeds}
+    about |= {"over": {axis.key: list(axis.values) for axis in axes}}
+    write(out / MARK, json.dumps(about, indent=1).encode())
+    folders = batch.run(jobs, out / "runs", workers=workers, progress=progress, command=command)
+    points = [point for point in product(*(axis.values for axis in axes)) for _ in range(seeds)]
+    frame = table.frame(axes, points, [folder for folder in folders if folder is not None])
+    partial = out / ".sweep.parquet.partial"
+    frame.write_parquet(partial)
+    partial.replace(out / "sweep.parquet")
+    write(out / "sweep.html", page.page(frame, axes, todo[0], source).encode())
+    return frame

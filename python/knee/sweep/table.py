@@ -1,0 +1,67 @@
+"""The table of a sweep: a row per run, the values of the axes and then the figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from knee.sweep.grid import Axis
+
+#: The figures of a run, each with its words and its unit.
+FIGURES: dict[str, tuple[str, str]] = {
+    "goodput_mbps": ("Goodput of all flows", "Mbit/s"),
+    "least_goodput_mbps": ("Least goodput of a flow", "Mbit/s"),
+    "greatest_goodput_mbps": ("Greatest goodput of a flow", "Mbit/s"),
+    "first_share": ("The first flow's part of the goodput", ""),
+    "jain": ("Jain's index", ""),
+    "jain_interval_mean": ("Jain's index, mean of intervals", ""),
+    "convergence_s": ("Convergence", "s"),
+    "rtt_mean_ms": ("Mean RTT, mean of the flows", "ms"),
+    "rtt_p95_ms": ("95 % quantile of the RTT, mean of the flows", "ms"),
+    "queue_delay_mean_ms": ("Mean queueing delay of the first link", "ms"),
+    "queue_delay_p95_ms": ("95 % quantile of its queueing delay", "ms"),
+    "utilization": ("Use of the first link", ""),
+    "loss": ("Lost packets over those sent", ""),
+    "timeouts": ("Timeouts", ""),
+    "marks": ("Marks of the first link", "packets"),
+}
+
+
+def figures(summary: dict[str, Any]) -> dict[str, float | None]:
+    """The figures of a run's summary."""
+    flows, link, fairness = summary["flows"], summary["links"][0], summary["fairness"]
+    goodputs = [float(flow["goodput_mbps"]) for flow in flows]
+    sent = sum(flow["sent_packets"] for flow in flows)
+    return {
+        "goodput_mbps": sum(goodputs),
+        "least_goodput_mbps": min(goodputs),
+        "greatest_goodput_mbps": max(goodputs),
+        "first_share": goodputs[0] / sum(goodputs) if sum(goodputs) > 0 else None,
+        **{name: fairness[name] for name in ("jain", "jain_interval_mean", "convergence_s")},
+        **{name: _mean([flow[name] for flow in flows]) for name in ("rtt_mean_ms", "rtt_p95_ms")},
+        **{name: link[name] for name in ("queue_delay_mean_ms", "queue_delay_p95_ms", "utilization")},
+        "loss": sum(flow["lost_packets"] for flow in flows) / sent if sent else None,
+        "timeouts": float(sum(flow["timeouts"] for flow in flows)),
+        "marks": float(link["marks"]),
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def frame(axes: Sequence[Axis], points: Sequence[tuple[str, ...]], folders: Sequence[Path]) -> pl.DataFrame:
+    """A row per run: its folder, the values of the axes as given, its seed and its figures."""
+    keys = [axis.key for axis in axes]
+    rows = []
+    for point, folder in zip(points, folders, strict=True):
+        summary = json.loads((folder / "summary.json").read_bytes())
+        about = {"run": folder.name, **dict(zip(keys, point, strict=True)), "seed": summary["seed"]}
+        rows.append(about | figures(summary))
+    schema: dict[str, type[pl.DataType]] = {"run": pl.String, **dict.fromkeys(keys, pl.String), "seed": pl.Int64}
+    return pl.DataFrame(rows, schema=schema | dict.fromkeys(FIGURES, pl.Float64))

@@ -1,0 +1,216 @@
+"""``knee reproduce``: runs, judges, continues, refuses; its pages in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser import look, needs_chromium
+from knee import cli
+from knee.errors import FolderError
+from knee.reproduce import Drawing, Experiment, Paper, Results, Run, Table, drawing, items
+from knee.reproduce import run as running
+from knee.reproduce.items import Items
+
+DATA = {
+    "duration": "2 s",
+    "link": {"rate": "10 Mbit/s", "limit": "50 packets"},
+    "flows": [{"cc": "reno", "rtt": "20 ms"}],
+}
+ITEMS = {
+    "item": [
+        {"key": "full", "experiment": "one", "says": "<b>full</b> use", "computed": "goodput", "compare": "within"}
+        | {"value": 9.5, "unit": "Mbit/s", "tolerance": "10 %", "reason": "it starts", "where": "Fig. 1"},
+        {"key": "fast", "experiment": "one", "says": "a hundred", "computed": "goodput", "compare": "at least"}
+        | {"value": 100, "unit": "Mbit/s", "explanation": "The link has ten.", "where": "Fig. 2"}
+        | {"check": {"says": "it has", "computed": "rate", "compare": "at most", "value": 10}},
+        {"key": "yes", "experiment": "two", "says": "three runs", "computed": "three", "compare": "claim"},
+    ],
+    "finding": [
+        {"key": "open", "experiment": "two", "says": "three", "computed": "three", "compare": "claim", "where": "open"}
+    ],
+}
+
+
+def _draw(results: Results) -> object:
+    figure, (axes,) = drawing.panels(1)
+    drawing.plot_flows(axes, results["one"], "throughput_mbps")
+    return figure
+
+
+PAPER = Paper(
+    key="tiny",
+    title="A tiny <paper>",
+    source="Nobody, Nowhere 2020",
+    address="https://example.org/",
+    about="For tests.",
+    experiments=[
+        Experiment(
+            key="one",
+            title="Fig. 1",
+            about="One flow.",
+            runs=[Run("one", DATA)],
+            measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "rate": 10},
+            drawings=[Drawing("Throughput & more.", _draw)],
+            tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],
+        ),
+        Experiment(
+            key="two",
+            title="Three seeds",
+            about="Three seeds.",
+            question=True,
+            runs=[Run("three", DATA, seeds=3, quick_seeds=2, vary=lambda k: [f"flows.0.start={k} ms"])],
+            measure=lambda r: {"three": len(list(r.each("three"))) == (2 if r.short else 3)},
+            conclusion=lambda q: f"It is {q['three']}.",
+        ),
+    ],
+)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "load", lambda key: Items.model_validate(ITEMS))
+    monkeypatch.setattr("knee.reproduce.papers.NAMES", ("tiny",))
+    monkeypatch.setattr("knee.reproduce.papers.paper", lambda name: PAPER)
+
+
+def test_items_are_judged_and_differences_explained(tiny: None, tmp_path: Path) -> None:
+    (paper,) = running.reproduce([PAPER], tmp_path / "out")
+    assert [(row.key, row.verdict, row.explained, row.finding) for row in paper.rows] == [
+        ("full", "reproduced", False, False),
+        ("fast", "differs", True, False),
+        ("yes", "reproduced", False, False),
+        ("open", "reproduced", False, True),
+    ]
+    folders = sorted(path.name for path in (tmp_path / "out" / "runs" / "tiny").iterdir())
+    assert folders == ["one", "three-seed1", "three-seed2", "three-seed3"]
+
+
+def test_the_command_says_what_came_out(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "--quick", "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    assert "2 of 3 reproduced. 1 differ, 1 of them with an explanation that is checked." in told
+    assert "DIFFERS" in told
+    assert json.loads((tmp_path / "out" / "reproduce.json").read_bytes())["quick"] is True
+
+
+def test_it_goes_on_where_it_was(tiny: None, tmp_path: Path) -> None:
+    running.reproduce([PAPER], tmp_path)
+    manifests = {path: path.read_bytes() for path in tmp_path.rglob("manifest.json")}
+    assert len(manifests) == 4
+    (tmp_path / "report.html").unlink()
+    running.reproduce([PAPER], tmp_path)
+    assert (tmp_path / "report.html").is_file()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("manifest.json")} == manifests
+
+
+def test_a_summary_of_other_columns_is_made_anew(tiny: None, tmp_path: Path) -> None:
+    running.reproduce([PAPER], tmp_path)
+    mark = tmp_path / running.MARK
+    data = json.loads(mark.read_bytes())
+    del data["papers"][0]["rows"][0]["room"]
+    mark.write_text(json.dumps(data))
+    (paper,) = running.reproduce([PAPER], tmp_path)
+    assert len(paper.rows) == 4
+
+
+def test_what_a_ground_cannot_run_is_said(tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from knee.errors import InputError
+    from knee.grounds import GROUNDS
+    from knee.grounds.sim import Sim
+
+    class Picky(Sim):
+        name = "picky"
+
+        def refuse(self, scenario: object, where: str | None = None) -> None:
+            if scenario.name == "three":  # type: ignore[attr-defined]
+                raise InputError("The ground picky does not count to three.")
+
+    monkeypatch.setitem(GROUNDS, "picky", Picky())
+    (paper,) = running.reproduce([PAPER], tmp_path, ground="picky")
+    assert [row.verdict for row in paper.rows] == ["reproduced", "differs", "not run", "not run"]
+    assert "does not count to three" in (tmp_path / "tiny.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["nosuch"], "no paper"), (["--ground", "moon"], "no ground"), (["--out", "taken"], "not a folder of knee")],
+)
+def test_bad_input_is_refused_and_nothing_written(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.tex").touch()
+    assert cli.main(["reproduce", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["taken", "thesis.tex"]
+
+
+def test_a_file_in_the_way_is_refused(tiny: None, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FolderError, match="not a folder of knee"):
+        running.reproduce([PAPER], tmp_path / "file")
+
+
+def test_two_runs_of_one_name_must_be_one() -> None:
+    experiments = [
+        Experiment(key=name, title="", about="", runs=[Run("same", DATA, changes)], measure=lambda r: {})
+        for name, changes in (("a", ["duration=1 s"]), ("b", ["duration=2 s"]))
+    ]
+    with pytest.raises(ValueError, match="same"):
+        Paper("p", "", "", "", "", experiments).runs()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(items, "load", lambda key: Items.model_validate(ITEMS))
+        patch.setattr("knee.reproduce.papers.NAMES", ("tiny",))
+        out = tmp_path_factory.mktemp("pages")
+        running.reproduce([PAPER], out)
+        yield out
+
+
+SORT = """
+const verdicts = () => [...document.querySelectorAll("#summary tbody tr")].map((row) => row.cells[3].textContent);
+const buttons = document.querySelectorAll("#summary thead button");
+const seen = [verdicts()];
+for (const column of [3, 3, 0]) { buttons[column].click(); seen.push(verdicts()); }
+return seen;
+"""
+
+
+@needs_chromium
+def test_the_summary_sorts_on_a_click_without_console_errors(pages: Path, tmp_path: Path) -> None:
+    told = look(pages / "report.html", tmp_path, SORT)
+    assert told["console"] == []
+    as_in_paper = ["reproduced", "differs", "reproduced"]
+    assert told["probe"] == [as_in_paper, sorted(as_in_paper), sorted(as_in_paper, reverse=True), as_in_paper]
+
+
+@needs_chromium
+def test_every_image_of_a_papers_page_is_there(pages: Path, tmp_path: Path) -> None:
+    told = look(pages / "tiny.html", tmp_path, "return document.querySelector('h1').textContent")
+    assert (told["images"], told["broken"], told["console"], told["probe"]) == (1, [], [], "A tiny <paper>")
+
+
+@needs_chromium
+@pytest.mark.parametrize("page", ["report.html", "tiny.html"])
+def test_pages_fit_a_phone(pages: Path, tmp_path: Path, page: str) -> None:
+    assert look(pages / page, tmp_path, phone=390)["width"] <= 390
+
+
+@needs_chromium
+def test_the_look_sees_broken_images_errors_and_width(tmp_path: Path) -> None:
+    """The tests above can fail."""
+    page = tmp_path / "bad.html"
+    wide = '<p style="width: 500px">wide</p>'
+    page.write_text(f'<html><body>{wide}<img alt="x" src="data:image/png;base64,AAAA"><script>boom()</script></body>')
+    told = look(page, tmp_path)
+    assert told["broken"] == ["x"]
+    assert any("boom" in line for line in told["console"])
+    assert look(page, tmp_path, phone=390)["width"] > 390

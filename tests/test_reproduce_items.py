@@ -1,0 +1,128 @@
+"""The data files of what papers say: complete, consistent, and judged as they state."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from knee.reproduce import items, words
+from knee.reproduce.items import Comparison, Item, Verdict
+from knee.reproduce.papers import NAMES, paper
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
+
+
+def comparison(compare: str, value: float = 10, tolerance: Any = 0, **more: Any) -> Comparison:
+    data = {"computed": "x", "compare": compare, "value": value, "tolerance": tolerance, "reason": "because"}
+    return Comparison.model_validate(data | more)
+
+
+@pytest.mark.parametrize(
+    ("compare", "tolerance", "holding", "failing"),
+    [
+        ("within", 0, [10.0], [9.999, 10.001]),
+        ("within", 1, [9.0, 11.0], [8.99, 11.01]),
+        ("within", "20 %", [8.0, 12.0], [7.99, 12.01]),
+        ("at least", 0, [10.0, 1e9], [9.999]),
+        ("at least", 1, [9.0], [8.999]),
+        ("at most", 0, [10.0, -5.0], [10.001]),
+        ("at most", "10 %", [11.0], [11.001]),
+        ("ratio", 2, [5.0, 20.0], [4.99, 20.01, -10.0, 0.0]),
+        ("claim", 0, [True], [False]),
+    ],
+)
+def test_comparisons_by_hand(compare: str, tolerance: Any, holding: list[float], failing: list[float]) -> None:
+    judge = comparison(compare, tolerance=tolerance)
+    assert all(judge.holds(x) for x in holding)
+    assert not any(judge.holds(x) for x in [*failing, None, math.nan])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"tolerance": 1, "reason": ""}, "needs a reason"),
+        ({"tolerance": "five"}, "is no tolerance"),
+        ({"tolerance": -1}, "from 0"),
+        ({"compare": "ratio", "tolerance": 0.5, "reason": "so"}, "factor from 1"),
+        ({"compare": "roughly"}, "compare"),
+        ({"tolerence": 3}, "tolerence"),
+    ],
+)
+def test_bad_items_are_refused(changed: dict[str, Any], said: str) -> None:
+    good = {"computed": "x", "compare": "within", "value": 1.0, "tolerance": 0}
+    Comparison.model_validate(good)
+    with pytest.raises(ValidationError, match=said):
+        Comparison.model_validate(good | changed)
+
+
+def test_an_explanation_counts_only_with_a_check_that_holds() -> None:
+    data: dict[str, Any] = {
+        "key": "k",
+        "experiment": "e",
+        "says": "",
+        "computed": "x",
+        "compare": "at most",
+        "value": 1,
+    }
+    check = {"says": "", "computed": "y", "compare": "at least", "value": 5}
+    bare = Item.model_validate(data | {"explanation": "so"})
+    checked = Item.model_validate(data | {"explanation": "so", "check": check})
+    assert checked.verdict({"x": 2.0, "y": 6.0}) is Verdict.DIFFERS
+    assert not bare.explained({"x": 2.0, "y": 6.0})
+    assert checked.explained({"x": 2.0, "y": 6.0})
+    assert not checked.explained({"x": 2.0, "y": 4.0})
+
+
+def test_values_as_words() -> None:
+    assert [words.value(x, "ms") for x in (0.0, 0.00012, 3.14159, 12345.6)] == [
+        "0 ms",
+        "0 ms",
+        "3.142 ms",
+        "12\u2009346 ms",
+    ]
+    assert [words.value(x) for x in (True, False, None, math.nan)] == ["yes", "no", "none", "none"]
+    assert words.expected(comparison("within", 101.61, unit="ms")) == "101.61 ms"
+    assert words.room(comparison("at most", tolerance=2, unit="packets")) == "+ 2 packets"
+    assert words.tolerance(comparison("within", tolerance="5 %")) == "± 5 %: because"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_items_and_experiments_belong_together(name: str) -> None:
+    known, experiments = items.load(name), paper(name).experiments
+    keys = [experiment.key for experiment in experiments]
+    assert len(keys) == len(set(keys))
+    assert {item.experiment for item in [*known.item, *known.finding]} == set(keys)
+    for experiment in experiments:
+        mine = known.of(experiment.key)
+        assert experiment.drawings or experiment.tables or experiment.extra, experiment.key
+        # What a paper leaves open has a conclusion and no verdict, all else the other way round.
+        assert all((item in known.finding) == experiment.question for item in mine), experiment.key
+        assert experiment.question == (experiment.conclusion is not None), experiment.key
+    paper(name).runs()
+
+
+@pytest.mark.skipif(not PUBLISHED.is_file(), reason="no ../shared/reference/published.csv beside this checkout")
+@pytest.mark.parametrize("name", NAMES)
+def test_every_published_row_is_an_item(name: str) -> None:
+    with PUBLISHED.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["paper"] == name]
+    assert rows
+    mine = {
+        (
+            item.id,
+            item.where,
+            item.flow,
+            item.quantity,
+            f"{item.value:g}" if item.printed is None else item.printed,
+        ): item
+        for item in items.load(name).item
+    }
+    for row in rows:
+        value = row["value"] if "/" in row["value"] or not row["value"] else f"{float(row['value']):g}"
+        key = (row["id"], row["where"], row["flow"], row["quantity"], value)
+        assert key in mine, f"no item for {key}"

@@ -1,0 +1,58 @@
+"""The short form of every experiment: its figures are drawn, and its verdicts are those of the papers.
+
+Experiments that share runs are one test, so that several workers do not run the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knee import batch
+from knee.reproduce import Experiment, Paper, Results, drawing
+from knee.reproduce.items import Verdict
+from knee.reproduce.papers import NAMES, paper
+from knee.reproduce.run import verdicts
+
+
+def _groups(one: Paper) -> list[list[Experiment]]:
+    """Experiments that need one another's runs, together."""
+    groups: list[list[Experiment]] = []
+    for experiment in one.experiments:
+        names = {run.name for run in experiment.runs}
+        joined = [group for group in groups if any(run.name in names for other in group for run in other.runs)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(other for group in joined for other in group), experiment])
+    return groups
+
+
+CASES = [
+    pytest.param(name, group, id=f"{name}-{'-'.join(experiment.key for experiment in group)}")
+    for name in NAMES
+    for group in _groups(paper(name))
+]
+
+
+@pytest.mark.parametrize(("name", "experiments"), CASES)
+def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment], tmp_path: Path) -> None:
+    runs = {run.name: run.resolve(short=True) for experiment in experiments for run in experiment.runs}
+    jobs = {run: [batch.Job(f"{run}/{s.seed}", s) for s in scenarios] for run, scenarios in runs.items()}
+    folders = iter(batch.run([job for each in jobs.values() for job in each], tmp_path, workers=1))
+    places = {run: [folder for _, folder in zip(each, folders, strict=False) if folder] for run, each in jobs.items()}
+    for experiment in experiments:
+        results = Results({run.name: places[run.name] for run in experiment.runs}, short=True)
+        quantities = experiment.measure(results)
+        for judged in verdicts(paper(name), experiment, quantities, short=True):
+            told = f"{judged.item.key}: {judged.found}"
+            if judged.item.explanation:
+                assert judged.verdict is Verdict.DIFFERS, f"{told} is explained, but does not differ"
+                assert judged.explained, f"{told}: the check gives {judged.checked}"
+            else:
+                assert judged.verdict is Verdict.REPRODUCED, told
+        for made in experiment.drawings:
+            assert drawing.png(made, results).startswith(b"\x89PNG")
+        if experiment.tables is not None:
+            assert all(len(row) == len(t.head) for t in experiment.tables(results, quantities) for row in t.rows)
+        if experiment.conclusion is not None:
+            assert experiment.conclusion(quantities)
