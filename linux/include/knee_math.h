@@ -68,6 +68,15 @@ static inline u64 knee_mul(u64 a, u64 b, u64 *high)
 }
 
 /*
+ * 1 where a < b, else 0: the borrow of a - b. By arithmetic, since each branch
+ * in a loop would double the paths that the BPF verifier follows.
+ */
+static inline u64 knee_below(u64 a, u64 b)
+{
+	return ((~a & b) | ((~a | b) & (a - b))) >> 63;
+}
+
+/*
  * a * b / c, rounded down, exactly; KNEE_U64_MAX where that is too large or c
  * is 0. Long division bit by bit where the product has more than 64 bits: not
  * for every packet.
@@ -83,14 +92,12 @@ static inline u64 knee_mul_div(u64 a, u64 b, u64 c)
 		return knee_div(low, c);
 	/* Invariant: high < c, so the quotient's bits fit as they shift in. */
 	for (i = 0; i < 64; i++) {
-		bool carry = high >> 63;
+		u64 fits = high >> 63;
 
 		high = high << 1 | low >> 63;
-		low <<= 1;
-		if (carry || high >= c) {
-			high -= c;
-			low |= 1;
-		}
+		fits |= 1 ^ knee_below(high, c);
+		high -= c & -fits;
+		low = low << 1 | fits;
 	}
 	return low;
 }
@@ -111,20 +118,36 @@ static inline u64 knee_mul_shift(u64 a, u64 b, u32 shift)
 /* The root of the greatest cube below 2^64. */
 #define KNEE_GREATEST_ROOT	2642245
 
-/* Cube root, rounded down. */
+/* Bits up to the highest that is set; 0 for 0. */
+static inline u32 knee_bits(u64 a)
+{
+	u32 bits = 0;
+	int step;
+
+	for (step = 32; step; step /= 2) {
+		if (a >> step) {
+			a >>= step;
+			bits += step;
+		}
+	}
+	return bits + (u32)a;
+}
+
+/*
+ * Cube root, rounded down: Newton's method from above, where each step comes
+ * closer but never below the result. It starts at less than 2^(4/3) times the
+ * root, so that seven steps leave less than 2^-28 of it. x <= 2^22, x^2 <= 2^44.
+ */
 static inline u32 knee_cube_root(u64 a)
 {
-	u32 root = 0;
-	int bit;
+	u64 x = 1ull << (knee_bits(a) + 2) / 3;
+	int i;
 
-	/* 2642245 < 2^22, and no cube of a larger number is computed. */
-	for (bit = 21; bit >= 0; bit--) {
-		u64 larger = root | 1u << bit;
-
-		if (larger <= KNEE_GREATEST_ROOT && larger * larger * larger <= a)
-			root = larger;
-	}
-	return root;
+	if (!a)
+		return 0;
+	for (i = 0; i < 7; i++)
+		x = knee_min(x, (2 * x + knee_div(a, x * x)) / 3);
+	return x;
 }
 
 #endif

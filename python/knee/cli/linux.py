@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from knee.cli import bpf
 from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
@@ -17,6 +18,10 @@ app = typer.Typer(
 )
 qdisc = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="cocoa on a device: add, change, show.")
 app.add_typer(qdisc, name="qdisc")
+app.command("load")(bpf.load)
+app.command("unload")(bpf.unload)
+app.command("status")(bpf.status)
+app.command("top")(bpf.top)
 
 #: Options of cocoa are taken as they stand and checked against the registry.
 _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Delay-based AIMD: a sawtooth that turns at a queueing delay rather than at a loss, and cuts just what is queued. The
+ * algorithm is in knee_daimd.h, as for the kernel module; this file ties it to a socket.
+ */
+#include "knee_bpf.h"
+#include "knee_daimd.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Times in us, ratios in millionths; what they are stands with the parameters of tcp_daimd.c. */
+const volatile struct knee_daimd_params params = {
+	.tau0 = 20000,
+	.w0 = 4,
+	.increase = KNEE_DAIMD_HTCP,
+	.scale_increase = 1,
+	.adaptive_backoff = 1,
+	.delta = 900000,
+	.beta_max = 900000,
+	.beta = 500000,
+	.loss_backoff = 0,
+	.gamma = 750000,
+	.decay = 10000,
+	.hold = 1,
+	.delta0_mode = 0,
+	.delta0_factor = 20000000,
+	.delta0 = 1000000,
+	.slow_start = KNEE_DAIMD_LIMITED,
+};
+
+_Static_assert(sizeof(struct knee_daimd) <= CA_STATE_SIZE, "fits the kernel's room");
+
+/* The header's functions take what does not change as such. */
+static inline const struct knee_daimd_params *daimd_params(void)
+{
+	return (const struct knee_daimd_params *)&params;
+}
+
+/* A round is an epoch: from one backoff to the next. */
+static void show(const struct sock *sk, const struct knee_daimd *d, bool round)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_connection *entry = shown(sk);
+
+	if (!entry)
+		return;
+	entry->phase = tp->snd_cwnd < tp->snd_ssthresh ? 0 : 1;
+	entry->cwnd = tp->snd_cwnd;
+	entry->updated = tp->tcp_mstamp;
+	entry->rounds += round;
+	if (!d->srtt)
+		return;
+	entry->rtt_now = d->srtt / 1000;
+	entry->rtt_min = d->rtt_min / 1000;
+	entry->q_delay = knee_sub(d->srtt, d->rtt_min) / 1000;
+	entry->q_data = knee_mul_div((u64)tp->snd_cwnd * tp->mss_cache, knee_sub(d->srtt, d->rtt_min), d->srtt);
+}
+
+SEC("struct_ops")
+void BPF_PROG(daimd_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_daimd *d = ca_state(sk);
+
+	knee_daimd_init(d, tp->tcp_mstamp);
+	if (daimd_params()->slow_start == KNEE_DAIMD_OFF)
+		tp->snd_ssthresh = tp->snd_cwnd;
+	show(sk, d, false);
+}
+
+SEC("struct_ops")
+void BPF_PROG(daimd_release, struct sock *sk)
+{
+	no_longer_shown(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(daimd_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (sample->rtt_us >= 0)
+		knee_daimd_sample(ca_state(sk), daimd_params(), sample->rtt_us, tp->snd_una, tp->snd_cwnd,
+				  tp->snd_ssthresh);
+}
+
+SEC("struct_ops")
+void BPF_PROG(daimd_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_daimd *d = ca_state(sk);
+	bool settling = d->settling;
+	struct knee_daimd_ack a = {
+		.now = tp->tcp_mstamp,
+		.acked = acked,
+		.snd_nxt = tp->snd_nxt,
+		.limited = is_cwnd_limited(tp),
+		.cwnd = tp->snd_cwnd,
+		.ssthresh = tp->snd_ssthresh,
+	};
+
+	knee_daimd_on_ack(d, daimd_params(), &a);
+	if (a.cwnd != tp->snd_cwnd) {
+		if (a.cwnd < tp->snd_cwnd)
+			tp->snd_cwnd_cnt = 0;
+		tp->snd_cwnd = a.cwnd < tp->snd_cwnd_clamp ? a.cwnd : tp->snd_cwnd_clamp;
+	}
+	tp->snd_ssthresh = a.ssthresh;
+	show(sk, d, !settling && d->settling);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(daimd_ssthresh, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return knee_daimd_on_loss(ca_state(sk), daimd_params(), tp->tcp_mstamp, tp->snd_nxt, tp->snd_cwnd);
+}
+
+SEC("struct_ops")
+void BPF_PROG(daimd_cwnd_event, struct sock *sk, __u32 event)
+{
+	if (event == EVENT_TX_START)
+		knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(daimd_undo_cwnd, struct sock *sk)
+{
+	return tcp_reno_undo_cwnd(sk);
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops daimd = {
+	.init = (void *)daimd_init,
+	.release = (void *)daimd_release,
+	.ssthresh = (void *)daimd_ssthresh,
+	.cong_avoid = (void *)daimd_cong_avoid,
+	.pkts_acked = (void *)daimd_pkts_acked,
+	.cwnd_event = (void *)daimd_cwnd_event,
+	.undo_cwnd = (void *)daimd_undo_cwnd,
+	.name = "daimd",
+};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the BPF congestion controls see of the kernel. Only the fields that are used are declared; the loader finds
+ * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel.
+ */
+#ifndef KNEE_BPF_H
+#define KNEE_BPF_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define AF_INET6 10
+
+/* The kernel's ticks per second, as the loader finds it in the kernel's configuration. */
+extern int CONFIG_HZ __kconfig;
+
+#include "intf.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned long sk_pacing_rate;
+	__u32 sk_pacing_status;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	__u8 icsk_ca_state : 5;
+	__u64 icsk_ca_priv[13];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 snd_cwnd;
+	__u32 snd_cwnd_cnt;
+	__u32 snd_cwnd_clamp;
+	__u32 snd_ssthresh;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 mss_cache;
+	__u32 srtt_us;
+	__u64 tcp_mstamp;
+	__u32 lsndtime;
+	__u32 max_packets_out;
+	__u32 packets_out;
+	__u8 is_cwnd_limited : 1;
+};
+
+struct ack_sample {
+	__u32 pkts_acked;
+	__s32 rtt_us;
+	__u32 in_flight;
+};
+
+#pragma clang attribute pop
+
+/*
+ * The operations, by the kernel's names. The loader matches members by name; what a kernel does not have must be 0.
+ */
+struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*set_state)(struct sock *sk, __u8 new_state);
+	void (*cwnd_event)(struct sock *sk, __u32 event);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+	char name[16];
+	__u32 flags;
+};
+
+/* Values of enum tcp_ca_state and enum tcp_ca_event that the kernel promises to keep (TCP_INFO shows the former). */
+enum {
+	CA_OPEN = 0,
+	CA_DISORDER = 1,
+	CA_LOSS = 4,
+};
+
+enum {
+	EVENT_TX_START = 0,
+	EVENT_CWND_RESTART = 1,
+	EVENT_COMPLETE_CWR = 2,
+};
+
+enum {
+	PACING_NONE = 0,
+	PACING_NEEDED = 1,
+	PACING_FQ = 2,
+};
+
+/* Slow start and additive increase as the kernel does them for Reno and all that build on it. */
+extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;
+extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 w, __u32 acked) __ksym;
+extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
+extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
+extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
+
+static inline struct tcp_sock *tcp_sk(const struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+/* The 104 bytes that the kernel keeps with a connection for its congestion control. */
+static inline void *ca_state(const struct sock *sk)
+{
+	return (void *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+#define CA_STATE_SIZE sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv)
+
+/* Microseconds since the socket last sent. */
+static inline __u64 idle_us(const struct tcp_sock *tp)
+{
+	__s32 idle = (__u32)bpf_jiffies64() - tp->lsndtime;
+
+	return idle > 0 ? (__u64)idle * 1000000 / CONFIG_HZ : 0;
+}
+
+/* Whether the window has been the limit of what is in flight, as in the kernel (RFC 7661's question). */
+static inline bool is_cwnd_limited(const struct tcp_sock *tp)
+{
+	if (tp->is_cwnd_limited)
+		return true;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Whether sequence number a comes before b, which may have wrapped. */
+static inline bool before(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) < 0;
+}
+
+static inline bool after(__u32 a, __u32 b)
+{
+	return before(b, a);
+}
+
+/*
+ * What each connection shows of itself, by the address of its socket. A connection has an entry from its first ACK to
+ * its end.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct knee_connection);
+} connections SEC(".maps");
+
+/* The entry of a connection, made where there is none; NULL where the map is full. */
+static inline struct knee_connection *shown(const struct sock *sk)
+{
+	__u64 key = (__u64)sk;
+	struct knee_connection *entry = bpf_map_lookup_elem(&connections, &key);
+
+	if (!entry) {
+		struct knee_connection fresh = {};
+
+		fresh.local_port = sk->__sk_common.skc_num;
+		fresh.remote_port = sk->__sk_common.skc_dport;
+		if (sk->__sk_common.skc_family == AF_INET6) {
+			fresh.remote_0 = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0];
+			fresh.remote_1 = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1];
+			fresh.remote_2 = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2];
+			fresh.remote_3 = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
+		} else {
+			fresh.remote_2 = bpf_htonl(0xffff);
+			fresh.remote_3 = sk->__sk_common.skc_daddr;
+		}
+		bpf_map_update_elem(&connections, &key, &fresh, BPF_ANY);
+		entry = bpf_map_lookup_elem(&connections, &key);
+	}
+	return entry;
+}
+
+static inline void no_longer_shown(const struct sock *sk)
+{
+	__u64 key = (__u64)sk;
+
+	bpf_map_delete_elem(&connections, &key);
+}
+
+#endif

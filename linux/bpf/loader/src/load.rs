@@ -1,0 +1,112 @@
+//! Loading, unloading and the tunables.
+
+use crate::layout::{self, Field};
+use anyhow::{Context, Result, anyhow, bail};
+use libbpf_rs::{Linker, MapCore, MapType, ObjectBuilder, OpenObject, PrintLevel};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Where `const volatile` variables lie.
+const TUNABLES: &str = ".rodata";
+/// The map in which connections show themselves.
+pub const CONNECTIONS: &str = "connections";
+/// The pinned link that keeps an algorithm registered.
+const LINK: &str = "link";
+
+/// What libbpf has to say, the verifier's reasons among it.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+/// NAME=INTEGER of the command line.
+pub fn setting(text: &str) -> Result<(String, i64)> {
+    let (name, value) = text.split_once('=').ok_or_else(|| anyhow!("{text} is not NAME=INTEGER"))?;
+    Ok((name.to_owned(), value.parse().with_context(|| format!("{value} is not an integer"))?))
+}
+
+/// Links one compiled file into an object whose type information says where each variable lies.
+pub fn finish(compiled: &Path, object: &Path) -> Result<()> {
+    let mut linker = Linker::new(object)?;
+    linker.add_file(compiled).and_then(|()| linker.link()).map_err(|error| refused(&error, "it cannot be linked"))
+}
+
+/// The tunables of an object with their values as compiled.
+pub fn tunables(object: &Path) -> Result<BTreeMap<String, i128>> {
+    let fields = layout::section(&layout::btf(object)?, TUNABLES);
+    let open = open(object)?;
+    let section = open.maps().find(|map| is_tunables(map.name()));
+    let memory = section.as_ref().and_then(|map| map.initial_value()).unwrap_or_default();
+    Ok(fields.iter().map(|field| (field.name.clone(), field.read(memory))).collect())
+}
+
+/// Loads an object, registers its algorithm and pins both to the new folder `pin`, all of it or nothing.
+pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()> {
+    if pin.exists() {
+        bail!("{} is there already; unload it first", pin.display());
+    }
+    let fields = layout::section(&layout::btf(object)?, TUNABLES);
+    let mut open = open(object)?;
+    set(&mut open, &fields, settings)?;
+    let mut loaded = open.load().map_err(|error| refused(&error, "the kernel does not take the program"))?;
+    let mut operations = loaded
+        .maps_mut()
+        .find(|map| map.map_type() == MapType::StructOps)
+        .ok_or_else(|| anyhow!("{} has no congestion control", object.display()))?;
+    let mut link = operations
+        .attach_struct_ops()
+        .map_err(|error| refused(&error, "the kernel does not register the algorithm (is the name taken?)"))?;
+    fs::create_dir(pin).with_context(|| format!("{} cannot be made", pin.display()))?;
+    let pinned = link.pin(pin.join(LINK)).and_then(|()| {
+        let mut maps = loaded.maps_mut();
+        maps.find(|map| map.name() == CONNECTIONS).map_or(Ok(()), |mut map| map.pin(pin.join(CONNECTIONS)))
+    });
+    pinned.map_err(|error| {
+        drop(fs::remove_dir_all(pin));
+        refused(&error, "what was loaded cannot be pinned")
+    })
+}
+
+/// Takes an algorithm out of the kernel. The map goes last, for it is what a later call would look for.
+pub fn unload(pin: &Path) -> Result<()> {
+    for name in [LINK, CONNECTIONS] {
+        let path = pin.join(name);
+        if path.exists() {
+            fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
+        }
+    }
+    fs::remove_dir(pin).with_context(|| format!("{} cannot be removed", pin.display()))
+}
+
+fn open(object: &Path) -> Result<OpenObject> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        if let Ok(mut said) = SAID.lock() {
+            said.push_str(&line);
+        }
+    })));
+    ObjectBuilder::default().open_file(object).map_err(|error| refused(&error, "the object cannot be read"))
+}
+
+/// Whether a map is the section of the tunables; libbpf puts the object's name before it.
+fn is_tunables(name: &OsStr) -> bool {
+    name.to_string_lossy().ends_with(TUNABLES)
+}
+
+fn set(open: &mut OpenObject, fields: &[Field], settings: &[(String, i64)]) -> Result<()> {
+    let mut section = open.maps_mut().find(|map| is_tunables(map.name()));
+    let memory = section.as_mut().and_then(|map| map.initial_value_mut()).unwrap_or_default();
+    for (name, value) in settings {
+        let field = fields.iter().find(|field| &field.name == name).ok_or_else(|| {
+            let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
+            anyhow!("there is no tunable {name}; there are {}", names.join(", "))
+        })?;
+        field.write(memory, *value)?;
+    }
+    Ok(())
+}
+
+fn refused(error: &libbpf_rs::Error, what: &str) -> anyhow::Error {
+    let said = SAID.lock().map(|said| said.trim().to_owned()).unwrap_or_default();
+    let separator = if said.is_empty() { "" } else { "\n" };
+    anyhow!("{what}: {error}{separator}{said}")
+}

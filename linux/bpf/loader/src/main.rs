@@ -1,0 +1,80 @@
+//! Loads congestion controls written in BPF (`struct_ops`) into the running kernel, reads what they show, unloads them.
+//!
+//! A loaded algorithm is a folder in bpffs: `link` keeps it registered, `connections` is the map in which its
+//! connections show themselves. So it stays when this program ends, and goes when the folder does. Names, tunables and
+//! the layout of what is shown come from the object's own BTF: the C sources are the only place that declares them.
+
+mod layout;
+mod load;
+mod shown;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(about, version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load an object and pin it to a new folder in bpffs.
+    Load {
+        /// The finished object.
+        object: PathBuf,
+        /// The folder to make.
+        pin: PathBuf,
+        /// A tunable of the program and its value, as NAME=INTEGER.
+        #[arg(long = "set", value_parser = load::setting)]
+        settings: Vec<(String, i64)>,
+    },
+    /// Finish what the compiler made, which leaves open where its variables lie.
+    Finish {
+        /// The compiler's output.
+        compiled: PathBuf,
+        /// The object to write.
+        object: PathBuf,
+    },
+    /// The tunables of an object with their values as compiled, in JSON.
+    Tunables {
+        /// The finished object.
+        object: PathBuf,
+    },
+    /// What the connections of a loaded algorithm show, in JSON.
+    Show {
+        /// The object that was loaded, for the layout.
+        object: PathBuf,
+        /// Its folder in bpffs.
+        pin: PathBuf,
+    },
+    /// Take an algorithm out of the kernel; its connections keep it until they end.
+    Unload {
+        /// Its folder in bpffs.
+        pin: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Load { object, pin, settings } => load::load(&object, &pin, &settings),
+        Command::Finish { compiled, object } => load::finish(&compiled, &object),
+        Command::Tunables { object } => load::tunables(&object).and_then(|found| print(&found)),
+        Command::Show { object, pin } => shown::connections(&object, &pin).and_then(|found| print(&found)),
+        Command::Unload { pin } => load::unload(&pin),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
+}

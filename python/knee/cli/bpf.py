@@ -1,0 +1,103 @@
+"""``knee linux load``, ``unload``, ``status`` and ``top``: congestion controls as BPF in the running kernel."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from knee.cli.console import out
+from knee.cli.tables import number, table
+from knee.errors import InputError
+from knee.linux import bpf
+from knee.linux.bpf import build
+
+#: So many connections are shown.
+_MOST = 20
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(build.algorithms())}.")]
+
+
+def load(
+    name: _Name,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter, as q_target=5ms; repeatable.")
+    ] = None,
+    default: Annotated[bool, typer.Option("--default", help="Make it the default of new connections.")] = False,
+) -> None:
+    """Load a congestion control into the running kernel, as BPF.
+
+    It stays until knee linux unload or a restart. Connections ask for it by name (TCP_CONGESTION), or all new ones get
+    it with --default. The first time, the program and its loader are compiled, which takes a minute.
+    """
+    given = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise InputError(f'--set: "{setting}" is no setting; KEY=VALUE will do, as q_target=5ms.')
+        given[key] = value
+    bpf.load(name, given, default=default)
+    which = "is the default of new connections" if default else "is there for connections that ask for it"
+    out().print(f"{name} {which}; knee linux unload {name} takes it out.")
+
+
+def unload(name: _Name) -> None:
+    """Take a congestion control out of the kernel; the default before it comes back."""
+    left = bpf.unload(name)
+    still = f"; {left} connections keep it until they end" if left else ""
+    out().print(f"{name} is unloaded{still}.")
+
+
+def status() -> None:
+    """Say what is loaded, with which settings, and who uses it."""
+    out().print(_status())
+
+
+def top(
+    interval: Annotated[float, typer.Option(help="Between two looks, s.", min=0.05, max=3600)] = 1.0,
+    count: Annotated[int | None, typer.Option(help="End after so many looks.", min=1)] = None,
+) -> None:
+    """Watch the connections of loaded algorithms: phase, queueing delay, queued data, rounds. Ctrl-C ends it."""
+    looks = 0
+    with Live(_status(), console=out(), auto_refresh=False, transient=False) as live:
+        while count is None or looks < count:
+            live.update(_status(), refresh=True)
+            looks += 1
+            if count is None or looks < count:
+                time.sleep(interval)
+
+
+def _status() -> RenderableType:
+    parts: list[RenderableType] = []
+    for each in bpf.loaded():
+        settings = "".join(f", {key}={value}" for key, value in each.settings.items())
+        default = ", default of new connections" if each.default else ""
+        users = f"{len(each.connections)} connection{'' if len(each.connections) == 1 else 's'}"
+        parts.append(Text.assemble((each.name, "bold"), f": {users}{default}{settings}"))
+        if each.connections:
+            parts.append(_connections(each))
+    return Group(*parts) if parts else Text("Nothing is loaded; knee linux load NAME does it.")
+
+
+def _connections(loaded: bpf.Loaded) -> RenderableType:
+    heads = ["port", "to", "phase", "cwnd", "RTT ms", "least ms", "queueing ms", "queued kB", "rounds"]
+    rows = table(None, heads, text=3)
+    # Those with the most data in the queue first.
+    shown = sorted(loaded.connections, key=lambda each: -each.q_data)[:_MOST]
+    for each in shown:
+        to = f"[{each.remote}]:{each.remote_port}" if ":" in each.remote else f"{each.remote}:{each.remote_port}"
+        rows.add_row(
+            str(each.local_port),
+            to,
+            each.phase,
+            number(each.cwnd),
+            *(number(delay / 1e3) for delay in (each.rtt_now, each.rtt_min, each.q_delay)),
+            number(each.q_data / 1e3),
+            number(each.rounds),
+        )
+    more = len(loaded.connections) - len(shown)
+    return Group(rows, Text(f"and {more} more", style="dim")) if more else rows

@@ -1,0 +1,209 @@
+"""Congestion controls as BPF: compiled here, loaded into the running kernel, shown and unloaded.
+
+A loaded algorithm is a folder below :data:`PINS`; it stays when the command ends and goes with ``unload`` or a restart.
+What the command has to remember of it - its object, its settings, the default before it - lies below :data:`RECORDS`,
+which a restart empties too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+from knee import registry
+from knee.errors import InputError, Refused, RunError
+from knee.linux.bpf import build, tunables
+from knee.units import near
+
+#: The file system of pinned BPF objects, and our folder in it.
+BPFFS = Path("/sys/fs/bpf")
+PINS = BPFFS / "knee"
+RECORDS = Path("/run/knee/bpf")
+_DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What a connection shows of itself; times in us, the window in packets, data in bytes.
+
+    Attributes:
+        phase: the algorithm's, by name.
+        rounds: LoLa's rounds, backoffs or round trips, as the algorithm counts.
+        updated: the kernel's monotonic clock in us at its last word.
+    """
+
+    local_port: int
+    remote: str
+    remote_port: int
+    phase: str
+    cwnd: int
+    rtt_now: int
+    rtt_min: int
+    q_delay: int
+    q_data: int
+    rounds: int
+    updated: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An algorithm in the running kernel.
+
+    Attributes:
+        settings: what was set when it was loaded, as given.
+        default: whether new connections take it unless they ask for another.
+        connections: those that have it.
+    """
+
+    name: str
+    settings: dict[str, str]
+    default: bool
+    connections: list[Connection]
+
+
+def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
+    """Loads an algorithm into the running kernel.
+
+    Args:
+        name: one of ``build.algorithms()``.
+        settings: values of its parameters by name, as scenario files write them.
+        default: whether new connections take it from now on.
+
+    Raises:
+        InputError: there is no such algorithm or parameter, or a value is out of range; nothing is loaded.
+        RunError: something is missing here, or the kernel refuses it; with the verifier's reason. Nothing is loaded.
+    """
+    if name not in build.algorithms():
+        raise InputError(f"There is no {name} in BPF; {near(name, build.algorithms())}.")
+    numbers = _numbers(name, settings)
+    build.require(build.missing(), f"{name} cannot be loaded here")
+    if (PINS / name).exists():
+        raise InputError(f"{name} is loaded already; knee linux unload {name} takes it out.")
+    if name in _AVAILABLE.read_text().split():
+        raise InputError(f"This kernel has {name} of its own, which connections can ask for; nothing is to be loaded.")
+    program = build.program(name)
+    loader = build.loader()
+    _mount()
+    PINS.mkdir(mode=0o700, exist_ok=True)
+    record = RECORDS / name
+    shutil.rmtree(record, ignore_errors=True)
+    record.mkdir(parents=True, mode=0o755)
+    try:
+        shutil.copy(program, record / "object")
+        note = {"settings": settings, "before": _DEFAULT.read_text().strip() if default else None}
+        (record / "record.json").write_text(json.dumps(note))
+        changes = [f"--set={key}={value}" for key, value in numbers.items()]
+        _call(loader, ["load", str(record / "object"), str(PINS / name), *changes], f"{name} was not loaded")
+    except BaseException:
+        shutil.rmtree(record, ignore_errors=True)
+        raise
+    if default:
+        _DEFAULT.write_text(name)
+
+
+def unload(name: str) -> int:
+    """Takes an algorithm out of the kernel, and restores the default that it had replaced.
+
+    Returns:
+        How many connections have it; they keep it until they end.
+
+    Raises:
+        InputError: it is not loaded.
+    """
+    build.require(build.privileges(), f"{name} cannot be unloaded")
+    if not (PINS / name).is_dir():
+        names = [each.name for each in loaded()]
+        raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
+    connections = _connections(name)
+    before = _record(name).get("before")
+    if before and _DEFAULT.read_text().strip() == name:
+        _DEFAULT.write_text(before)
+    # Two files and a folder: the same as the loader's command, and it works where the loader is gone.
+    for pin in (PINS / name).iterdir():
+        pin.unlink()
+    (PINS / name).rmdir()
+    shutil.rmtree(RECORDS / name, ignore_errors=True)
+    return len(connections)
+
+
+def loaded() -> list[Loaded]:
+    """What is loaded, and who uses it."""
+    build.require(build.privileges(), "What is loaded cannot be seen")
+    now = _DEFAULT.read_text().strip()
+    names = sorted(pin.name for pin in PINS.iterdir() if (pin / "link").exists()) if PINS.is_dir() else []
+    return [Loaded(name, _record(name).get("settings", {}), name == now, _connections(name)) for name in names]
+
+
+def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
+    """Settings as the program's integers."""
+    entry = registry.congestion_controls()[name]
+    numbers = {}
+    for key, text in settings.items():
+        param = entry.params.get(key)
+        if param is None:
+            raise InputError(f"--set {key}: {name} has no such parameter; {near(key, list(entry.params))}.")
+        try:
+            numbers[key] = tunables.number(name, param, param.parse(tunables.value(param, text)))
+        except Refused as refused:
+            raise InputError(f"--set {key}={text}: {refused}.") from None
+    return numbers
+
+
+def _record(name: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads((RECORDS / name / "record.json").read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _connections(name: str) -> list[Connection]:
+    phases = registry.congestion_controls()[name].phases
+    shown = _call(build.loader(), ["show", str(RECORDS / name / "object"), str(PINS / name)], f"{name} shows nothing")
+    connections = []
+    for entry in json.loads(shown):
+        words = [entry[f"remote_{i}"].to_bytes(4, sys.byteorder) for i in range(4)]
+        address = IPv6Address(b"".join(words))
+        connections.append(
+            Connection(
+                local_port=entry["local_port"],
+                remote=str(address.ipv4_mapped or address),
+                remote_port=int.from_bytes(entry["remote_port"].to_bytes(2, sys.byteorder), "big"),
+                phase=phases[entry["phase"]] if entry["phase"] < len(phases) else "",
+                **{key: entry[key] for key in ("cwnd", "rtt_now", "rtt_min", "q_delay", "q_data", "rounds", "updated")},
+            )
+        )
+    return sorted(connections, key=lambda each: (each.local_port, each.remote, each.remote_port))
+
+
+def _mount() -> None:
+    """The file system for pins: most machines mount it when they start."""
+    if os.path.ismount(BPFFS):
+        return
+    done = subprocess.run(["mount", "-t", "bpf", "bpf", str(BPFFS)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"The BPF file system cannot be mounted at {BPFFS}: {done.stderr.strip()}.")
+
+
+def _call(loader: Path, arguments: list[str], failed: str) -> str:
+    done = subprocess.run([str(loader), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"{failed}: {_reason(done.stderr)}")
+    return done.stdout
+
+
+#: How many of the last lines of what the verifier says are shown; the reason stands at the end.
+_LAST_LINES = 12
+
+
+def _reason(said: str) -> str:
+    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    first, rest = lines[:1], lines[1:]
+    return " / ".join(first + rest[-_LAST_LINES:]) + "."

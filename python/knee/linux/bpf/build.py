@@ -1,0 +1,192 @@
+"""Compiling the BPF programs and their loader, and what that and loading take.
+
+Both lie in the cache of the person who runs the command, under a key of all that went in. As ``sudo knee ...`` the
+compilers still run as that person: only loading needs root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from knee.errors import RunError
+from knee.grounds.ground import Missing
+
+#: The sources.
+HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
+#: Headers and libraries, and the Debian packages that have them.
+_FILES = {
+    "/usr/include/bpf/bpf_helpers.h": "libbpf-dev",
+    "/usr/include/libelf.h": "libelf-dev",
+    "/usr/include/zlib.h": "zlib1g-dev",
+}
+_PROGRAMS = {"clang": "clang", "gcc": "gcc", "make": "make", "pkg-config": "pkg-config"}
+_FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-ffreestanding", "-target", "bpf", "-mcpu=v3")
+_BTF = Path("/sys/kernel/btf/vmlinux")
+_JIT = Path("/proc/sys/net/core/bpf_jit_enable")
+
+
+def algorithms() -> list[str]:
+    """Those that there are in BPF."""
+    return sorted(path.name.removesuffix(".bpf.c") for path in HERE.glob("*.bpf.c"))
+
+
+def missing() -> list[Missing]:
+    """What is not there to compile and load; quick, and it starts nothing."""
+    return [*privileges(), *kernel(), *compilers()]
+
+
+def privileges() -> list[Missing]:
+    """Loading and looking take root."""
+    return [] if os.geteuid() == 0 else [Missing("not root", "begin the command with sudo")]
+
+
+def kernel() -> list[Missing]:
+    """What the running kernel lacks."""
+    lacking = []
+    if not _BTF.exists():
+        lacking.append(Missing("the kernel has no type information", "one with CONFIG_DEBUG_INFO_BTF will do"))
+    if not _JIT.exists():
+        lacking.append(Missing("the kernel does not compile BPF", "one with CONFIG_BPF_JIT will do"))
+    elif os.access(_JIT, os.R_OK) and _JIT.read_text().strip() == "0":
+        lacking.append(Missing("the kernel's BPF compiler is off", "sudo sysctl net.core.bpf_jit_enable=1"))
+    return lacking
+
+
+def compilers() -> list[Missing]:
+    """What is not there to compile with."""
+    packages = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    packages += [package for file, package in _FILES.items() if not Path(file).exists()]
+    lacking = [Missing(f"no {', '.join(packages)}", f"sudo apt-get install {' '.join(packages)}")] if packages else []
+    if shutil.which("cargo", path=_path()) is None:
+        lacking.append(Missing("no Rust", "https://rustup.rs has it"))
+    return lacking
+
+
+def require(lacking: Iterable[Missing], failed: str) -> None:
+    """Ends with what is missing, if anything is."""
+    said = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
+    if said:
+        raise RunError(f"{failed}: {said}.")
+
+
+def program(name: str) -> Path:
+    """The object of an algorithm, compiled if need be.
+
+    Raises:
+        RunError: the compiler refuses it.
+    """
+    headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("*.h")]
+    source = HERE / f"{name}.bpf.c"
+    key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
+    place = _home() / "bpf" / f"{name}-{key}.o"
+    if not place.is_file():
+        compiled = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+        finished = compiled.with_suffix(".finished")
+        _make_folder(place.parent)
+        try:
+            _run(["clang", *_FLAGS, f"-I{HERE.parent / 'include'}", f"-I{_multiarch()}", "-c", source, "-o", compiled])
+            _run([loader(), "finish", compiled, finished])
+            finished.rename(place)
+        finally:
+            compiled.unlink(missing_ok=True)
+            finished.unlink(missing_ok=True)
+    return place
+
+
+def loader() -> Path:
+    """The program that loads objects, compiled if need be: a minute the first time.
+
+    Raises:
+        RunError: it does not compile here.
+    """
+    folder = HERE / "loader"
+    sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
+    place = _home() / "bpf" / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}"
+    if not place.is_file():
+        target = _home() / "bpf" / "target"
+        _make_folder(target)
+        manifest = folder / "Cargo.toml"
+        cargo: list[str | Path] = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest]
+        _run([*cargo, "--target-dir", target])
+        partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+        _run(["cp", target / "release" / "knee-bpf", partial])
+        partial.rename(place)
+        shutil.rmtree(target)
+    return place
+
+
+def _digest(files: Sequence[Path], words: Sequence[str]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for file in files:
+        digest.update(f"{file.name}\0".encode() + file.read_bytes())
+    digest.update("\0".join(words).encode())
+    return digest.hexdigest()
+
+
+@cache
+def _owner() -> pwd.struct_passwd:
+    """The person who gives the command, also behind sudo."""
+    uid = os.environ.get("SUDO_UID", "")
+    return pwd.getpwuid(int(uid) if os.geteuid() == 0 and uid.isdecimal() else os.geteuid())
+
+
+def _home() -> Path:
+    mine = _owner().pw_uid == os.geteuid()
+    given = os.environ.get("XDG_CACHE_HOME") if mine else None
+    return Path(given or Path(_owner().pw_dir) / ".cache") / "knee"
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:{Path(_owner().pw_dir) / '.cargo' / 'bin'}"
+
+
+@cache
+def _multiarch() -> str:
+    return f"/usr/include/{_first_line(['gcc', '-print-multiarch'])}"
+
+
+@cache
+def _words(command: tuple[str, ...]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=_environment()).stdout
+
+
+def _first_line(command: Sequence[str]) -> str:
+    try:
+        return _words(tuple(command)).partition("\n")[0]
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RunError(f"{command[0]} does not run here ({error}).") from None
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PATH": _path(), "HOME": _owner().pw_dir}
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes a folder of the cache, which belongs to the person."""
+    _run(["mkdir", "-p", folder])
+
+
+def _run(command: Sequence[str | Path]) -> None:
+    owner = _owner()
+    other = owner.pw_uid != os.geteuid()
+    who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if other else {}
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=_environment(),
+        **who,  # type: ignore[call-overload]
+    )
+    if done.returncode:
+        last = [line for line in done.stderr.splitlines() if line.strip()][-8:]
+        raise RunError(f"{Path(command[0]).name} failed: {' / '.join(last)}.")

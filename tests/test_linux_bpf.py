@@ -1,0 +1,192 @@
+"""LoLa and delay-based AIMD as BPF in the running kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from knee import registry
+from knee.cli import main
+from knee.errors import RunError
+from knee.linux import bpf
+from knee.linux.bpf import build, tunables
+
+#: The tests of one worker: algorithms are loaded into one kernel.
+pytestmark = pytest.mark.xdist_group("kernel")
+
+_TCP_CONGESTION = 13
+_DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+@pytest.fixture(scope="module")
+def compilers() -> None:
+    _skip(build.compilers())
+
+
+@pytest.fixture(scope="module")
+def kernel() -> None:
+    _skip(build.missing())
+
+
+def _skip(lacking: list[build.Missing]) -> None:
+    said = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
+    if said and os.environ.get("CI"):
+        pytest.fail(said)
+    if said:
+        pytest.skip(said)
+
+
+@contextmanager
+def loaded(name: str, *options: str) -> Iterator[None]:
+    assert main(["linux", "load", name, *options]) == 0
+    try:
+        yield
+    finally:
+        assert main(["linux", "unload", name]) == 0
+
+
+@contextmanager
+def transfer(cc: str | None) -> Iterator[socket.socket]:
+    """A connection on the loopback device that has carried 64 MB and goes on until the end of the block."""
+    enough, stop = threading.Event(), threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    sender = socket.socket()
+    if cc:
+        sender.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, cc.encode())
+    sender.connect(listener.getsockname())
+    receiver, _ = listener.accept()
+
+    def send() -> None:
+        left = 64
+        while not stop.is_set():
+            sender.sendall(bytes(1 << 20))
+            left -= 1
+            if left == 0:
+                enough.set()
+
+    def receive() -> None:
+        while receiver.recv(1 << 20):
+            pass
+
+    threads = [threading.Thread(target=send), threading.Thread(target=receive)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert enough.wait(60)
+        yield sender
+    finally:
+        stop.set()
+        threads[0].join()
+        sender.close()
+        threads[1].join()
+        receiver.close()
+        listener.close()
+
+
+def _congestion_control(connection: socket.socket) -> str:
+    return connection.getsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+@pytest.mark.usefixtures("compilers")
+@pytest.mark.parametrize("name", build.algorithms())
+def test_the_defaults_are_those_of_the_registry(name: str) -> None:
+    """So the units of each parameter are right too, and every parameter of the program is one of the registry."""
+    told = subprocess.run(
+        [build.loader(), "tunables", build.program(name)], capture_output=True, text=True, check=True
+    ).stdout
+    params = registry.congestion_controls()[name].params
+    compiled = json.loads(told)
+    assert compiled == {key: tunables.number(name, params[key], params[key].default) for key in compiled}
+    assert name not in tunables.UNITS or compiled.keys() >= params.keys() - {"initial_rtt_min", "first_backoffs"}
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("name", build.algorithms())
+def test_it_carries_traffic_and_shows_its_state(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with loaded(name), transfer(name) as connection:
+        assert _congestion_control(connection) == name
+        found = {each.name: each for each in bpf.loaded()}[name]
+        assert not found.default
+        (shown,) = (each for each in found.connections if each.local_port == connection.getsockname()[1])
+        assert (shown.remote, shown.remote_port) == connection.getpeername()
+        assert shown.phase in registry.congestion_controls()[name].phases
+        assert shown.cwnd >= 2
+        assert 0 < shown.rtt_min <= shown.rtt_now
+        capsys.readouterr()
+        assert main(["linux", "top", "--count", "1"]) == 0
+        said = capsys.readouterr().out
+        assert shown.phase in said or "1 connection" in said
+    assert name not in {each.name for each in bpf.loaded()}
+    assert not (bpf.PINS / name).exists()
+    assert not (bpf.RECORDS / name).exists()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_connection_keeps_what_was_unloaded() -> None:
+    with transfer(None) as connection:
+        with loaded("lola"):
+            connection.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, b"lola")
+        assert _congestion_control(connection) == "lola"
+        with pytest.raises(FileNotFoundError), socket.socket() as another:
+            another.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, b"lola")
+
+
+@pytest.mark.usefixtures("kernel")
+def test_unload_restores_the_default() -> None:
+    before = _DEFAULT.read_text()
+    with loaded("daimd", "--default", "--set", "tau0=5ms"):
+        assert _DEFAULT.read_text() == "daimd\n"
+        (found,) = bpf.loaded()
+        assert (found.default, found.settings) == (True, {"tau0": "5ms"})
+        with transfer(None) as connection:
+            assert _congestion_control(connection) == "daimd"
+    assert _DEFAULT.read_text() == before
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_the_verifier_refuses_is_not_loaded_and_its_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that writes to a field of the socket that no congestion control may write to."""
+    source = (build.HERE / "vegas.bpf.c").read_text()
+    begin = "\tv->base = NONE;\n\tv->rounds = 0;\n"
+    assert source.count(begin) == 1
+    sources = tmp_path / "sources" / "bpf"
+    sources.mkdir(parents=True)
+    for path in [*build.HERE.glob("*.h"), build.HERE / "loader"]:
+        (sources / path.name).symlink_to(path)
+    (sources.parent / "include").symlink_to(build.HERE.parent / "include")
+    (sources / "vegas.bpf.c").write_text(source.replace(begin, f"{begin}\ttcp_sk(sk)->srtt_us = 1;\n"))
+    monkeypatch.setattr(build, "HERE", sources)
+    with pytest.raises(RunError, match=r"vegas was not loaded.*write"):
+        bpf.load("vegas", {})
+    assert "vegas" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    assert not (bpf.PINS / "vegas").exists()
+    assert not (bpf.RECORDS / "vegas").exists()
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["load", "lolla"], "did you mean lola"),
+        (["load", "lola", "--set", "q_tarket=5ms"], "did you mean q_target"),
+        (["load", "lola", "--set", "q_target"], "KEY=VALUE"),
+        (["load", "lola", "--set", "q_target=5"], "--set q_target=5: "),
+        (["load", "lola", "--set", "gamma=2"], "out of range"),
+        (["load", "daimd", "--set", "increase=fast"], "--set increase=fast: "),
+        (["unload", "vegas"], "vegas is not loaded"),
+    ],
+)
+def test_bad_input_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["linux", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert not bpf.loaded()
