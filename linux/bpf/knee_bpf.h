@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the BPF congestion controls see of the kernel. Only the fields that are used are declared; the loader finds
- * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel.
+ * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel. Of a bit field it finds the
+ * bits only where it is read with BPF_CORE_READ_BITFIELD; a plain read takes those declared here.
  */
 #ifndef KNEE_BPF_H
 #define KNEE_BPF_H
@@ -144,7 +145,7 @@ static inline __u64 idle_us(const struct tcp_sock *tp)
 /* Whether the window has been the limit of what is in flight, as in the kernel (RFC 7661's question). */
 static inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-	if (tp->is_cwnd_limited)
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return true;
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
