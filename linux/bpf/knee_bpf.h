@@ -41,6 +41,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
 };
 
@@ -68,6 +69,12 @@ struct tcp_sock {
 	__u32 lsndtime;
 	__u32 max_packets_out;
 	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 delivered;
+	__u32 lost;
+	__u32 app_limited;
 	__u8 is_cwnd_limited : 1;
 };
 
@@ -75,6 +82,17 @@ struct ack_sample {
 	__u32 pkts_acked;
 	__s32 rtt_us;
 	__u32 in_flight;
+};
+
+struct rate_sample {
+	__u64 prior_mstamp;
+	__u32 prior_delivered;
+	__s32 delivered;
+	long interval_us;
+	long rtt_us;
+	__u32 acked_sacked;
+	__u32 prior_in_flight;
+	bool is_app_limited;
 };
 
 #pragma clang attribute pop
@@ -88,7 +106,10 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, __u32 event);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*min_tso_segs)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	__u32 (*sndbuf_expand)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 	char name[16];
@@ -99,6 +120,8 @@ struct tcp_congestion_ops {
 enum {
 	CA_OPEN = 0,
 	CA_DISORDER = 1,
+	CA_CWR = 2,
+	CA_RECOVERY = 3,
 	CA_LOSS = 4,
 };
 
