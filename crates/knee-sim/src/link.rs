@@ -1,6 +1,6 @@
 //! One direction of a link: a queue discipline and what it sends at.
 
-use crate::observe::LinkWatch;
+use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use knee_queue::{Context, Queue};
@@ -414,6 +414,16 @@ impl Link {
             Server::Trace(_) => {}
         }
         self.queue.set_rate(rate, &mut self.cx);
+    }
+
+    /// What it did up to `now`.
+    pub fn counts(&self, now: Time) -> LinkCounts {
+        LinkCounts {
+            bytes: self.counters.bytes,
+            offered_bits: self.offered_bits_at(now),
+            drops: self.counters.drops,
+            marks: self.cx.marks,
+        }
     }
 
     /// Bits the link could have carried from the start to `now`.

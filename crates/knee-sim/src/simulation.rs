@@ -13,7 +13,7 @@ mod report;
 
 use crate::events::{Event, Events};
 use crate::link::Link;
-use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread};
+use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread, Tap};
 use crate::output::Output;
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
@@ -23,12 +23,10 @@ use knee_cc::{CaState, Entry};
 use knee_core::cache::fetch;
 use knee_core::{Params, Rate, Time};
 
-pub use build::{Own, OwnMake, SpecError};
+pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
-/// Drops of a flow closer together than this are one event.
-const DROP_GAP: Time = Time::from_millis(1);
 
 /// A running simulation.
 pub struct Simulation {
@@ -61,7 +59,12 @@ pub struct Simulation {
     departures: Vec<Departure>,
     /// Whether there are so many flows that their state is fetched ahead.
     fetches: bool,
+    /// Who sees the packets that leave links.
+    tap: Option<Box<dyn Tap>>,
 }
+
+/// The pipe of a link that has none, but whose packets somebody sees: so nobody else pays for looking.
+const TAPPED: u32 = u32::MAX;
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -185,6 +188,19 @@ impl Simulation {
     /// Lets flow samples go to `file` in blocks of raw [`crate::SampleRow`]s instead of staying in memory.
     pub fn spool(&mut self, file: std::fs::File) {
         self.rows.spool_to(file);
+    }
+
+    /// Lets `tap` see the packets that leave links.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+        for link in &mut self.links {
+            link.pipe = link.pipe.or(Some(TAPPED));
+        }
+    }
+
+    /// Names of the links, in the order of their indices.
+    pub fn link_names(&self) -> &[String] {
+        &self.link_names
     }
 
     /// Processes up to `events` events; false once the end is reached.

@@ -1,7 +1,8 @@
 //! The way of packets through links and pipes.
 
-use super::{DROP_GAP, PipeEnd, Simulation};
+use super::{PipeEnd, Simulation, TAPPED};
 use crate::events::Event;
+use crate::observe::Drops;
 use crate::output::EventRow;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
@@ -30,7 +31,7 @@ impl Simulation {
             if leaves {
                 match pipe {
                     None => self.arrive(&mut packet),
-                    Some(pipe) => self.propagate(i, pipe, &packet),
+                    Some(pipe) => self.propagate(i, pipe, &mut packet),
                 }
             }
             // Meanwhile the link may have been woken or given another time; its old entry is still the head.
@@ -42,8 +43,14 @@ impl Simulation {
         }
     }
 
-    /// A packet that has left a link enters the pipe behind it.
-    fn propagate(&mut self, i: u32, pipe: u32, packet: &Packet) {
+    /// A packet that has left a link enters the pipe behind it, if it has one.
+    fn propagate(&mut self, i: u32, pipe: u32, packet: &mut Packet) {
+        if let Some(tap) = &mut self.tap {
+            tap.packet(i, self.now, packet);
+        }
+        if pipe == TAPPED {
+            return self.arrive(packet);
+        }
         let link = &mut self.links[i as usize];
         let mut at = self.now + link.delay;
         if link.jitter > Time::ZERO {
@@ -168,22 +175,12 @@ impl Simulation {
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
         }
-        let now = self.now;
-        let watch = &mut self.links[i as usize].watch;
-        match &mut watch.dropping {
-            Some((flow, _, last, count)) if *flow == packet.flow && now - *last <= DROP_GAP => {
-                *last = now;
-                *count += 1;
-            }
-            _ => {
-                let before = watch.dropping.replace((packet.flow, now, now, 1));
-                self.record_drops(i, before);
-            }
-        }
+        let over = self.links[i as usize].watch.note_drop(packet.flow, self.now);
+        self.record_drops(i, over);
     }
 
-    pub(super) fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
-        if let Some((flow, first, _, count)) = drops {
+    pub(super) fn record_drops(&mut self, link: u32, drops: Option<Drops>) {
+        if let Some(Drops { flow, first, count, .. }) = drops {
             let event = self.event_name("drop");
             let t_s = first.as_secs_f64();
             let row =
