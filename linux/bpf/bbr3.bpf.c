@@ -19,7 +19,7 @@
  * What differs from the draft and from the simulator's:
  * - A stock kernel does not keep with a packet what was in flight and lost when it left. Both are found again from what
  *   each ACK saw (sample.h): for new data to 1/64 of a window; for a retransmission too much by what left between two
- *   ACKs at most, so that a probe that loses much goes on that little longer. Of a lost packet only the number is known,
+ *   ACKs at most, so that a probe that loses goes on that little longer. Of a lost packet only the number is known,
  *   as in the simulator: for it stand the newest delivered packet's figures, and losses on an ACK count as one range.
  * - Echoes of CE marks count once per round trip, where the kernel enters CWR; it enters it also where a queue of this
  *   host drops. BBRv3's own use of ECN (DCTCP's signal) and PLB are left out, as in the draft and in the simulator.
