@@ -121,6 +121,12 @@ def test_bad_input_is_refused_and_nothing_written(
     assert [path.name for path in tiny.iterdir()] == ["tiny.toml"]
 
 
+def test_the_columns_stand_in_the_documents() -> None:
+    text = (Path(__file__).resolve().parent.parent / "docs" / "matrix.md").read_text(encoding="utf-8")
+    for name in FIGURES:
+        assert f"`{name}`" in text, name
+
+
 def test_an_unknown_scenario_is_refused() -> None:
     with pytest.raises(InputError, match="did you mean hello"):
         sweep.scenarios("helo", [axis("seed=1")])
