@@ -46,7 +46,7 @@ def test_commas_part_values_outside_of_brackets_and_quotes(text: str, values: tu
     assert len(found) == values if isinstance(values, int) else found == values
 
 
-@given(st.lists(st.from_regex(r"[a-z0-9.]{1,8}", fullmatch=True), min_size=1, max_size=6, unique=True))
+@given(st.lists(st.text("az09.", min_size=1, max_size=8), min_size=1, max_size=6, unique=True))
 def test_an_axis_has_the_values_it_was_given(values: list[str]) -> None:
     assert axis(f"key={','.join(values)}") == Axis("key", tuple(values))
 
