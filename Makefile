@@ -10,7 +10,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint types test-rust test-python fmt clean
+.PHONY: help demo setup test check lint types test-rust test-python kernel-tools fmt clean
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
@@ -42,8 +42,17 @@ types: $(STAMPS)/core $(STAMPS)/dev
 test-rust:
 	cargo test --workspace --exclude knee-py --quiet
 
-test-python: $(STAMPS)/core $(STAMPS)/dev
+test-python: $(STAMPS)/core $(STAMPS)/dev kernel-tools
 	$(BIN)/python -m pytest -n auto --quiet
+
+# What the ground uml is built with. Where it is missing and cannot be had, tests of that ground are skipped, by name.
+kernel-tools: $(STAMPS)/core
+	@packages="$$($(BIN)/python -m knee.linux.tools)"; \
+	if [ -z "$$packages" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing what the ground uml is built with: $$packages"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$packages; \
+	else echo "To test the ground uml here: sudo apt-get install $$packages" >&2; fi
 
 fmt: $(STAMPS)/dev
 	cargo fmt --all

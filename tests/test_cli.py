@@ -94,7 +94,6 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
     [
         (["run", "helo"], "did you mean hello"),
         (["run", "none.toml"], "cannot be read"),
-        (["run", "tiny.toml", "--ground", "uml"], 'no ground "uml"'),
         (["run", "tiny.toml", "--ground", "host"], 'no ground "host"'),
         (["run", "tiny.toml", "--ground", "moon"], 'no ground "moon"'),
         (["run", "tiny.toml", "--set", "run.ground='host'"], 'no ground "host"'),

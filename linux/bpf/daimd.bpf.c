@@ -62,7 +62,7 @@ void BPF_PROG(daimd_init, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct knee_daimd *d = ca_state(sk);
 
-	knee_daimd_init(d, tp->tcp_mstamp);
+	knee_daimd_init(d, daimd_params(), tp->tcp_mstamp);
 	if (daimd_params()->slow_start == KNEE_DAIMD_OFF)
 		tp->snd_ssthresh = tp->snd_cwnd;
 	show(sk, d, false);
@@ -80,7 +80,7 @@ void BPF_PROG(daimd_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(ca_state(sk), daimd_params(), sample->rtt_us, tp->snd_una, tp->snd_cwnd,
+		knee_daimd_sample(ca_state(sk), daimd_params(), tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
 				  tp->snd_ssthresh);
 }
 

@@ -2,7 +2,7 @@
 /*
  * The least value of a sliding span of time (LoLa, Eq. 4) in 48 bytes: exact
  * for all values within the span, and a value may count for up to an eighth of
- * the span longer, whatever the number of values.
+ * the span (in whole microseconds) longer, whatever the number of values.
  */
 #ifndef KNEE_FILTER_H
 #define KNEE_FILTER_H

@@ -103,6 +103,7 @@ struct knee_lola_params {
 	u32 min_rtt_close;	/* how close an RTT confirms RTT_min */
 	u32 beta;		/* what a loss leaves of the window */
 	u32 fast_convergence;	/* 0 or 1 */
+	u32 filter_slow_start;	/* 1: slow start sees RTT_now; 0: RTTs as they come */
 };
 
 /*
@@ -127,7 +128,7 @@ struct knee_lola {
 	u32 since;		/* when the phase began */
 	u32 settled;		/* from then on Q_delay shows the last reduction */
 	u32 adjusted;		/* from then on Q_data shows the last increase */
-	u64 epoch;		/* when t of Eq. 1 began; 0: with the next ACK */
+	u64 epoch;		/* when t of Eq. 1 begins; 0: with the next ACK */
 };
 
 /* An ACK, and the answer to it. */
@@ -216,6 +217,8 @@ static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_
 	if (knee_lola_phase(l) == KNEE_LOLA_CWND_HOLD) {
 		l->rtt_greatest = knee_max(l->rtt_greatest, l->rtt_now);
 	} else if (knee_lola_phase(l) == KNEE_LOLA_SLOW_START) {
+		if (p->filter_slow_start)
+			rtt = l->rtt_now;
 		l->rtt_least = knee_min(l->rtt_least, rtt);
 		l->rtt_greatest = knee_max(l->rtt_greatest, rtt);
 	}
@@ -247,7 +250,7 @@ static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee
 		l->k = knee_cubic_k(p->c, l->cwnd_max - a->cwnd);
 	}
 	/* One RTT ahead, as CUBIC: what is acknowledged by then is sent now. */
-	t = a->now - l->epoch + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
+	t = knee_sub(a->now, l->epoch) + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
 	l->count = knee_cubic_count(knee_cubic_window(p->c, knee_cubic_time(t), l->k, l->cwnd_max),
 				    a->cwnd);
 	l->counted = a->now;
@@ -363,9 +366,13 @@ static inline void knee_lola_on_reduced(struct knee_lola *l, const struct knee_l
 	l->settled = (u32)now + knee_lola_feedback(l, p);
 }
 
-/* A retransmission timeout: slow start (Section III-A). */
+/*
+ * A retransmission timeout: slow start (Section III-A). It was told of as a loss
+ * before; but what comes after slow start needs not wait for that to settle.
+ */
 static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 {
+	l->settled = now;
 	knee_lola_forget_slow_start(l);
 	l->epoch = 0;
 	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);

@@ -31,6 +31,8 @@ static struct knee_daimd_params daimd_params __read_mostly = {
 	.delta0_factor = 20000000,
 	.delta0 = 1000000,
 	.slow_start = KNEE_DAIMD_LIMITED,
+	.fixed_backoffs = 0,
+	.rtt_min_initial = 0,
 };
 
 KNEE_PARAM(daimd_params, tau0, 1, 10000000, "queueing delay at which to back off, us");
@@ -49,12 +51,14 @@ KNEE_PARAM(daimd_params, delta0_mode, 0, 1, "least time between delay backoffs: 
 KNEE_PARAM(daimd_params, delta0_factor, 0, 4294967295, "proportional Delta0 over RTT_max - RTT_min, 10^-6");
 KNEE_PARAM(daimd_params, delta0, 0, 3600000000, "fixed Delta0, us");
 KNEE_PARAM(daimd_params, slow_start, 0, 2, "slow start: 0 limited, 1 standard, 2 off");
+KNEE_PARAM(daimd_params, fixed_backoffs, 0, 1073741824, "so many first backoffs use the fixed beta");
+KNEE_PARAM(daimd_params, rtt_min_initial, 0, 10000000, "RTT_min until the first backoff, us; 0: measured");
 
 static void daimd_init(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	knee_daimd_init(inet_csk_ca(sk), tp->tcp_mstamp);
+	knee_daimd_init(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp);
 	if (daimd_params.slow_start == KNEE_DAIMD_OFF)
 		tp->snd_ssthresh = tcp_snd_cwnd(tp);
 }
@@ -64,8 +68,8 @@ static void daimd_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(inet_csk_ca(sk), &daimd_params, sample->rtt_us, tp->snd_una,
-				  tcp_snd_cwnd(tp), tp->snd_ssthresh);
+		knee_daimd_sample(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp, sample->rtt_us,
+				  tp->snd_una, tcp_snd_cwnd(tp), tp->snd_ssthresh);
 }
 
 static void daimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
@@ -119,8 +123,8 @@ static size_t daimd_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_i
 	out->enabled = 1;
 	out->phase = !tcp_in_slow_start(tcp_sk(sk));
 	out->srtt = d->srtt ? div_u64(d->srtt, NSEC_PER_USEC) : KNEE_DIAG_NONE;
-	out->rtt_min = d->rtt_max ? div_u64(d->rtt_min, NSEC_PER_USEC) : KNEE_DIAG_NONE;
-	out->tau0 = div_u64(knee_daimd_tau0(d, &daimd_params), NSEC_PER_USEC);
+	out->rtt_min = min_t(u64, div_u64(d->rtt_min, NSEC_PER_USEC), KNEE_DIAG_NONE);
+	out->tau0 = div_u64(d->tau0, NSEC_PER_USEC);
 	*attr = INET_DIAG_VEGASINFO;
 	return sizeof(*out);
 }

@@ -58,6 +58,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Job, InputError], None] | None = None,
+    again: bool = False,
     command: str | None = None,
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
@@ -72,6 +73,7 @@ def run(
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, and the refusal; its folder is None. By default a refusal
             ends the batch.
+        again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
 
     Raises:
@@ -80,7 +82,7 @@ def run(
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
-    todo = [i for i, job in enumerate(jobs) if not is_done(job, folders[i])]
+    todo = [i for i, job in enumerate(jobs) if again or not is_done(job, folders[i])]
     weights = {i: work(jobs[i].scenario) for i in todo}
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
@@ -102,19 +104,30 @@ def run(
             lost[i] = error
         done[i] = 1.0
 
+    _all_cores(one, weights, done, stop, workers, progress)
+    if refused is not None:
+        for i in sorted(lost):
+            refused(jobs[i], lost[i])
+    return [None if i in lost else folders[i] for i in range(len(jobs))]
+
+
+def _all_cores(
+    one: Callable[[int], None],
+    weights: dict[int, float],
+    done: dict[int, float],
+    stop: threading.Event,
+    workers: int | None,
+    progress: Callable[[float], None] | None,
+) -> None:
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
         # The longest first, so that none is left over at the end.
-        futures = [pool.submit(one, i) for i in sorted(todo, key=lambda i: -weights[i])]
+        futures = [pool.submit(one, i) for i in sorted(weights, key=lambda i: -weights[i])]
         try:
             _watch(futures, weights, done, progress)
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    if refused is not None:
-        for i in sorted(lost):
-            refused(jobs[i], lost[i])
-    return [None if i in lost else folders[i] for i in range(len(jobs))]
 
 
 def _watch(

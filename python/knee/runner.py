@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from knee import grounds
 from knee.folder import writing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
+
+#: Held while the figures of a result are drawn.
+_drawing = threading.Lock()
 
 
 def run(
@@ -51,5 +55,7 @@ def run(
     with place as folder:
         result = here.run(scenario, Path(folder), progress, command)
         if out is not None:
-            result.write_into(Path(folder), report=report)
+            # Runs may be side by side, but matplotlib draws one figure at a time.
+            with _drawing:
+                result.write_into(Path(folder), report=report)
     return result

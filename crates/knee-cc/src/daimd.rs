@@ -48,6 +48,8 @@ use knee_core::{Param, Params, Time};
 mod equations;
 #[cfg(test)]
 mod figures;
+#[cfg(test)]
+mod kernel;
 
 use equations::{Increase, ONE, alpha, backoff, decayed, max_ssthresh, millionths, scaled, threshold};
 

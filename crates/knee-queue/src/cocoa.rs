@@ -330,5 +330,8 @@ impl BufferRule for Cocoa {
 }
 
 #[cfg(test)]
+#[path = "cocoa_kernel.rs"]
+mod kernel;
+#[cfg(test)]
 #[path = "cocoa_tests.rs"]
 mod tests;

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from knee import grounds, runner
+from knee import batch, grounds, runner
 from knee.cli import tables
 from knee.cli.console import Bar, out
 from knee.errors import InputError, ScenarioError
 from knee.folder import check_target
+from knee.result import Result
 from knee.scenario import Scenario, load
 from knee.scenario.overrides import blamed
 
@@ -56,19 +57,40 @@ def run(
     """
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
+    beside = seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs))
+    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj)
     summaries: list[dict[str, Any]] = []
-    for job in jobs:
-        with Bar(job.folder.name) as bar:
-            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar, command=context.obj)
-        summaries.append(result.summary)
+    for job, summary in runs:
+        summaries.append(summary)
         if not as_json:
-            _show(job, result.summary, compact=seeds > 1, report=report)
+            _show(job, summary, compact=seeds > 1, report=report)
     if as_json:
         json.dump(summaries[0] if len(summaries) == 1 else summaries, sys.stdout, indent=1, ensure_ascii=False)
         sys.stdout.write("\n")
     elif seeds > 1:
         for i, scenario in enumerate(loaded):
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
+
+
+def _one_by_one(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    for job in jobs:
+        with Bar(job.folder.name) as bar:
+            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar, command=command)
+        yield job, result.summary
+
+
+def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
+    around = jobs[0].folder.parent
+    with Bar(f"{len(jobs)} runs") as bar:
+        several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
+        batch.run(several, around, progress=bar, again=True, command=command)
+    for job in jobs:
+        result = Result.load(job.folder)
+        if report:
+            result.save(job.folder)
+        yield job, result.summary
 
 
 def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:

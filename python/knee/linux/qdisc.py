@@ -107,7 +107,10 @@ class Shown:
 
 
 def _handle(number: int) -> str:
-    return "root" if number == 0xFFFF_FFFF else f"{number >> 16:x}:{number & 0xFFFF or '':x}".replace(":0", ":")
+    if number == 0xFFFF_FFFF:
+        return "root"
+    minor = number & 0xFFFF
+    return f"{number >> 16:x}:{minor:x}" if minor else f"{number >> 16:x}:"
 
 
 def _index(netlink: Any, device: str) -> int:

@@ -39,6 +39,8 @@
 
 mod equations;
 #[cfg(test)]
+mod kernel;
+#[cfg(test)]
 mod simulation;
 
 use crate::cubic::Decrease;

@@ -1,0 +1,267 @@
+//! The kernel module's arithmetic and states (`linux/include/knee_lola.h`) beside these, on random input.
+
+use super::equations::{fair_flow_target, q_data, tailored_decrease};
+use super::*;
+use crate::testing::{self, ack_of_nothing, change, congestion};
+use crate::{CaState, cubic_fn};
+use knee_core::Rng;
+use knee_kernel_check as c;
+
+const RUNS: u32 = 1_000_000;
+
+/// A number below 2^bits, small ones as likely as large ones.
+fn up_to(rng: &mut Rng, bits: u64) -> u64 {
+    rng.next_u64() >> (64 - 1 - rng.below(bits))
+}
+
+#[test]
+fn products_quotients_and_roots_are_exact() {
+    let rng = &mut Rng::stream(1, "math");
+    for _ in 0..RUNS {
+        let [a, b, d] = [(); 3].map(|()| up_to(rng, 64));
+        let product = u128::from(a) * u128::from(b);
+        let quotient = product.checked_div(u128::from(d)).and_then(|q| u64::try_from(q).ok()).unwrap_or(u64::MAX);
+        assert_eq!(c::mul_div(a, b, d), quotient, "{a} {b} {d}");
+        let shift = 1 + rng.below(63) as u32;
+        assert_eq!(c::mul_shift(a, b, shift), u64::try_from(product >> shift).unwrap_or(u64::MAX), "{a} {b} {shift}");
+        assert_eq!(c::cube_root(a), cubic_fn::cube_root(a), "{a}");
+    }
+}
+
+#[test]
+fn the_cubic_function_and_its_k_are_the_same_up_to_1024_s_from_the_plateau() {
+    let rng = &mut Rng::stream(1, "cubic");
+    for _ in 0..RUNS {
+        let (scale, w_max, cwnd) = (up_to(rng, 17) as u32, up_to(rng, 30) as u32, up_to(rng, 30) as u32);
+        let time = Time::from_micros(up_to(rng, 29));
+        let t = c::cubic_time(time.as_micros());
+        // K beyond that is for windows that no link has.
+        let k = c::cubic_k(scale, w_max);
+        assert_eq!(u64::from(k), cubic_fn::k(scale.into(), w_max), "{scale} {w_max}");
+        let k = k.min(1 << 20);
+        let theirs = c::cubic_window(scale, t, k, w_max);
+        assert_eq!(theirs, cubic_fn::w_cubic(scale.into(), time, k.into(), w_max), "{scale} {t} {k} {w_max}");
+        let fast = rng.chance(0.5);
+        let loss = Decrease { beta: 1 + rng.below(1023) as u32, fast_convergence: fast };
+        assert_eq!(c::cubic_ssthresh(cwnd, loss.beta), loss.ssthresh(cwnd));
+        assert_eq!(c::cubic_w_max(cwnd, w_max, loss.beta, fast), loss.w_max(cwnd, w_max));
+    }
+}
+
+/// With `r = t / phi`, the module takes `r` in 2^-10, less than 2^-10 too small, so that its cube is too small by less
+/// than `3 r² 2^-10`, and then rounds down: by less than one more. It ends at 8 GiB.
+#[test]
+fn the_fair_target_differs_by_less_than_its_rounding() {
+    let rng = &mut Rng::stream(1, "target");
+    for _ in 0..RUNS {
+        let (t, phi) = (up_to(rng, 32) as u32, 10 + rng.below(10_240_000 - 9) as u32);
+        let theirs = c::lola_fair_target(t, phi);
+        let exact = fair_flow_target(Time::from_micros(t.into()), f64::from(phi) / 1024.0);
+        let ratio = f64::from(t) / 1e3 / (f64::from(phi) / 1024.0);
+        let bound = 3.0 * ratio * ratio / 1024.0 + 1.0;
+        if ratio >= 2_048.0 {
+            assert_eq!(theirs, 1 << 33);
+        } else {
+            // The float's own rounding may put `exact` one below.
+            assert!(theirs <= exact + 1 && (exact - exact.min(theirs)) as f64 <= bound, "{t} {phi}: {theirs} {exact}");
+        }
+    }
+}
+
+#[test]
+fn queued_data_and_the_decrease_are_the_same() {
+    let rng = &mut Rng::stream(1, "decrease");
+    for _ in 0..RUNS {
+        let (cwnd, bytes) = (up_to(rng, 32) as u32, up_to(rng, 36));
+        // No RTT is below a microsecond.
+        let [now, min] = [(); 2].map(|()| up_to(rng, 27).max(1) as u32);
+        assert_eq!(c::lola_q_data(bytes, now, min), q_data(bytes, now.into(), min.into()), "{bytes} {now} {min}");
+        let gamma = 1 + rng.below(1024) as u32;
+        let mine = tailored_decrease(cwnd, now.into(), min.into(), gamma.into());
+        assert_eq!(c::lola_decreased(cwnd, now, min, gamma), mine, "{cwnd} {now} {min} {gamma}");
+    }
+}
+
+/// Eq. 4: not above the minimum of the span, and not below that of nine slots, which are eighths of it in whole us.
+#[test]
+fn the_filter_gives_the_minimum_of_its_span_or_of_an_eighth_more() {
+    let rng = &mut Rng::stream(1, "filter");
+    for _ in 0..2_000 {
+        let span = 1 + up_to(rng, 20) as u32;
+        let mut now = up_to(rng, 40);
+        let (mut filter, mut least, mut seen) = (c::Filter::default(), u32::MAX, Vec::new());
+        c::filter_init(&mut filter, now);
+        for _ in 0..500 {
+            now += up_to(rng, 18);
+            let value = up_to(rng, 32) as u32;
+            seen.push((now, value));
+            least = c::filter_update(&mut filter, now, least, value, span);
+            let over = |span: u32| {
+                let recent = seen.iter().rev().take_while(|(at, _)| at + u64::from(span) >= now);
+                recent.map(|(_, value)| *value).min().unwrap()
+            };
+            assert!(least <= over(span) && least >= over(9 * span.div_ceil(8)), "{span}");
+        }
+    }
+}
+
+/// Parameters with which both compute exactly: phi a power of two and all times whole milliseconds. The filters, which
+/// differ in their slots, forget before the next ACK.
+const EXACT: Params = Params {
+    q_low: 2_000,
+    q_target: 7_000,
+    t_sync: Time::from_millis(100),
+    t_measure: Time::from_millis(1),
+    gamma: 973,
+    phi: 32.0,
+    scale: 410,
+    min_rtt_resets: 3,
+    min_rtt_close: 1_000,
+    loss: Decrease { beta: 717, fast_convergence: true },
+    filter_slow_start: false,
+};
+
+fn exact() -> c::LolaParams {
+    c::LolaParams {
+        q_low: EXACT.q_low as u32,
+        q_target: EXACT.q_target as u32,
+        t_sync: EXACT.t_sync.as_micros() as u32,
+        t_measure: EXACT.t_measure.as_micros() as u32,
+        gamma: EXACT.gamma as u32,
+        phi: (EXACT.phi * 1024.0) as u32,
+        c: EXACT.scale as u32,
+        min_rtt_resets: EXACT.min_rtt_resets as u32,
+        min_rtt_close: EXACT.min_rtt_close as u32,
+        beta: EXACT.loss.beta,
+        fast_convergence: EXACT.loss.fast_convergence.into(),
+        filter_slow_start: EXACT.filter_slow_start.into(),
+    }
+}
+
+/// A connection in both implementations. Time begins late, so that the module's 32 bits of it wrap on the way.
+struct Twins {
+    rust: Lola,
+    module: c::Lola,
+    params: c::LolaParams,
+    control: Control,
+    now: Time,
+}
+
+impl Twins {
+    fn new(filter_slow_start: bool) -> Self {
+        let now = Time::from_secs(4_000);
+        let rust = Lola::new(&Params { filter_slow_start, ..EXACT }, &Init { now, ..testing::init() });
+        let mut module = c::Lola::default();
+        c::lola_init(&mut module, now.as_micros());
+        Self {
+            rust,
+            module,
+            params: c::LolaParams { filter_slow_start: filter_slow_start.into(), ..exact() },
+            control: Control::initial(10),
+            now,
+        }
+    }
+
+    fn view(&self) -> crate::View {
+        crate::View { now: self.now, ..testing::view() }
+    }
+
+    fn ack(&mut self, rtt: Time, delivered: u32, limited: bool) {
+        let ack = Ack {
+            view: self.view(),
+            rtt: Some(rtt),
+            delivered,
+            acked: delivered,
+            cwnd_limited: limited,
+            ..ack_of_nothing()
+        };
+        let before = self.rust.on_measure(&ack, self.control);
+        c::lola_sample(&mut self.module, &self.params, self.now.as_micros(), rtt.as_micros() as u32);
+        let mut answer = c::LolaAck {
+            now: self.now.as_micros(),
+            acked: delivered,
+            mss: 1448,
+            limited,
+            cwnd: before.cwnd,
+            ssthresh: before.ssthresh,
+            count: 0,
+        };
+        c::lola_on_ack(&mut self.module, &self.params, &mut answer);
+        self.control = self.rust.on_ack(&ack, before);
+        // What tcp_lola.c does with the answer.
+        let mut theirs = Control { cwnd: answer.cwnd, ssthresh: answer.ssthresh, ..before };
+        if answer.cwnd < before.cwnd {
+            theirs.cwnd_cnt = 0;
+        }
+        if answer.count > 0 {
+            theirs = increase::additive_increase(theirs, answer.count, delivered);
+        }
+        theirs.phase = c::lola_phase(&self.module);
+        assert_eq!(theirs, self.control);
+    }
+
+    fn lose(&mut self, signal: Signal) {
+        let view = self.view();
+        let mine = self.rust.on_congestion(&congestion(view, signal), self.control);
+        let theirs = c::lola_on_loss(&mut self.module, &self.params, self.now.as_micros(), self.control.cwnd);
+        assert_eq!(mine, theirs);
+        self.control = Control { cwnd: mine, ssthresh: mine, cwnd_cnt: 0, ..self.control };
+        if signal == Signal::Timeout {
+            self.control.cwnd = 1;
+            self.tell(StateEvent::Entered(CaState::Loss));
+        } else {
+            self.tell(StateEvent::ReductionDone);
+        }
+    }
+
+    fn tell(&mut self, event: StateEvent) {
+        let change = change(self.view(), event);
+        self.control = self.rust.on_state(&change, self.control);
+        let now = self.now.as_micros();
+        match event {
+            StateEvent::Entered(_) => c::lola_on_timeout(&mut self.module, now),
+            StateEvent::ReductionDone => c::lola_on_reduced(&mut self.module, &self.params, now),
+            _ => {
+                // tcp_lola.c takes the socket's time of the last transmission, which the Rust derives from RTTs.
+                let idle = self.now.saturating_sub(self.rust.last_sent);
+                c::lola_on_restart(&mut self.module, now, idle.as_micros());
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_connections_take_the_same_course_ack_by_ack() {
+    let rng = &mut Rng::stream(1, "lola connections");
+    let mut seen = [0; 5];
+    for _ in 0..1_000 {
+        let mut twins = Twins::new(rng.chance(0.5));
+        let base = 1 + rng.below(100);
+        let mut queue = 0;
+        for _ in 0..1_000 {
+            twins.now += Time::from_millis(2 + rng.below(30));
+            // A queue that wanders: mostly with the window, as that of a link would.
+            queue = match rng.below(20) {
+                0 => 0,
+                1..=11 => queue + rng.below(2),
+                _ => u64::saturating_sub(queue, rng.below(2)),
+            };
+            match rng.below(500) {
+                0 => {
+                    // It takes longer than a reduction takes to settle.
+                    twins.now += Time::from_secs(1);
+                    twins.lose(Signal::Timeout);
+                }
+                1..=2 => twins.lose(Signal::Loss),
+                3 => {
+                    twins.now += Time::from_secs(up_to(rng, 10));
+                    twins.tell(StateEvent::Restart);
+                }
+                _ => twins.ack(Time::from_millis(base + queue), 1 + rng.below(40) as u32, rng.chance(0.95)),
+            }
+            seen[usize::from(twins.control.phase)] += 1;
+        }
+    }
+    // All states were gone through, not only the first ones.
+    assert!(seen.iter().all(|count| *count > 2_000), "{seen:?}");
+}

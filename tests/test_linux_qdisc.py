@@ -1,0 +1,150 @@
+"""cocoa over netlink: Python against the kernel's header, and what people write against both."""
+
+import json
+import re
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knee.cli import main
+from knee.errors import Refused
+from knee.linux import cocoa
+from knee.linux.qdisc import attributes, parameters, parse, values
+from knee.registry import queues
+
+HEADER = (Path(__file__).parent.parent / "linux/include/uapi/knee_pkt_sched.h").read_text()
+
+#: Formats of struct by types of C, and types of pyroute2 by those in the header's comments.
+FORMATS = {"__u64": "Q", "__u32": "I", "__s32": "i"}
+NLA = {"u64": "uint64", "u32": "uint32", "u8": "uint8"}
+
+
+def _fields(name: str) -> tuple[tuple[str, str], ...]:
+    body = re.search(rf"struct {name} \{{(.*?)\n\}};", HEADER, re.DOTALL)
+    assert body is not None
+    found = re.findall(r"^\t(__\w+) (\w+);", body[1], re.MULTILINE)
+    return tuple((field, FORMATS[kind]) for kind, field in found)
+
+
+def test_attributes_have_the_numbers_and_types_of_the_kernels_header() -> None:
+    body = re.search(r"enum \{(.*?)\};", HEADER, re.DOTALL)
+    assert body is not None
+    names = re.findall(r"\b(TCA_COCOA_\w+),(?:\t+/\* (\w+):)?", body[1])
+    assert [name for name, _ in names] == [name for name, _ in cocoa.ATTRIBUTES]
+    typed = {name: NLA[kind] for name, kind in names if kind}
+    assert typed == {name: kind for name, kind in cocoa.ATTRIBUTES if name in typed}
+    # All but the two that carry nothing.
+    assert len(typed) == len(names) - 2
+
+
+@pytest.mark.parametrize(
+    ("name", "mine"), [("tc_cocoa_xstats", cocoa.XSTATS), ("tc_cocoa_flow_xstats", cocoa.FLOW_XSTATS)]
+)
+def test_statistics_have_the_fields_of_the_kernels_header(name: str, mine: tuple[tuple[str, str], ...]) -> None:
+    assert _fields(name) == mine
+    # No holes: the kernel aligns each field as native structures are.
+    formats = "".join(kind for _, kind in mine)
+    assert struct.calcsize("=" + formats) == struct.calcsize("@" + formats)
+
+
+def test_every_parameter_of_the_simulators_cocoa_has_an_attribute() -> None:
+    known = {name for name, _ in cocoa.ATTRIBUTES}
+    assert {f"TCA_COCOA_{name.upper()}" for name in parameters()} == known - {"TCA_COCOA_UNSPEC", "TCA_COCOA_PAD"}
+
+
+def test_the_kernels_defaults_are_those_of_the_registry() -> None:
+    """What ``cocoa_init`` sets, in netlink's units; a device of 1514-byte frames."""
+    source = (Path(__file__).parent.parent / "linux/modules/sch_cocoa.c").read_text()
+    for line in (
+        "sch->limit = 10000;",
+        "q->flows.mask = 1023;",
+        "q->quantum = 2 * mtu;",
+        "q->initial_quantum = 10 * mtu;",
+        "q->refill_delay = 40 * NSEC_PER_MSEC;",
+        "q->low_rate_threshold = 550000 / 8;",
+        "q->params.multiplier = KNEE_COCOA_ONE * 5 / 4;",
+        "q->params.max_increase = KNEE_COCOA_ONE * 2;",
+        "q->params.max_guard = NSEC_PER_SEC;",
+        "q->params.base_rtt = 100 * NSEC_PER_MSEC;",
+        "q->params.initial_buffer = 100;",
+    ):
+        assert line in source
+    defaults = dict(attributes({name: param.default for name, param in parameters().items()}))
+    assert defaults == {
+        "TCA_COCOA_LIMIT": 10_000,
+        "TCA_COCOA_ORPHAN_MASK": 1023,
+        "TCA_COCOA_QUANTUM": 2 * 1514,
+        "TCA_COCOA_INITIAL_QUANTUM": 10 * 1514,
+        "TCA_COCOA_REFILL_DELAY": 40_000,
+        "TCA_COCOA_FLOW_MAX_RATE": 0,
+        "TCA_COCOA_LOW_RATE_THRESHOLD": 550_000 // 8,
+        "TCA_COCOA_CE_THRESHOLD": 0,
+        "TCA_COCOA_MULTIPLIER": 5 << 14,
+        "TCA_COCOA_MAX_INCREASE": 2 << 16,
+        "TCA_COCOA_MAX_GUARD_INTERVAL": 10**6,
+        "TCA_COCOA_MAX_GUARD_RTTS": 0,
+        "TCA_COCOA_BASE_RTT": 100_000,
+        "TCA_COCOA_FLOW_LIMIT": 100,
+        "TCA_COCOA_LEARN_INITIAL": 0,
+    }
+
+
+@given(st.data())
+def test_what_is_set_is_what_is_shown(data: st.DataObject) -> None:
+    """Whole microseconds and bytes, and factors of 1/65536, come back as they went in."""
+    steps = {"time": 1000, "rate": 8}
+    given_values = {}
+    for name, param in parameters().items():
+        if param.kind == "bool":
+            given_values[name] = data.draw(st.booleans())
+        elif param.kind == "ratio":
+            least, most = (int(float(end) * 65536) for end in (param.min, param.max))
+            given_values[name] = data.draw(st.integers(least, most)) / 65536
+        else:
+            step = steps.get(param.kind, 1)
+            given_values[name] = data.draw(st.integers(-(-int(param.min) // step), int(param.max) // step)) * step
+    assert values(dict(attributes(given_values))) == given_values
+
+
+def test_a_value_that_the_kernel_cannot_express_is_refused() -> None:
+    with pytest.raises(Refused, match="no whole number of microseconds"):
+        attributes(parse({"base_rtt": "1500 ns"}))
+    with pytest.raises(Refused, match="no whole number of bytes per second"):
+        attributes(parse({"flow_max_rate": "12 bit/s"}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "lo", "fq"], "fq: tc adds the kernel's own queue disciplines"),
+        (["add", "no-such-device", "cocoa"], "no device is called no-such-device"),
+        (["add", "lo", "cocoa", "--multiplier", "500"], "--multiplier: 500.0 is out of range; 0.0 to 100.0 will do"),
+        (["add", "lo", "cocoa", "--multiplier"], "--multiplier has no value"),
+        (
+            ["add", "lo", "cocoa", "--multiplyer", "2"],
+            "--multiplyer: cocoa has no such option; did you mean multiplier?",
+        ),
+        (["add", "lo", "cocoa", "multiplier", "2"], "multiplier is no option of cocoa; options begin with --"),
+        (["change", "lo", "cocoa", "--base-rtt", "100"], '--base-rtt: "100" has no unit'),
+        (["change", "lo", "cocoa", "--learn-initial", "maybe"], "--learn-initial:"),
+        (["change", "lo", "cocoa", "--base-rtt", "1 ns"], "--base-rtt: 1 ns is no whole number of microseconds"),
+        (["show", "no-such-device"], "no device is called no-such-device"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_what_would_do(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["linux", "qdisc", *arguments]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_machine_without_cocoa_has_none_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["linux", "qdisc", "show", "lo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_the_options_are_all_in_the_registry() -> None:
+    assert set(parameters()) - set(queues()["cocoa"].params) == {"limit"}
