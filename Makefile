@@ -10,7 +10,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint types test-rust test-python kernel-tools fmt clean
+.PHONY: help demo setup test check lint types test-rust test-python test-tools fmt clean
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
@@ -22,7 +22,7 @@ help:
 demo: $(STAMPS)/core
 	$(BIN)/knee run lola-fig4a
 
-setup: $(STAMPS)/core $(STAMPS)/dev
+setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
 
 test: check
 
@@ -42,17 +42,17 @@ types: $(STAMPS)/core $(STAMPS)/dev
 test-rust:
 	cargo test --workspace --exclude knee-py --quiet
 
-test-python: $(STAMPS)/core $(STAMPS)/dev kernel-tools
+test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
 	$(BIN)/python -m pytest -n auto --quiet
 
-# What the ground uml is built with. Where it is missing and cannot be had, tests of that ground are skipped, by name.
-kernel-tools: $(STAMPS)/core
-	@packages="$$($(BIN)/python -m knee.linux.tools)"; \
+# What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
+test-tools: $(STAMPS)/core
+	@packages="$$($(BIN)/python tools/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "Installing what the ground uml is built with: $$packages"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$packages; \
-	else echo "To test the ground uml here: sudo apt-get install $$packages" >&2; fi
+	  echo "Installing what the tests use: $$packages"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages; \
+	else echo "To test everything here: sudo apt-get install $$packages" >&2; fi
 
 fmt: $(STAMPS)/dev
 	cargo fmt --all
@@ -83,6 +83,12 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
 	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release
+	@touch $@
+
+# The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing.
+$(STAMPS)/switch: $(STAMPS)/venv $(RUST_SOURCES)
+	@echo "Building the switch of the ground host"
+	@cargo install --quiet --locked --path crates/knee-switch --root $(VENV) --force --no-track
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from browser import look, needs_chromium
-from knee import batch, matrix
+from knee import batch, matrix, registry, runner
 from knee.cli import main
 from knee.errors import InputError
 from knee.matrix.figures import FAMILIES, MAPS
-from knee.matrix.table import COLUMNS, means
+from knee.matrix.table import COLUMNS, means, row
 
 SHORT = ("duration=6 s", "warmup=1 s", "link.rate=20 Mbit/s", "link.limit=66 packets")
 CCS = ["cubic", "vegas", "bbr"]
@@ -34,14 +34,14 @@ def test_every_ordered_pair_is_there_once_for_each_seed(made: tuple[Path, pl.Dat
 
 def test_shares_of_a_pair_sum_to_one_and_jain_follows_from_them(made: tuple[Path, pl.DataFrame]) -> None:
     _, frame = made
-    for row in frame.to_dicts():
-        x, y = row["first_throughput_mbps"], row["second_throughput_mbps"]
-        assert row["share"] + y / (x + y) == pytest.approx(1.0)
+    for each in frame.to_dicts():
+        x, y = each["first_throughput_mbps"], each["second_throughput_mbps"]
+        assert each["share"] + y / (x + y) == pytest.approx(1.0)
         # Jain's index of two shares: 1 / (2 (s^2 + (1 - s)^2)).
-        assert row["jain"] == pytest.approx(1 / (2 * (row["share"] ** 2 + (1 - row["share"]) ** 2)))
-        assert 0.5 <= row["jain"] <= 1
-        assert row["rtt_inflation"] >= 1
-        assert 0 <= row["loss"] < 1
+        assert each["jain"] == pytest.approx(1 / (2 * (each["share"] ** 2 + (1 - each["share"]) ** 2)))
+        assert 0.5 <= each["jain"] <= 1
+        assert each["rtt_inflation"] >= 1
+        assert 0 <= each["loss"] < 1
 
 
 def test_the_diagonal_is_symmetric_within_its_seeds() -> None:
@@ -49,9 +49,6 @@ def test_the_diagonal_is_symmetric_within_its_seeds() -> None:
     changes = [*SHORT, "flows.1.start=0 s", "duration=20 s"]
     shares = []
     for seed in range(1, 7):
-        from knee import runner
-        from knee.matrix.table import row
-
         one = matrix.scenario("cubic", "cubic", changes).model_copy(update={"seed": seed})
         shares.append(row(runner.run(one).summary, "pfifo")["share"])
     mean = sum(shares) / len(shares)
@@ -101,8 +98,6 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_algorithms_of_the_registry_belong_to_a_drawn_family() -> None:
-    from knee import registry
-
     names = matrix.algorithms()
     assert set(names) == {name for name, entry in registry.congestion_controls().items() if entry.family != "own"}
     assert {registry.congestion_controls()[name].family for name in names} <= set(FAMILIES)
@@ -141,6 +136,12 @@ def test_bad_input_is_refused_and_nothing_written(
     assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.tex"]
+
+
+def test_the_columns_stand_in_the_documents() -> None:
+    text = (Path(__file__).resolve().parent.parent / "docs" / "matrix.md").read_text(encoding="utf-8")
+    for name in COLUMNS:
+        assert f"`{name}`" in text or f"`{name.replace('second_', 'first_')}`" in text, name
 
 
 def test_a_matrix_of_nothing_is_refused() -> None:

@@ -5,21 +5,22 @@
  * draft-ietf-ccwg-bbr-06, "BBR Congestion Control" (IETF CCWG, 2026); numbers in comments are its sections. A file per
  * part, as in the simulator's:
  *
- *	max_bw       = max(delivery rate) over this and the previous probing cycle		(model.h)
- *	bw           = min(max_bw, bw_shortterm), pacing rate = gain * bw * 0.99		(control.h)
- *	max_inflight = gain * bw * min_rtt + extra_acked, at least 3 bursts and 4 packets	(control.h)
+ *	max_bw = max(delivery rate) over this and the previous probing cycle		model.h
+ *	bw = min(max_bw, bw_shortterm), pacing rate = gain * bw * 0.99			control.h
+ *	max_inflight = gain * bw * min_rtt + extra_acked, at least 3 bursts and 4 packets
  *	cwnd goes there, at most inflight_shortterm and inflight_longterm, cruising 85 % of it
- *	probing with loss above 2 %: inflight_longterm = max(in flight then, 0.7 * min(bdp, cwnd))	(loss.h)
- *	a round with loss, not probing: short-term bounds = max(latest round's, 0.7 * bound)		(loss.h)
+ *	probing with loss above 2 %: inflight_longterm = max(in flight then,		loss.h
+ *	                                                     0.7 * min(bdp, cwnd))
+ *	a round with loss, not probing: short-term bounds = max(latest round's, 0.7 * bound)
  *
- *	startup -> drain -> probe_bw: down -> cruise -> refill -> up -> down ...	(startup.h, probe_bw.h)
- *	probe_rtt from every state where the least RTT is 5 s old			(probe_rtt.h)
+ *	startup -> drain -> probe_bw: down -> cruise -> refill -> up -> down ...  probe_bw.h
+ *	probe_rtt from every state where the least RTT is 5 s old			probe_rtt.h
  *
  * What differs from the draft and from the simulator's:
  * - A stock kernel does not keep with a packet what was in flight and lost when it left. Both are found again from what
- *   each ACK saw (sample.h), to 1/64 of a window. Of a lost packet only the number is known: for it stand the figures of
- *   the newest packet delivered, and all losses on an ACK count as one range. So bounds set by loss may lie up to 2 % of
- *   a window beside those of a kernel that was changed for BBRv3; without loss nothing differs.
+ *   each ACK saw (sample.h): for new data to 1/64 of a window; for a retransmission too much by what left between two
+ *   ACKs at most, so that a probe that loses goes on that little longer. Of a lost packet only the number is known,
+ *   as in the simulator: for it stand the newest delivered packet's figures, and losses on an ACK count as one range.
  * - Echoes of CE marks count once per round trip, where the kernel enters CWR; it enters it also where a queue of this
  *   host drops. BBRv3's own use of ECN (DCTCP's signal) and PLB are left out, as in the draft and in the simulator.
  * - Bursts are the kernel's: a millisecond of the rate, at RTTs below some milliseconds more. The model counts on a
@@ -109,6 +110,7 @@ static struct bbr3 *begin(struct sock *sk)
 	b->mss = tp->mss_cache;
 	b->departures[0].delivered = v.delivered;
 	b->departures[0].lost = v.lost;
+	b->departures[0].snd_nxt = v.snd_nxt;
 	b->departures[0].in_flight = v.in_flight;
 	/* The window per RTT, 1 ms where there is none, times startup's gain. */
 	b->rate = rate_of(knee_min(((__u64)v.cwnd << BW_SHIFT) / (rtt ? rtt : 1000), INFINITE), startup_pacing_gain,
@@ -171,7 +173,8 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 
 /*
  * Before 6.10 the rate sample was the second argument, since then it is the fourth. The verifier knows the version and
- * looks at one branch only; the compiler is kept from making one access out of two.
+ * looks at one branch only; the compiler is kept from making one access out of two. A kernel that has the other order
+ * for its version is refused by the verifier. Tried on 6.18.
  */
 SEC("struct_ops")
 void bbr3_cong_control(unsigned long long *ctx)

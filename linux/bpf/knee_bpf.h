@@ -92,6 +92,7 @@ struct rate_sample {
 	long rtt_us;
 	__u32 acked_sacked;
 	__u32 prior_in_flight;
+	__u32 last_end_seq;
 	bool is_app_limited;
 };
 

@@ -100,6 +100,7 @@ void run(int out_fd)
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = TIMER }, events[BATCH];
 	const struct plan_record *record;
 	uint64_t sample_ns = plan->interval_ns, progress_ns = plan->progress_ns, epoch, sampled_ns = 0;
+	uint64_t waiting_for = -1;
 
 	if (epoll < 0 || timer < 0 || progress_fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event))
 		fail("cannot wait");
@@ -110,16 +111,20 @@ void run(int out_fd)
 	for (;;) {
 		uint64_t next = least(least(sample_ns, progress_ns), plan->duration_ns);
 		uint64_t expirations;
-		int count;
+		int count, due = 0;
 
 		if (record)
 			next = least(next, record->at_ns);
-		wake_at(timer, epoch + next);
+		if (next != waiting_for)
+			wake_at(timer, epoch + next);
+		waiting_for = next;
 		count = epoll_wait(epoll, events, BATCH, -1);
 		for (int i = 0; i < count; i++)
-			if (events[i].data.u64 != TIMER)
+			if (events[i].data.u64 == TIMER)
+				due = 1;
+			else
 				flows_event(events[i].data.u64, events[i].events);
-		if (now_ns() < epoch + next)
+		if (!due)
 			continue;
 		if (read(timer, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			fail("cannot read the timer");

@@ -21,11 +21,8 @@ pub struct Histogram {
     total: Spread,
 }
 
-/// Buckets that are added at once where a value falls beside the stretch.
-const PAGE: u32 = 32;
-
 impl Histogram {
-    /// An empty histogram with `2^bits` buckets per octave.
+    /// An empty histogram with `2^bits` buckets per octave, at least two.
     pub fn new(bits: u32) -> Self {
         Self { counts: Box::default(), bits, base: 0, total: Spread::EMPTY }
     }
@@ -43,13 +40,15 @@ impl Histogram {
     /// Counts a value in a bucket that does not exist yet.
     #[cold]
     fn extend_to(&mut self, bucket: u32) {
-        let start = bucket - bucket % PAGE;
+        // Half an octave at once.
+        let page = 1 << (self.bits - 1);
+        let start = bucket - bucket % page;
         if self.counts.is_empty() {
             self.base = start;
         }
         let before = self.base.saturating_sub(start) as usize;
         self.base -= before as u32;
-        let needed = (start + PAGE - self.base) as usize;
+        let needed = (start + page - self.base) as usize;
         let mut counts = vec![0; needed.max(before + self.counts.len())];
         counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
         self.counts = counts.into_boxed_slice();

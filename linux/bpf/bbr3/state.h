@@ -52,7 +52,9 @@ enum {
 struct departure {
 	__u32 delivered;	/* packets delivered before */
 	__u32 lost;		/* packets deemed lost before */
-	__u32 in_flight;	/* packets in flight after the last of them */
+	__u32 snd_nxt;		/* sequence number of the first, if it is new */
+	__u32 in_flight;	/* packets in flight before the first of them */
+	__u32 in_flight_after;	/* and after the last */
 };
 
 /* Of two windows 64 departures each are kept, and room for one more per ACK that tells of a loss. */
@@ -148,6 +150,7 @@ struct view {
 	__u32 in_flight;
 	__u32 delivered;
 	__u32 lost;
+	__u32 snd_nxt;
 	__u8 ca_state;
 	bool app_limited;
 	bool cwnd_limited;

@@ -13,7 +13,7 @@ import typer
 
 from knee import batch, grounds, runner
 from knee.cli import tables
-from knee.cli.console import Bar, out
+from knee.cli.console import Bar, complain, out
 from knee.errors import InputError, ScenarioError
 from knee.folder import check_target
 from knee.result import Result
@@ -49,6 +49,9 @@ def run(
         bool, typer.Option("--json", help="Print summary.json alone (of several runs: a list).")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Draw report.html and figures.")] = True,
+    capture: Annotated[
+        bool, typer.Option("--pcap", help="Write the packets that leave links too, as packets.pcapng.")
+    ] = False,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -57,11 +60,17 @@ def run(
     """
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
-    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
-    beside = seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs))
-    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj)
+    for job in jobs if capture else ():
+        runner.check_capture(job.ground, job.folder)
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. The ground
+    # host runs in real time and wants the machine for itself.
+    apart = capture or any(job.ground == "host" for job in jobs)
+    beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
+    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj, capture)
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
+        for remark in summary.get("remarks", ()):
+            complain(remark)
         summaries.append(summary)
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
@@ -73,10 +82,14 @@ def run(
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
 
 
-def _one_by_one(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+def _one_by_one(
+    jobs: list[_Job], report: bool, command: str | None, capture: bool
+) -> Iterator[tuple[_Job, dict[str, Any]]]:
     for job in jobs:
         with Bar(job.folder.name) as bar:
-            result = runner.run(job.scenario, job.ground, job.folder, report=report, progress=bar, command=command)
+            result = runner.run(
+                job.scenario, job.ground, job.folder, report=report, progress=bar, command=command, capture=capture
+            )
         yield job, result.summary
 
 

@@ -116,8 +116,3 @@ def run(
         said = " / ".join((errors or last)[-_LAST_WORDS:])
         raise RunError(f"{what} failed ({Path(command[0]).name} ended with {code}): {said}.")
     return "\n".join(words)
-
-
-if __name__ == "__main__":
-    # For make: what to install.
-    print(*packages())

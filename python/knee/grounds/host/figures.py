@@ -10,7 +10,7 @@ import polars as pl
 from knee import rows as formats
 from knee.grounds.host import traffic
 from knee.registry import congestion_controls
-from knee.scenario.model import Flow, Scenario
+from knee.scenario.model import Scenario
 
 #: The rows of the traffic program.
 KERNEL = np.dtype(
@@ -29,6 +29,7 @@ KERNEL = np.dtype(
 assert KERNEL.itemsize == traffic.ROW.size
 
 Rows = formats.Rows
+Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 Told = tuple[dict[str, Any], bytes]
 
 
@@ -55,17 +56,7 @@ class Seen:
         self._heard = [(*event, "flow") for side, _ in sides for event in side["events"]]
         for side, _ in sides:
             for number, marks in side["marks"].items():
-                self._complete(self.output["flows"][int(number)], self._flows[int(number)], marks)
-
-    def _complete(self, figures: dict[str, Any], flow: Flow, marks: list[list[int]]) -> None:
-        """Adds what only the kernel knows to a flow's figures; marks: begin, then stop or end."""
-        marks = sorted(marks)
-        start = min(mark[0] for mark in marks)
-        begin, end = marks[0], marks[1] if len(marks) > 1 else marks[0]
-        del start, flow
-        span = end[0] - begin[0]
-        figures["cwnd_mean_packets"] = (end[1] - begin[1]) / span if span and end[1] > begin[1] else None
-        figures["timeouts"] = end[2] - begin[2]
+                _complete(self.output["flows"][int(number)], marks)
 
     def samples(self) -> pl.DataFrame:
         """``samples.parquet``."""
@@ -119,6 +110,16 @@ class Seen:
         return [link["link"] for link in self.output["links"]]
 
 
-def _key(t_ns: Rows, flow: Rows) -> Rows:
+def _complete(figures: dict[str, Any], marks: list[list[int]]) -> None:
+    """Adds what only the kernel knows to a flow's figures; marks: where they begin, where they end."""
+    marks = sorted(marks)
+    begin, end = marks[0], marks[1] if len(marks) > 1 else marks[0]
+    span = end[0] - begin[0]
+    figures["cwnd_mean_packets"] = (end[1] - begin[1]) / span if span and end[1] > begin[1] else None
+    figures["timeouts"] = end[2] - begin[2]
+
+
+def _key(t_ns: Numbers, flow: Numbers) -> Numbers:
     """One number per flow and interval; times are below 2^44 us."""
-    return (t_ns // np.uint64(1000)) << np.uint64(20) | flow.astype(np.uint64)
+    key: Numbers = (t_ns // np.uint64(1000)) << np.uint64(20) | flow.astype(np.uint64)
+    return key

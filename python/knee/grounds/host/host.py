@@ -28,6 +28,7 @@ class Host:
 
     name = "host"
     about = "the running Linux kernel in network namespaces, in real time; needs root"
+    captures = True
 
     def missing(self) -> Sequence[Missing]:
         """Root, devices, namespaces, the switch."""
@@ -48,7 +49,7 @@ class Host:
         """Sends a tenth of a second of one flow."""
         flow = {"cc": refuse.available()[0], "rtt": "10 ms"}
         told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
-        result = self._run(told, None, None)[0]
+        result = self.measure(told)[0]
         if not result.output["packets"]:
             raise RunError("The switch carries no packets; sudo knee run hello --ground host --debug shows more.")
         late = result.switch["late_p99_us"]
@@ -60,11 +61,16 @@ class Host:
         refuse.check(scenario, where)
 
     def run(
-        self, scenario: Scenario, folder: Path, progress: Progress | None = None, command: str | None = None
+        self,
+        scenario: Scenario,
+        folder: Path,
+        progress: Progress | None = None,
+        command: str | None = None,
+        capture: Path | None = None,
     ) -> Result:
         """Runs a scenario, for as long as it lasts."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        seen, wall_s = self._run(scenario, progress, None)
+        seen, wall_s = self.measure(scenario, progress, capture)
         samples = seen.samples()
         figures = summary(scenario, self.name, seen.output, samples, wall_s)
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
@@ -78,7 +84,10 @@ class Host:
             events=seen.events(),
         )
 
-    def _run(self, scenario: Scenario, progress: Progress | None, capture: Path | None) -> tuple[Seen, float]:
+    def measure(
+        self, scenario: Scenario, progress: Progress | None = None, capture: Path | None = None
+    ) -> tuple[Seen, float]:
+        """Runs a scenario; gives what was seen of it, and how long it took, s."""
         told = spec(scenario)
         with lab() as here:
             here.prepare(told, plan.sides(scenario), scenario.tcp, capture)

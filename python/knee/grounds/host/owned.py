@@ -69,7 +69,7 @@ class Owned:
 
     def write(self) -> None:
         """Puts it on record."""
-        RECORDS.mkdir(mode=0o700, exist_ok=True)
+        RECORDS.mkdir(mode=0o755, exist_ok=True)
         partial = self.record.with_suffix(".partial")
         partial.write_text(json.dumps({"processes": self.processes}))
         partial.replace(self.record)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 from knee.errors import Refused, ScenarioError
+from knee.linux import bpf
+from knee.linux.bpf import build
 from knee.registry import congestion_controls
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.spec import spec
 
 #: What this kernel has now; algorithms loaded as BPF are among them.
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-#: Those that ``knee linux load`` has.
-LOADABLE = ("lola", "daimd", "vegas", "htcp", "bbr3")
 #: Flows have a port each, and each is sampled a hundred times a second.
 MAX_FLOWS = 1000
 #: The least interval at which sockets are sampled, ns.
@@ -30,6 +31,12 @@ def available() -> list[str]:
         return []
 
 
+@cache
+def loadable() -> list[str]:
+    """The congestion controls that ``knee linux load`` has."""
+    return build.algorithms()
+
+
 def check(scenario: Scenario, where: str | None = None) -> None:
     """Refuses what the running kernel and the switch cannot do.
 
@@ -44,7 +51,7 @@ def check(scenario: Scenario, where: str | None = None) -> None:
             raise Refused("there are more flows than can be sampled", f"up to {MAX_FLOWS} will do", key="flows")
         _tcp(scenario.tcp)
         for i, flow in enumerate(scenario.flows):
-            _within(f"flows[{i}]", lambda flow=flow: _flow(flow))
+            _within(f"flows[{i}]", partial(_flow, flow))
     except Refused as refused:
         found = f"{refused.found} (ground host)"
         raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
@@ -69,11 +76,13 @@ def _tcp(tcp: Tcp) -> None:
 def _flow(flow: Flow) -> None:
     if flow.cc not in (here := available()):
         accepted = f"one of {', '.join(here)} will do"
-        if flow.cc in LOADABLE:
+        if flow.cc in loadable():
             accepted += f", or first: sudo knee linux load {flow.cc}"
         raise Refused(f"the running kernel has no {flow.cc}", accepted, key="cc")
-    declared = congestion_controls()[flow.cc]
+    entry = congestion_controls()[flow.cc]
+    has = bpf.values(flow.cc) if flow.cc in loadable() else {name: p.default for name, p in entry.params.items()}
     for name, value in flow.cc_params.items():
-        if value != declared.params[name].default:
-            default = declared.params[name].text(declared.params[name].default)
-            raise Refused("the running kernel's is as it was built", f"leave it at {default}", key=f"cc_params.{name}")
+        if value != has[name]:
+            shown = entry.params[name].text(has[name])
+            found = f"{entry.params[name].text(value)} is not what the running kernel's {flow.cc} has"
+            raise Refused(found, f"{shown} will do, or load it with another", key=f"cc_params.{name}")
