@@ -22,7 +22,7 @@ help:
 demo: $(STAMPS)/core
 	$(BIN)/knee run lola-fig4a
 
-setup: $(STAMPS)/core $(STAMPS)/dev
+setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
 
 test: check
 
@@ -42,7 +42,7 @@ types: $(STAMPS)/core $(STAMPS)/dev
 test-rust:
 	cargo test --workspace --exclude knee-py --quiet
 
-test-python: $(STAMPS)/core $(STAMPS)/dev kernel-tools
+test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev kernel-tools
 	$(BIN)/python -m pytest -n auto --quiet
 
 # What the ground uml is built with. Where it is missing and cannot be had, tests of that ground are skipped, by name.
@@ -83,6 +83,12 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
 	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release
+	@touch $@
+
+# The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing.
+$(STAMPS)/switch: $(STAMPS)/venv $(RUST_SOURCES)
+	@echo "Building the switch of the ground host"
+	@cargo install --quiet --locked --path crates/knee-switch --root $(VENV) --force --no-track
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

@@ -20,6 +20,7 @@
 #include <net/pkt_sched.h>
 
 #include "cocoa_flow.h"
+#include "knee_compat.h"
 #include "uapi/knee_pkt_sched.h"
 
 /* The longest that pacing holds a packet back, as fq. */
@@ -328,16 +329,16 @@ static void cocoa_shed(struct Qdisc *sch)
 	qdisc_tree_reduce_backlog(sch, packets, bytes);
 }
 
-static const struct netlink_range_validation cocoa_quantum_range = { .min = 1, .max = 1 << 20 };
-static const struct netlink_range_validation cocoa_buffer_range = { .min = 1, .max = 1 << 30 };
-static const struct netlink_range_validation cocoa_mask_range = { .max = (1 << 20) - 1 };
-static const struct netlink_range_validation cocoa_increase_range = { .min = 1 << 16, .max = 100 << 16 };
-static const struct netlink_range_validation cocoa_multiplier_range = { .max = 100 << 16 };
-static const struct netlink_range_validation cocoa_rtts_range = { .max = 1000 << 16 };
-static const struct netlink_range_validation cocoa_guard_range = { .max = 1000 * USEC_PER_SEC };
-static const struct netlink_range_validation cocoa_rtt_range = { .max = 10 * USEC_PER_SEC };
+KNEE_RANGE cocoa_quantum_range = { .min = 1, .max = 1 << 20 };
+KNEE_RANGE cocoa_buffer_range = { .min = 1, .max = 1 << 30 };
+KNEE_RANGE cocoa_mask_range = { .max = (1 << 20) - 1 };
+KNEE_RANGE cocoa_increase_range = { .min = 1 << 16, .max = 100 << 16 };
+KNEE_RANGE cocoa_multiplier_range = { .max = 100 << 16 };
+KNEE_RANGE cocoa_rtts_range = { .max = 1000 << 16 };
+KNEE_RANGE cocoa_guard_range = { .max = 1000 * USEC_PER_SEC };
+KNEE_RANGE cocoa_rtt_range = { .max = 10 * USEC_PER_SEC };
 /* So that the time for 2^20 bytes and rates times nanoseconds fit in 64 bits. */
-static const struct netlink_range_validation cocoa_rate_range = { .max = 125000000000000ull };
+KNEE_RANGE cocoa_rate_range = { .max = 125000000000000ull };
 
 static const struct nla_policy cocoa_policy[TCA_COCOA_MAX + 1] = {
 	[TCA_COCOA_LIMIT]		= { .type = NLA_U32 },

@@ -80,6 +80,7 @@ def simulate(
     spool: str | None = None,
     progress: Callable[[float], None] | None = None,
     own: Sequence[tuple[str, type]] = ...,
+    capture: str | None = None,
 ) -> tuple[str, bytes, bytes, bytes]:
     """Runs a specification to its end.
 
@@ -88,6 +89,7 @@ def simulate(
         spool: a file to which sample rows go in blocks, so that memory stays flat; None keeps them in memory.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         own: congestion controls written in Python, by the names that the specification uses.
+        capture: a file to which the packets that leave links go, as pcapng.
 
     Returns:
         The figures (JSON), then sample rows, link rows and event rows as raw memory. With a spool, sample rows that

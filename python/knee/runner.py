@@ -9,12 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from knee import grounds
+from knee.errors import InputError
 from knee.folder import writing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
 
 #: Held while the figures of a result are drawn.
 _drawing = threading.Lock()
+
+#: The file of the packets in a result folder.
+CAPTURE = "packets.pcapng"
+
+
+def check_capture(ground: str, out: str | Path | None) -> None:
+    """Refuses to write packets where nobody can.
+
+    Raises:
+        InputError: the ground does not see packets, or there is no folder for them.
+    """
+    if out is None:
+        raise InputError("Packets are written into a result folder; name one with out.")
+    if not grounds.find(ground).captures:
+        able = ", ".join(name for name, other in grounds.GROUNDS.items() if other.captures)
+        raise InputError(f"The ground {ground} does not write packets; of these each does: {able}.")
 
 
 def run(
@@ -25,6 +42,7 @@ def run(
     report: bool = True,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
+    capture: bool = False,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -35,6 +53,7 @@ def run(
         report: whether that folder gets the report and its figures too.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
+        capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
 
     Raises:
         InputError: the scenario, the ground or the folder was refused; nothing has been written.
@@ -50,10 +69,12 @@ def run(
         scenario = load(scenario)
     name = ground or scenario.run.ground
     grounds.find(name).refuse(scenario, where)
+    if capture:
+        check_capture(name, out)
     here = grounds.ready(name)
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
-        result = here.run(scenario, Path(folder), progress, command)
+        result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:

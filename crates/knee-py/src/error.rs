@@ -21,6 +21,9 @@ pub enum Failure {
     /// The spool file cannot be used.
     #[error("the file for sample rows cannot be written: {0}")]
     Spool(std::io::Error),
+    /// The file for packets cannot be used.
+    #[error("the file for packets cannot be written: {0}")]
+    Capture(std::io::Error),
     /// The engine broke off: an error in the program.
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
@@ -42,7 +45,9 @@ impl From<Failure> for PyErr {
         let message = failure.to_string();
         match failure {
             Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
-            Failure::Spool(_) | Failure::Panic(_) | Failure::Cancelled => EngineError::new_err(message),
+            Failure::Spool(_) | Failure::Capture(_) | Failure::Panic(_) | Failure::Cancelled => {
+                EngineError::new_err(message)
+            }
             // The exception itself, with its traceback; a note says where.
             Failure::Raised { flow, error } => Python::attach(|py| {
                 match error.value(py).call_method1("add_note", (format!("in the congestion control of flow {flow}"),)) {

@@ -37,9 +37,10 @@ mod _core {
 
     /// Runs a specification (JSON) to its end. Sample rows go to the file `spool` in blocks where one is named;
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
-    /// congestion controls written in Python, by the names that the specification uses.
+    /// congestion controls written in Python, by the names that the specification uses. The packets that leave links go
+    /// to the file `capture`, as pcapng, where one is named.
     #[pyfunction]
-    #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new()))]
+    #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None))]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn simulate<'py>(
         py: Python<'py>,
@@ -47,16 +48,20 @@ mod _core {
         spool: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
         own: Vec<(String, Py<PyAny>)>,
+        capture: Option<&str>,
     ) -> PyResult<Given<'py>> {
         let spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
-        let spool = spool.map(File::create).transpose().map_err(Failure::Spool)?;
+        let files = driver::Files {
+            spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
+            capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
+        };
         let raised = own::Raised::default();
         let classes = driver::Classes { own: own::algorithms(py, &own, &raised)?, raised };
         let look = |fraction| {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
-        let (output, rows) = driver::run::<PyErr>(&spec, &classes, spool, py, look)?;
+        let (output, rows) = driver::run::<PyErr>(&spec, &classes, files, py, look)?;
         Ok((
             serde_json::to_string(&output).map_err(Failure::Json)?,
             PyBytes::new(py, bytemuck::cast_slice(&rows.samples)),

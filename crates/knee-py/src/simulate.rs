@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::own::Raised;
+use knee_capture::{Capture, Simulated};
 use knee_sim::{Output, Own, Rows, Simulation, Spec};
 use pyo3::Python;
 use std::fs::File;
@@ -37,6 +38,14 @@ pub struct Classes {
     pub raised: Raised,
 }
 
+/// Where a run writes on the way.
+pub struct Files {
+    /// Sample rows.
+    pub spool: Option<File>,
+    /// The packets that leave links, as pcapng.
+    pub capture: Option<File>,
+}
+
 /// Runs `spec` to its end, with the interpreter free for others unless algorithms are written in Python. Calls `look`
 /// some 20 times a second with the fraction of simulated time that has passed; an error of `look` cancels the run.
 ///
@@ -45,7 +54,7 @@ pub struct Classes {
 pub fn run<E: From<Failure>>(
     spec: &Spec,
     classes: &Classes,
-    spool: Option<File>,
+    files: Files,
     py: Python<'_>,
     mut look: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<(Output, Rows), E> {
@@ -54,7 +63,7 @@ pub fn run<E: From<Failure>>(
         let (give, mut take) = sync_channel(1);
         let shared = &shared;
         scope.spawn(move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, classes, spool, shared)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, classes, files, shared)));
             // Nobody listens any more only where the caller gave up: then there is nobody to tell.
             let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
         });
@@ -83,10 +92,15 @@ fn receive(take: &mut Receiver<Outcome>) -> Option<Outcome> {
     }
 }
 
-fn drive(spec: &Spec, classes: &Classes, spool: Option<File>, shared: &Shared) -> Outcome {
+fn drive(spec: &Spec, classes: &Classes, files: Files, shared: &Shared) -> Outcome {
     let mut simulation = Simulation::with_own(spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
-    if let Some(file) = spool {
+    if let Some(file) = files.spool {
         simulation.spool(file);
+    }
+    let capture = files.capture.map(|file| Capture::new(file, simulation.link_names(), 0)).transpose();
+    let capture = capture.map_err(Failure::Capture)?.map(Simulated::new);
+    if let Some(capture) = &capture {
+        simulation.tap(Box::new(capture.clone()));
     }
     while step(&mut simulation, classes) {
         check_raised(spec, classes)?;
@@ -96,6 +110,9 @@ fn drive(spec: &Spec, classes: &Classes, spool: Option<File>, shared: &Shared) -
         shared.now.store(simulation.now().as_nanos(), Relaxed);
     }
     check_raised(spec, classes)?;
+    if let Some(capture) = capture {
+        capture.finish().map_err(Failure::Capture)?;
+    }
     simulation.finish().map_err(Failure::Spool)
 }
 

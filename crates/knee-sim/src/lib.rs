@@ -14,7 +14,7 @@ pub mod simulation;
 pub mod spec;
 pub mod timer;
 
-pub use observe::Rows;
+pub use observe::{Rows, Tap};
 pub use output::{EventRow, LinkRow, Output, SampleRow};
 pub use simulation::{Own, OwnMake, Simulation, SpecError};
 pub use spec::Spec;

@@ -1,6 +1,6 @@
 //! One direction of a link: a queue discipline and what it sends at.
 
-use crate::observe::LinkWatch;
+use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use knee_queue::{Context, Queue};
@@ -313,6 +313,15 @@ impl Link {
         leaves
     }
 
+    /// The packet on the wire.
+    #[inline]
+    pub fn in_service(&self) -> Option<&Packet> {
+        match &self.server {
+            Server::Wire(wire) if wire.busy => Some(&wire.in_service),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn serve_other(&mut self, now: Time, served: &mut Packet) -> bool {
         self.cx.now = now;
@@ -405,6 +414,16 @@ impl Link {
             Server::Trace(_) => {}
         }
         self.queue.set_rate(rate, &mut self.cx);
+    }
+
+    /// What it did up to `now`.
+    pub fn counts(&self, now: Time) -> LinkCounts {
+        LinkCounts {
+            bytes: self.counters.bytes,
+            offered_bits: self.offered_bits_at(now),
+            drops: self.counters.drops,
+            marks: self.cx.marks,
+        }
     }
 
     /// Bits the link could have carried from the start to `now`.

@@ -2,7 +2,9 @@
 
 use crate::link::Counters;
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
+use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
+use knee_queue::Backlog;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -10,21 +12,19 @@ use std::io::{self, Write};
 ///
 /// A value falls into one of `2^bits` buckets of its octave; within a bucket quantiles are interpolated, so that their
 /// error is below `2^-bits`. Only the stretch of buckets between the least and the greatest value hit exists.
+#[repr(C)]
 pub struct Histogram {
+    counts: Box<[u32]>,
     bits: u32,
     /// The bucket of `counts[0]`.
     base: u32,
-    counts: Vec<u32>,
     total: Spread,
 }
 
-/// Buckets that are added at once where a value falls beside the stretch.
-const PAGE: u32 = 32;
-
 impl Histogram {
-    /// An empty histogram with `2^bits` buckets per octave.
-    pub const fn new(bits: u32) -> Self {
-        Self { bits, base: 0, counts: Vec::new(), total: Spread::EMPTY }
+    /// An empty histogram with `2^bits` buckets per octave, at least two.
+    pub fn new(bits: u32) -> Self {
+        Self { counts: Box::default(), bits, base: 0, total: Spread::EMPTY }
     }
 
     /// Counts a span; its share in mean and range follows with [`Histogram::fold`].
@@ -40,22 +40,25 @@ impl Histogram {
     /// Counts a value in a bucket that does not exist yet.
     #[cold]
     fn extend_to(&mut self, bucket: u32) {
-        let start = bucket - bucket % PAGE;
+        // Half an octave at once.
+        let page = 1 << (self.bits - 1);
+        let start = bucket - bucket % page;
         if self.counts.is_empty() {
             self.base = start;
         }
-        if start < self.base {
-            let missing = (self.base - start) as usize;
-            self.counts.reserve_exact(missing);
-            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
-            self.base = start;
-        }
-        let end = (start + PAGE - self.base) as usize;
-        if self.counts.len() < end {
-            self.counts.reserve_exact(end - self.counts.len());
-            self.counts.resize(end, 0);
-        }
+        let before = self.base.saturating_sub(start) as usize;
+        self.base -= before as u32;
+        let needed = (start + page - self.base) as usize;
+        let mut counts = vec![0; needed.max(before + self.counts.len())];
+        counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
+        self.counts = counts.into_boxed_slice();
         self.counts[(bucket - self.base) as usize] += 1;
+    }
+
+    /// Fetches the counts.
+    #[inline]
+    pub fn fetch_counts(&self) {
+        fetch(&*self.counts);
     }
 
     /// Adds sum, number and range of the spans counted since the last call.
@@ -298,8 +301,30 @@ pub struct LinkWatch {
     pub from: Option<LinkCounts>,
     /// Counts at the end of the last interval.
     pub last: LinkCounts,
-    /// Drops not yet on record: flow, first and last time, number.
-    pub dropping: Option<(u32, Time, Time, u32)>,
+    /// Drops not yet on record.
+    pub dropping: Option<Drops>,
+}
+
+/// Somebody who sees each packet that leaves a link.
+pub trait Tap: Send {
+    /// A packet has left link `link` at `at`.
+    fn packet(&mut self, link: u32, at: Time, packet: &Packet);
+}
+
+/// Drops of a flow closer together than this are one event.
+const DROP_GAP: Time = Time::from_millis(1);
+
+/// Drops of one flow in a row.
+#[derive(Clone, Copy)]
+pub struct Drops {
+    /// Index of the flow.
+    pub flow: u32,
+    /// When the first was.
+    pub first: Time,
+    /// When the last was.
+    pub last: Time,
+    /// How many.
+    pub count: u32,
 }
 
 impl LinkWatch {
@@ -327,6 +352,47 @@ impl LinkWatch {
         self.interval.add(sojourn);
         if self.from.is_some() {
             self.delay.count(sojourn);
+        }
+    }
+
+    /// Notes a drop; gives those before it that it does not belong to.
+    pub fn note_drop(&mut self, flow: u32, now: Time) -> Option<Drops> {
+        match &mut self.dropping {
+            Some(drops) if drops.flow == flow && now - drops.last <= DROP_GAP => {
+                drops.last = now;
+                drops.count += 1;
+                None
+            }
+            _ => self.dropping.replace(Drops { flow, first: now, last: now, count: 1 }),
+        }
+    }
+
+    /// Begins the figures, with these counts.
+    pub fn begin(&mut self, counts: LinkCounts) {
+        self.before = std::mem::take(&mut self.interval);
+        self.from = Some(counts);
+    }
+
+    /// Ends an interval of the time series at `t_s`; its row for link `i`.
+    pub fn row(&mut self, i: u32, t_s: f64, counts: LinkCounts, backlog: Backlog) -> LinkRow {
+        let mut spread = std::mem::take(&mut self.interval);
+        if self.from.is_some() {
+            self.delay.fold(&spread);
+        }
+        spread.merge(&std::mem::take(&mut self.before));
+        let (mean, _, max) = spread.mean_min_max_ms();
+        let last = std::mem::replace(&mut self.last, counts);
+        LinkRow {
+            t_s,
+            backlog_bytes: backlog.bytes.0,
+            link: i,
+            backlog_packets: backlog.packets as u32,
+            queue_delay_mean_ms: mean,
+            queue_delay_max_ms: max,
+            drops: (counts.drops - last.drops) as u32,
+            marks: (counts.marks - last.marks) as u32,
+            utilization: counts.utilization_since(&last) as f32,
+            reserved: 0,
         }
     }
 

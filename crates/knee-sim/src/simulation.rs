@@ -13,21 +13,20 @@ mod report;
 
 use crate::events::{Event, Events};
 use crate::link::Link;
-use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread};
+use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread, Tap};
 use crate::output::Output;
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
 use crate::spec::{Change, ChangeSpec};
 use knee_cc::{CaState, Entry};
+use knee_core::cache::fetch;
 use knee_core::{Params, Rate, Time};
 
-pub use build::{Own, OwnMake, SpecError};
+pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
-/// Drops of a flow closer together than this are one event.
-const DROP_GAP: Time = Time::from_millis(1);
 
 /// A running simulation.
 pub struct Simulation {
@@ -58,7 +57,14 @@ pub struct Simulation {
     seed: u64,
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
+    /// Whether there are so many flows that their state is fetched ahead.
+    fetches: bool,
+    /// Who sees the packets that leave links.
+    tap: Option<Box<dyn Tap>>,
 }
+
+/// The pipe of a link that has none, but whose packets somebody sees: so nobody else pays for looking.
+const TAPPED: u32 = u32::MAX;
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,24 +103,14 @@ struct Algorithm {
     params: Params,
 }
 
-/// What the engine knows of a flow beside its endpoints.
+/// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
+#[repr(C, align(64))]
 struct Flow {
-    /// Index of its algorithm.
-    algorithm: u32,
-    /// Bytes to transfer; none: endless.
-    bytes: Option<u64>,
-    start: Time,
-    /// When the SYN left, unless it had to be sent again.
-    syn_at: Option<Time>,
-    /// Overhead of the first link, counted in throughput.
-    overhead: u32,
-    dropped: u64,
-    completion: Option<Time>,
+    seen_timeouts: u32,
     phase: u8,
     ca: CaState,
     /// Whether the window of the figures has begun and not ended.
     watched: bool,
-    seen_timeouts: u64,
     /// RTT samples of the interval.
     rtt: Spread,
     /// Those of the window of the figures; beside `rtt`, since both take each sample.
@@ -123,7 +119,19 @@ struct Flow {
     rtt_outside: Spread,
     last: FlowRates,
     watch: Option<Box<FlowWatch>>,
-    common: (u64, u64),
+    /// Index of its algorithm.
+    algorithm: u32,
+    /// Overhead of the first link, counted in throughput.
+    overhead: u32,
+    /// Bytes to transfer; none: endless.
+    bytes: Option<u64>,
+    start: Time,
+    /// When the SYN left, unless it had to be sent again.
+    syn_at: Option<Time>,
+    dropped: u64,
+    completion: Option<Time>,
+    /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
+    common: u64,
 }
 
 /// The window in which all flows run.
@@ -157,6 +165,13 @@ impl SackStore {
     }
 
     #[inline]
+    fn fetch(&self, handle: u32) {
+        if handle != 0 {
+            fetch(&self.blocks[handle as usize - 1]);
+        }
+    }
+
+    #[inline]
     fn release(&mut self, handle: u32) {
         if handle != 0 {
             self.free.push(handle);
@@ -173,6 +188,19 @@ impl Simulation {
     /// Lets flow samples go to `file` in blocks of raw [`crate::SampleRow`]s instead of staying in memory.
     pub fn spool(&mut self, file: std::fs::File) {
         self.rows.spool_to(file);
+    }
+
+    /// Lets `tap` see the packets that leave links.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+        for link in &mut self.links {
+            link.pipe = link.pipe.or(Some(TAPPED));
+        }
+    }
+
+    /// Names of the links, in the order of their indices.
+    pub fn link_names(&self) -> &[String] {
+        &self.link_names
     }
 
     /// Processes up to `events` events; false once the end is reached.

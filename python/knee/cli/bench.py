@@ -11,6 +11,8 @@ import typer
 from knee import bench as benchmark
 from knee.cli.console import out
 from knee.cli.tables import number, table
+from knee.errors import InputError
+from knee.grounds.host import bench as switch
 
 
 def bench(
@@ -20,12 +22,20 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Run each case N times and take the median.")] = 1,
+    host: Annotated[
+        bool, typer.Option("--host", help="Measure the switch of the ground host instead; needs root.")
+    ] = False,
 ) -> None:
     """Measure how fast this machine simulates.
 
     A packet is a data packet delivered to its receiver; the time is that of the simulation alone, with its time series
     recorded; each case runs in a process of its own, whose peak memory is given.
     """
+    if host:
+        if cases:
+            raise InputError("bench --host has no cases to choose from; leave them out.")
+        _host(as_json)
+        return
     names = benchmark.expand(cases or [])
     measured = []
     for name in names:
@@ -47,6 +57,28 @@ def bench(
     for case in measured:
         if "acks_per_s" in case:
             out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs a second through Python.")
+
+
+def _host(as_json: bool) -> None:
+    """Measures the switch."""
+    measured = switch.measure()
+    if as_json:
+        json.dump({"host": measured}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    columns = ["link", "carried Mbit/s", "late us: p50", "p99", "max", "more than 1 ms", "processor %"]
+    rows = table("The switch of the ground host", columns)
+    for case in measured:
+        late = [number(case[f"late_{which}_us"], 1) for which in ("p50", "p99", "max")]
+        behind = f"{number(case['behind'])} of {number(case['departures'])}"
+        rows.add_row(case["rate"], number(case["carried_mbps"], 1), *late, behind, number(100 * case["processor"], 0))
+    out().print(rows)
+    turns = {
+        "fifo": "before all ordinary processes",
+        "nice": "first among ordinary processes: the machine gave it no real-time priority",
+        "ordinary": "as any other process: the machine gave it no priority",
+    }
+    out().print(f"It ran {turns[measured[0]['priority']]}.")
 
 
 def _compare_queues(measured: list[dict[str, Any]]) -> None:

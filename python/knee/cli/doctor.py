@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from knee import grounds
@@ -9,10 +11,19 @@ from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import RunError
 from knee.grounds import Ground
+from knee.grounds.host.owned import sweep
 
 
-def doctor() -> None:
+def doctor(
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove what killed runs of the ground host have left; needs root.")
+    ] = False,
+) -> None:
     """Say which grounds work here, and what to do where one does not."""
+    if clean:
+        removed = sweep()
+        out().print(f"Removed what was left of {', '.join(removed)}." if removed else "There is nothing to remove.")
+        return
     rows = table("Grounds", ["ground", "works", "remark"], text=3)
     works = {}
     for name, ground in grounds.GROUNDS.items():

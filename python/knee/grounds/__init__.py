@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from knee.errors import InputError, RunError
 from knee.grounds.ground import Ground, Missing, Progress
+from knee.grounds.host import Host
 from knee.grounds.sim import Sim
 from knee.grounds.uml.ground import Uml
 from knee.units import near
@@ -11,7 +12,7 @@ from knee.units import near
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
 
 #: Every ground of this version, by name.
-GROUNDS: dict[str, Ground] = {ground.name: ground for ground in (Sim(), Uml())}
+GROUNDS: dict[str, Ground] = {ground.name: ground for ground in (Sim(), Uml(), Host())}
 
 
 def find(name: str) -> Ground:

@@ -38,6 +38,10 @@ class Ground(Protocol):
     def about(self) -> str:
         """What it is, in one line."""
 
+    @property
+    def captures(self) -> bool:
+        """Whether it can write the packets that leave links, as pcapng."""
+
     def missing(self) -> Sequence[Missing]:
         """What is not there on this machine; empty where the ground works. Quick: it starts nothing."""
 
@@ -60,7 +64,12 @@ class Ground(Protocol):
         """
 
     def run(
-        self, scenario: Scenario, folder: Path, progress: Progress | None = None, command: str | None = None
+        self,
+        scenario: Scenario,
+        folder: Path,
+        progress: Progress | None = None,
+        command: str | None = None,
+        capture: Path | None = None,
     ) -> Result:
         """Runs a scenario that was not refused.
 
@@ -69,6 +78,7 @@ class Ground(Protocol):
             folder: an empty folder for what the run writes on the way; it leaves nothing there.
             progress: hears how far the run is.
             command: the command line that asks for the run, for the manifest.
+            capture: a file for the packets that leave links, as pcapng; only where the ground ``captures``.
 
         Raises:
             RunError: where the run fails.

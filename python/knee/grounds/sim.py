@@ -28,6 +28,7 @@ class Sim:
 
     name = "sim"
     about = "the packet simulator; needs no privileges"
+    captures = True
 
     def missing(self) -> Sequence[Missing]:
         """Nothing: without its core, the program does not begin."""
@@ -47,7 +48,12 @@ class Sim:
         spec(scenario, where)
 
     def run(
-        self, scenario: Scenario, folder: Path, progress: Progress | None = None, command: str | None = None
+        self,
+        scenario: Scenario,
+        folder: Path,
+        progress: Progress | None = None,
+        command: str | None = None,
+        capture: Path | None = None,
     ) -> Result:
         """Simulates a scenario."""
         told = json.dumps(spec(scenario))
@@ -55,7 +61,9 @@ class Sim:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         begin = time.perf_counter()
         try:
-            figures, sample_rows, link_rows, event_rows = _core.simulate(told, str(spool), progress, _own(scenario))
+            figures, sample_rows, link_rows, event_rows = _core.simulate(
+                told, str(spool), progress, _own(scenario), None if capture is None else str(capture)
+            )
         except _core.SpecError as error:
             raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
         except _core.EngineError as error:

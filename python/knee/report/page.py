@@ -39,7 +39,9 @@ def page(result: ResultLike) -> str:
     charts = [CHARTS[key](view) for key in report_keys(view)]
     body = [
         f"<header><h1>{escape(title)}</h1>{_facts(summary, result.manifest)}",
-        f'<p class="headline">{escape(headline(summary))}</p></header>',
+        f'<p class="headline">{escape(headline(summary))}</p>',
+        *(f'<p class="remark">{escape(remark)}</p>' for remark in summary.get("remarks", ())),
+        "</header>",
         f'<section id="figures"><h2>Figures</h2><p class="hint">{_hint(view)}</p>',
         *(_figure(chart, view) for chart in charts),
         "</section>",

@@ -147,6 +147,58 @@ fn build_link(way: &Direction, spec: &LinkSpec, seed: u64) -> Result<Link, SpecE
     Ok(Link::new(queue, server, spec.overhead, (stream("loss"), stream("jitter"))))
 }
 
+/// So many flows stay in a second-level cache.
+const CACHED_FLOWS: usize = 256;
+
+/// The links of a specification, at rest.
+pub struct Links {
+    /// All forward directions, then the reverse ones that queue.
+    pub links: Vec<Link>,
+    /// Their names in results.
+    pub names: Vec<String>,
+    /// Where the reverse direction of each forward one is.
+    pub reverse: Vec<Option<u32>>,
+}
+
+/// Builds the links of `spec`, without the pipes behind them.
+///
+/// # Errors
+/// If a link contradicts itself or names what does not exist.
+pub fn links(spec: &Spec) -> Result<Links, SpecError> {
+    let mut all = Links { links: Vec::new(), names: Vec::new(), reverse: vec![None; spec.links.len()] };
+    for link in &spec.links {
+        let way = Direction {
+            name: &link.name,
+            capacity: &link.capacity,
+            queue: &link.queue,
+            limit: link.limit,
+            params: &link.queue_params,
+        };
+        let mut built = build_link(&way, link, spec.seed)?;
+        built.loss = link.loss;
+        built.delay = Time::from_nanos(link.delay);
+        built.jitter = Time::from_nanos(link.jitter);
+        built.reorder = link.reorder;
+        all.links.push(built);
+        all.names.push(link.name.clone());
+    }
+    for (link, index) in spec.links.iter().zip(&mut all.reverse) {
+        let Some(back) = &link.reverse else { continue };
+        let name = format!("{} (reverse)", link.name);
+        let way = Direction {
+            name: &name,
+            capacity: &back.capacity,
+            queue: &back.queue,
+            limit: back.limit,
+            params: &back.queue_params,
+        };
+        *index = Some(all.links.len() as u32);
+        all.links.push(build_link(&way, link, spec.seed)?);
+        all.names.push(name);
+    }
+    Ok(all)
+}
+
 /// Bits of the histograms' resolution: fewer where there are many flows, each with its own.
 const fn histogram_bits(flows: usize) -> u32 {
     if flows <= 64 { 10 } else { 6 }
@@ -206,6 +258,8 @@ impl Simulation {
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
+            fetches: spec.flows.len() > CACHED_FLOWS,
+            tap: None,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;
@@ -213,43 +267,17 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Adds all forward directions, then the reverse ones that queue; gives the latter's indices by link.
+    /// Adds the links of `spec`, and the pipes behind them; gives the indices of the reverse directions by link.
     fn add_links(&mut self, spec: &Spec) -> Result<Vec<Option<u32>>, SpecError> {
-        for link in &spec.links {
-            let way = Direction {
-                name: &link.name,
-                capacity: &link.capacity,
-                queue: &link.queue,
-                limit: link.limit,
-                params: &link.queue_params,
-            };
-            let mut built = build_link(&way, link, spec.seed)?;
-            built.loss = link.loss;
-            built.delay = Time::from_nanos(link.delay);
-            built.jitter = Time::from_nanos(link.jitter);
-            built.reorder = link.reorder;
-            if link.delay > 0 || link.jitter > 0 {
-                built.pipe = Some(self.pipes.len() as u32);
+        let built = links(spec)?;
+        for (mut link, name) in built.links.into_iter().zip(built.names) {
+            if link.delay > Time::ZERO || link.jitter > Time::ZERO {
+                link.pipe = Some(self.pipes.len() as u32);
                 self.pipes.push((Pipe::new(), PipeEnd::Hop));
             }
-            self.push_link(built, link.name.clone());
+            self.push_link(link, name);
         }
-        let mut reverse = vec![None; spec.links.len()];
-        for (link, index) in spec.links.iter().zip(&mut reverse) {
-            let Some(back) = &link.reverse else { continue };
-            let name = format!("{} (reverse)", link.name);
-            let way = Direction {
-                name: &name,
-                capacity: &back.capacity,
-                queue: &back.queue,
-                limit: back.limit,
-                params: &back.queue_params,
-            };
-            let built = build_link(&way, link, spec.seed)?;
-            *index = Some(self.links.len() as u32);
-            self.push_link(built, name.clone());
-        }
-        Ok(reverse)
+        Ok(built.reverse)
     }
 
     fn push_link(&mut self, link: Link, name: String) {
@@ -298,7 +326,7 @@ impl Simulation {
                 rtt_outside: Spread::EMPTY,
                 last: FlowRates::default(),
                 watch: None,
-                common: (0, 0),
+                common: 0,
                 seen_timeouts: 0,
             });
         }
@@ -355,11 +383,15 @@ fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
 }
 
 /// Propagation delay of a path's links.
-fn path_delay(spec: &Spec, path: &[usize]) -> Time {
+pub fn path_delay(spec: &Spec, path: &[usize]) -> Time {
     path.iter().fold(Time::ZERO, |sum, &l| sum + Time::from_nanos(spec.links[l].delay))
 }
 
-fn check(spec: &Spec) -> Result<(), SpecError> {
+/// Refuses a specification whose parts do not fit together.
+///
+/// # Errors
+/// If it contradicts itself or names what does not exist.
+pub fn check(spec: &Spec) -> Result<(), SpecError> {
     if spec.flows.is_empty() {
         return Err(SpecError::Empty("flow"));
     }

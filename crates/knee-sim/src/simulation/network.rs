@@ -1,8 +1,10 @@
 //! The way of packets through links and pipes.
 
-use super::{DROP_GAP, PipeEnd, Simulation};
+use super::{PipeEnd, Simulation, TAPPED};
 use crate::events::Event;
+use crate::observe::Drops;
 use crate::output::EventRow;
+use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
 
 impl Simulation {
@@ -17,13 +19,19 @@ impl Simulation {
             let link = &mut self.links[i as usize];
             let leaves = link.serve(self.now, &mut packet);
             let (next, pipe) = (link.due, link.pipe);
+            if self.fetches
+                && let Some(packet) = link.in_service()
+            {
+                fetch(&self.receivers[packet.flow as usize]);
+                fetch(&self.ways[packet.flow as usize]);
+            }
             if link.has_news() {
                 self.collect(i);
             }
             if leaves {
                 match pipe {
                     None => self.arrive(&mut packet),
-                    Some(pipe) => self.propagate(i, pipe, &packet),
+                    Some(pipe) => self.propagate(i, pipe, &mut packet),
                 }
             }
             // Meanwhile the link may have been woken or given another time; its old entry is still the head.
@@ -35,8 +43,14 @@ impl Simulation {
         }
     }
 
-    /// A packet that has left a link enters the pipe behind it.
-    fn propagate(&mut self, i: u32, pipe: u32, packet: &Packet) {
+    /// A packet that has left a link enters the pipe behind it, if it has one.
+    fn propagate(&mut self, i: u32, pipe: u32, packet: &mut Packet) {
+        if let Some(tap) = &mut self.tap {
+            tap.packet(i, self.now, packet);
+        }
+        if pipe == TAPPED {
+            return self.arrive(packet);
+        }
         let link = &mut self.links[i as usize];
         let mut at = self.now + link.delay;
         if link.jitter > Time::ZERO {
@@ -52,6 +66,9 @@ impl Simulation {
     /// The pipe at the head of the heap delivers, as long as nothing else is due before its next packet.
     pub(super) fn on_pipe(&mut self, i: u32) {
         loop {
+            if self.fetches {
+                self.fetch_ahead(i);
+            }
             let (pipe, end) = &mut self.pipes[i as usize];
             // None: an event that another packet overtook.
             match (pipe.pop(self.now), *end) {
@@ -64,6 +81,21 @@ impl Simulation {
                 Some(at) => return self.events.postpone(at),
                 None => return self.events.pop(),
             }
+        }
+    }
+
+    /// Fetches what the ACKs behind the head of a pipe will need.
+    #[inline]
+    fn fetch_ahead(&self, i: u32) {
+        let pipe = &self.pipes[i as usize].0;
+        if let Some(packet) = pipe.peek(2) {
+            self.senders[packet.flow as usize].fetch();
+            fetch_first(&self.flows[packet.flow as usize], 1);
+            self.sacks.fetch(packet.extra);
+        }
+        if let Some(packet) = pipe.peek(1) {
+            self.senders[packet.flow as usize].fetch_behind();
+            self.flows[packet.flow as usize].rtt_histogram.fetch_counts();
         }
     }
 
@@ -143,22 +175,12 @@ impl Simulation {
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
         }
-        let now = self.now;
-        let watch = &mut self.links[i as usize].watch;
-        match &mut watch.dropping {
-            Some((flow, _, last, count)) if *flow == packet.flow && now - *last <= DROP_GAP => {
-                *last = now;
-                *count += 1;
-            }
-            _ => {
-                let before = watch.dropping.replace((packet.flow, now, now, 1));
-                self.record_drops(i, before);
-            }
-        }
+        let over = self.links[i as usize].watch.note_drop(packet.flow, self.now);
+        self.record_drops(i, over);
     }
 
-    pub(super) fn record_drops(&mut self, link: u32, drops: Option<(u32, Time, Time, u32)>) {
-        if let Some((flow, first, _, count)) = drops {
+    pub(super) fn record_drops(&mut self, link: u32, drops: Option<Drops>) {
+        if let Some(Drops { flow, first, count, .. }) = drops {
             let event = self.event_name("drop");
             let t_s = first.as_secs_f64();
             let row =

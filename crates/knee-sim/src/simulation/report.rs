@@ -2,10 +2,14 @@
 
 use super::Simulation;
 use crate::events::Event;
-use crate::observe::{FlowCounts, FlowWatch, LinkCounts, Rows, Spread, no_figures};
-use crate::output::{EventRow, LinkRow, Output, SampleRow};
+use crate::observe::{FlowCounts, FlowWatch, Rows, Spread, no_figures};
+use crate::output::{EventRow, Output, SampleRow};
 use knee_cc::CaState;
 use knee_core::Time;
+use knee_core::cache::fetch;
+
+/// Flows whose state is fetched before it is sampled.
+const AHEAD: usize = 4;
 
 impl Simulation {
     fn counts(&mut self, i: usize) -> FlowCounts {
@@ -28,16 +32,6 @@ impl Simulation {
             retransmitted: counters.retransmitted,
             timeouts: counters.timeouts,
             cwnd_integral: sender.cwnd_integral.0,
-        }
-    }
-
-    fn link_counts(&self, i: usize) -> LinkCounts {
-        let link = &self.links[i];
-        LinkCounts {
-            bytes: link.counters.bytes,
-            offered_bits: link.offered_bits_at(self.now),
-            drops: link.counters.drops,
-            marks: link.cx.marks,
         }
     }
 
@@ -71,10 +65,8 @@ impl Simulation {
 
     pub(super) fn measure_links(&mut self) {
         for i in 0..self.links.len() {
-            let counts = self.link_counts(i);
-            let watch = &mut self.links[i].watch;
-            watch.before = std::mem::take(&mut watch.interval);
-            watch.from = Some(counts);
+            let counts = self.links[i].counts(self.now);
+            self.links[i].watch.begin(counts);
         }
     }
 
@@ -84,7 +76,7 @@ impl Simulation {
         }
         self.common.from = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common.0 = self.counts(i).received_bytes;
+            self.flows[i].common = self.counts(i).received_bytes;
         }
     }
 
@@ -94,7 +86,7 @@ impl Simulation {
         }
         self.common.until = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common.1 = self.counts(i).received_bytes;
+            self.flows[i].common = self.counts(i).received_bytes - self.flows[i].common;
         }
     }
 
@@ -113,6 +105,11 @@ impl Simulation {
         for i in 0..self.flows.len() {
             if self.flows[i].start >= self.now {
                 continue;
+            }
+            if self.fetches && i + AHEAD < self.flows.len() {
+                self.senders[i + AHEAD].fetch();
+                fetch(&self.receivers[i + AHEAD]);
+                fetch(&self.flows[i + AHEAD]);
             }
             let counts = self.counts(i);
             self.fold_rtt(i);
@@ -167,28 +164,9 @@ impl Simulation {
         link.cx.now = self.now;
         link.queue.observe(&mut link.cx);
         self.collect(i as u32);
-        let counts = self.link_counts(i);
-        let backlog = self.links[i].queue.backlog();
-        let watch = &mut self.links[i].watch;
-        let mut spread = std::mem::take(&mut watch.interval);
-        if watch.from.is_some() {
-            watch.delay.fold(&spread);
-        }
-        spread.merge(&std::mem::take(&mut watch.before));
-        let (mean, _, max) = spread.mean_min_max_ms();
-        let last = std::mem::replace(&mut watch.last, counts);
-        self.rows.links.push(LinkRow {
-            t_s,
-            backlog_bytes: backlog.bytes.0,
-            link: i as u32,
-            backlog_packets: backlog.packets as u32,
-            queue_delay_mean_ms: mean,
-            queue_delay_max_ms: max,
-            drops: (counts.drops - last.drops) as u32,
-            marks: (counts.marks - last.marks) as u32,
-            utilization: counts.utilization_since(&last) as f32,
-            reserved: 0,
-        });
+        let link = &mut self.links[i];
+        let (counts, backlog) = (link.counts(self.now), link.queue.backlog());
+        self.rows.links.push(link.watch.row(i as u32, t_s, counts, backlog));
     }
 
     pub(super) fn event_name(&mut self, name: &str) -> u32 {
@@ -232,12 +210,12 @@ impl Simulation {
                 .watch
                 .as_ref()
                 .map_or_else(no_figures, |w| w.figures(&counts, &flow.rtt_histogram, flow.completion));
-            figures.common_throughput_mbps = window
-                .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
+            figures.common_throughput_mbps =
+                window.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             flows.push(figures);
         }
         let links = (0..self.links.len())
-            .map(|i| self.links[i].watch.figures(self.link_names[i].clone(), &self.link_counts(i)))
+            .map(|i| self.links[i].watch.figures(self.link_names[i].clone(), &self.links[i].counts(self.now)))
             .collect();
         let output = Output {
             packets: self.receivers.iter().map(|r| r.packets).sum(),

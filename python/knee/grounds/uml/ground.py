@@ -31,6 +31,7 @@ class Uml:
 
     name = "uml"
     about = "a real Linux kernel in virtual time; needs no privileges"
+    captures = False
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
@@ -63,7 +64,12 @@ class Uml:
         refuse.check(scenario, where)
 
     def run(
-        self, scenario: Scenario, folder: Path, progress: Progress | None = None, command: str | None = None
+        self,
+        scenario: Scenario,
+        folder: Path,
+        progress: Progress | None = None,
+        command: str | None = None,
+        capture: Path | None = None,
     ) -> Result:
         """Runs a scenario in a guest of its own."""
         hz = refuse.TICKS[scenario.tcp.tick]

@@ -142,6 +142,14 @@ def loaded() -> list[Loaded]:
     return [Loaded(name, _record(name).get("settings", {}), name == now, _connections(name)) for name in names]
 
 
+def values(name: str) -> dict[str, registry.Value]:
+    """The parameters that an algorithm was loaded with, defaults among them; the defaults where it is not loaded."""
+    entry = registry.congestion_controls()[name]
+    set_ = _record(name).get("settings", {})
+    given = {key: entry.params[key].parse(tunables.value(entry.params[key], text)) for key, text in set_.items()}
+    return {key: param.default for key, param in entry.params.items()} | given
+
+
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
     """Settings as the program's integers."""
     entry = registry.congestion_controls()[name]

@@ -1,0 +1,74 @@
+//! A pcapng file: an interface per link direction, and of each packet its headers, with the time in nanoseconds.
+
+use knee_core::Time;
+use pcap_file::DataLink;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+
+/// Bytes kept of each packet: more than IP and TCP headers with all options have.
+const SNAPLEN: u32 = 128;
+/// Times in units of 10^-9 s.
+const NANOSECONDS: u8 = 9;
+
+/// A file that is written.
+pub struct Capture {
+    writer: PcapNgWriter<BufWriter<File>>,
+    /// The time of day at the start, ns since 1970.
+    start: u64,
+    error: Option<io::Error>,
+}
+
+impl Capture {
+    /// Begins a file with an interface per name.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn new(file: File, names: &[String], start: u64) -> io::Result<Self> {
+        let mut writer = PcapNgWriter::new(BufWriter::new(file)).map_err(io::Error::other)?;
+        for name in names {
+            let options = vec![
+                InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ];
+            let block = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: SNAPLEN, options };
+            writer.write_pcapng_block(block).map_err(io::Error::other)?;
+        }
+        Ok(Self { writer, start, error: None })
+    }
+
+    /// Writes a packet that leaves link `link` at `at`. Of the errors the first is kept for the end.
+    pub fn packet(&mut self, link: usize, at: Time, bytes: &[u8]) {
+        self.cut_packet(link, at, bytes, bytes.len() as u32);
+    }
+
+    /// Writes a packet of which there are only the first `bytes` of `size`.
+    pub fn cut_packet(&mut self, link: usize, at: Time, bytes: &[u8], size: u32) {
+        if self.error.is_some() {
+            return;
+        }
+        let block = EnhancedPacketBlock {
+            interface_id: link as u32,
+            timestamp: Duration::from_nanos(self.start + at.as_nanos()),
+            original_len: size,
+            data: Cow::Borrowed(&bytes[..bytes.len().min(SNAPLEN as usize)]),
+            options: Vec::new(),
+        };
+        if let Err(error) = self.writer.write_pcapng_block(block) {
+            self.error = Some(io::Error::other(error));
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// The first error met while writing it.
+    pub fn finish(self) -> io::Result<()> {
+        self.error.map_or(Ok(()), Err)?;
+        self.writer.into_inner().flush()
+    }
+}

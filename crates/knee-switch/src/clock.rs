@@ -1,0 +1,39 @@
+//! The machine's clock, counted from the start of a run.
+
+use knee_core::Time;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of the monotonic clock since a start.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// The start on the monotonic clock, ns.
+    start: u64,
+}
+
+fn nanos(id: ClockId) -> u64 {
+    let now = clock_gettime(id);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl Clock {
+    /// A clock that shows zero when the monotonic one shows `start` ns.
+    pub const fn new(start: u64) -> Self {
+        Self { start }
+    }
+
+    /// What it shows; zero before the start.
+    #[inline]
+    pub fn now(&self) -> Time {
+        Time::from_nanos(nanos(ClockId::Monotonic).saturating_sub(self.start))
+    }
+
+    /// The time of day at the start, ns since 1970.
+    pub fn start_of_day(&self) -> u64 {
+        nanos(ClockId::Realtime) + self.start - nanos(ClockId::Monotonic)
+    }
+
+    /// Processor time that this process has taken, ns.
+    pub fn processor(&self) -> u64 {
+        nanos(ClockId::ProcessCPUTime)
+    }
+}

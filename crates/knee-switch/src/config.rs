@@ -1,0 +1,33 @@
+//! What a switch is told, as one line of JSON.
+
+use knee_sim::Spec;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Everything a run needs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The scenario, as the simulator takes it.
+    pub spec: Spec,
+    /// The two sides: the senders' (of flows in the forward direction), then the receivers'.
+    pub sides: [Side; 2],
+    /// Port of flow 0 at the receiver of its data; flow n has this plus n.
+    pub port: u16,
+    /// Where the packets that leave links are written, as pcapng.
+    pub capture: Option<PathBuf>,
+    /// The process that waits for the outcome; the switch ends with it.
+    pub parent: i32,
+    /// User and group to run as once the devices are open.
+    pub user: u32,
+}
+
+/// A network namespace and the device in it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// The file that stands for the namespace.
+    pub namespace: PathBuf,
+    /// The name of the device to make there.
+    pub device: String,
+}

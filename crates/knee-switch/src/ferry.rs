@@ -1,0 +1,79 @@
+//! The loop: what is due goes out, what came goes in, and then there is nothing to do until the next of either.
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::header;
+use crate::late::Late;
+use crate::network::Network;
+use knee_core::{Packet, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io;
+
+/// How long before a departure the loop stops sleeping: what a machine needs at the most, as a rule, to wake up.
+const AWAKE: Time = Time::from_micros(60);
+/// Packets read from one device before what is due is looked at again.
+const BATCH: usize = 8;
+
+/// Carries packets between two devices until `end`. Gives the packets that a device refused.
+///
+/// # Errors
+/// Where a device is gone.
+pub fn run(network: &mut Network, sides: &[Device; 2], clock: &Clock, end: Time, late: &mut Late) -> io::Result<u64> {
+    let mut refused = 0;
+    loop {
+        let now = clock.now();
+        while network.next() <= now.min(end) {
+            network.step();
+            refused += hand_out(network, sides, clock, late)?;
+        }
+        if now >= end {
+            return Ok(refused);
+        }
+        let came = take_in(network, &sides[0], 0, clock)? + take_in(network, &sides[1], 1, clock)?;
+        refused += hand_out(network, sides, clock, late)?;
+        let awake = network.next().min(end).saturating_sub(AWAKE);
+        if came == 0 && awake > clock.now() {
+            sleep(sides, awake.saturating_sub(clock.now()))?;
+        }
+    }
+}
+
+/// Writes what is due at devices.
+fn hand_out(network: &mut Network, sides: &[Device; 2], clock: &Clock, late: &mut Late) -> io::Result<u64> {
+    let mut refused = 0;
+    // In the order in which they were due.
+    let mut out = std::mem::take(&mut network.out);
+    for departure in out.drain(..) {
+        let bytes = network.store.bytes(&departure.packet);
+        if departure.packet.has(Packet::CE) {
+            header::mark(bytes);
+        }
+        let at = clock.now();
+        late.count(at.saturating_sub(departure.due));
+        refused += u64::from(!sides[departure.side].write(bytes)?);
+        network.left(&departure, at);
+    }
+    network.out = out;
+    Ok(refused)
+}
+
+/// Reads what has come from a side.
+fn take_in(network: &mut Network, device: &Device, side: usize, clock: &Clock) -> io::Result<usize> {
+    for packets in 0..BATCH {
+        let Some(bytes) = device.read(network.store.free())? else { return Ok(packets) };
+        network.come(side, bytes, clock.now());
+    }
+    Ok(BATCH)
+}
+
+/// Waits for a packet, for no longer than `span`.
+fn sleep(sides: &[Device; 2], span: Time) -> io::Result<()> {
+    let (ns, second) = (span.as_nanos(), 1_000_000_000);
+    let timeout = Timespec { tv_sec: (ns / second) as i64, tv_nsec: (ns % second) as i64 };
+    let mut fds = [PollFd::new(&sides[0], PollFlags::IN), PollFd::new(&sides[1], PollFlags::IN)];
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,138 @@
+//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), and the ECN field (RFC 3168).
+
+/// Ports, numbers and flags of a TCP segment in an IPv4 packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Source port.
+    pub from: u16,
+    /// Destination port.
+    pub to: u16,
+    /// Sequence number of the first byte (or of the SYN).
+    pub seq: u32,
+    /// The next byte expected.
+    pub ack: u32,
+    /// Bytes of payload.
+    pub payload: u32,
+    /// Whether it opens the connection.
+    pub syn: bool,
+    /// Whether `ack` counts.
+    pub has_ack: bool,
+    /// The ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 CE.
+    pub ecn: u8,
+}
+
+/// Congestion experienced.
+const CE: u8 = 3;
+const TCP: u8 = 6;
+/// TCP's flags SYN and ACK.
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+
+impl Header {
+    /// Reads the headers of a packet; none where it is no whole, unfragmented TCP segment over IPv4.
+    pub fn read(packet: &[u8]) -> Option<Self> {
+        let (&first, total) = (packet.first()?, be16(packet, 2)?);
+        let ip = usize::from(first & 0x0f) * 4;
+        // The fragment's offset and the flag for more of them are all zero in a whole packet.
+        let whole = be16(packet, 6)? & 0x3fff == 0;
+        if first >> 4 != 4 || ip < 20 || packet.get(9) != Some(&TCP) || usize::from(total) != packet.len() || !whole {
+            return None;
+        }
+        let tcp = packet.get(ip..)?;
+        let length = usize::from(tcp.get(12)? >> 4) * 4;
+        let flags = *tcp.get(13)?;
+        let payload = tcp.len().checked_sub(length.max(20))?;
+        Some(Self {
+            from: be16(tcp, 0)?,
+            to: be16(tcp, 2)?,
+            seq: be32(tcp, 4)?,
+            ack: be32(tcp, 8)?,
+            payload: payload as u32,
+            syn: flags & SYN != 0,
+            has_ack: flags & ACK != 0,
+            ecn: packet[1] & CE,
+        })
+    }
+}
+
+/// Marks an IPv4 packet CE, and brings its checksum in line (RFC 1624, equation 3).
+pub fn mark(packet: &mut [u8]) {
+    let (Some(before), Some(sum)) = (be16(packet, 0), be16(packet, 10)) else { return };
+    let after = before | u16::from(CE);
+    let sum = u32::from(!sum) + u32::from(!before) + u32::from(after);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    packet[0..2].copy_from_slice(&after.to_be_bytes());
+    packet[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The sum of RFC 1071 over a header; zero where its checksum is right.
+    fn residue(header: &[u8]) -> u16 {
+        let sum = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum::<u32>();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        !((folded & 0xffff) + (folded >> 16)) as u16
+    }
+
+    /// A segment of 10 bytes from port 1000 to port 2000, seq 7, ack 9, with timestamps (12 bytes of options).
+    fn segment(tos: u8, flags: u8) -> Vec<u8> {
+        let mut packet = vec![0x45, tos, 0, 62, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend([3, 0xe8, 7, 0xd0, 0, 0, 0, 7, 0, 0, 0, 9, 0x80, flags, 1, 0, 0, 0, 0, 0]);
+        packet.extend([0; 22]);
+        let sum = residue(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn the_fields_of_a_segment_are_read() {
+        let read = Header::read(&segment(2, ACK)).unwrap();
+        let told = Header { from: 1000, to: 2000, seq: 7, ack: 9, payload: 10, syn: false, has_ack: true, ecn: 2 };
+        assert_eq!(read, told);
+        assert!(Header::read(&segment(0, SYN)).unwrap().syn);
+    }
+
+    #[test]
+    fn what_is_no_whole_tcp_segment_over_ipv4_is_none() {
+        let good = segment(0, ACK);
+        for (at, byte) in [(0, 0x65), (0, 0x44), (9, 17), (6, 0x20), (7, 1), (3, 63), (32, 0xf0)] {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            assert_eq!(Header::read(&bad), None, "byte {at} = {byte}");
+        }
+        assert_eq!(Header::read(&good[..30]), None);
+        assert_eq!(Header::read(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_marked_packet_is_ce_with_a_right_checksum(tos in any::<u8>(), bytes in any::<[u8; 8]>()) {
+            let mut packet = segment(tos, ACK);
+            packet[12..20].copy_from_slice(&bytes);
+            packet[10..12].copy_from_slice(&[0, 0]);
+            let sum = residue(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            prop_assert_eq!(residue(&packet[..20]), 0);
+            mark(&mut packet);
+            prop_assert_eq!(packet[1], tos | CE);
+            prop_assert_eq!(residue(&packet[..20]), 0);
+        }
+
+        #[test]
+        fn reading_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Header::read(&bytes);
+        }
+    }
+}

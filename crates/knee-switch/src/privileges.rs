@@ -1,0 +1,58 @@
+//! What the process may do, and how it is run.
+
+use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::thread::{set_current_timer_slack, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::io;
+use std::num::NonZeroU64;
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
+
+/// Least nice value: first in turn among ordinary processes.
+const FIRST: i32 = -20;
+
+/// Asks to be run at once when a timer or a packet wakes us: before all ordinary processes, where another processor is
+/// left to them; else as the first of them. Gives what the machine allowed.
+pub fn be_prompt() -> &'static str {
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let shared = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+    if shared && real_time().is_ok() {
+        "fifo"
+    } else if setpriority_process(None, FIRST).is_ok() {
+        "nice"
+    } else {
+        "ordinary"
+    }
+}
+
+/// The least of the real-time priorities: ordinary processes have none.
+fn real_time() -> Result<(), thread_priority::Error> {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
+}
+
+/// Becomes `user` for good, without any capability. The process must have one thread only.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn drop_all(user: u32) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    // With the last user id that is root's go all capabilities.
+    set_thread_res_uid(uid, uid, uid)?;
+    Ok(())
+}
+
+/// Ends this process when `parent` ends, however that does. To be asked for after the user has changed.
+///
+/// # Errors
+/// Where the kernel refuses, or `parent` has ended already.
+pub fn end_with(parent: i32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() != Pid::from_raw(parent) {
+        return Err(io::Error::other("the process that started the switch has ended"));
+    }
+    Ok(())
+}

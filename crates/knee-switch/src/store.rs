@@ -1,0 +1,65 @@
+//! The bytes of the packets inside. What queues and links move are [`knee_core::Packet`]s, whose `seq` says where the
+//! bytes are; in the simulator it is the segment's number, and no discipline looks at it.
+
+use knee_core::Packet;
+
+/// Room for a packet of 1500 bytes, and one of more so that none is cut unseen.
+const ROOM: usize = 2048;
+
+/// Packets' bytes, in slots that are used again.
+#[derive(Default)]
+pub struct Store {
+    slots: Vec<Box<[u8; ROOM]>>,
+    free: Vec<u32>,
+}
+
+impl Store {
+    /// A free slot; it stays free until [`Store::take`].
+    pub fn free(&mut self) -> &mut [u8] {
+        if self.free.is_empty() {
+            self.free.push(self.slots.len() as u32);
+            self.slots.push(Box::new([0; ROOM]));
+        }
+        let slot = self.free[self.free.len() - 1] as usize;
+        &mut self.slots[slot][..]
+    }
+
+    /// Takes the slot that [`Store::free`] gave; its number.
+    pub fn take(&mut self) -> u64 {
+        u64::from(self.free.pop().unwrap_or_default())
+    }
+
+    /// The bytes of a packet.
+    pub fn bytes(&mut self, packet: &Packet) -> &mut [u8] {
+        &mut self.slots[packet.seq as usize][..usize::from(packet.size)]
+    }
+
+    /// A packet has gone.
+    pub fn release(&mut self, packet: &Packet) {
+        self.free.push(packet.seq as u32);
+    }
+
+    /// Packets inside.
+    pub fn held(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_used_again_only_after_its_packet_has_gone() {
+        let mut store = Store::default();
+        let mut put = |store: &mut Store, byte: u8| {
+            store.free()[0] = byte;
+            Packet { seq: store.take(), size: 1, ..Packet::default() }
+        };
+        let (a, b) = (put(&mut store, 1), put(&mut store, 2));
+        assert_eq!((store.bytes(&a)[0], store.bytes(&b)[0], store.held()), (1, 2, 2));
+        store.release(&a);
+        let c = put(&mut store, 3);
+        assert_eq!((c.seq, store.bytes(&b)[0], store.bytes(&c)[0], store.held()), (a.seq, 2, 3, 2));
+    }
+}

@@ -1,0 +1,48 @@
+"""What the switch carries on this machine, and how punctually: two runs of a few seconds on the ground ``host``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knee.errors import RunError
+from knee.grounds.host import refuse
+from knee.grounds.host.host import Host
+from knee.scenario import from_dict
+
+#: What is measured: punctuality at a rate where packets are 121 us apart, and what one processor carries.
+RATES = {"host100": "100 Mbit/s", "host1000": "1 Gbit/s", "host4000": "4 Gbit/s"}
+_SECONDS = 5
+
+
+def measure() -> list[dict[str, Any]]:
+    """A row per rate.
+
+    Returns:
+        ``name``, ``rate``; ``carried_mbps`` over the run but for its first second, IP packets of 1500 bytes with their
+        overhead; how late packets left, in us: ``late_p50_us``, ``late_p99_us``, ``late_max_us``; ``behind``: how many
+        of ``departures`` (data and ACKs) were more than 1 ms late; ``processor``: the share of one processor that the
+        switch took; ``priority``: its turn among processes.
+
+    Raises:
+        RunError: where the ground does not work here.
+    """
+    ground = Host()
+    lacks = ground.missing()
+    if lacks:
+        raise RunError("The ground host does not work here: " + "; ".join(f"{m.what}: {m.mend}" for m in lacks) + ".")
+    return [_case(ground, name, rate) for name, rate in RATES.items()]
+
+
+def _case(ground: Host, name: str, rate: str) -> dict[str, Any]:
+    cc = "cubic" if "cubic" in refuse.available() else refuse.available()[0]
+    link = {"rate": rate, "limit": "20 ms"}
+    flows = [{"cc": cc, "rtt": "10 ms", "count": 2}]
+    told = {"duration": f"{_SECONDS} s", "warmup": "1 s", "link": link, "flows": flows}
+    seen, _ = ground.measure(from_dict(told))
+    switch = seen.switch
+    late = {key: switch[key] for key in ("late_p50_us", "late_p99_us", "late_max_us", "behind", "departures")}
+    carried = sum(flow["throughput_mbps"] for flow in seen.output["flows"])
+    share = switch["processor_s"] / _SECONDS
+    return {"name": name, "rate": rate, "carried_mbps": carried, **late, "processor": share} | {
+        "priority": switch["priority"]
+    }

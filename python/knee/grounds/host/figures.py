@@ -1,0 +1,125 @@
+"""What the switch saw of packets and what the kernel said of sockets, as one result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee import rows as formats
+from knee.grounds.host import traffic
+from knee.registry import congestion_controls
+from knee.scenario.model import Scenario
+
+#: The rows of the traffic program.
+KERNEL = np.dtype(
+    [
+        ("t_ns", "<u8"),
+        ("flow", "<u4"),
+        ("state", "<u2"),
+        ("phase", "<u2"),
+        ("cwnd", "<u4"),
+        ("in_flight", "<u4"),
+        ("srtt_us", "<u4"),
+        ("timeouts", "<u4"),
+        ("pacing_rate", "<u8"),
+    ]
+)
+assert KERNEL.itemsize == traffic.ROW.size
+
+Rows = formats.Rows
+Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+Told = tuple[dict[str, Any], bytes]
+
+
+class Seen:
+    """All that came out of a run.
+
+    Attributes:
+        output: figures per flow and link, as the simulator gives them.
+        switch: how late packets left, and what it cost.
+    """
+
+    def __init__(self, scenario: Scenario, sides: list[Told], switch: Told) -> None:
+        self._scenario = scenario
+        told, raw = switch
+        self.output: dict[str, Any] = told["output"]
+        self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
+        parts, at = [], 0
+        for dtype, count in zip((formats.SAMPLE, formats.LINK, formats.EVENT), told["rows"], strict=True):
+            parts.append(np.frombuffer(raw, dtype=dtype, count=count, offset=at))
+            at += dtype.itemsize * count
+        self._samples, self._links, self._events = parts
+        self._kernel = np.concatenate([np.frombuffer(rows, dtype=KERNEL) for _, rows in sides])
+        self._flows = [flow for flow in scenario.flows for _ in range(flow.count)]
+        self._heard = [(*event, "flow") for side, _ in sides for event in side["events"]]
+        for side, _ in sides:
+            for number, marks in side["marks"].items():
+                _complete(self.output["flows"][int(number)], marks)
+
+    def samples(self) -> pl.DataFrame:
+        """``samples.parquet``."""
+        out = self._samples.copy()
+        scenario = self._scenario
+        # A row of either kind per flow and interval, but for flows that the kernel had not connected by then.
+        key = _key(np.rint(out["t_s"] * 1e9).astype(np.uint64), out["flow"])
+        theirs = _key(self._kernel["t_ns"], self._kernel["flow"])
+        order = np.argsort(theirs)
+        at = order[np.searchsorted(theirs, key, sorter=order).clip(max=max(len(order) - 1, 0))] if len(order) else None
+        known = theirs[at] == key if at is not None else np.zeros(len(out), dtype=bool)
+        kernel = self._kernel[at] if at is not None else np.zeros(len(out), dtype=KERNEL)
+        out["srtt_ms"] = np.where(known & (kernel["srtt_us"] > 0), kernel["srtt_us"] / 1e3, np.nan)
+        out["cwnd_packets"] = np.where(known, kernel["cwnd"], np.nan)
+        out["in_flight_packets"] = np.where(known, kernel["in_flight"], np.nan)
+        paces = [congestion_controls()[flow.cc].needs["pacing"] or flow.pacing == "on" for flow in self._flows]
+        paced = known & np.array(paces)[out["flow"]]
+        out["pacing_rate_mbps"] = np.where(paced, kernel["pacing_rate"] * 8e-6, np.nan)
+        frame = formats.samples(out, scenario.labels, [flow.cc for flow in self._flows])
+        return frame.with_columns(state=pl.Series(self._states(out["flow"], kernel, known), dtype=pl.String))
+
+    def _states(self, flows: Rows, kernel: Rows, known: Rows) -> list[str | None]:
+        """Loss recovery where it holds the window, else the phase; none where nobody can tell."""
+        names: list[str | None] = []
+        for flow, row, here in zip(flows, kernel, known, strict=True):
+            entry = congestion_controls()[self._flows[flow].cc]
+            recovery = formats.RECOVERY.get(int(row["state"]))
+            if not here:
+                names.append(entry.phases[0])
+            elif recovery is not None and not entry.needs["full_control"]:
+                names.append(recovery)
+            else:
+                names.append(None if row["phase"] == traffic.NO_PHASE else entry.phases[row["phase"]])
+        return names
+
+    def links(self) -> pl.DataFrame:
+        """``links.parquet``."""
+        return formats.links(self._links, self._link_names())
+
+    def events(self) -> pl.DataFrame:
+        """``events.parquet``: the switch's and the kernel's, by time."""
+        seen = formats.events(self._events, self._link_names(), self.output["event_names"])
+        heard = pl.DataFrame(
+            [(at / 1e9, flow + 1, None, event, value) for at, flow, event, value, _ in self._heard],
+            schema=seen.schema,
+            orient="row",
+        )
+        return pl.concat([seen, heard]).sort("t_s", maintain_order=True)
+
+    def _link_names(self) -> list[str]:
+        return [link["link"] for link in self.output["links"]]
+
+
+def _complete(figures: dict[str, Any], marks: list[list[int]]) -> None:
+    """Adds what only the kernel knows to a flow's figures; marks: where they begin, where they end."""
+    marks = sorted(marks)
+    begin, end = marks[0], marks[1] if len(marks) > 1 else marks[0]
+    span = end[0] - begin[0]
+    figures["cwnd_mean_packets"] = (end[1] - begin[1]) / span if span and end[1] > begin[1] else None
+    figures["timeouts"] = end[2] - begin[2]
+
+
+def _key(t_ns: Numbers, flow: Numbers) -> Numbers:
+    """One number per flow and interval; times are below 2^44 us."""
+    key: Numbers = (t_ns // np.uint64(1000)) << np.uint64(20) | flow.astype(np.uint64)
+    return key

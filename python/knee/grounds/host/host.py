@@ -1,0 +1,113 @@
+"""The ground ``host`` as runs, ``knee doctor`` and the command line know it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from knee.errors import RunError
+from knee.grounds.ground import Missing, Progress
+from knee.grounds.host import plan, refuse
+from knee.grounds.host.figures import Seen
+from knee.grounds.host.lab import lab, switch_program
+from knee.manifest import manifest
+from knee.metrics import summary
+from knee.result import Result
+from knee.scenario import Scenario, from_dict
+from knee.scenario.spec import spec
+from knee.scenario.toml import dumps
+
+
+class Host:
+    """The running kernel, in real time."""
+
+    name = "host"
+    about = "the running Linux kernel in network namespaces, in real time; needs root"
+    captures = True
+
+    def missing(self) -> Sequence[Missing]:
+        """Root, devices, namespaces, the switch."""
+        lacks = []
+        if platform.system() != "Linux":
+            return [Missing(f"this is {platform.system()}", "Linux has it")]
+        if os.geteuid() != 0:
+            lacks.append(Missing("no root rights", "sudo knee run ... --ground host"))
+        if not Path("/dev/net/tun").exists():
+            lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or a kernel with CONFIG_TUN"))
+        if not Path("/proc/self/ns/net").exists():
+            lacks.append(Missing("no network namespaces", "a kernel with CONFIG_NET_NS"))
+        if not os.access(switch_program(), os.X_OK):
+            lacks.append(Missing("no program knee-switch", "make setup"))
+        return lacks
+
+    def trial(self) -> str:
+        """Sends a tenth of a second of one flow."""
+        flow = {"cc": refuse.available()[0], "rtt": "10 ms"}
+        told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
+        result = self.measure(told)[0]
+        if not result.output["packets"]:
+            raise RunError("The switch carries no packets; sudo knee run hello --ground host --debug shows more.")
+        late = result.switch["late_p99_us"]
+        controls = ", ".join(refuse.available())
+        return (
+            f"Linux {platform.release()} with {controls}; in a trial 99 % of departures were at most {late:.0f} us late"
+        )
+
+    def refuse(self, scenario: Scenario, where: str | None = None) -> None:
+        """Refuses what the running kernel and the switch cannot do."""
+        refuse.check(scenario, where)
+
+    def run(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        progress: Progress | None = None,
+        command: str | None = None,
+        capture: Path | None = None,
+    ) -> Result:
+        """Runs a scenario, for as long as it lasts."""
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        seen, wall_s = self.measure(scenario, progress, capture)
+        samples = seen.samples()
+        figures = summary(scenario, self.name, seen.output, samples, wall_s)
+        about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
+        remarks = _remarks(seen.switch)
+        return Result(
+            summary=figures | ({"remarks": remarks} if remarks else {}),
+            manifest=about | {"kernel": platform.release(), "switch": seen.switch},
+            scenario_toml=dumps(scenario.plain()),
+            samples=samples,
+            links=seen.links(),
+            events=seen.events(),
+        )
+
+    def measure(
+        self, scenario: Scenario, progress: Progress | None = None, capture: Path | None = None
+    ) -> tuple[Seen, float]:
+        """Runs a scenario; gives what was seen of it, and how long it took, s."""
+        told = spec(scenario)
+        with lab() as here:
+            here.prepare(told, plan.sides(scenario), scenario.tcp, capture)
+            begin = time.perf_counter()
+            *sides, switch = here.run(scenario.duration, progress)
+            wall_s = time.perf_counter() - begin
+        return Seen(scenario, sides, switch), wall_s
+
+
+def _remarks(switch: dict[str, Any]) -> list[str]:
+    """What a reader of the figures has to know."""
+    remarks = []
+    if switch["behind"]:
+        share = 100 * switch["behind"] / switch["departures"]
+        remarks.append(
+            f"The machine fell behind: {switch['behind']} of {switch['departures']} packets ({share:.2g} %) left the "
+            f"switch more than 1 ms late, the latest {switch['late_max_us'] / 1e3:.1f} ms."
+        )
+    if switch["refused"]:
+        remarks.append(f"The kernel refused {switch['refused']} packets of the switch; they count as received.")
+    return remarks

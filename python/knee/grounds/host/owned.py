@@ -1,0 +1,179 @@
+"""What a run owns on this machine: namespaces and processes, on record in ``/run/knee`` before they are made.
+
+A namespace's name says which process made it: ``knee-PID-START-N-SIDE`` with the start of that process in clock ticks.
+So what a dead run left is told from what a living one uses, and from what others have: only a namespace that is on
+record, whose name says the same as its record, and whose process is gone, is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from pyroute2 import netns
+
+from knee.errors import RunError
+
+#: Where the records lie; a machine's start empties it, as it does away with namespaces.
+RECORDS = Path("/run/knee")
+#: Where named namespaces lie, as of ip netns.
+NAMESPACES = Path("/run/netns")
+SIDES = ("a", "b")
+
+_NAME = re.compile(r"knee-(\d+)-(\d+)-(\d+)")
+_numbers = count()
+#: How long the processes of a dead run may take to notice that it is dead, s.
+_PATIENCE_S = 5.0
+
+
+def started(pid: int) -> int | None:
+    """When a process started, in clock ticks since the machine did; None where there is none (or only its remains)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything; the fields behind it count from the state, which is the third.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+@dataclass
+class Owned:
+    """What a run owns.
+
+    Attributes:
+        name: of the run; namespaces have it with a side behind.
+        processes: process id and start of what the run has started.
+    """
+
+    name: str
+    processes: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The names of the namespaces of its sides."""
+        return [f"{self.name}-{side}" for side in SIDES]
+
+    @property
+    def record(self) -> Path:
+        """The file that tells of it."""
+        return RECORDS / f"{self.name}.json"
+
+    def write(self) -> None:
+        """Puts it on record."""
+        RECORDS.mkdir(mode=0o755, exist_ok=True)
+        partial = self.record.with_suffix(".partial")
+        partial.write_text(json.dumps({"processes": self.processes}))
+        partial.replace(self.record)
+
+    def add(self, pid: int) -> None:
+        """Puts a process on record that was started."""
+        at = started(pid)
+        if at is not None:
+            self.processes.append((pid, at))
+            self.write()
+
+    def alive(self) -> bool:
+        """Whether the process lives that made it."""
+        pid, at = _maker(self.name)
+        return started(pid) == at
+
+    def remove(self) -> None:
+        """Ends its processes, removes its namespaces and then its record.
+
+        Raises:
+            RunError: where a process of somebody else's is still in one of them.
+        """
+        for pid, at in self.processes:
+            if started(pid) == at:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        for namespace in self.namespaces:
+            place = NAMESPACES / namespace
+            if not place.exists():
+                continue
+            _wait_until_empty(place)
+            with contextlib.suppress(FileNotFoundError):
+                netns.remove(namespace)
+        self.record.with_suffix(".partial").unlink(missing_ok=True)
+        self.record.unlink(missing_ok=True)
+
+
+def _maker(name: str) -> tuple[int, int]:
+    matched = _NAME.fullmatch(name)
+    if matched is None:
+        raise ValueError(name)
+    return int(matched[1]), int(matched[2])
+
+
+def _inside(place: Path) -> list[int]:
+    """The processes in a namespace."""
+    number = place.stat().st_ino
+    inside = []
+    for process in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):
+            if process.stat().st_ino == number:
+                inside.append(int(process.parts[2]))
+    return inside
+
+
+def _wait_until_empty(place: Path) -> None:
+    """Waits until nobody is in a namespace: a run's processes end with it, but not in the same instant."""
+    end = time.monotonic() + _PATIENCE_S
+    while inside := _inside(place):
+        if time.monotonic() > end:
+            which = ", ".join(map(str, inside))
+            raise RunError(f"The namespace {place.name} is still used by process {which}, which knee did not start")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def owning() -> Iterator[Owned]:
+    """Gives what a run may make, on record; removes it in the end, however the run ended."""
+    sweep()
+    pid = os.getpid()
+    owned = Owned(f"knee-{pid}-{started(pid)}-{next(_numbers)}")
+    owned.write()
+    try:
+        yield owned
+    finally:
+        owned.remove()
+
+
+def sweep() -> list[str]:
+    """Removes what runs left whose process is gone; gives their names.
+
+    Raises:
+        RunError: where that needs root, or something is still in use.
+    """
+    if not RECORDS.is_dir():
+        return []
+    if os.geteuid() != 0:
+        raise RunError("Cleaning up needs root: sudo knee doctor --clean.")
+    removed = []
+    for record in sorted(RECORDS.iterdir()):
+        name = record.name.partition(".")[0]
+        if _NAME.fullmatch(name) is None:
+            continue
+        owned = Owned(name, _processes(record))
+        if not owned.alive():
+            owned.remove()
+            removed.append(name)
+    return list(dict.fromkeys(removed))
+
+
+def _processes(record: Path) -> list[tuple[int, int]]:
+    try:
+        told = json.loads(record.read_text())["processes"]
+        return [(int(pid), int(at)) for pid, at in told]
+    except (OSError, ValueError, TypeError, KeyError):
+        # Half a record: the process was killed while it wrote it, before it started anything.
+        return []

@@ -1,0 +1,90 @@
+"""What the sockets of either side of a run do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knee.grounds.host.lab import NETWORKS, PORT
+from knee.registry import congestion_controls
+from knee.scenario.model import Flow, Scenario
+from knee.scenario.spec import span
+from knee.units import Limit
+
+#: Least of the socket buffers, bytes, and the most that the kernel takes.
+_BUFFER, _MOST_BUFFER = 16 << 20, (1 << 30) - 1
+#: Bounds of what a sender keeps unsent, bytes, around 10 ms of its bottleneck's rate.
+_UNSENT = (64 << 10, 1 << 20)
+#: Between two looks at the sockets, ns: at the least, and for each flow.
+_LOOK, _LOOK_EACH = 10_000_000, 200_000
+#: Full packets.
+_PACKET = 1500
+
+
+def sides(scenario: Scenario) -> list[dict[str, Any]]:
+    """What the sockets of the sides do, without what their namespaces are."""
+    flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
+    told: list[dict[str, Any]] = [
+        {
+            "duration": scenario.duration,
+            "interval": scenario.interval,
+            "warmup": scenario.warmup,
+            "poll": min(scenario.interval, max(_LOOK, _LOOK_EACH * len(flows))),
+            "send": [],
+            "receive": [],
+        }
+        for _ in range(2)
+    ]
+    for number, (flow, i) in enumerate(flows):
+        source = 0 if flow.direction == "forward" else 1
+        buffer = _buffer(scenario, flow)
+        told[source]["send"].append(_sender(scenario, flow, number, i, buffer))
+        clamp = scenario.tcp.receive_window or 0
+        told[1 - source]["receive"].append({"flow": number, "port": PORT + number, "buffer": buffer, "clamp": clamp})
+    return told
+
+
+def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) -> dict[str, Any]:
+    start, stop = span(scenario, flow, i)
+    entry = congestion_controls()[flow.cc]
+    ecn = flow.ecn or entry.needs["ecn"] == "per_packet"
+    phases = "bbr" if flow.cc == "bbr" else "window" if len(entry.phases) == 2 else "unknown"
+    return {
+        "flow": number,
+        "cc": flow.cc,
+        "address": f"{NETWORKS[ecn]}.{2 if flow.direction == 'forward' else 1}",
+        "port": PORT + number,
+        "start": start,
+        "stop": stop,
+        "bytes": flow.bytes,
+        "paced": flow.pacing == "on",
+        "buffer": buffer,
+        "unsent": min(max(_rate(scenario, flow) // 800, _UNSENT[0]), _UNSENT[1]),
+        "phases": phases,
+        "phase_names": list(entry.phases),
+    }
+
+
+def _rate(scenario: Scenario, flow: Flow) -> int:
+    """The greatest rate that a flow's way has at any time, bit/s; that of a trace is taken for 1 Gbit/s."""
+    rates = []
+    for link in scenario.links:
+        if link.name in (flow.path or ()):
+            way = link.reverse if flow.direction == "reverse" and link.reverse else link
+            changed = [c.rate for c in scenario.changes if c.link == link.name and c.rate is not None]
+            rates.append(max([way.rate or 1_000_000_000, *changed]))
+    return min(rates)
+
+
+def _buffer(scenario: Scenario, flow: Flow) -> int:
+    """Socket buffers that do not limit: four times what the way can hold at the most."""
+    rate = _rate(scenario, flow)
+    rtt = max([flow.rtt, *(change.rtt or 0 for change in scenario.changes)])
+    held = rate * rtt // 8_000_000_000
+    limits = [link.limit for link in scenario.links] + [change.limit for change in scenario.changes]
+    queued = max((_in_bytes(limit, rate) for limit in limits if limit is not None), default=0)
+    return min(max(_BUFFER, 4 * (held + queued)), _MOST_BUFFER)
+
+
+def _in_bytes(limit: Limit, rate: int) -> int:
+    each = {"packets": _PACKET, "bytes": 1}
+    return limit.amount * each[limit.kind] if limit.kind in each else limit.amount * rate // 8_000_000_000

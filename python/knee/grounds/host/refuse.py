@@ -1,0 +1,88 @@
+"""What the ground ``host`` cannot do is refused here, by name, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+from knee.errors import Refused, ScenarioError
+from knee.linux import bpf
+from knee.linux.bpf import build
+from knee.registry import congestion_controls
+from knee.scenario.model import Flow, Scenario, Tcp
+from knee.scenario.spec import spec
+
+#: What this kernel has now; algorithms loaded as BPF are among them.
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+#: Flows have a port each, and each is sampled a hundred times a second.
+MAX_FLOWS = 1000
+#: The least interval at which sockets are sampled, ns.
+LEAST_INTERVAL = 1_000_000
+#: Keys of [tcp] that a namespace, a route or a socket has; the others are the kernel's own.
+_SET = ("initial_window", "rto_min", "sack_delay", "receive_window")
+
+
+def available() -> list[str]:
+    """The congestion controls that sockets of the running kernel can have."""
+    try:
+        return AVAILABLE.read_text().split()
+    except OSError:
+        return []
+
+
+@cache
+def loadable() -> list[str]:
+    """The congestion controls that ``knee linux load`` has."""
+    return build.algorithms()
+
+
+def check(scenario: Scenario, where: str | None = None) -> None:
+    """Refuses what the running kernel and the switch cannot do.
+
+    Raises:
+        ScenarioError: names the key, what was found there and what would do.
+    """
+    spec(scenario, where)
+    try:
+        if scenario.interval < LEAST_INTERVAL:
+            raise Refused("sockets are not sampled that often", '"1 ms" or more will do', key="interval")
+        if scenario.flows and sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
+            raise Refused("there are more flows than can be sampled", f"up to {MAX_FLOWS} will do", key="flows")
+        _tcp(scenario.tcp)
+        for i, flow in enumerate(scenario.flows):
+            _within(f"flows[{i}]", partial(_flow, flow))
+    except Refused as refused:
+        found = f"{refused.found} (ground host)"
+        raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
+
+
+def _within(key: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"{key}.{refused.key}") from None
+
+
+def _tcp(tcp: Tcp) -> None:
+    usual = Tcp()
+    if tcp.rto_min % 1_000_000:
+        raise Refused("a route has it in whole milliseconds", '"200 ms" will do', key="tcp.rto_min")
+    for key in type(tcp).model_fields:
+        if key not in _SET and getattr(tcp, key) != getattr(usual, key):
+            raise Refused("the running kernel does as it does", "leave it out", key=f"tcp.{key}")
+
+
+def _flow(flow: Flow) -> None:
+    if flow.cc not in (here := available()):
+        accepted = f"one of {', '.join(here)} will do"
+        if flow.cc in loadable():
+            accepted += f", or first: sudo knee linux load {flow.cc}"
+        raise Refused(f"the running kernel has no {flow.cc}", accepted, key="cc")
+    entry = congestion_controls()[flow.cc]
+    has = bpf.values(flow.cc) if flow.cc in loadable() else {name: p.default for name, p in entry.params.items()}
+    for name, value in flow.cc_params.items():
+        if value != has[name]:
+            shown = entry.params[name].text(has[name])
+            found = f"{entry.params[name].text(value)} is not what the running kernel's {flow.cc} has"
+            raise Refused(found, f"{shown} will do, or load it with another", key=f"cc_params.{name}")

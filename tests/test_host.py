@@ -1,0 +1,290 @@
+"""The ground ``host``: what it refuses, what it carries over real sockets, and that it leaves nothing behind.
+
+Runs here take real time, on machines that do other things too: bounds are such that a processor which is away for some
+milliseconds now and then stays within them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import knee
+from knee.errors import RunError, ScenarioError
+from knee.grounds.host import Host, owned, refuse
+
+_LACKS = "; ".join(part.what for part in Host().missing())
+here = pytest.mark.skipif(bool(_LACKS), reason=f"the ground host does not work here: {_LACKS}")
+
+_Scenario = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A kernel that has reno and cubic."""
+    place = tmp_path / "available"
+    place.write_text("reno cubic\n")
+    monkeypatch.setattr(refuse, "AVAILABLE", place)
+
+
+# ---- what it refuses ----
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tcp": {"delayed_ack": "10 ms"}}, "tcp.delayed_ack: the running kernel does as it does"),
+        ({"tcp": {"rto_min": "1500 us"}}, "tcp.rto_min: a route has it in whole milliseconds"),
+        ({"interval": "100 us", "duration": "10 ms", "flows": [{"cc": "reno", "rtt": "1 ms"}]}, "interval: sockets"),
+        ({"flows": [{"cc": "reno", "rtt": "1 ms", "count": 1001}]}, "flows: there are more flows"),
+        ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, "or first: sudo knee linux load lola"),
+        ({"flows": [{"cc": "copa", "rtt": "1 ms"}]}, r"flows\[0\].cc: the running kernel has no copa .* reno, cubic"),
+        ({"flows": [{"cc": "cubic", "rtt": "1 ms", "cc_params": {"beta": 0.5}}]}, r"flows\[0\].cc_params.beta: 0.5 is"),
+        ({"flows": [{"cc": "reno", "rtt": "1 ms", "transport": "quic"}]}, r"flows\[0\].transport"),
+    ],
+)
+def test_what_the_running_kernel_cannot_do_is_refused_by_name(
+    scenario: _Scenario, change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        knee.run(scenario(**change), "host")
+
+
+def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert any(part.what == "no root rights" and "sudo" in part.mend for part in Host().missing())
+
+
+def test_cleaning_up_without_root_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(owned, "RECORDS", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(RunError, match="sudo knee doctor --clean"):
+        owned.sweep()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root cleans up")
+def test_cleaning_up_touches_only_what_dead_runs_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    records, namespaces = tmp_path / "records", tmp_path / "namespaces"
+    records.mkdir()
+    namespaces.mkdir()
+    monkeypatch.setattr(owned, "RECORDS", records)
+    monkeypatch.setattr(owned, "NAMESPACES", namespaces)
+    removed: list[str] = []
+    monkeypatch.setattr(owned.netns, "remove", removed.append)
+    me, start = os.getpid(), owned.started(os.getpid())
+    living, dead, recycled = f"knee-{me}-{start}-0", "knee-4194304-1-0", f"knee-{me}-{(start or 0) - 1}-0"
+    for name in (living, dead, recycled, "notes", "knee-1-x", "knee-4194304-1-0x"):
+        (records / f"{name}.json").write_text('{"processes": []}')
+    for name in (living, dead, recycled, "knee-4194304-1-7"):
+        (namespaces / f"{name}-a").touch()
+    # A record that says it owns a living process which is another one: its start is not that.
+    (records / f"{dead}.json").write_text(f'{{"processes": [[{me}, 1]]}}')
+    assert sorted(owned.sweep()) == sorted([dead, recycled])
+    assert sorted(removed) == sorted([f"{dead}-a", f"{recycled}-a"])
+    left = {path.name for path in records.iterdir()}
+    assert left == {f"{living}.json", "notes.json", "knee-1-x.json", "knee-4194304-1-0x.json"}
+
+
+# ---- what it carries ----
+
+
+def _state_of_the_host() -> list[str]:
+    files = ["ipv4/tcp_congestion_control", "ipv4/tcp_ecn", "ipv4/tcp_no_metrics_save", "core/default_qdisc"]
+    devices = sorted(path.name for path in Path("/sys/class/net").iterdir())
+    return [Path("/proc/sys/net", name).read_text() for name in files] + devices + [Path("/proc/net/route").read_text()]
+
+
+@here
+def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path) -> None:
+    before = _state_of_the_host()
+    told = {
+        "duration": "6 s",
+        "warmup": "1 s",
+        "link": {"rate": "100 Mbit/s", "limit": "330 packets"},
+        "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 2}],
+    }
+    result = knee.run(told, "host", tmp_path / "out", report=False)
+    (link,), flows = result.summary["links"], result.summary["flows"]
+    # A buffer of twice the bandwidth-delay product never runs empty at CUBIC's decrease to 0.7; the sender may be away
+    # for as long as the queue lasts, some 10 to 40 ms.
+    assert link["utilization"] > 0.9
+    # The link cannot carry more than its rate: 1 % is what an edge of the window may be off.
+    assert sum(flow["throughput_mbps"] for flow in flows) < 101
+    # No packet is faster than the base RTT and its own serialisation.
+    assert min(flow["rtt_min_ms"] for flow in flows) >= 20.1
+    # The queue holds 330 packets, 40 ms; the rest is what a processor may be late at the most.
+    assert max(flow["rtt_p95_ms"] for flow in flows) < 20 + 40 + 15
+    # Each loss is one of the queue's, and each is mended.
+    assert sum(flow["lost_packets"] for flow in flows) == link["drops"]
+    assert sum(flow["retransmitted_packets"] for flow in flows) >= link["drops"] * 0.9
+    late = result.samples.filter(result.samples["t_s"] > 1)
+    assert late["cwnd_packets"].null_count() == 0
+    assert late["srtt_ms"].min() >= 20
+    assert set(result.samples["state"].unique()) <= {"slow_start", "congestion_avoidance", "recovery", "cwr", "loss"}
+    assert result.manifest["kernel"] == os.uname().release
+    assert result.manifest["switch"]["departures"] > 50_000
+    assert "remarks" in result.summary or result.manifest["switch"]["behind"] == 0
+    assert knee.Result.load(tmp_path / "out").summary == result.summary
+    assert _state_of_the_host() == before
+
+
+@here
+def test_a_finite_transfer_and_a_change_of_rate(tmp_path: Path) -> None:
+    told = {
+        "name": "$(touch owned); ' \"",
+        "title": "`touch owned`",
+        "duration": "5 s",
+        "link": {"rate": "10 Mbit/s", "limit": "40 packets", "queue": "fq"},
+        "flows": [
+            {"cc": "cubic", "rtt": "20 ms", "bytes": "1 MB", "label": "; touch owned;"},
+            {"cc": "reno", "rtt": "30 ms", "start": "2 s", "ecn": True},
+        ],
+        "changes": [{"at": "3.5 s", "link": "bottleneck", "rate": "2 Mbit/s"}],
+    }
+    result = knee.run(told, "host", tmp_path / "out", report=False, capture=True)
+    finite, endless = result.summary["flows"]
+    # 1 MB is 691 packets of 1514 bytes: 0.837 s at 10 Mbit/s, after a handshake of 20 ms; then slow start, losses.
+    assert 0.857 < finite["completion_s"] < 1.8
+    assert finite["goodput_mbps"] == pytest.approx(8 / finite["completion_s"], rel=0.01)
+    after = result.samples.filter((result.samples["flow"] == 2) & (result.samples["t_s"] > 3.75))
+    # From the change on the link carries 2 Mbit/s; it has packets waiting all the time.
+    assert 1.7 < after["throughput_mbps"].mean() < 2.1
+    assert result.events.filter(result.events["event"] == "rate")["value"].to_list() == [2.0]
+    assert endless["completion_s"] is None
+    # Its packets say that they are ECN-capable, those of the other flow that they are not.
+    shown = subprocess.run(
+        [
+            "tshark",
+            "-r",
+            tmp_path / "out" / "packets.pcapng",
+            "-T",
+            "fields",
+            "-e",
+            "tcp.dstport",
+            "-e",
+            "ip.dsfield.ecn",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = {tuple(line.split("\t")) for line in shown.stdout.splitlines()}
+    assert ("10000", "0") in seen
+    assert ("10001", "2") in seen
+    assert ("10000", "2") not in seen
+    assert not [path for path in (tmp_path, Path.cwd(), Path("/")) if (path / "owned").exists()]
+
+
+@here
+def test_a_flow_in_the_reverse_direction_over_two_links(tmp_path: Path) -> None:
+    told = {
+        "duration": "2 s",
+        "links": [
+            {
+                "name": "a",
+                "rate": "20 Mbit/s",
+                "limit": "50 packets",
+                "reverse": {"rate": "5 Mbit/s", "limit": "20 packets"},
+            },
+            {"name": "b", "rate": "10 Mbit/s", "limit": "50 packets", "delay": "5 ms", "jitter": "1 ms", "loss": 0.001},
+        ],
+        "flows": [
+            {"cc": "reno", "rtt": "20 ms", "label": "forward"},
+            {"cc": "cubic", "rtt": "20 ms", "path": ["a"], "direction": "reverse", "label": "back", "pacing": "on"},
+        ],
+    }
+    result = knee.run(told, "host")
+    forward, back = result.summary["flows"]
+    assert [link["link"] for link in result.summary["links"]] == ["a", "b", "a (reverse)"]
+    # Each fills the narrowest link of its way but for the ACKs of the other, and cannot have more.
+    assert 6 < forward["throughput_mbps"] < 10.1
+    assert 3.5 < back["throughput_mbps"] < 5.1
+    assert result.samples.filter(result.samples["flow"] == 2)["pacing_rate_mbps"].null_count() <= 1
+    assert result.samples.filter(result.samples["flow"] == 1)["pacing_rate_mbps"].null_count() == 20
+
+
+# ---- that it leaves nothing ----
+
+
+def _start(out: Path) -> subprocess.Popen[bytes]:
+    command = ["run", "hello", "--ground", "host", "--set", "duration='60 s'", "--out", str(out), "--no-report"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "knee", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=out.parent
+    )
+
+
+def _left_of(pid: int) -> list[str]:
+    """Namespaces and records of a process's runs."""
+    places = [*owned.NAMESPACES.glob(f"knee-{pid}-*"), *owned.RECORDS.glob(f"knee-{pid}-*")]
+    return [str(place) for place in places]
+
+
+def _orphans() -> list[str]:
+    """Processes of runs that no run has any more."""
+    orphans = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            above = Path("/proc", parent, "cmdline").read_bytes()
+        except OSError:
+            continue
+        ours = command[0].endswith(b"/knee-switch") or any(word.endswith(b"/host/traffic.py") for word in command)
+        if ours and b"python" not in above:
+            orphans.append(process.name)
+    return orphans
+
+
+def _wait_for(what: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end, "nothing has come"
+        time.sleep(0.02)
+
+
+@here
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    run = _start(tmp_path / "out")
+    _wait_for(lambda: len(_left_of(run.pid)) == 3)
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert b"left nothing behind" in said
+    assert _left_of(run.pid) == []
+    assert not _orphans()
+    assert list(tmp_path.iterdir()) == []
+
+
+@here
+def test_20_random_kills_leave_nothing_after_the_next_clean_up(tmp_path: Path) -> None:
+    chance = random.Random(20)
+    left = []
+    for batch in range(5):
+        runs = [_start(tmp_path / f"out-{batch}-{i}") for i in range(4)]
+        for run in runs:
+            # From before the first namespace is there to well within the run.
+            moment = chance.uniform(-1.0, 1.0)
+            if moment > 0:
+                _wait_for(lambda run=run: _left_of(run.pid))
+            time.sleep(abs(moment))
+            run.kill()
+            run.communicate()
+            left += _left_of(run.pid)
+    # Some of them were killed while they had something.
+    assert len(left) >= 4
+    cleaned = subprocess.run([sys.executable, "-m", "knee", "doctor", "--clean"], capture_output=True, text=True)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert [place for place in left if Path(place).exists()] == []
+    assert not _orphans()
+    assert not [device.name for device in Path("/sys/class/net").iterdir() if device.name.startswith("knee-")]
