@@ -11,8 +11,11 @@ use knee_sim::Tap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// IPv4, TCP and the timestamp option with its padding.
+/// IPv4, TCP and the timestamp option with its padding; of a SYN, which has more options.
 const HEADERS: usize = 52;
+const SYN_HEADERS: usize = 60;
+/// The options of a SYN: maximum segment size 1460, SACK permitted, a window scale of 14, nothing; the timestamps follow.
+const SYN_OPTIONS: [u8; 10] = [2, 4, 0x05, 0xb4, 4, 2, 3, 3, 14, 1];
 /// First addresses of senders and receivers.
 const SENDERS: u32 = 0x0a01_0000;
 const RECEIVERS: u32 = 0x0a81_0000;
@@ -48,14 +51,15 @@ impl Simulated {
 impl Tap for Simulated {
     fn packet(&mut self, link: u32, at: Time, packet: &Packet) {
         if let Some(capture) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            capture.cut_packet(link as usize, at, &headers(packet), u32::from(packet.size));
+            let length = if packet.has(Packet::SYN) { SYN_HEADERS } else { HEADERS };
+            capture.cut_packet(link as usize, at, &headers(packet)[..length], u32::from(packet.size));
         }
     }
 }
 
 /// The headers of a packet.
-fn headers(packet: &Packet) -> [u8; HEADERS] {
-    let mut bytes = [0; HEADERS];
+fn headers(packet: &Packet) -> [u8; SYN_HEADERS] {
+    let mut bytes = [0; SYN_HEADERS];
     let (sender, receiver) = (SENDERS + packet.flow, RECEIVERS + packet.flow);
     let port = (1 + packet.flow % PORTS) as u16;
     let backward = packet.has(Packet::ACK);
@@ -74,7 +78,7 @@ fn headers(packet: &Packet) -> [u8; HEADERS] {
     bytes[24..28].copy_from_slice(&seq.to_be_bytes());
     bytes[28..32].copy_from_slice(&ack.to_be_bytes());
     // The length of the header in words of four bytes.
-    bytes[32] = 8 << 4;
+    bytes[32] = if syn { 10 << 4 } else { 8 << 4 };
     bytes[33] = match (syn, backward) {
         (true, false) => SYN,
         (true, true) => SYN | ACK,
@@ -84,14 +88,17 @@ fn headers(packet: &Packet) -> [u8; HEADERS] {
     bytes[33] |= if packet.has(Packet::ECE) { ECE } else { 0 };
     bytes[33] |= if packet.has(Packet::CWR) { CWR } else { 0 };
     bytes[34..36].copy_from_slice(&u16::MAX.to_be_bytes());
-    // Two of no operation, then the timestamps: the sender's own on data, its echo on ACKs.
-    bytes[40..44].copy_from_slice(&[1, 1, 8, 10]);
-    let echo = if backward { 48 } else { 44 };
+    // The timestamps: the sender's own on data, its echo on ACKs; before them two of no operation, or a SYN's options.
+    let options = if syn { &SYN_OPTIONS[..] } else { &[1, 1] };
+    let stamps = 40 + options.len();
+    bytes[40..stamps].copy_from_slice(options);
+    bytes[stamps..stamps + 2].copy_from_slice(&[8, 10]);
+    let echo = stamps + if backward { 6 } else { 2 };
     bytes[echo..echo + 4].copy_from_slice(&packet.stamp.to_be_bytes());
     bytes
 }
 
-fn ip(bytes: &mut [u8; HEADERS], packet: &Packet, from: u32, to: u32) {
+fn ip(bytes: &mut [u8; SYN_HEADERS], packet: &Packet, from: u32, to: u32) {
     let ecn = match (packet.has(Packet::CE), packet.has(Packet::ECT), packet.has(Packet::L4S)) {
         (true, ..) => 3,
         (false, true, true) => 1,

@@ -43,7 +43,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut network = Network::new(&config.spec, config.port, capture)?;
     let mut late = Late::default();
     let end = Time::from_nanos(config.spec.duration);
-    let refused = ferry::run(&mut network, &sides, &clock, end, &mut late)?;
+    let refused = ferry::run(&mut network, &sides, &clock, end, &mut late, priority == "fifo")?;
     network.end_capture()?;
     let processor_s = Time::from_nanos(clock.processor()).as_secs_f64();
     let outcome = Outcome { late: late.figures(), refused, processor_s, priority };

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_slot_is_used_again_only_after_its_packet_has_gone() {
         let mut store = Store::default();
-        let mut put = |store: &mut Store, byte: u8| {
+        let put = |store: &mut Store, byte: u8| {
             store.free()[0] = byte;
             Packet { seq: store.take(), size: 1, ..Packet::default() }
         };

@@ -54,7 +54,9 @@ class Host:
             raise RunError("The switch carries no packets; sudo knee run hello --ground host --debug shows more.")
         late = result.switch["late_p99_us"]
         controls = ", ".join(refuse.available())
-        return f"Linux {platform.release()} with {controls}; in a trial 99 % of departures were at most {late:.0f} us late"
+        return (
+            f"Linux {platform.release()} with {controls}; in a trial 99 % of departures were at most {late:.0f} us late"
+        )
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
         """Refuses what the running kernel and the switch cannot do."""

@@ -191,7 +191,9 @@ def _sysctls(tcp: Tcp) -> dict[str, int]:
         "net/ipv6/conf/default/disable_ipv6": 1,
     }
     # A kernel without IPv6 has none of it to switch off.
-    return {name: value for name, value in wanted.items() if name.count("ipv6") == 0 or Path("/proc/sys", name).exists()}
+    return {
+        name: value for name, value in wanted.items() if name.count("ipv6") == 0 or Path("/proc/sys", name).exists()
+    }
 
 
 def _configure(namespace: str, here: int, tcp: Tcp) -> None:
