@@ -10,7 +10,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint types test-rust test-python fmt clean
+.PHONY: help demo setup test check lint types test-rust test-python test-tools fmt clean
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
@@ -42,8 +42,17 @@ types: $(STAMPS)/core $(STAMPS)/dev
 test-rust:
 	cargo test --workspace --exclude knee-py --quiet
 
-test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
+test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
 	$(BIN)/python -m pytest -n auto --quiet
+
+# What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
+test-tools: $(STAMPS)/core
+	@packages="$$($(BIN)/python tools/test_packages.py)"; \
+	if [ -z "$$packages" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing what the tests use: $$packages"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages; \
+	else echo "To test everything here: sudo apt-get install $$packages" >&2; fi
 
 fmt: $(STAMPS)/dev
 	cargo fmt --all

@@ -47,6 +47,14 @@ def test_what_is_there_is_not_run_again(scenario: Make, tmp_path: Path) -> None:
     assert batch.run(jobs, tmp_path, progress=lambda fraction: pytest.fail("it ran again")) != []
 
 
+def test_again_runs_what_is_there(scenario: Make, tmp_path: Path) -> None:
+    jobs = _jobs(scenario, 1)
+    batch.run(jobs, tmp_path)
+    first = _begun(tmp_path / "seeds" / "0")
+    batch.run(jobs, tmp_path, again=True)
+    assert _begun(tmp_path / "seeds" / "0") != first
+
+
 @pytest.mark.parametrize("change", ["scenario", "program"])
 def test_another_scenario_or_program_runs_again(scenario: Make, tmp_path: Path, change: str) -> None:
     batch.run(_jobs(scenario, 1), tmp_path)

@@ -20,6 +20,8 @@ def _groups(one: Paper) -> list[list[Experiment]]:
     """Experiments that need one another's runs, together."""
     groups: list[list[Experiment]] = []
     for experiment in one.experiments:
+        if experiment.awaits:
+            continue
         names = {run.name for run in experiment.runs}
         joined = [group for group in groups if any(run.name in names for other in group for run in other.runs)]
         groups = [group for group in groups if group not in joined]

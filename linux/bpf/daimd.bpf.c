@@ -80,7 +80,7 @@ void BPF_PROG(daimd_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(ca_state(sk), daimd_params(), sample->rtt_us, tp->snd_una, tp->snd_cwnd,
+		knee_daimd_sample(ca_state(sk), daimd_params(), tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
 				  tp->snd_ssthresh);
 }
 

@@ -195,7 +195,7 @@ void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct htcp *h = ca_state(sk);
-	__u8 state = ((struct inet_connection_sock *)sk)->icsk_ca_state;
+	__u8 state = BPF_CORE_READ_BITFIELD((const struct inet_connection_sock *)sk, icsk_ca_state);
 
 	if (state == CA_OPEN)
 		h->pkts_acked = sample->pkts_acked;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the BPF congestion controls see of the kernel. Only the fields that are used are declared; the loader finds
- * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel.
+ * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel. Of a bit field it finds the
+ * bits only where it is read with BPF_CORE_READ_BITFIELD; a plain read takes those declared here.
  */
 #ifndef KNEE_BPF_H
 #define KNEE_BPF_H
@@ -40,6 +41,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
 };
 
@@ -67,6 +69,12 @@ struct tcp_sock {
 	__u32 lsndtime;
 	__u32 max_packets_out;
 	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 delivered;
+	__u32 lost;
+	__u32 app_limited;
 	__u8 is_cwnd_limited : 1;
 };
 
@@ -74,6 +82,18 @@ struct ack_sample {
 	__u32 pkts_acked;
 	__s32 rtt_us;
 	__u32 in_flight;
+};
+
+struct rate_sample {
+	__u64 prior_mstamp;
+	__u32 prior_delivered;
+	__s32 delivered;
+	long interval_us;
+	long rtt_us;
+	__u32 acked_sacked;
+	__u32 prior_in_flight;
+	__u32 last_end_seq;
+	bool is_app_limited;
 };
 
 #pragma clang attribute pop
@@ -87,7 +107,10 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, __u32 event);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*min_tso_segs)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	__u32 (*sndbuf_expand)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 	char name[16];
@@ -98,6 +121,8 @@ struct tcp_congestion_ops {
 enum {
 	CA_OPEN = 0,
 	CA_DISORDER = 1,
+	CA_CWR = 2,
+	CA_RECOVERY = 3,
 	CA_LOSS = 4,
 };
 
@@ -144,7 +169,7 @@ static inline __u64 idle_us(const struct tcp_sock *tp)
 /* Whether the window has been the limit of what is in flight, as in the kernel (RFC 7661's question). */
 static inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-	if (tp->is_cwnd_limited)
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return true;
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }

@@ -4,7 +4,9 @@
  * says, then sends and receives, and writes what the probe measured. Its root is the run's
  * folder on the host: /plan, /probe.ko and other modules, /rows.
  *
- * On the console, lines for the host: "@ N" (N millionths are done), "@ done", "! WHAT" (it failed).
+ * The length of /progress says how many millionths are done; on the console, at the end, is "@ done" or
+ * "! WHAT" (it failed). Nothing is written there on the way: the host takes it when it likes, and its
+ * interrupts would be chance.
  */
 #define _GNU_SOURCE
 #include <errno.h>

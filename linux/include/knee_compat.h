@@ -17,6 +17,13 @@
 #define KNEE_HAS_TX_START 0
 #endif
 
+/* The ranges of netlink's policies are constant from 6.7 on. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+#define KNEE_RANGE static const struct netlink_range_validation
+#else
+#define KNEE_RANGE static struct netlink_range_validation
+#endif
+
 /* Microseconds since the socket last sent. */
 static inline u64 knee_idle_us(const struct sock *sk)
 {

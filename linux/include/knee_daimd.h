@@ -18,7 +18,7 @@
  * Where the paper's text and Algorithm 1 disagree, or are silent, this does what
  * knee's simulator does, and says there why (crates/knee-cc/src/daimd.rs). Here
  * alone: RTTs count for at most 34 s, the time since a backoff for at most
- * 2147 s, and the rate of increase is worked out once per millisecond.
+ * 2147 s, and thresholds and rates are worked out once per millisecond.
  */
 #ifndef KNEE_DAIMD_H
 #define KNEE_DAIMD_H
@@ -86,10 +86,10 @@ static inline u64 knee_daimd_threshold(u64 base, u32 gamma, u64 occupancy)
 	return knee_daimd_scaled(base, KNEE_DAIMD_ONE - gamma) + knee_daimd_scaled(occupancy, gamma);
 }
 
-/* Line 3 without the new sample: RTT_max has decayed by a RTT per window. */
-static inline u64 knee_daimd_decayed(u64 rtt_max, u64 rtt, u32 cwnd, u32 a)
+/* Line 3: RTT_max decays by a RTT per window, this much per ACK. */
+static inline u64 knee_daimd_decay(u64 rtt, u32 cwnd, u32 a)
 {
-	return knee_sub(rtt_max, knee_div(knee_daimd_scaled(rtt, a), knee_max(cwnd, 1)));
+	return knee_div(knee_daimd_scaled(rtt, a), knee_max(cwnd, 1));
 }
 
 /*
@@ -107,19 +107,15 @@ static inline u32 knee_daimd_max_ssthresh(u32 cwnd, u64 tau0, u64 occupancy)
 }
 
 /*
- * What `acked` packets give at `rate` millionths of a packet per round trip, in
- * millionths: rate acked / cwnd, at most what was acknowledged. Where the
- * product is formed, rate < cwnd * 10^6 <= 2^47, and acked counts for at most
- * 2^16.
+ * What a packet acknowledged gives at `rate` millionths of a packet per round
+ * trip, in 2^-16 millionths: rate / cwnd, at most a packet. The rate counts for
+ * at most cwnd * 10^6 < 2^47, so that 16 more bits fit.
  */
-static inline u64 knee_daimd_gain(u64 rate, u32 acked, u32 cwnd)
+static inline u64 knee_daimd_gain(u64 rate, u32 cwnd)
 {
 	u64 window = knee_min(knee_max(cwnd, 1), KNEE_DAIMD_MAX_CWND);
-	u64 packets = knee_min(acked, 1 << 16);
 
-	if (rate >= window * KNEE_DAIMD_ONE)
-		return packets * KNEE_DAIMD_ONE;
-	return knee_div(rate * packets, window);
+	return knee_div(knee_min(rate, window * KNEE_DAIMD_ONE) << 16, window);
 }
 
 /* See the parameters of tcp_daimd.c; those of time in us. */
@@ -129,19 +125,27 @@ struct knee_daimd_params {
 	    fixed_backoffs, rtt_min_initial;
 };
 
-/* What is kept per connection. */
+/*
+ * What is kept per connection: 88 bytes.
+ *
+ * What takes divisions is worked out with the first RTT of each millisecond, in
+ * which it changes by little: RTT_max decays, D counts in seconds.
+ */
 struct knee_daimd {
 	u64 rtt_min;		/* KNEE_U64_MAX: no sample yet, none set */
 	u64 rtt_max;		/* decays */
 	u64 srtt;		/* of packets sent since the last backoff; 0: none yet */
 	u64 last_backoff;	/* or when the connection began */
-	u64 credit;		/* increase not yet given, millionths of a packet */
-	u64 rate;		/* increase per round trip, millionths of a packet */
-	u32 rated;		/* when rate was computed; the lower bits */
+	u64 credit;		/* increase not yet given, 2^-16 millionths of a packet */
+	u64 decay;		/* of RTT_max per ACK */
+	u64 tau0;		/* threshold in force (Eq. 5) */
+	u64 delta0;		/* least time between delay backoffs */
+	u64 gain;		/* per packet acknowledged, 2^-16 millionths of a packet */
+	u32 refreshed;		/* when the last four were worked out; the lower bits */
 	u32 until;		/* settling: no RTT counts up to this sequence number */
 	u32 max_ssthresh;	/* window above which slow start is limited */
-	u32 backoffs;		/* reductions so far */
-	bool settling;
+	u32 backoffs:31;	/* reductions so far */
+	u32 settling:1;
 };
 
 /* An ACK, and the answer to it. */
@@ -154,28 +158,13 @@ struct knee_daimd_ack {
 	u32 ssthresh;		/* likewise */
 };
 
-static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now)
-{
-	d->rtt_min = p->rtt_min_initial ? (u64)p->rtt_min_initial * 1000 : KNEE_U64_MAX;
-	d->rtt_max = 0;
-	d->srtt = 0;
-	d->last_backoff = now;
-	d->credit = 0;
-	d->rate = 0;
-	d->rated = now - KNEE_DAIMD_ONE;
-	d->until = 0;
-	d->max_ssthresh = KNEE_U32_MAX;
-	d->backoffs = 0;
-	d->settling = false;
-}
-
 /* RTT_max - RTT_min: an estimate of the recent queue. */
 static inline u64 knee_daimd_occupancy(const struct knee_daimd *d)
 {
 	return knee_sub(d->rtt_max, d->rtt_min);
 }
 
-/* The threshold in force, ns. */
+/* The threshold as of now, ns. */
 static inline u64 knee_daimd_tau0(const struct knee_daimd *d, const struct knee_daimd_params *p)
 {
 	return knee_daimd_threshold((u64)p->tau0 * 1000, p->gamma, knee_daimd_occupancy(d));
@@ -188,58 +177,12 @@ static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct k
 	return knee_daimd_beta(p->delta, d->rtt_min, d->srtt, p->beta_max);
 }
 
-/* Least time between delay backoffs, ns. */
+/* Least time between delay backoffs as of now, ns. */
 static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const struct knee_daimd_params *p)
 {
 	if (p->delta0_mode)
 		return (u64)p->delta0 * 1000;
 	return knee_daimd_scaled(knee_daimd_occupancy(d), p->delta0_factor);
-}
-
-/* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
-static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p,
-				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
-{
-	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
-	u64 rtt_max = knee_daimd_decayed(d->rtt_max, rtt, cwnd, p->decay);
-
-	/* For Figs. 3 and 4, what was set holds until the first backoff. */
-	if (!p->rtt_min_initial || d->backoffs)
-		d->rtt_min = knee_min(d->rtt_min, rtt);
-	d->rtt_max = knee_max(rtt_max, rtt);
-	if (d->settling) {
-		if ((s32)(una - d->until) > 0) {
-			d->settling = false;
-			d->srtt = rtt;
-		}
-	} else {
-		d->srtt = d->srtt ? d->srtt - d->srtt / 8 + rtt / 8 : rtt;
-	}
-	if (rtt > rtt_max && cwnd < ssthresh && knee_daimd_occupancy(d))
-		d->max_ssthresh = knee_daimd_max_ssthresh(cwnd, knee_daimd_tau0(d, p),
-							  knee_daimd_occupancy(d));
-}
-
-/* Notes a reduction; returns what it leaves of the window. */
-static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt, u32 cwnd, u32 beta)
-{
-	d->last_backoff = now;
-	d->backoffs = knee_min((u64)d->backoffs + 1, KNEE_U32_MAX);
-	d->settling = true;
-	d->until = snd_nxt;
-	d->credit = 0;
-	d->rated = now - KNEE_DAIMD_ONE;
-	return knee_max(knee_div((u64)cwnd * beta, KNEE_DAIMD_ONE), 2);
-}
-
-static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a, u64 rate)
-{
-	u64 packets;
-
-	d->credit += knee_daimd_gain(rate, a->acked, a->cwnd);
-	packets = knee_div(d->credit, KNEE_DAIMD_ONE);
-	d->credit -= packets * KNEE_DAIMD_ONE;
-	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
 }
 
 /* Line 19: 2 (1 - beta) alpha; alpha < 2^42 and the scale <= 2^21. */
@@ -254,24 +197,97 @@ static inline u64 knee_daimd_rate(const struct knee_daimd *d, const struct knee_
 	return knee_div(alpha * (2 * (KNEE_DAIMD_ONE - beta)), KNEE_DAIMD_ONE);
 }
 
-static inline void knee_daimd_grow(struct knee_daimd *d, const struct knee_daimd_params *p,
-				   struct knee_daimd_ack *a, u64 tau)
+/* What is worked out once per millisecond is due with the next RTT. */
+static inline void knee_daimd_outdate(struct knee_daimd *d, u64 now)
 {
-	if (a->cwnd < a->ssthresh) {
-		if (p->slow_start == KNEE_DAIMD_LIMITED && a->cwnd > d->max_ssthresh)
-			knee_daimd_add(d, a, (u64)d->max_ssthresh * KNEE_DAIMD_ONE / 2);
-		else
-			a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
-		return;
+	d->refreshed = now - 1000;
+}
+
+static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now)
+{
+	d->rtt_min = p->rtt_min_initial ? (u64)p->rtt_min_initial * 1000 : KNEE_U64_MAX;
+	d->rtt_max = 0;
+	d->srtt = 0;
+	d->last_backoff = now;
+	d->credit = 0;
+	d->decay = 0;
+	d->tau0 = knee_daimd_tau0(d, p);
+	d->delta0 = knee_daimd_delta0(d, p);
+	d->gain = 0;
+	knee_daimd_outdate(d, now);
+	d->until = 0;
+	d->max_ssthresh = KNEE_U32_MAX;
+	d->backoffs = 0;
+	d->settling = 0;
+}
+
+/* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
+static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now,
+				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
+{
+	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
+	bool due = (u32)now - d->refreshed >= 1000;
+	u64 rtt_max;
+
+	if (due)
+		d->decay = knee_daimd_decay(rtt, cwnd, p->decay);
+	rtt_max = knee_sub(d->rtt_max, d->decay);
+	/* For Figs. 3 and 4, what was set holds until the first backoff. */
+	if (!p->rtt_min_initial || d->backoffs)
+		d->rtt_min = knee_min(d->rtt_min, rtt);
+	d->rtt_max = knee_max(rtt_max, rtt);
+	if (!d->settling) {
+		d->srtt = d->srtt ? d->srtt - d->srtt / 8 + rtt / 8 : rtt;
+	} else if ((s32)(una - d->until) > 0) {
+		d->settling = 0;
+		d->srtt = rtt;
 	}
-	if (p->hold && a->cwnd > p->w0 && tau > knee_daimd_tau0(d, p))
-		return;
-	/* In a millisecond the rate changes by little: D counts in seconds. */
-	if ((u32)a->now - d->rated >= 1000) {
-		d->rate = knee_daimd_rate(d, p, a->now, a->cwnd);
-		d->rated = a->now;
+	if (rtt > rtt_max && cwnd < ssthresh && knee_daimd_occupancy(d))
+		d->max_ssthresh = knee_daimd_max_ssthresh(cwnd, knee_daimd_tau0(d, p),
+							  knee_daimd_occupancy(d));
+	if (due) {
+		d->tau0 = knee_daimd_tau0(d, p);
+		d->delta0 = knee_daimd_delta0(d, p);
+		d->gain = knee_daimd_gain(knee_daimd_rate(d, p, now, cwnd), cwnd);
+		d->refreshed = now;
 	}
-	knee_daimd_add(d, a, d->rate);
+}
+
+/* Notes a reduction; returns what it leaves of the window. */
+static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt, u32 cwnd, u32 beta)
+{
+	d->last_backoff = now;
+	if (d->backoffs < (1u << 31) - 1)
+		d->backoffs++;
+	d->settling = 1;
+	d->until = snd_nxt;
+	d->credit = 0;
+	knee_daimd_outdate(d, now);
+	return knee_max(knee_div((u64)cwnd * beta, KNEE_DAIMD_ONE), 2);
+}
+
+/* gain <= 2^36, and acked counts for at most 2^16. */
+static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a, u64 gain)
+{
+	u64 packets;
+
+	d->credit += gain * knee_min(a->acked, 1 << 16);
+	if (d->credit < (u64)KNEE_DAIMD_ONE << 16)
+		return;
+	packets = knee_div(d->credit >> 16, KNEE_DAIMD_ONE);
+	d->credit -= packets * KNEE_DAIMD_ONE << 16;
+	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
+}
+
+static inline void knee_daimd_slow_start(struct knee_daimd *d, const struct knee_daimd_params *p,
+					 struct knee_daimd_ack *a)
+{
+	u64 rate = (u64)d->max_ssthresh * KNEE_DAIMD_ONE / 2;
+
+	if (p->slow_start == KNEE_DAIMD_LIMITED && a->cwnd > d->max_ssthresh)
+		knee_daimd_add(d, a, knee_daimd_gain(rate, a->cwnd));
+	else
+		a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
 }
 
 /* An ACK came: Eq. 6 and slow start. */
@@ -280,13 +296,17 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_dai
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min);
 
-	if (!d->settling && a->cwnd > p->w0 && tau >= knee_daimd_tau0(d, p) &&
-	    (a->now - d->last_backoff) * 1000 > knee_daimd_delta0(d, p)) {
+	if (tau >= d->tau0 && !d->settling && a->cwnd > p->w0 &&
+	    (a->now - d->last_backoff) * 1000 > d->delta0) {
 		a->cwnd = knee_daimd_reduced(d, a->now, a->snd_nxt, a->cwnd,
 					     knee_daimd_beta_now(d, p));
 		a->ssthresh = a->cwnd;
-	} else if (a->limited) {
-		knee_daimd_grow(d, p, a, tau);
+	} else if (!a->limited) {
+		return;
+	} else if (a->cwnd < a->ssthresh) {
+		knee_daimd_slow_start(d, p, a);
+	} else if (tau <= d->tau0 || a->cwnd <= p->w0 || !p->hold) {
+		knee_daimd_add(d, a, d->gain);
 	}
 }
 
@@ -304,8 +324,8 @@ static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now)
 {
 	d->last_backoff = now;
 	d->srtt = 0;
-	d->settling = false;
-	d->rated = now - KNEE_DAIMD_ONE;
+	d->settling = 0;
+	knee_daimd_outdate(d, now);
 }
 
 #endif

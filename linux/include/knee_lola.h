@@ -103,6 +103,7 @@ struct knee_lola_params {
 	u32 min_rtt_close;	/* how close an RTT confirms RTT_min */
 	u32 beta;		/* what a loss leaves of the window */
 	u32 fast_convergence;	/* 0 or 1 */
+	u32 filter_slow_start;	/* 1: slow start sees RTT_now; 0: RTTs as they come */
 };
 
 /*
@@ -216,6 +217,8 @@ static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_
 	if (knee_lola_phase(l) == KNEE_LOLA_CWND_HOLD) {
 		l->rtt_greatest = knee_max(l->rtt_greatest, l->rtt_now);
 	} else if (knee_lola_phase(l) == KNEE_LOLA_SLOW_START) {
+		if (p->filter_slow_start)
+			rtt = l->rtt_now;
 		l->rtt_least = knee_min(l->rtt_least, rtt);
 		l->rtt_greatest = knee_max(l->rtt_greatest, rtt);
 	}

@@ -104,11 +104,49 @@ static int start(char **argv)
 	return 1;
 }
 
+/*
+ * Waits for a child's end, or for our own parent's, which comes as SIGTERM; then kills all that is
+ * left. Gives the child's exit code.
+ */
+static int watch(pid_t child)
+{
+	sigset_t waited;
+	int status = 0, signal;
+
+	sigemptyset(&waited);
+	sigaddset(&waited, SIGTERM);
+	sigaddset(&waited, SIGCHLD);
+	do
+		sigwait(&waited, &signal);
+	while (signal != SIGTERM && waitpid(child, &status, WNOHANG) != child);
+	kill_all(child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* Ends with `parent`, and inherits orphans; whether the parent is still there. */
+static int serve(pid_t parent)
+{
+	return !prctl(PR_SET_PDEATHSIG, SIGTERM) && !prctl(PR_SET_CHILD_SUBREAPER, 1) && getppid() == parent;
+}
+
+/* There are two watchers: whichever is killed, the other one clears up. */
+static int watch_inside(pid_t parent, char **argv)
+{
+	pid_t kernel;
+
+	if (!serve(parent))
+		return 1;
+	kernel = fork();
+	if (kernel < 0)
+		return 1;
+	return kernel ? watch(kernel) : start(argv);
+}
+
 int main(int argc, char **argv)
 {
 	sigset_t waited;
-	int status = 0;
-	pid_t kernel, parent;
+	pid_t inside, parent, self = getpid();
+	int code;
 
 	if (argc < 4) {
 		fprintf(stderr, "launch PARENT FOLDER PROGRAM [ARGUMENT ...]\n");
@@ -119,30 +157,17 @@ int main(int argc, char **argv)
 	sigaddset(&waited, SIGTERM);
 	sigaddset(&waited, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &waited, NULL);
-	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || prctl(PR_SET_CHILD_SUBREAPER, 1)) {
+	if (!serve(parent))
+		return 1;
+	inside = fork();
+	if (inside < 0) {
 		perror("launch");
 		return 1;
 	}
-	if (getppid() != parent)
-		return 1;
-	kernel = fork();
-	if (kernel < 0) {
-		perror("launch");
-		return 1;
-	}
-	if (!kernel)
-		_exit(start(argv + 3));
-	for (;;) {
-		int signal;
-
-		sigwait(&waited, &signal);
-		if (signal == SIGTERM)
-			break;
-		if (waitpid(kernel, &status, WNOHANG) == kernel)
-			break;
-	}
-	kill_all(kernel);
+	if (!inside)
+		_exit(watch_inside(self, argv + 3));
+	code = watch(inside);
 	if (getppid() != parent)
 		nftw(argv[2], unlink_one, 16, FTW_DEPTH | FTW_PHYS);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	return code;
 }

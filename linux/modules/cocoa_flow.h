@@ -17,9 +17,11 @@
 #include <linux/list.h>
 #include <linux/rbtree.h>
 #include <linux/skbuff.h>
+#include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 
 #include "knee_cocoa.h"
+#include "uapi/knee_pkt_sched.h"
 
 /* How long an idle flow is remembered: the authors' value. */
 #define COCOA_REMEMBER_NS	(10 * (u64)NSEC_PER_SEC)
@@ -59,6 +61,21 @@ struct cocoa_flows {
 	struct list_head	idle;		/* longest idle first */
 	struct rb_root_cached	paced;		/* by next_packet_at */
 	u64			gc_at;		/* nothing to forget before */
+};
+
+/* What a qdisc has. */
+struct cocoa_sched_data {
+	struct cocoa_flows		flows;
+	struct knee_cocoa_params	params;
+	struct knee_cocoa_learned	learned;
+	u32				quantum;
+	u32				initial_quantum;
+	u64				refill_delay;		/* ns */
+	u64				flow_max_rate;		/* bytes/s; 0: off */
+	u64				low_rate_threshold;	/* bytes/s */
+	u64				ce_threshold;		/* ns; U64_MAX: off */
+	struct qdisc_watchdog		watchdog;
+	struct tc_cocoa_xstats		stats;
 };
 
 /* A packet's time of arrival. */

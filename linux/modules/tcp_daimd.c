@@ -68,8 +68,8 @@ static void daimd_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(inet_csk_ca(sk), &daimd_params, sample->rtt_us, tp->snd_una,
-				  tcp_snd_cwnd(tp), tp->snd_ssthresh);
+		knee_daimd_sample(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp, sample->rtt_us,
+				  tp->snd_una, tcp_snd_cwnd(tp), tp->snd_ssthresh);
 }
 
 static void daimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
@@ -124,7 +124,7 @@ static size_t daimd_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_i
 	out->phase = !tcp_in_slow_start(tcp_sk(sk));
 	out->srtt = d->srtt ? div_u64(d->srtt, NSEC_PER_USEC) : KNEE_DIAG_NONE;
 	out->rtt_min = min_t(u64, div_u64(d->rtt_min, NSEC_PER_USEC), KNEE_DIAG_NONE);
-	out->tau0 = div_u64(knee_daimd_tau0(d, &daimd_params), NSEC_PER_USEC);
+	out->tau0 = div_u64(d->tau0, NSEC_PER_USEC);
 	*attr = INET_DIAG_VEGASINFO;
 	return sizeof(*out);
 }

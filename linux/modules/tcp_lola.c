@@ -28,6 +28,7 @@ static struct knee_lola_params lola_params __read_mostly = {
 	.min_rtt_close = 500,
 	.beta = 717,
 	.fast_convergence = 1,
+	.filter_slow_start = 0,
 };
 
 KNEE_PARAM(lola_params, q_low, 1, 100000000, "queueing delay that shows a full link, us");
@@ -41,6 +42,7 @@ KNEE_PARAM(lola_params, min_rtt_resets, 1, 4294967295, "decreases without RTT_mi
 KNEE_PARAM(lola_params, min_rtt_close, 1, 100000000, "how close an RTT confirms RTT_min, us");
 KNEE_PARAM(lola_params, beta, 1, 1023, "what a loss leaves of the window, 1/1024");
 KNEE_PARAM(lola_params, fast_convergence, 0, 1, "lower CWnd_max where losses come earlier");
+KNEE_PARAM(lola_params, filter_slow_start, 0, 1, "slow start sees the filtered RTT");
 
 static void lola_init(struct sock *sk)
 {

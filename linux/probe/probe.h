@@ -29,6 +29,7 @@ struct probe_flow {
 	u32 rtt_count, rtt_min_us, rtt_max_us;
 	u32 all_rtt_count, all_rtt_min_us, all_rtt_max_us;
 	u32 timeouts;
+	bool ready;			/* the algorithm has begun */
 	bool measured;			/* between the begin and the end of its figures */
 	u32 *rtt;			/* histogram */
 };

@@ -25,7 +25,7 @@ void probe_socket_window(struct probe_flow *flow)
 	flow->cwnd_since_ns = now;
 }
 
-static u16 phase_by_info(struct sock *sk, u32 phases, u16 before)
+static u16 phase_by_info(struct sock *sk, u32 phases)
 {
 	union tcp_cc_info info;
 	int attr;
@@ -46,7 +46,7 @@ static u16 phase_by_info(struct sock *sk, u32 phases, u16 before)
 	return info.bbr.bbr_pacing_gain < 256 ? 1 : 0;
 }
 
-static void look_at_phase(struct sock *sk, struct probe_flow *flow)
+static void look_at_phase(struct sock *sk, struct probe_flow *flow, bool first)
 {
 	u32 cwnd = tcp_snd_cwnd(tcp_sk(sk));
 	u16 phase;
@@ -54,11 +54,22 @@ static void look_at_phase(struct sock *sk, struct probe_flow *flow)
 	if (flow->phases == KNEE_PHASES_WINDOW)
 		phase = cwnd >= tcp_sk(sk)->snd_ssthresh;
 	else
-		phase = phase_by_info(sk, flow->phases, flow->phase);
-	if (phase == flow->phase)
+		phase = phase_by_info(sk, flow->phases);
+	if (phase == flow->phase && !first)
 		return;
 	flow->phase = phase;
 	probe_row_event(probe_now(), flow - probe.flows, KNEE_NOBODY, KNEE_EVENT_PHASE, phase, cwnd);
+}
+
+/* The connection is there. */
+static void init(struct sock *sk)
+{
+	struct probe_flow *flow = flow_of(sk);
+
+	if (flow->real->init)
+		flow->real->init(sk);
+	flow->ready = true;
+	look_at_phase(sk, flow, true);
 }
 
 /* Puts on record that a finite transfer is acknowledged; with it ends the time in which all flows run. */
@@ -82,7 +93,9 @@ static void pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	if (flow->real->pkts_acked)
 		flow->real->pkts_acked(sk, sample);
 	probe_socket_window(flow);
-	look_at_phase(sk, flow);
+	/* The SYN is acknowledged before the algorithm has begun. */
+	if (flow->ready)
+		look_at_phase(sk, flow, false);
 	if (sample->rtt_us >= 0) {
 		u32 us = sample->rtt_us;
 
@@ -153,6 +166,7 @@ int probe_socket_watch(const struct knee_flow *told)
 	flow->rtt_min_us = flow->all_rtt_min_us = U32_MAX;
 	flow->real = inet_csk(sk)->icsk_ca_ops;
 	flow->ops = *flow->real;
+	flow->ops.init = init;
 	flow->ops.pkts_acked = pkts_acked;
 	flow->ops.set_state = set_state;
 	inet_csk(sk)->icsk_ca_ops = &flow->ops;

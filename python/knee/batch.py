@@ -58,6 +58,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Job, InputError], None] | None = None,
+    again: bool = False,
     command: str | None = None,
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
@@ -72,6 +73,7 @@ def run(
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, and the refusal; its folder is None. By default a refusal
             ends the batch.
+        again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
 
     Raises:
@@ -80,7 +82,7 @@ def run(
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
-    todo = [i for i, job in enumerate(jobs) if not is_done(job, folders[i])]
+    todo = [i for i, job in enumerate(jobs) if again or not is_done(job, folders[i])]
     weights = {i: work(jobs[i].scenario) for i in todo}
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
@@ -107,31 +109,6 @@ def run(
         for i in sorted(lost):
             refused(jobs[i], lost[i])
     return [None if i in lost else folders[i] for i in range(len(jobs))]
-
-
-def together(
-    jobs: Sequence[Job],
-    one: Callable[[Job, Callable[[float], None]], None],
-    *,
-    workers: int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> None:
-    """Does ``one`` for each job, so many at once; it reports its progress, and an exception ends all of them."""
-    weights = {i: work(job.scenario) for i, job in enumerate(jobs)}
-    done = dict.fromkeys(weights, 0.0)
-    stop = threading.Event()
-
-    def single(i: int) -> None:
-        def look(fraction: float) -> None:
-            if stop.is_set():
-                raise _Stopped
-            done[i] = fraction
-
-        look(0.0)
-        one(jobs[i], look)
-        done[i] = 1.0
-
-    _all_cores(single, weights, done, stop, workers, progress)
 
 
 def _all_cores(

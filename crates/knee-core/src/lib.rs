@@ -1,5 +1,6 @@
 //! What every part of knee speaks: units, packets, declared parameters and named random streams.
 
+pub mod cache;
 pub mod packet;
 pub mod params;
 pub mod rng;

@@ -31,7 +31,7 @@ macro_rules! opaque {
 opaque! {
     Filter: 6;
     Lola: 13;
-    Daimd: 9;
+    Daimd: 11;
 }
 
 #[repr(C)]
@@ -48,6 +48,7 @@ pub struct LolaParams {
     pub min_rtt_close: u32,
     pub beta: u32,
     pub fast_convergence: u32,
+    pub filter_slow_start: u32,
 }
 
 #[repr(C)]
@@ -162,10 +163,11 @@ calls! {
     fn daimd_alpha = check_daimd_alpha(increase: u32, since: u64, cwnd: u32) -> u64;
     fn daimd_beta = check_daimd_beta(delta: u32, rtt_min: u64, rtt: u64, max: u32) -> u32;
     fn daimd_threshold = check_daimd_threshold(base: u64, gamma: u32, occupancy: u64) -> u64;
-    fn daimd_decayed = check_daimd_decayed(rtt_max: u64, rtt: u64, cwnd: u32, a: u32) -> u64;
+    fn daimd_decay = check_daimd_decay(rtt: u64, cwnd: u32, a: u32) -> u64;
+    fn daimd_gain = check_daimd_gain(rate: u64, cwnd: u32) -> u64;
     fn daimd_max_ssthresh = check_daimd_max_ssthresh(cwnd: u32, tau0: u64, occupancy: u64) -> u32;
     fn daimd_init = check_daimd_init(d: &mut Daimd, p: &DaimdParams, now: u64);
-    fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, rtt_us: u32, una: u32, cwnd: u32, ssthresh: u32);
+    fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, now: u64, rtt_us: u32, una: u32, cwnd: u32, ssthresh: u32);
     fn daimd_on_ack = check_daimd_on_ack(d: &mut Daimd, p: &DaimdParams, a: &mut DaimdAck);
     fn daimd_on_loss = check_daimd_on_loss(d: &mut Daimd, p: &DaimdParams, now: u64, snd_nxt: u32, cwnd: u32) -> u32;
     fn daimd_on_restart = check_daimd_on_restart(d: &mut Daimd, now: u64);

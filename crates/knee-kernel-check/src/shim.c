@@ -50,12 +50,13 @@ SHIM(u64, daimd_scaled, (u64 time, u32 ratio), (time, ratio))
 SHIM(u64, daimd_alpha, (u32 increase, u64 since, u32 cwnd), (increase, since, cwnd))
 SHIM(u32, daimd_beta, (u32 delta, u64 rtt_min, u64 rtt, u32 max), (delta, rtt_min, rtt, max))
 SHIM(u64, daimd_threshold, (u64 base, u32 gamma, u64 occupancy), (base, gamma, occupancy))
-SHIM(u64, daimd_decayed, (u64 rtt_max, u64 rtt, u32 cwnd, u32 a), (rtt_max, rtt, cwnd, a))
+SHIM(u64, daimd_decay, (u64 rtt, u32 cwnd, u32 a), (rtt, cwnd, a))
+SHIM(u64, daimd_gain, (u64 rate, u32 cwnd), (rate, cwnd))
 SHIM(u32, daimd_max_ssthresh, (u32 cwnd, u64 tau0, u64 occupancy), (cwnd, tau0, occupancy))
 SHIM(void, daimd_init, (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now), (d, p, now))
 SHIM(void, daimd_sample,
-     (struct knee_daimd *d, const struct knee_daimd_params *p, u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh),
-     (d, p, rtt_us, una, cwnd, ssthresh))
+     (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh),
+     (d, p, now, rtt_us, una, cwnd, ssthresh))
 SHIM(void, daimd_on_ack, (struct knee_daimd *d, const struct knee_daimd_params *p, struct knee_daimd_ack *a), (d, p, a))
 SHIM(u32, daimd_on_loss,
      (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 snd_nxt, u32 cwnd),

@@ -18,7 +18,7 @@ fn factors_and_missed_packets_are_the_same() {
         let factor = Factor(up_to(rng, 26));
         let (time, packets) = (up_to(rng, 60), up_to(rng, 30) as u32);
         // A product beyond 64 bits is one of 500 years; the simulator's times end before.
-        let most = u128::from(time) * u128::from(factor.0) >> 16;
+        let most = (u128::from(time) * u128::from(factor.0)) >> 16;
         if most <= u128::from(u64::MAX) {
             assert_eq!(c::cocoa_times(factor.0 as u32, time), factor.of_time(Time::from_nanos(time)).as_nanos());
         }
@@ -73,9 +73,9 @@ fn whole_flows_take_the_same_course_packet_by_packet() {
         let mut learned = c::CocoaLearned::default();
         let mut cx = Context { now: Time::from_secs(1), ..Context::default() };
         for _ in 0..4 {
-            let mut twins = start(&mut cocoa, &params, &learned, &mut cx);
+            let mut twins = start(&mut cocoa, &params, learned, &mut cx);
             for _ in 0..1_000 {
-                cx.now = cx.now + Time::from_nanos(1 + up_to(rng, 24));
+                cx.now += Time::from_nanos(1 + up_to(rng, 24));
                 cx.notes.clear();
                 if rng.chance(0.45) {
                     depart(&mut cocoa, &mut twins, cx.now);
@@ -90,10 +90,10 @@ fn whole_flows_take_the_same_course_packet_by_packet() {
     assert!(branches.iter().all(|count| *count > 2_000), "{branches:?}");
 }
 
-fn start(cocoa: &mut Cocoa, params: &c::CocoaParams, learned: &c::CocoaLearned, cx: &mut Context) -> Twins {
+fn start(cocoa: &mut Cocoa, params: &c::CocoaParams, learned: c::CocoaLearned, cx: &mut Context) -> Twins {
     let rust = cocoa.start(0, cx);
     let mut module = c::Cocoa::default();
-    let buffer = c::cocoa_initial(params, learned);
+    let buffer = c::cocoa_initial(params, &learned);
     // Only an average next to a half can be rounded to either side.
     assert!(buffer.abs_diff(rust.buffer) <= u32::from(next_to_a_half(cocoa.learned)), "{buffer} {}", rust.buffer);
     c::cocoa_init(&mut module, rust.buffer, cx.now.as_nanos());

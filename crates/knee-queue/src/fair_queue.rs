@@ -354,6 +354,7 @@ impl<R: BufferRule> Queue for FairQueue<R> {
             if cx.now.saturating_sub(due.max(packet.enqueued)) > self.settings.ce_threshold {
                 cx.mark(&mut packet);
             }
+            self.flows.fetch_behind(i, &self.pool);
             let size = self.wire_size(&packet);
             self.flows.get(i).credit -= size as i64;
             if let Some(rate) = self.settings.flow_max_rate {

@@ -2,8 +2,9 @@
 //! flow that goes leaves no hole and no memory behind.
 
 use crate::hash::Tuple;
-use crate::pool::{Fifo, NONE};
+use crate::pool::{Fifo, NONE, Pool};
 use knee_core::Time;
+use knee_core::cache::fetch;
 
 /// Where a flow is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,16 @@ impl<S> Table<S> {
     pub(crate) fn first(&self, list: List) -> Option<u32> {
         let i = self.ends[list as usize].first;
         (i != NONE).then_some(i)
+    }
+
+    /// Fetches what the flow after next in line behind `i` needs, and the first packet of the next.
+    #[inline]
+    pub(crate) fn fetch_behind(&self, i: u32, pool: &Pool) {
+        let Some(next) = self.flows.get(self.flows[i as usize].next as usize) else { return };
+        pool.fetch_head(&next.fifo);
+        if let Some(after) = self.flows.get(next.next as usize) {
+            fetch(after);
+        }
     }
 
     /// Takes a flow off its list and puts it at the end of `list`, or on none.

@@ -17,6 +17,7 @@ use crate::hash::{Collisions, FlowHash, Tuple};
 use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::cache::fetch;
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate};
 
@@ -264,6 +265,13 @@ impl Queue for FqCodel {
             let packet = self.codel.dequeue(&mut flow.codel, &mut head, cx);
             if let Some(packet) = packet {
                 flow.deficit -= self.store.wire_size(&packet) as i64;
+                let next = flow.next;
+                if let Some(next) = self.flows.get(next as usize) {
+                    self.store.pool.fetch_head(&next.fifo);
+                    if let Some(after) = self.flows.get(next.next as usize) {
+                        fetch(after);
+                    }
+                }
                 return Some(packet);
             }
             line.pop(&self.flows);

@@ -2,6 +2,7 @@
 //! place freed is the next one used, so that the part of the slab in use stays in the cache.
 
 use knee_core::Packet;
+use knee_core::cache::fetch;
 
 /// Index of nothing.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -92,6 +93,15 @@ impl Pool {
         fifo.len -= 1;
         self.release(place);
         Some(packet)
+    }
+
+    /// Fetches what taking the packet at the head of `fifo` needs.
+    #[inline]
+    pub(crate) fn fetch_head(&self, fifo: &Fifo) {
+        if let Some(place) = self.places.get(fifo.head as usize) {
+            fetch(place);
+            fetch(&self.next[fifo.head as usize]);
+        }
     }
 
     /// Keeps the first `len` packets of `fifo` and hands the others, in order, to `take`.

@@ -313,6 +313,15 @@ impl Link {
         leaves
     }
 
+    /// The packet on the wire.
+    #[inline]
+    pub fn in_service(&self) -> Option<&Packet> {
+        match &self.server {
+            Server::Wire(wire) if wire.busy => Some(&wire.in_service),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn serve_other(&mut self, now: Time, served: &mut Packet) -> bool {
         self.cx.now = now;

@@ -2,6 +2,7 @@
 
 use crate::link::Counters;
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
+use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use knee_queue::Backlog;
 use std::fs::File;
@@ -11,21 +12,19 @@ use std::io::{self, Write};
 ///
 /// A value falls into one of `2^bits` buckets of its octave; within a bucket quantiles are interpolated, so that their
 /// error is below `2^-bits`. Only the stretch of buckets between the least and the greatest value hit exists.
+#[repr(C)]
 pub struct Histogram {
+    counts: Box<[u32]>,
     bits: u32,
     /// The bucket of `counts[0]`.
     base: u32,
-    counts: Vec<u32>,
     total: Spread,
 }
 
-/// Buckets that are added at once where a value falls beside the stretch.
-const PAGE: u32 = 32;
-
 impl Histogram {
-    /// An empty histogram with `2^bits` buckets per octave.
-    pub const fn new(bits: u32) -> Self {
-        Self { bits, base: 0, counts: Vec::new(), total: Spread::EMPTY }
+    /// An empty histogram with `2^bits` buckets per octave, at least two.
+    pub fn new(bits: u32) -> Self {
+        Self { counts: Box::default(), bits, base: 0, total: Spread::EMPTY }
     }
 
     /// Counts a span; its share in mean and range follows with [`Histogram::fold`].
@@ -41,22 +40,25 @@ impl Histogram {
     /// Counts a value in a bucket that does not exist yet.
     #[cold]
     fn extend_to(&mut self, bucket: u32) {
-        let start = bucket - bucket % PAGE;
+        // Half an octave at once.
+        let page = 1 << (self.bits - 1);
+        let start = bucket - bucket % page;
         if self.counts.is_empty() {
             self.base = start;
         }
-        if start < self.base {
-            let missing = (self.base - start) as usize;
-            self.counts.reserve_exact(missing);
-            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
-            self.base = start;
-        }
-        let end = (start + PAGE - self.base) as usize;
-        if self.counts.len() < end {
-            self.counts.reserve_exact(end - self.counts.len());
-            self.counts.resize(end, 0);
-        }
+        let before = self.base.saturating_sub(start) as usize;
+        self.base -= before as u32;
+        let needed = (start + page - self.base) as usize;
+        let mut counts = vec![0; needed.max(before + self.counts.len())];
+        counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
+        self.counts = counts.into_boxed_slice();
         self.counts[(bucket - self.base) as usize] += 1;
+    }
+
+    /// Fetches the counts.
+    #[inline]
+    pub fn fetch_counts(&self) {
+        fetch(&*self.counts);
     }
 
     /// Adds sum, number and range of the spans counted since the last call.

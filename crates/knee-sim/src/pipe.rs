@@ -69,6 +69,11 @@ impl Pipe {
         }
     }
 
+    /// The packet `places` behind the head of those that keep their order.
+    pub fn peek(&self, places: usize) -> Option<&Packet> {
+        self.fifo.get(places).map(|(_, packet)| packet)
+    }
+
     /// Takes the packet that arrives at `now`, if one does.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Packet> {

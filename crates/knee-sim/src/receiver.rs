@@ -391,6 +391,11 @@ impl Receiver {
             self.rcv_nxt = self.rcv_nxt.max(range.1);
             taken += 1;
         }
+        if taken == self.out_of_order.len() {
+            // Memory is given back: with thousands of flows it counts.
+            (self.out_of_order, self.recent) = (Vec::new(), Vec::new());
+            return;
+        }
         self.out_of_order.drain(..taken);
         let rcv_nxt = self.rcv_nxt;
         self.recent.retain(|r| r.1 > rcv_nxt);

@@ -20,6 +20,7 @@ use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
 use crate::spec::{Change, ChangeSpec};
 use knee_cc::{CaState, Entry};
+use knee_core::cache::fetch;
 use knee_core::{Params, Rate, Time};
 
 pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
@@ -56,6 +57,8 @@ pub struct Simulation {
     seed: u64,
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
+    /// Whether there are so many flows that their state is fetched ahead.
+    fetches: bool,
     /// Who sees the packets that leave links.
     tap: Option<Box<dyn Tap>>,
 }
@@ -100,24 +103,14 @@ struct Algorithm {
     params: Params,
 }
 
-/// What the engine knows of a flow beside its endpoints.
+/// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
+#[repr(C, align(64))]
 struct Flow {
-    /// Index of its algorithm.
-    algorithm: u32,
-    /// Bytes to transfer; none: endless.
-    bytes: Option<u64>,
-    start: Time,
-    /// When the SYN left, unless it had to be sent again.
-    syn_at: Option<Time>,
-    /// Overhead of the first link, counted in throughput.
-    overhead: u32,
-    dropped: u64,
-    completion: Option<Time>,
+    seen_timeouts: u32,
     phase: u8,
     ca: CaState,
     /// Whether the window of the figures has begun and not ended.
     watched: bool,
-    seen_timeouts: u64,
     /// RTT samples of the interval.
     rtt: Spread,
     /// Those of the window of the figures; beside `rtt`, since both take each sample.
@@ -126,7 +119,19 @@ struct Flow {
     rtt_outside: Spread,
     last: FlowRates,
     watch: Option<Box<FlowWatch>>,
-    common: (u64, u64),
+    /// Index of its algorithm.
+    algorithm: u32,
+    /// Overhead of the first link, counted in throughput.
+    overhead: u32,
+    /// Bytes to transfer; none: endless.
+    bytes: Option<u64>,
+    start: Time,
+    /// When the SYN left, unless it had to be sent again.
+    syn_at: Option<Time>,
+    dropped: u64,
+    completion: Option<Time>,
+    /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
+    common: u64,
 }
 
 /// The window in which all flows run.
@@ -157,6 +162,13 @@ impl SackStore {
     #[inline]
     fn get(&self, handle: u32) -> &[receiver::Range] {
         if handle == 0 { &[] } else { self.blocks[handle as usize - 1].as_slice() }
+    }
+
+    #[inline]
+    fn fetch(&self, handle: u32) {
+        if handle != 0 {
+            fetch(&self.blocks[handle as usize - 1]);
+        }
     }
 
     #[inline]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from knee import grounds
 from knee.cli.console import Bar, complain, out
 from knee.cli.tables import number, table
 from knee.errors import InputError
@@ -18,7 +20,9 @@ from knee.fidelity import run as run_cases
 
 
 def fidelity(
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The cases, with a real kernel's figures.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE.csv", help="The cases, with a real kernel's figures.")
+    ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a report with a picture per case.")
     ] = None,
@@ -32,17 +36,30 @@ def fidelity(
     check: Annotated[
         bool, typer.Option("--check", help="Fail (exit code 1) where fewer cases hold than is wanted.")
     ] = False,
+    ground: Annotated[str, typer.Option(metavar="G", help="Where to run the cases.")] = "sim",
+    make: Annotated[
+        bool, typer.Option("--make", help="Write FILE.csv: the public cases on a kernel, on the ground uml.")
+    ] = False,
 ) -> None:
     """Run a real kernel's cases in the simulator and list the differences.
 
     A case holds when every flow's goodput is within 5 points (hundredths of the link's rate) of the kernel's and its
     mean smoothed RTT within 10 % or 2 ms, or within 1.5 times the kernel's own spread where that is more.
+
+    With --make it goes the other way: the cases run on the kernel that knee linux build --tick "10 ms" has built, and
+    its figures become FILE.csv (kernel.csv if none is given), to compare others with.
     """
+    if make:
+        _make(file or Path("kernel.csv"), patterns or (), jobs)
+        return
+    if file is None:
+        raise InputError("FILE.csv is missing: the cases with a real kernel's figures; or make it, with --make.")
+    grounds.ready(ground)
     cases = read(file, patterns or ())
     if html is not None and html.is_dir():
         raise InputError(f"{html} is a folder; the name of a file is needed for --html.")
     with Bar(file.name) as bar:
-        report = run_cases(cases, jobs, bar)
+        report = run_cases(cases, jobs, bar, ground)
     if html is not None:
         from knee.fidelity.page import write
 
@@ -57,6 +74,19 @@ def fidelity(
     if check and report.totals.unmet:
         complain(f"below what is wanted: {'; '.join(report.totals.unmet)}.")
         raise typer.Exit(1)
+
+
+def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
+    from knee.fidelity.make import GROUND, public
+    from knee.fidelity.make import make as write
+
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
+        raise InputError(f"{path} cannot be written; the name of a file in a folder that is there will do.")
+    cases = public(patterns)
+    grounds.ready(GROUND)
+    with Bar(path.name) as bar:
+        rows = write(cases, path, jobs, bar)
+    out().print(f"{len(cases)} cases, {rows} flows: {path}", soft_wrap=True)
 
 
 def _show(console: Console, report: Report) -> None:

@@ -22,7 +22,7 @@ from knee.reproduce.run import reproduce as run_papers
 def reproduce(
     context: typer.Context,
     papers: Annotated[
-        list[str] | None, typer.Argument(metavar="[PAPER]...", help=f"Of {', '.join(known.NAMES)}; by default all.")
+        list[str] | None, typer.Argument(metavar="PAPER", help=f"Of {', '.join(known.NAMES)}; by default all.")
     ] = None,
     ground: Annotated[str, typer.Option(metavar="G", help="Where to run.")] = "sim",
     folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the pages and results go.")] = None,
@@ -31,7 +31,7 @@ def reproduce(
         int | None, typer.Option(metavar="N", min=1, help="Run N at once; by default one per core.")
     ] = None,
 ) -> None:
-    """Run the figures and tables of papers again, and set them beside the published numbers.
+    """Run papers' figures and tables again, beside the printed numbers.
 
     Writes results/reproduce/report.html (or results/reproduce-quick, -GROUND) with a page per paper: each figure with
     what the paper says, what came out, and the verdict. Results that are there already are not run again, so a run that

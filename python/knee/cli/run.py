@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from knee.cli import tables
 from knee.cli.console import Bar, complain, out
 from knee.errors import InputError, ScenarioError
 from knee.folder import check_target
+from knee.result import Result
 from knee.scenario import Scenario, load
 from knee.scenario.overrides import blamed
 
@@ -61,23 +62,13 @@ def run(
     jobs = _jobs(loaded, ground, out_folder, seeds)
     for job in jobs if capture else ():
         runner.check_capture(job.ground, job.folder)
-    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
-    beside = len(jobs) > 1 and all(job.ground == "uml" for job in jobs)
-    ready = _side_by_side(jobs, report, context.obj) if beside else {}
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. The ground
+    # host runs in real time and wants the machine for itself.
+    apart = capture or any(job.ground == "host" for job in jobs)
+    beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
+    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj, capture)
     summaries: list[dict[str, Any]] = []
-    for job in jobs:
-        summary = ready.get(job.folder)
-        if summary is None:
-            with Bar(job.folder.name) as bar:
-                summary = runner.run(
-                    job.scenario,
-                    job.ground,
-                    job.folder,
-                    report=report,
-                    progress=bar,
-                    command=context.obj,
-                    capture=capture,
-                ).summary
+    for job, summary in runs:
         for remark in summary.get("remarks", ()):
             complain(remark)
         summaries.append(summary)
@@ -91,18 +82,28 @@ def run(
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
 
 
-def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> dict[Path, dict[str, Any]]:
-    """Runs all, one on each core; their summaries by folder."""
-    summaries: dict[Path, dict[str, Any]] = {}
+def _one_by_one(
+    jobs: list[_Job], report: bool, command: str | None, capture: bool
+) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    for job in jobs:
+        with Bar(job.folder.name) as bar:
+            result = runner.run(
+                job.scenario, job.ground, job.folder, report=report, progress=bar, command=command, capture=capture
+            )
+        yield job, result.summary
 
-    def one(job: batch.Job, look: Callable[[float], None]) -> None:
-        folder = Path(job.name)
-        done = runner.run(job.scenario, job.ground, folder, report=report, progress=look, command=command)
-        summaries[folder] = done.summary
 
+def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
+    around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
-        batch.together([batch.Job(str(job.folder), job.scenario, job.ground) for job in jobs], one, progress=bar)
-    return summaries
+        several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
+        batch.run(several, around, progress=bar, again=True, command=command)
+    for job in jobs:
+        result = Result.load(job.folder)
+        if report:
+            result.save(job.folder)
+        yield job, result.summary
 
 
 def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from knee.errors import InputError
 
-NEEDED = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s", "goodput_mbps", "srtt_mean_ms")
+SETUP = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s")
+NEEDED = (*SETUP, "goodput_mbps", "srtt_mean_ms")
 
 #: tc's units of rate that the reference files use, in bit/s.
 _TC_RATES = {"gbit": 10**9, "mbit": 10**6, "kbit": 10**3, "bit": 1}
@@ -93,12 +94,13 @@ class Case:
         return (carried + rate * (end - at)) / (end - begin) / 1e6
 
 
-def read(path: str | Path, patterns: Iterable[str] = ()) -> list[Case]:
+def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True) -> list[Case]:
     """The cases of a reference file, in its order.
 
     Args:
         path: a CSV file.
         patterns: names of the cases wanted, with ``*`` and ``?`` as in a shell; none: all.
+        figures: whether a kernel's figures have to be there, or the set-up alone does; then they are 0.
 
     Raises:
         InputError: where the file cannot be read as that, or a pattern matches no case.
@@ -106,9 +108,10 @@ def read(path: str | Path, patterns: Iterable[str] = ()) -> list[Case]:
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
-            missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+            needed = NEEDED if figures else SETUP
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
             if missing:
-                raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(NEEDED)} are needed.")
+                raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
@@ -123,11 +126,11 @@ def read(path: str | Path, patterns: Iterable[str] = ()) -> list[Case]:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise InputError(f'No case of {path} matches "{pattern}"; it has {", ".join(names)}.')
     wanted = [name for name in names if not patterns or any(fnmatchcase(name, p) for p in patterns)]
-    return [_case(path, name, groups[name]) for name in wanted]
+    return [_case(path, name, groups[name], figures) for name in wanted]
 
 
-def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]]) -> Case:
-    cases = [_row(f"{path}, line {line}", row) for line, row in rows]
+def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]], figures: bool) -> Case:
+    cases = [_row(f"{path}, line {line}", row, figures) for line, row in rows]
     first, flows = cases[0][0], tuple(flow for _, flow in cases)
     if any(case != first for case, _ in cases):
         raise InputError(f"{path}: the rows of {name} do not agree on the link or the length of the run.")
@@ -140,7 +143,7 @@ def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]]) -
 _Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None]
 
 
-def _row(where: str, row: dict[str, str]) -> tuple[_Shared, KernelFlow]:
+def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, KernelFlow]:
     try:
         shared = (
             _rate(row["rate"]),
@@ -155,8 +158,8 @@ def _row(where: str, row: dict[str, str]) -> tuple[_Shared, KernelFlow]:
             cc=row.get("cc") or row["case"].split("-")[0],
             base_rtt_ms=_positive(row, "base_rtt_ms"),
             start_s=_number(row, "start_s"),
-            goodput_mbps=_number(row, "goodput_mbps"),
-            srtt_ms=_positive(row, "srtt_mean_ms"),
+            goodput_mbps=_number(row, "goodput_mbps") if figures else 0.0,
+            srtt_ms=_positive(row, "srtt_mean_ms") if figures else 0.0,
             goodput_spread_mbps=_number(row, "goodput_spread", 0.0),
             srtt_spread_ms=_number(row, "srtt_spread", 0.0),
         )

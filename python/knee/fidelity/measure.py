@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from knee.report.thin import Floats
 from knee.result import Result
 
 #: The kernel's srtt was looked at every 100 ms: every so manieth row of the time series.
-_EVERY = 5
+EVERY = 5
 #: How long to wait between two looks at the progress, s.
 _PATIENCE_S = 0.1
 
@@ -35,11 +35,19 @@ class _Measured:
     cwnd: Curve
 
 
+Look = TypeVar("Look")
+
+
 class _Stopped(Exception):  # noqa: N818 - how a run is told to end
     pass
 
 
-def run(cases: Sequence[Case], jobs: int | None = None, progress: Callable[[float], None] | None = None) -> Report:
+def run(
+    cases: Sequence[Case],
+    jobs: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    ground: str = "sim",
+) -> Report:
     """Runs cases and compares each with the kernel.
 
     The engine runs outside the interpreter's lock, so threads use all cores.
@@ -48,6 +56,7 @@ def run(cases: Sequence[Case], jobs: int | None = None, progress: Callable[[floa
         cases: as :func:`knee.fidelity.read` gives them.
         jobs: how many runs at once; default: one per core.
         progress: called now and then with the fraction of the work that is done.
+        ground: where to run them.
     """
     scenarios: list[tuple[Case, list[dict[str, Any]]]] = []
     skipped: list[tuple[Case, str]] = []
@@ -58,21 +67,25 @@ def run(cases: Sequence[Case], jobs: int | None = None, progress: Callable[[floa
         except Skipped as why:
             skipped.append((case, str(why)))
     told = [(case, data) for case, each in scenarios for data in each]
-    measured = iter(_run_all(told, jobs or os.cpu_count() or 1, progress))
+    measured = iter(run_all(told, measure, ground, jobs, progress))
     results = [_result(case, [next(measured) for _ in each]) for case, each in scenarios]
     return Report(results, skipped)
 
 
-def _run_all(
-    told: list[tuple[Case, dict[str, Any]]], jobs: int, progress: Callable[[float], None] | None
-) -> list[list[_Measured]]:
-    """Measures all runs, in order; a failure or an interruption ends those under way."""
+def run_all(
+    told: list[tuple[Case, dict[str, Any]]],
+    look_at: Callable[[Case, Result], Look],
+    ground: str,
+    jobs: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> list[Look]:
+    """What ``look_at`` says of each run, in order; a failure or an interruption ends those under way."""
     stop = threading.Event()
     # By packets to simulate, nearly.
     weights = [case.rate_bps * case.duration_s for case, _ in told]
     done = [0.0] * len(told)
 
-    def one(i: int) -> list[_Measured]:
+    def one(i: int) -> Look:
         def look(fraction: float) -> None:
             if stop.is_set():
                 raise _Stopped
@@ -80,14 +93,14 @@ def _run_all(
 
         look(0.0)
         case, data = told[i]
-        result = runner.run(data, report=False, progress=look)
+        result = runner.run(data, ground, report=False, progress=look)
         done[i] = 1.0
-        return measure(case, result)
+        return look_at(case, result)
 
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         # The longest first, so that none is left over at the end.
         order = sorted(range(len(told)), key=lambda i: -weights[i])
-        futures: dict[int, Future[list[_Measured]]] = {i: pool.submit(one, i) for i in order}
+        futures: dict[int, Future[Look]] = {i: pool.submit(one, i) for i in order}
         try:
             waiting = set(futures.values())
             while waiting:
@@ -134,7 +147,7 @@ def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str
     # Whole intervals inside the window; half of one is room for starts that are no multiple of it.
     inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
     goodput = samples["goodput_mbps"].to_numpy()[inside]
-    srtt = samples["srtt_ms"].to_numpy()[inside][::_EVERY]
+    srtt = samples["srtt_ms"].to_numpy()[inside][::EVERY]
     alive = (t > 0) & (t <= end)
     return _Measured(
         goodput_mbps=float(np.mean(goodput)),

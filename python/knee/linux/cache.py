@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+#: After how long a lab that is not current is nobody's any more, s.
+_IDLE_S = 3600
 #: The C sources of the kernel parts; an installed package has them beside this file.
 SOURCES = Path(__file__).resolve().parent / "sources"
 
@@ -79,6 +82,15 @@ def set_current(lab: Lab) -> None:
     partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
     partial.write_text(json.dumps(asdict(lab), indent=1) + "\n")
     partial.replace(place)
+    _forget()
+
+
+def _forget() -> None:
+    """Removes labs that no runs take any more, but for those of the last hour, which may be running."""
+    kept = {lab.folder for hz in (100, 250, 1000) if (lab := current(hz)) is not None}
+    for folder in root().glob("lab-*"):
+        if str(folder) not in kept and time.time() - folder.stat().st_mtime > _IDLE_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -107,6 +107,11 @@ def _default() -> str:
     return max(known)[2]
 
 
+def available() -> bool:
+    """Whether the default source is here, or apt can get it without being told where from."""
+    return bool(_installed(DEFAULT) or _candidate(DEFAULT))
+
+
 def _installed(package: str) -> str | None:
     """The version of an installed package whose archive is there."""
     if not _archive(package).is_file() or shutil.which("dpkg-query") is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import signal
@@ -39,6 +40,18 @@ def missing() -> list[Missing]:
     if not lacking:
         return []
     return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))]
+
+
+def packages() -> list[str]:
+    """The Debian packages that would have to be installed here, the kernel's source with them."""
+    from knee.linux import source
+
+    if platform.machine() != "x86_64" or platform.system() != "Linux":
+        return []
+    lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    if "gcc" in lacking or not _has_static_libc():
+        lacking.append("libc6-dev")
+    return [*lacking, *([] if source.available() else [source.DEFAULT])]
 
 
 def install_command(packages: object) -> str:
@@ -91,11 +104,12 @@ def run(
         except OSError as error:
             raise RunError(f"{what} failed: {command[0]} does not run ({error.strerror}).") from None
         finally:
-            if process is not None and process.poll() is None:
-                import os
-
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            if process is not None:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
     if code:
         last = [text for text in words if text.strip()]
         errors = [text for text in last if "error" in text.lower() or text.startswith("E:")]

@@ -55,8 +55,7 @@ def _map(axes: Axes, mean: pl.DataFrame, shown: Map, names: list[str], families:
     cells = np.array([[_value(values[a, b]) for b in names] for a in names]) * shown.factor
     low, high = shown.low * shown.factor, shown.high * shown.factor
     scale = LogNorm(low, high, clip=True) if shown.log else Normalize(low, high, clip=True)
-    colours = LinearSegmentedColormap.from_list(shown.column, shown.colours)
-    colours.set_bad("white")
+    colours = LinearSegmentedColormap.from_list(shown.column, shown.colours).with_extremes(bad="white")
     # No loss at all lies below any logarithmic scale.
     cells = np.where(cells <= 0, low, cells) if shown.log else cells
     image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, norm=scale, aspect="equal")

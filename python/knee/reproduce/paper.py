@@ -113,6 +113,7 @@ class Experiment:
         drawings: its figures, with the paper's axes.
         tables: further tables, made from the results.
         extra: a piece of HTML of its own, such as a heat map with a filter; loads nothing from elsewhere.
+        awaits: what it waits for, where the program cannot run it yet; then it has no runs, and its items no verdict.
         question: whether it is about what the paper leaves open.
         conclusion: for such a question, what came out; made from the quantities, so that its numbers are the run's.
     """
@@ -125,6 +126,7 @@ class Experiment:
     drawings: Sequence[Drawing] = ()
     tables: Callable[[Results, Quantities], Sequence[Table]] | None = None
     extra: Callable[[Results], str] | None = None
+    awaits: str = ""
     question: bool = False
     conclusion: Callable[[Quantities], str] | None = None
 

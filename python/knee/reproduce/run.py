@@ -129,20 +129,24 @@ def _judge(
     experiment: Experiment, paper: Paper, where: dict[str, Path | None], refusals: dict[str, str], short: bool
 ) -> Done:
     folders: dict[str, list[Path]] = {}
+    if experiment.awaits:
+        return _not_run(experiment, paper, experiment.awaits)
     for run in experiment.runs:
         scenarios = run.resolve(short)
         for scenario in scenarios:
             name = _name(paper, run.name, scenario.seed, len(scenarios))
             folder = where[name]
             if folder is None:
-                judged = [
-                    Judged(item, finding, Verdict.NOT_RUN) for item, finding in _items(paper, experiment, short=False)
-                ]
-                return Done(experiment, judged, None, {}, refusals[name])
+                return _not_run(experiment, paper, refusals[name])
             folders.setdefault(run.name, []).append(folder)
     results = Results(folders, short=short)
     quantities = experiment.measure(results)
     return Done(experiment, verdicts(paper, experiment, quantities, short=short), results, quantities)
+
+
+def _not_run(experiment: Experiment, paper: Paper, why: str) -> Done:
+    judged = [Judged(item, finding, Verdict.NOT_RUN) for item, finding in _items(paper, experiment, short=False)]
+    return Done(experiment, judged, None, {}, why)
 
 
 def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[Item, bool]]:

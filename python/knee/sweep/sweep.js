@@ -43,7 +43,7 @@ function draw() {
     };
   });
   const numbers = axis.numbers ?? [];
-  const log = numbers.length > 2 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) >= 20;
+  const log = numbers.length > 2 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) >= 10;
   const text = { family: "system-ui, sans-serif", size: 13, color: data.ink };
   const common = { gridcolor: data.grid, linecolor: data.muted, zeroline: false };
   const many = traces.length > 1;

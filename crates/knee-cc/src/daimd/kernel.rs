@@ -38,7 +38,12 @@ fn the_equations_are_the_same() {
         let beta = backoff(delta, ns(a), ns(b), max);
         assert_eq!(u64::from(c::daimd_beta(delta as u32, a, b, max as u32)), beta, "{delta} {a} {b} {max}");
         assert_eq!(c::daimd_threshold(a, ratio as u32, b), threshold(ns(a), ratio, ns(b)).as_nanos());
-        assert_eq!(c::daimd_decayed(a, b, cwnd, ratio as u32), decayed(ns(a), ns(b), cwnd, ratio).as_nanos());
+        let step = c::daimd_decay(b, cwnd, ratio as u32);
+        assert_eq!(a.saturating_sub(step), decayed(ns(a), ns(b), cwnd, ratio).as_nanos());
+        // Per packet in 2^-16 millionths, rounded down, at most a packet.
+        let (rate, window) = (up_to(rng, 62), u128::from(cwnd.max(1)));
+        let gain = ((u128::from(rate) << 16) / window).min(u128::from(ONE) << 16);
+        assert_eq!(u128::from(c::daimd_gain(rate, cwnd)), gain, "{rate} {cwnd}");
         let limit = max_ssthresh(cwnd, ns(a), ns(b)).unwrap_or(u32::MAX);
         assert_eq!(c::daimd_max_ssthresh(cwnd, a, b), limit, "{cwnd} {a} {b}");
     }
@@ -99,7 +104,8 @@ fn as_module(p: &DaimdParams) -> c::DaimdParams {
     }
 }
 
-/// ACKs come at least a millisecond apart, which is how often the module works out its rate of increase.
+/// ACKs come at least a millisecond apart, which is how often the module works out what takes divisions. What is not yet a
+/// whole packet is rounded to 10^-6 packets per ACK here and finer there, so that either may give a packet first.
 #[test]
 fn whole_connections_take_the_same_course_ack_by_ack() {
     let rng = &mut Rng::stream(1, "daimd connections");
@@ -113,9 +119,9 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
         c::daimd_init(&mut module, &module_params, now.as_micros());
         let mut control = Control::initial(10);
         let base = 100 + up_to(rng, 17);
-        let (mut queue, mut una) = (0, up_to(rng, 40));
+        let (mut queue, mut una, mut ahead) = (0, up_to(rng, 40), 0);
         for _ in 0..1_000 {
-            now = now + Time::from_micros(1_000 + up_to(rng, 15));
+            now += Time::from_micros(1_000 + up_to(rng, 15));
             una += 1 + rng.below(40);
             let nxt = una + u64::from(control.cwnd);
             let view = View { now, snd_una: una, snd_nxt: nxt, ..testing::view() };
@@ -128,6 +134,7 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                     let theirs = c::daimd_on_loss(&mut module, &module_params, now.as_micros(), seq(nxt), control.cwnd);
                     assert_eq!(mine, theirs);
                     control = Control { cwnd: mine, ssthresh: mine, cwnd_cnt: 0, ..control };
+                    ahead = 0;
                 }
                 1 => {
                     control = rust.on_state(&change(view, StateEvent::Restart), control);
@@ -142,7 +149,15 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                         cwnd_limited: limited,
                         ..ack_of_nothing()
                     };
-                    c::daimd_sample(&mut module, &module_params, rtt as u32, seq(una), control.cwnd, control.ssthresh);
+                    c::daimd_sample(
+                        &mut module,
+                        &module_params,
+                        now.as_micros(),
+                        rtt as u32,
+                        seq(una),
+                        control.cwnd,
+                        control.ssthresh,
+                    );
                     let mut answer = c::DaimdAck {
                         now: now.as_micros(),
                         acked,
@@ -154,8 +169,12 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                     c::daimd_on_ack(&mut module, &module_params, &mut answer);
                     control = rust.on_measure(&ack, control);
                     control = rust.on_ack(&ack, control);
-                    assert_eq!((answer.cwnd, answer.ssthresh), (control.cwnd, control.ssthresh));
-                    backoffs += u32::from(rust.state.last_backoff == now);
+                    if rust.state.last_backoff == now {
+                        assert_eq!((answer.cwnd, answer.ssthresh), (control.cwnd, control.ssthresh));
+                        (backoffs, ahead) = (backoffs + 1, 0);
+                    }
+                    ahead += i64::from(answer.cwnd) - i64::from(control.cwnd);
+                    assert!(ahead.abs() <= 1 && answer.ssthresh == control.ssthresh, "{ahead}");
                 }
             }
             // Beyond this the two differ in what is the largest window.

@@ -2,7 +2,6 @@
 
 use super::equations::{fair_flow_target, q_data, tailored_decrease};
 use super::*;
-use crate::filter::WindowedMin;
 use crate::testing::{self, ack_of_nothing, change, congestion};
 use crate::{CaState, cubic_fn};
 use knee_core::Rng;
@@ -119,6 +118,7 @@ const EXACT: Params = Params {
     min_rtt_resets: 3,
     min_rtt_close: 1_000,
     loss: Decrease { beta: 717, fast_convergence: true },
+    filter_slow_start: false,
 };
 
 fn exact() -> c::LolaParams {
@@ -134,6 +134,7 @@ fn exact() -> c::LolaParams {
         min_rtt_close: EXACT.min_rtt_close as u32,
         beta: EXACT.loss.beta,
         fast_convergence: EXACT.loss.fast_convergence.into(),
+        filter_slow_start: EXACT.filter_slow_start.into(),
     }
 }
 
@@ -147,12 +148,18 @@ struct Twins {
 }
 
 impl Twins {
-    fn new() -> Self {
+    fn new(filter_slow_start: bool) -> Self {
         let now = Time::from_secs(4_000);
-        let rust = Lola::new(&EXACT, &Init { now, ..testing::init() });
+        let rust = Lola::new(&Params { filter_slow_start, ..EXACT }, &Init { now, ..testing::init() });
         let mut module = c::Lola::default();
         c::lola_init(&mut module, now.as_micros());
-        Self { rust, module, params: exact(), control: Control::initial(10), now }
+        Self {
+            rust,
+            module,
+            params: c::LolaParams { filter_slow_start: filter_slow_start.into(), ..exact() },
+            control: Control::initial(10),
+            now,
+        }
     }
 
     fn view(&self) -> crate::View {
@@ -228,11 +235,11 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
     let rng = &mut Rng::stream(1, "lola connections");
     let mut seen = [0; 5];
     for _ in 0..1_000 {
-        let mut twins = Twins::new();
+        let mut twins = Twins::new(rng.chance(0.5));
         let base = 1 + rng.below(100);
         let mut queue = 0;
         for _ in 0..1_000 {
-            twins.now = twins.now + Time::from_millis(2 + rng.below(30));
+            twins.now += Time::from_millis(2 + rng.below(30));
             // A queue that wanders: mostly with the window, as that of a link would.
             queue = match rng.below(20) {
                 0 => 0,
@@ -242,12 +249,12 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
             match rng.below(500) {
                 0 => {
                     // It takes longer than a reduction takes to settle.
-                    twins.now = twins.now + Time::from_secs(1);
+                    twins.now += Time::from_secs(1);
                     twins.lose(Signal::Timeout);
                 }
                 1..=2 => twins.lose(Signal::Loss),
                 3 => {
-                    twins.now = twins.now + Time::from_secs(up_to(rng, 10));
+                    twins.now += Time::from_secs(up_to(rng, 10));
                     twins.tell(StateEvent::Restart);
                 }
                 _ => twins.ack(Time::from_millis(base + queue), 1 + rng.below(40) as u32, rng.chance(0.95)),

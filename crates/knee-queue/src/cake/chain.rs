@@ -37,6 +37,13 @@ impl Chain {
         (usize::from(first) < PLACES).then_some(usize::from(first))
     }
 
+    /// The queue behind `i` in its rotation.
+    #[inline]
+    pub(super) fn after(&self, i: usize) -> Option<usize> {
+        let next = usize::from(self.next[i]);
+        (next < PLACES && next != i).then_some(next)
+    }
+
     /// Takes a queue out of its rotation, if it is in one.
     #[inline]
     pub(super) fn remove(&mut self, i: usize) {

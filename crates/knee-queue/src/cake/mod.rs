@@ -45,6 +45,7 @@ use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
 use chain::{Chain, Rotation};
 use cobalt::{Settings, State};
+use knee_core::cache::fetch;
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
 use longest::Longest;
@@ -467,6 +468,12 @@ impl Queue for Cake {
                 self.retire(i, cx.now);
                 continue;
             };
+            if let Some(next) = self.chain.after(i) {
+                self.pool.fetch_head(&self.flows[next].fifo);
+                if let Some(after) = self.chain.after(next) {
+                    fetch(&self.flows[after]);
+                }
+            }
             let size = self.wire_size(&packet);
             self.flows[i].deficit -= size as i64;
             if let Some(rate) = self.bandwidth {

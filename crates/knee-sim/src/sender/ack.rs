@@ -248,9 +248,9 @@ impl Sender {
     #[cold]
     fn take_dsack(&mut self, block: (u64, u64), ack_seq: u64, found: &mut Findings) {
         let segments = block.1 - block.0;
-        self.dsack_segments += segments;
+        self.dsack_segments = self.dsack_segments.saturating_add(segments as u32);
         // More duplicates than retransmissions: the network made them.
-        if self.dsack_segments > self.counters.retransmitted {
+        if u64::from(self.dsack_segments) > self.counters.retransmitted {
             return;
         }
         found.dsack = true;

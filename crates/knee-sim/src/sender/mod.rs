@@ -19,10 +19,12 @@ mod transmit;
 
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
+use knee_core::cache::{fetch, fetch_first};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 use queue::RetransmitQueue;
 use rtt::RttEstimator;
+use std::mem::offset_of;
 
 /// Flags of a segment (Linux's `TCPCB_*`).
 mod flags {
@@ -133,63 +135,29 @@ pub struct Counters {
 }
 
 /// The sending end of one flow.
+///
+/// What plain ACKs need comes first and together: of thousands of flows, each is out of the caches when its next ACK comes.
+#[repr(C, align(64))]
 pub struct Sender {
     /// The algorithm; none before the connection is there.
     cc: Option<Box<dyn CongestionControl>>,
-    needs: Needs,
     /// Window, threshold, pacing rate, phase.
     pub control: Control,
-    /// Whether window-based algorithms are paced too.
-    paced: bool,
-    /// Whether packets are ECN-capable.
-    pub ecn: bool,
-    established: bool,
-    /// Segments there are to send: `u64::MAX` for an endless flow.
-    pub end: u64,
-    /// Payload of the last segment of a finite transfer.
-    last_payload: u16,
     snd_una: u64,
     snd_nxt: u64,
-    rtx: RetransmitQueue,
-    sacked_out: u32,
-    lost_out: u32,
-    retrans_out: u32,
-    /// What was done.
-    pub counters: Counters,
+    /// Segments there are to send: `u64::MAX` for an endless flow.
+    pub end: u64,
     delivered: u64,
-    delivered_ce: u64,
     delivered_at: Time,
     first_tx: Time,
-    app_limited_until: u64,
     rtt: RttEstimator,
+    /// What was done.
+    pub counters: Counters,
     rack: Rack,
-    state: CaState,
-    high_seq: u64,
-    prior_cwnd: u32,
-    /// `ssthresh` before the reduction under way; 0: it may not be undone.
-    prior_ssthresh: u32,
-    prr_delivered: u32,
-    prr_out: u32,
-    undo_marker: Option<u64>,
-    /// Retransmissions not yet reported as duplicates; -1: there was none.
-    undo_retrans: i64,
-    /// Timestamp of the first retransmission of the episode, ms; 0: none.
-    retrans_stamp: u32,
-    tsecr: u32,
-    dsack_segments: u64,
-    reordering: u32,
-    frto: bool,
-    /// Timeouts in a row without progress.
-    backoffs: u32,
+    own_pacing_rate: Rate,
     tlp_end: u64,
-    tlp_retransmitted: bool,
-    cwr_to_signal: bool,
-    cwnd_limited: bool,
-    max_packets_out: u32,
     cwnd_usage_end: u64,
-    cwnd_used: u32,
     cwnd_stamp: Time,
-    pending: Pending,
     /// The retransmission timer.
     pub timer: Timer,
     /// When pacing lets the next burst go.
@@ -198,9 +166,47 @@ pub struct Sender {
     pub pace_at: Time,
     /// When the heap holds an entry for the retransmission and the pacing timer.
     pub queued: (Time, Time),
-    own_pacing_rate: Rate,
+    app_limited_until: u64,
+    delivered_ce: u64,
+    cwnd_used: u32,
+    max_packets_out: u32,
+    /// Timeouts in a row without progress.
+    backoffs: u32,
+    tsecr: u32,
+    sacked_out: u32,
+    lost_out: u32,
+    retrans_out: u32,
+    /// Payload of the last segment of a finite transfer.
+    last_payload: u16,
+    state: CaState,
+    pending: Pending,
+    cwnd_limited: bool,
+    /// Whether window-based algorithms are paced too.
+    paced: bool,
+    established: bool,
+    /// Whether packets are ECN-capable.
+    pub ecn: bool,
+    needs: Needs,
+    rtx: RetransmitQueue,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
+    // From here on only loss recovery reads.
+    high_seq: u64,
+    undo_marker: Option<u64>,
+    /// Retransmissions not yet reported as duplicates; -1: there was none.
+    undo_retrans: i64,
+    dsack_segments: u32,
+    prior_cwnd: u32,
+    /// `ssthresh` before the reduction under way; 0: it may not be undone.
+    prior_ssthresh: u32,
+    prr_delivered: u32,
+    prr_out: u32,
+    /// Timestamp of the first retransmission of the episode, ms; 0: none.
+    retrans_stamp: u32,
+    reordering: u32,
+    frto: bool,
+    tlp_retransmitted: bool,
+    cwr_to_signal: bool,
 }
 
 /// How a sender is made.
@@ -389,6 +395,21 @@ impl Sender {
     /// Rate at which bursts leave, where they are paced.
     pub fn pacing_rate(&self) -> Option<Rate> {
         self.paced.then(|| self.control.pacing_rate.unwrap_or(self.own_pacing_rate))
+    }
+
+    /// Fetches what a plain ACK will need of the sender.
+    #[inline]
+    pub fn fetch(&self) {
+        fetch_first(self, offset_of!(Self, high_seq));
+    }
+
+    /// Fetches what an ACK will need beside the sender itself.
+    #[inline]
+    pub fn fetch_behind(&self) {
+        self.rtx.fetch_ends();
+        if let Some(cc) = &self.cc {
+            fetch(cc.as_ref());
+        }
     }
 
     /// Whether the next data packet must carry CWR; asked once per burst.

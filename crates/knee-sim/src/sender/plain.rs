@@ -113,3 +113,73 @@ impl Sender {
         self.timer = Timer::set(now, span);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::SenderInit;
+    use crate::timer::Clock;
+    use knee_cc::Init;
+    use knee_core::{Params, Rng};
+    use proptest::prelude::*;
+
+    fn config(tso: bool, receive_window: u64) -> Config {
+        let clock = Clock::new(Time::from_millis(4));
+        Config { clock, initial_window: 10, rto_min: Time::from_millis(200), tso, receive_window }
+    }
+
+    /// A connection that has just sent its first window.
+    fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
+        let entry = knee_cc::find(cc).unwrap();
+        let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: false, bytes }, config);
+        let now = Time::from_millis(20);
+        sender.connect(Time::ZERO);
+        sender.establish(Some(now), now);
+        let (rng, tick) = (Rng::stream(1, "cc"), config.clock.tick());
+        let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, rng };
+        sender.adopt((entry.make)(&Params::defaults(entry.params), &init), now);
+        sender.send(now, config, &mut Vec::new());
+        sender
+    }
+
+    /// All of a sender that an ACK may change, but for its algorithm's own state.
+    fn state(s: &Sender) -> String {
+        let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
+        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp);
+        let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate, s.backoffs);
+        format!("{ends:?} {limits:?} {timers:?} {:?} {:?} {:?} {:?} {:?}", s.control, s.counters, s.rtt, s.rack, s.rtx)
+    }
+
+    proptest! {
+        #[test]
+        fn the_shorter_way_leads_to_the_same_end(
+            cc in prop::sample::select(vec!["reno", "cubic", "bbr", "lola"]),
+            bytes in prop::option::of(1u64..2_000_000),
+            paced in any::<bool>(),
+            tso in any::<bool>(),
+            receive_window in 5u64..500,
+            acks in prop::collection::vec((1u64..30, 1u64..20_000), 1..200),
+        ) {
+            let config = config(tso, receive_window);
+            let [mut short, mut long] = [(); 2].map(|()| sender(cc, bytes, paced, &config));
+            let mut now = Time::from_millis(40);
+            for (segments, us) in acks {
+                now += Time::from_micros(us);
+                let seq = (short.snd_una + segments).min(short.snd_nxt);
+                let ack = AckInfo { seq, blocks: &[], dsack: false, tsecr: 1, ece: false };
+                if !short.is_plain(&ack) {
+                    break;
+                }
+                let (mut out, mut expected) = (Vec::new(), Vec::new());
+                let rtt = short.take_plain(&ack, now, &config, &mut out);
+                prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
+                prop_assert_eq!(out, expected);
+                prop_assert_eq!(state(&short), state(&long));
+                if short.pace_at <= now {
+                    short.on_pace(now, &config, &mut Vec::new());
+                    long.on_pace(now, &config, &mut Vec::new());
+                }
+            }
+        }
+    }
+}

@@ -7,10 +7,12 @@
 
 use super::flags;
 use knee_core::Time;
+use knee_core::cache::{fetch, fetch_first};
 use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Burst {
     /// First segment.
     pub start: u64,
@@ -83,6 +85,15 @@ impl RetransmitQueue {
     /// Whether segments have state of their own.
     pub const fn tracking(&self) -> bool {
         self.tracking
+    }
+
+    /// Fetches the first burst, the last, and the place behind it.
+    #[inline]
+    pub fn fetch_ends(&self) {
+        if let (Some(first), Some(last)) = (self.bursts.front(), self.bursts.back()) {
+            fetch(first);
+            fetch_first(last, 2 * size_of::<Burst>());
+        }
     }
 
     /// Books a transmission of new segments.

@@ -27,7 +27,10 @@ pub struct RttEstimator {
     round_end: u64,
     rto: Time,
     rto_min_us: u32,
-    min: [(Time, u32); 3],
+    /// Samples of the filter of the least RTT, least first.
+    min_us: [u32; 3],
+    /// When they were taken.
+    min_at: [Time; 3],
     /// Until then the filter of the least RTT takes nothing from RTTs above its third sample.
     min_settled: Time,
 }
@@ -43,7 +46,8 @@ impl RttEstimator {
             round_end: 0,
             rto: RTO_INITIAL,
             rto_min_us: rto_min.as_micros() as u32,
-            min: [(Time::ZERO, u32::MAX); 3],
+            min_us: [u32::MAX; 3],
+            min_at: [Time::ZERO; 3],
             min_settled: Time::ZERO,
         }
     }
@@ -60,12 +64,12 @@ impl RttEstimator {
 
     /// Least RTT of the last 300 s; `Time::MAX` before the first sample.
     pub const fn min_rtt(&self) -> Time {
-        if self.min[0].1 == u32::MAX { Time::MAX } else { Time::from_micros(self.min[0].1 as u64) }
+        if self.min_us[0] == u32::MAX { Time::MAX } else { Time::from_micros(self.min_us[0] as u64) }
     }
 
     /// The same in microseconds; none before the first sample.
     pub const fn min_rtt_us(&self) -> Option<u32> {
-        if self.min[0].1 == u32::MAX { None } else { Some(self.min[0].1) }
+        if self.min_us[0] == u32::MAX { None } else { Some(self.min_us[0]) }
     }
 
     /// Retransmission timeout, backed off where it was.
@@ -83,7 +87,7 @@ impl RttEstimator {
     #[inline]
     pub fn sample(&mut self, rtt: Time, newest: Time, now: Time, snd_una: u64, snd_nxt: u64) {
         let newest = newest.as_micros() as u32;
-        if newest <= self.min[2].1 || now > self.min_settled {
+        if newest <= self.min_us[2] || now > self.min_settled {
             self.update_min(newest, now);
         }
         self.update_srtt(rtt.as_micros() as i64, snd_una, snd_nxt);
@@ -127,9 +131,11 @@ impl RttEstimator {
 
     #[cold]
     fn update_min(&mut self, rtt: u32, now: Time) {
-        self.filter_min(rtt, now);
+        let mut min = std::array::from_fn(|i| (self.min_at[i], self.min_us[i]));
+        filter_min(&mut min, rtt, now);
+        (self.min_at, self.min_us) = (min.map(|m| m.0), min.map(|m| m.1));
         // The next change that time alone can bring about.
-        let [first, second, third] = self.min.map(|m| m.0);
+        let [first, second, third] = self.min_at;
         let span = match (second == first, third == second) {
             (true, _) => MIN_RTT_WINDOW / 4,
             (false, true) => MIN_RTT_WINDOW / 2,
@@ -137,32 +143,33 @@ impl RttEstimator {
         };
         self.min_settled = first + span;
     }
+}
 
-    fn filter_min(&mut self, rtt: u32, now: Time) {
-        let rtt = rtt.max(1);
-        let new = (now, rtt);
-        if rtt <= self.min[0].1 || now.saturating_sub(self.min[2].0) > MIN_RTT_WINDOW {
-            self.min = [new; 3];
-            return;
+/// Takes a sample into the filter of the least RTT.
+fn filter_min(min: &mut [(Time, u32); 3], rtt: u32, now: Time) {
+    let rtt = rtt.max(1);
+    let new = (now, rtt);
+    if rtt <= min[0].1 || now.saturating_sub(min[2].0) > MIN_RTT_WINDOW {
+        *min = [new; 3];
+        return;
+    }
+    if rtt <= min[1].1 {
+        min[1] = new;
+        min[2] = new;
+    } else if rtt <= min[2].1 {
+        min[2] = new;
+    }
+    let age = now.saturating_sub(min[0].0);
+    if age > MIN_RTT_WINDOW {
+        *min = [min[1], min[2], new];
+        if now.saturating_sub(min[0].0) > MIN_RTT_WINDOW {
+            *min = [min[1], min[2], new];
         }
-        if rtt <= self.min[1].1 {
-            self.min[1] = new;
-            self.min[2] = new;
-        } else if rtt <= self.min[2].1 {
-            self.min[2] = new;
-        }
-        let age = now.saturating_sub(self.min[0].0);
-        if age > MIN_RTT_WINDOW {
-            self.min = [self.min[1], self.min[2], new];
-            if now.saturating_sub(self.min[0].0) > MIN_RTT_WINDOW {
-                self.min = [self.min[1], self.min[2], new];
-            }
-        } else if self.min[1].0 == self.min[0].0 && age > MIN_RTT_WINDOW / 4 {
-            self.min[1] = new;
-            self.min[2] = new;
-        } else if self.min[2].0 == self.min[1].0 && age > MIN_RTT_WINDOW / 2 {
-            self.min[2] = new;
-        }
+    } else if min[1].0 == min[0].0 && age > MIN_RTT_WINDOW / 4 {
+        min[1] = new;
+        min[2] = new;
+    } else if min[2].0 == min[1].0 && age > MIN_RTT_WINDOW / 2 {
+        min[2] = new;
     }
 }
 

@@ -147,6 +147,9 @@ fn build_link(way: &Direction, spec: &LinkSpec, seed: u64) -> Result<Link, SpecE
     Ok(Link::new(queue, server, spec.overhead, (stream("loss"), stream("jitter"))))
 }
 
+/// So many flows stay in a second-level cache.
+const CACHED_FLOWS: usize = 256;
+
 /// The links of a specification, at rest.
 pub struct Links {
     /// All forward directions, then the reverse ones that queue.
@@ -255,6 +258,7 @@ impl Simulation {
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
+            fetches: spec.flows.len() > CACHED_FLOWS,
             tap: None,
         };
         let reverse = simulation.add_links(spec)?;
@@ -322,7 +326,7 @@ impl Simulation {
                 rtt_outside: Spread::EMPTY,
                 last: FlowRates::default(),
                 watch: None,
-                common: (0, 0),
+                common: 0,
                 seen_timeouts: 0,
             });
         }

@@ -20,10 +20,10 @@ impl Simulation {
         }
         let receiver = &mut self.receivers[i as usize];
         if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
-            let mut ack = receiver.ack();
             if receiver.has_blocks() {
-                self.attach_blocks(&mut ack);
+                return self.reply(i);
             }
+            let ack = receiver.ack();
             self.send_ack(ack, way);
         } else if receiver.needs_arming() {
             self.arm_receiver(i);
@@ -95,6 +95,7 @@ impl Simulation {
     }
 
     /// An ACK leaves whatever has come.
+    #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
         let mut packet = receiver.ack();
@@ -271,7 +272,7 @@ impl Simulation {
         let (sender, flow) = (&self.senders[i as usize], &self.flows[i as usize]);
         if sender.control.phase != flow.phase
             || sender.state() != flow.ca
-            || sender.counters.timeouts != flow.seen_timeouts
+            || sender.counters.timeouts as u32 != flow.seen_timeouts
         {
             self.note_state(i);
         }
@@ -281,7 +282,7 @@ impl Simulation {
     fn note_state(&mut self, i: u32) {
         let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
         let cwnd = f64::from(sender.control.cwnd);
-        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts);
+        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts as u32);
         let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
         let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
         let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;

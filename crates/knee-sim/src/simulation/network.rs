@@ -4,6 +4,7 @@ use super::{PipeEnd, Simulation, TAPPED};
 use crate::events::Event;
 use crate::observe::Drops;
 use crate::output::EventRow;
+use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
 
 impl Simulation {
@@ -18,6 +19,12 @@ impl Simulation {
             let link = &mut self.links[i as usize];
             let leaves = link.serve(self.now, &mut packet);
             let (next, pipe) = (link.due, link.pipe);
+            if self.fetches
+                && let Some(packet) = link.in_service()
+            {
+                fetch(&self.receivers[packet.flow as usize]);
+                fetch(&self.ways[packet.flow as usize]);
+            }
             if link.has_news() {
                 self.collect(i);
             }
@@ -59,6 +66,9 @@ impl Simulation {
     /// The pipe at the head of the heap delivers, as long as nothing else is due before its next packet.
     pub(super) fn on_pipe(&mut self, i: u32) {
         loop {
+            if self.fetches {
+                self.fetch_ahead(i);
+            }
             let (pipe, end) = &mut self.pipes[i as usize];
             // None: an event that another packet overtook.
             match (pipe.pop(self.now), *end) {
@@ -71,6 +81,21 @@ impl Simulation {
                 Some(at) => return self.events.postpone(at),
                 None => return self.events.pop(),
             }
+        }
+    }
+
+    /// Fetches what the ACKs behind the head of a pipe will need.
+    #[inline]
+    fn fetch_ahead(&self, i: u32) {
+        let pipe = &self.pipes[i as usize].0;
+        if let Some(packet) = pipe.peek(2) {
+            self.senders[packet.flow as usize].fetch();
+            fetch_first(&self.flows[packet.flow as usize], 1);
+            self.sacks.fetch(packet.extra);
+        }
+        if let Some(packet) = pipe.peek(1) {
+            self.senders[packet.flow as usize].fetch_behind();
+            self.flows[packet.flow as usize].rtt_histogram.fetch_counts();
         }
     }
 

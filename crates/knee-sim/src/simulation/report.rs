@@ -6,6 +6,10 @@ use crate::observe::{FlowCounts, FlowWatch, Rows, Spread, no_figures};
 use crate::output::{EventRow, Output, SampleRow};
 use knee_cc::CaState;
 use knee_core::Time;
+use knee_core::cache::fetch;
+
+/// Flows whose state is fetched before it is sampled.
+const AHEAD: usize = 4;
 
 impl Simulation {
     fn counts(&mut self, i: usize) -> FlowCounts {
@@ -72,7 +76,7 @@ impl Simulation {
         }
         self.common.from = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common.0 = self.counts(i).received_bytes;
+            self.flows[i].common = self.counts(i).received_bytes;
         }
     }
 
@@ -82,7 +86,7 @@ impl Simulation {
         }
         self.common.until = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common.1 = self.counts(i).received_bytes;
+            self.flows[i].common = self.counts(i).received_bytes - self.flows[i].common;
         }
     }
 
@@ -101,6 +105,11 @@ impl Simulation {
         for i in 0..self.flows.len() {
             if self.flows[i].start >= self.now {
                 continue;
+            }
+            if self.fetches && i + AHEAD < self.flows.len() {
+                self.senders[i + AHEAD].fetch();
+                fetch(&self.receivers[i + AHEAD]);
+                fetch(&self.flows[i + AHEAD]);
             }
             let counts = self.counts(i);
             self.fold_rtt(i);
@@ -201,8 +210,8 @@ impl Simulation {
                 .watch
                 .as_ref()
                 .map_or_else(no_figures, |w| w.figures(&counts, &flow.rtt_histogram, flow.completion));
-            figures.common_throughput_mbps = window
-                .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
+            figures.common_throughput_mbps =
+                window.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             flows.push(figures);
         }
         let links = (0..self.links.len())

@@ -14,7 +14,7 @@ from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.topology import Topology
 from knee.linux import cache, modules, tools
-from knee.linux.build import HZ
+from knee.linux.build import HZ, build
 from knee.manifest import manifest
 from knee.metrics import summary
 from knee.result import Result
@@ -36,10 +36,9 @@ class Uml:
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
         built = [lab for hz in refuse.TICKS.values() if (lab := cache.current(hz)) is not None]
-        if built and all(lab.sources == cache.sources_digest() for lab in built):
-            return ()
         if built:
-            return [*tools.missing(), Missing("its modules are older than their sources", "knee linux build")]
+            # Modules that are older than their sources are built again by the next run.
+            return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()
         return [*tools.missing(), Missing("no kernel is built yet", "knee linux build, some minutes once")]
 
     def trial(self) -> str:
@@ -75,10 +74,11 @@ class Uml:
         """Runs a scenario in a guest of its own."""
         hz = refuse.TICKS[scenario.tcp.tick]
         lab = cache.current(hz)
-        if lab is None or lab.sources != cache.sources_digest():
+        if lab is None:
             tick = format_time(scenario.tcp.tick)
-            state = "There is no kernel" if lab is None else "The modules are older than their sources for a kernel"
-            raise RunError(f'{state} with a tick of {tick}; knee linux build --tick "{tick}" makes it.')
+            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" makes it.')
+        if lab.sources != cache.sources_digest():
+            lab, _ = build(lab.source, hz)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         topology = Topology(scenario)
         root = folder / _ROOT

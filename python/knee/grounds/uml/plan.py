@@ -97,7 +97,7 @@ class Plan:
         phase_ns = int.from_bytes(drawn[32:], "little") % 100_000_000
         words = struct.unpack("=4Q", drawn[:32])
         # Often enough that a run of hours shows that it lives.
-        progress_ns = max(self.duration_ns // 2000, 1)
+        progress_ns = max(self.duration_ns // 400, 1)
         head = (MAGIC, _HEADER.size + len(body), self.duration_ns, self.interval_ns, progress_ns, phase_ns, *words)
         return _HEADER.pack(*head, self.flows, self.links, self.namespaces, 0) + body
 

@@ -17,6 +17,11 @@ from knee.linux.cache import Lab
 
 #: Without a word for so long, in host time, a guest hangs, s.
 PATIENCE_S = 60.0
+#: How long to wait between two looks at the progress, s.
+_LOOK_S = 0.05
+#: The guest's root, which is the kernel's working directory. Its true name would change the random numbers, of which
+#: the kernel's command line is a source.
+_HERE = "/proc/self/cwd"
 #: How many of the kernel's last words an error shows.
 _LAST_WORDS = 6
 #: Where guests have their memory, if it fits.
@@ -50,10 +55,10 @@ def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[fl
         f"mem={-(-memory // (1 << 20))}M",
         "root=/dev/root",
         "rootfstype=hostfs",
-        f"rootflags={root.absolute()}",
+        f"rootflags={_HERE}",
         "rw",
         "init=/init",
-        f"uml_dir={root.absolute()}",
+        f"uml_dir={_HERE}",
         "umid=guest",
         "con=null",
         "con0=fd:0,fd:1",
@@ -76,7 +81,7 @@ def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[fl
     except OSError as error:
         raise RunError(f"The kernel does not start ({error.strerror}); knee linux build makes it again.") from None
     try:
-        words = _listen(process, progress)
+        words = _listen(process, root, progress)
     finally:
         if process.poll() is None:
             process.terminate()
@@ -96,21 +101,27 @@ def _memory_folder(memory: int, root: Path) -> Path:
     return _SHARED_MEMORY if free > memory else root
 
 
-def _listen(process: subprocess.Popen[bytes], progress: Callable[[float], None] | None) -> str | None:
-    """Follows the guest's words to its end; why it failed, None where it did not."""
+def _listen(process: subprocess.Popen[bytes], root: Path, progress: Callable[[float], None] | None) -> str | None:
+    """Follows the guest to its end; why it failed, None where it did not."""
     assert process.stdout is not None
     words: deque[str] = deque(maxlen=400)
     fault: str | None = None
     done = False
     buffer = b""
+    millionths, last = -1, time.monotonic()
     os.set_blocking(process.stdout.fileno(), False)
-    last = time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            if not selector.select(timeout=1.0):
-                if time.monotonic() - last > PATIENCE_S:
-                    return f"The kernel hangs: no progress for {PATIENCE_S:.0f} s.{_last(words)}"
+            spoken = selector.select(timeout=_LOOK_S)
+            now = _progress(root)
+            if now != millionths:
+                millionths, last = now, time.monotonic()
+                if progress is not None:
+                    progress(min(now / 1e6, 1.0))
+            elif time.monotonic() - last > PATIENCE_S:
+                return f"The kernel hangs: no progress for {PATIENCE_S:.0f} s.{_last(words)}"
+            if not spoken:
                 continue
             chunk = process.stdout.read(65536)
             if not chunk:
@@ -120,10 +131,6 @@ def _listen(process: subprocess.Popen[bytes], progress: Callable[[float], None] 
                 text = line.decode(errors="replace").strip()
                 if text.startswith("@ done"):
                     done = True
-                elif text.startswith("@ "):
-                    last = time.monotonic()
-                    if progress is not None and text[2:].isdigit():
-                        progress(min(int(text[2:]) / 1e6, 1.0))
                 elif text.startswith("! "):
                     fault = text[2:]
                 elif text:
@@ -134,6 +141,14 @@ def _listen(process: subprocess.Popen[bytes], progress: Callable[[float], None] 
     if not done:
         return f"The kernel died (exit code {code}).{_last(words)}"
     return None
+
+
+def _progress(root: Path) -> int:
+    """How far the guest is, in millionths: the length of a file."""
+    try:
+        return (root / "progress").stat().st_size
+    except OSError:
+        return 0
 
 
 def _last(words: deque[str]) -> str:

@@ -23,8 +23,8 @@ _NAMES = ("sender", "router", "receiver")
 _PLENTY = 1_000_000
 #: Least of the socket buffers, bytes: what the reference runs asked for; and the most that the kernel takes.
 _BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
-#: Bounds of what a sender keeps unsent, bytes, around 10 ms of its bottleneck's rate.
-_UNSENT = (64 << 10, 1 << 20)
+#: Bounds of what a sender keeps unsent, bytes, around 40 ms of its bottleneck's rate.
+_UNSENT = (64 << 10, 4 << 20)
 #: Numbers of metrics of routes: initial window in packets, least retransmission timeout in ms.
 _INITCWND, _RTO_MIN = 11, 13
 #: What Linux has these at.
@@ -228,7 +228,7 @@ class Topology:
             size=flow.bytes or 0,
             send_buffer=size,
             receive_buffer=size,
-            unsent=min(max(rate // 800, _UNSENT[0]), _UNSENT[1]),
+            unsent=min(max(rate // 200, _UNSENT[0]), _UNSENT[1]),
             window_clamp=self._scenario.tcp.receive_window or 0,
             paced=flow.pacing == "on",
             ecn=flow.ecn or needs["ecn"] == "per_packet",

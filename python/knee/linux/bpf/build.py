@@ -60,11 +60,16 @@ def kernel() -> list[Missing]:
     return lacking
 
 
+def packages() -> list[str]:
+    """The Debian packages that would have to be installed to compile here."""
+    lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    return lacking + [package for file, package in _FILES.items() if not Path(file).exists()]
+
+
 def compilers() -> list[Missing]:
     """What is not there to compile with."""
-    packages = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
-    packages += [package for file, package in _FILES.items() if not Path(file).exists()]
-    lacking = [Missing(f"no {', '.join(packages)}", f"sudo apt-get install {' '.join(packages)}")] if packages else []
+    names = " ".join(packages())
+    lacking = [Missing(f"no {names.replace(' ', ', ')}", f"sudo apt-get install {names}")] if names else []
     if shutil.which("cargo", path=_path()) is None:
         lacking.append(Missing("no Rust", "https://rustup.rs has it"))
     return lacking
@@ -83,7 +88,7 @@ def program(name: str) -> Path:
     Raises:
         RunError: the compiler refuses it.
     """
-    headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("*.h")]
+    headers = [*HERE.glob("*.h"), *HERE.glob("*/*.h"), *(HERE.parent / "include").glob("*.h")]
     source = HERE / f"{name}.bpf.c"
     key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
     place = _home() / "bpf" / f"{name}-{key}.o"

@@ -16,7 +16,7 @@ class Units:
 
 
 #: By algorithm; the headers in ``linux/include`` say the same. A test holds the defaults against the registry's.
-UNITS = {"lola": Units(), "daimd": Units(ratio=1_000_000)}
+UNITS = {"lola": Units(), "daimd": Units(ratio=1_000_000), "bbr3": Units(ratio=1000)}
 
 
 def number(name: str, param: Param, value: Value) -> int:

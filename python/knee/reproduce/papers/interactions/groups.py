@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from knee import matrix
-from knee.matrix import page, picture, table
-from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
+from knee.matrix import page, table
+from knee.reproduce.paper import Experiment, Results, Run, Table
 
 if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
@@ -110,13 +110,6 @@ MATRIX = Experiment(
     ),
     runs=_ALL_RUNS,
     measure=_measure_matrix,
-    drawings=[
-        Drawing(
-            "Rows: the algorithm that starts first; columns: the one that comes a second later. Lines part the "
-            "families. The same figures with a filter follow.",
-            lambda results: picture.draw(_frame(results, _ALL_RUNS)),
-        )
-    ],
     extra=lambda results: page.fragment(_frame(results, _ALL_RUNS)),
     tables=_group_table,
     question=True,
@@ -153,7 +146,7 @@ def _conclude_isolation(found: Quantities) -> str:
     return (
         f"What a delay-based flow has beside a loss-based one: {'; '.join(said(queue) for queue in QUEUES)}. A queue "
         "per flow, as in fq_codel and cocoa, gives each group its share and its own delay, which is what the paper "
-        "asks for. Dualpi2 keeps the delay low for all but, with one queue for all classic flows, does not share "
+        "asks for. Dualpi2 lowers the delay of all but, with one queue for all classic flows, does not share "
         "fairly."
     )
 

@@ -77,7 +77,7 @@ TABLE_1 = Experiment(
         *(pair("cubic", other, "shallow", changes=SHALLOW) for other in ("cubic", "bbr", "vegas")),
         *(pair(first, "bbr", "linux", LINUX_72_APART_MS, LINUX_72) for first in ("cubic", "vegas")),
         pair("cubic", "cubic", "later", LINUX_72_APART_MS),
-        pair("bbr", "bbr", "near", changes=["flows.0.rtt=100 us", "flows.1.rtt=100 us", "tcp.tso=false"]),
+        pair("bbr", "bbr", "bursts", changes=[f"flows.{i}.cc_params.cwnd_gain=1.0" for i in (0, 1)]),
         pair("vegas", "vegas", "single", changes=["tcp.tso=false", "flows.0.rtt=300 us", "flows.1.rtt=300 us"]),
     ],
     measure=_measure_1,

@@ -183,7 +183,7 @@ def _draw_rtt(results: Results) -> Figure:
     axes.set_ylabel("RTT (ms)")
     axes.set_xlabel("Time (s)")
     axes.set_xlim(0, result.summary["duration_s"])
-    axes.set_ylim(0, 80)
+    axes.set_ylim(0, 95)
     drawing.legend(axes)
     return figure
 

@@ -52,6 +52,7 @@ def _run(rate: int, rtt: int, label: str = "as in the paper") -> Run:
             "flows": [flow, flow | {"start": f"{SECOND_S:g} s"}],
         },
         [f"flows.{i}.cc_params.{key}={value}" for i in range(2) for key, value in params.items()],
+        quick=["duration=85 s"],
     )
 
 

@@ -1,0 +1,28 @@
+//! Fetching memory ahead of its use.
+//!
+//! With thousands of flows the state of each has left the caches by the time its next packet comes. What comes next is
+//! known from the queues, so the memory can be on its way meanwhile. This changes nothing but the time that a run takes.
+
+use prefetch_index::prefetch_index;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Lets the memory of `value` come into the cache; what it points to does not come along.
+#[inline]
+pub fn fetch<T: ?Sized>(value: &T) {
+    fetch_first(value, size_of_val(value));
+}
+
+/// As [`fetch`], of the first `bytes` only.
+#[inline]
+pub fn fetch_first<T: ?Sized>(value: &T, bytes: usize) {
+    let start = std::ptr::from_ref(value).cast::<u8>().addr();
+    // What is not aligned to lines may reach into one more.
+    let lines = bytes.div_ceil(LINE) + usize::from(align_of_val(value) < LINE && bytes > 0);
+    for line in 0..lines {
+        // The crate counts from the start of a slice; a prefetch of any address is harmless.
+        let (at, base): (usize, &[u8]) = (start + (line * LINE).min(bytes - 1), &[]);
+        prefetch_index(base, at.wrapping_sub(base.as_ptr().addr()));
+    }
+}

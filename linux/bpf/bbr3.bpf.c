@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * BBRv3: BBR with bounds learned from loss, so that it leaves room for others and loses no more than 2 % probing.
+ *
+ * draft-ietf-ccwg-bbr-06, "BBR Congestion Control" (IETF CCWG, 2026); numbers in comments are its sections. A file per
+ * part, as in the simulator's:
+ *
+ *	max_bw = max(delivery rate) over this and the previous probing cycle		model.h
+ *	bw = min(max_bw, bw_shortterm), pacing rate = gain * bw * 0.99			control.h
+ *	max_inflight = gain * bw * min_rtt + extra_acked, at least 3 bursts and 4 packets
+ *	cwnd goes there, at most inflight_shortterm and inflight_longterm, cruising 85 % of it
+ *	probing with loss above 2 %: inflight_longterm = max(in flight then,		loss.h
+ *	                                                     0.7 * min(bdp, cwnd))
+ *	a round with loss, not probing: short-term bounds = max(latest round's, 0.7 * bound)
+ *
+ *	startup -> drain -> probe_bw: down -> cruise -> refill -> up -> down ...  probe_bw.h
+ *	probe_rtt from every state where the least RTT is 5 s old			probe_rtt.h
+ *
+ * What differs from the draft and from the simulator's:
+ * - A stock kernel does not keep with a packet what was in flight and lost when it left. Both are found again from what
+ *   each ACK saw (sample.h): for new data to 1/64 of a window; for a retransmission too much by what left between two
+ *   ACKs at most, so that a probe that loses goes on that little longer. Of a lost packet only the number is known,
+ *   as in the simulator: for it stand the newest delivered packet's figures, and losses on an ACK count as one range.
+ * - Echoes of CE marks count once per round trip, where the kernel enters CWR; it enters it also where a queue of this
+ *   host drops. BBRv3's own use of ECN (DCTCP's signal) and PLB are left out, as in the draft and in the simulator.
+ * - Bursts are the kernel's: a millisecond of the rate, at RTTs below some milliseconds more. The model counts on a
+ *   millisecond.
+ * - Packets that leave during probe_rtt are taken for application-limited by what was delivered before them: not every
+ *   kernel lets a program write to the socket's mark.
+ *
+ * The state is larger than the room the kernel has for it, so it lies in the socket's storage.
+ */
+#include "knee_bpf.h"
+#include "knee_math.h"
+#include "bbr3/startup.h"
+#include "bbr3/probe_rtt.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+extern int LINUX_KERNEL_VERSION __kconfig;
+
+/* Least number of packets in a burst (5.6.3). */
+#define LEAST_BURST 2
+/* The send buffer may hold three windows, so that it never is what limits while losses are repaired. */
+#define SNDBUF_WINDOWS 3
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct bbr3);
+} states SEC(".maps");
+
+static inline struct bbr3 *state_of(struct sock *sk)
+{
+	return bpf_sk_storage_get(&states, sk, NULL, 0);
+}
+
+static void show(const struct sock *sk, const struct bbr3 *b, const struct view *v)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_connection *entry = shown(sk);
+
+	if (!entry)
+		return;
+	entry->phase = b->state;
+	entry->cwnd = v->cwnd;
+	entry->rounds = b->round;
+	entry->updated = v->now;
+	if (b->min_rtt == INFINITE)
+		return;
+	entry->rtt_now = tp->srtt_us >> 3;
+	entry->rtt_min = b->min_rtt;
+	entry->q_delay = knee_sub(entry->rtt_now, b->min_rtt);
+	/* The window is no measure of what is queued: it is twice the BDP. */
+	entry->q_data = entry->rtt_now ? (__u64)v->in_flight * b->mss * entry->q_delay / entry->rtt_now : 0;
+}
+
+static inline void set_window(struct tcp_sock *tp, const struct view *v)
+{
+	tp->snd_cwnd = knee_min(knee_max(v->cwnd, 1), tp->snd_cwnd_clamp);
+}
+
+/* The state of a connection that begins here, with the handshake's RTT as the first sample; NULL without memory. */
+static struct bbr3 *begin(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bbr3 *b = bpf_sk_storage_get(&states, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	struct view v;
+	__u32 rtt = tp->srtt_us >> 3;
+
+	if (!b)
+		return NULL;
+	__builtin_memset(b, 0, __builtin_offsetof(struct bbr3, departures));
+	look(tp, &v);
+	b->state = STARTUP;
+	b->round_end = v.delivered;
+	b->loss_round_end = v.delivered;
+	b->lost_seen = v.lost;
+	b->interval_start = v.now;
+	b->inflight_longterm = INFINITE;
+	reset_short_term(b);
+	b->acked_per_step = INFINITE;
+	b->min_rtt = rtt ? rtt : INFINITE;
+	b->recent_rtt = b->min_rtt;
+	b->min_rtt_stamp = v.now;
+	b->recent_rtt_stamp = v.now;
+	b->origin = NO_ORIGIN;
+	b->initial_cwnd = v.cwnd;
+	b->mss = tp->mss_cache;
+	b->departures[0].delivered = v.delivered;
+	b->departures[0].lost = v.lost;
+	b->departures[0].snd_nxt = v.snd_nxt;
+	b->departures[0].in_flight = v.in_flight;
+	/* The window per RTT, 1 ms where there is none, times startup's gain. */
+	b->rate = rate_of(knee_min(((__u64)v.cwnd << BW_SHIFT) / (rtt ? rtt : 1000), INFINITE), startup_pacing_gain,
+			  b->mss, 0);
+	b->rate = knee_max(b->rate, 1);
+	sk->sk_pacing_rate = knee_min(b->rate, sk->sk_max_pacing_rate);
+	/* Where fq is the qdisc, it paces; else TCP does. */
+	if (sk->sk_pacing_status == PACING_NONE)
+		sk->sk_pacing_status = PACING_NEEDED;
+	show(sk, b, &v);
+	return b;
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr3_init, struct sock *sk)
+{
+	begin(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr3_release, struct sock *sk)
+{
+	no_longer_shown(sk);
+	bpf_sk_storage_delete(&states, sk);
+}
+
+/* The steps of 5.2.3, losses first. */
+static void on_ack(struct sock *sk, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bbr3 *b = state_of(sk);
+	struct sample s;
+	struct view v;
+
+	if (!b)
+		b = begin(sk);
+	if (!b)
+		return;
+	look(tp, &v);
+	b->mss = tp->mss_cache;
+	take_sample(b, &v, rs, &s);
+
+	handle_losses(b, &v, &s);
+	update_latest_delivery(b, &v, &s);
+	update_congestion_signals(b, &v, &s);
+	update_extra_acked(b, &v, &s);
+	update_full_pipe(b, &s);
+	check_startup_done(b, &v, &s);
+	check_drain_done(b, &v);
+	update_probe_bw(b, &v, &s);
+	update_min_rtt(b, &v, &s);
+	check_probe_rtt(b, &v, &s);
+	advance_latest_delivery(b, &s);
+
+	set_rate(b, sk, pacing_gain_of(b));
+	set_cwnd(b, &v, &s);
+	set_window(tp, &v);
+	show(sk, b, &v);
+}
+
+/*
+ * Before 6.10 the rate sample was the second argument, since then it is the fourth. The verifier knows the version and
+ * looks at one branch only; the compiler is kept from making one access out of two. A kernel that has the other order
+ * for its version is refused by the verifier. Tried on 6.18.
+ */
+SEC("struct_ops")
+void bbr3_cong_control(unsigned long long *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	const struct rate_sample *rs;
+
+	if (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 10, 0)) {
+		rs = (const struct rate_sample *)ctx[1];
+		asm volatile("" : "+r"(rs));
+	} else {
+		rs = (const struct rate_sample *)ctx[3];
+		asm volatile("" : "+r"(rs));
+	}
+	on_ack(sk, rs);
+}
+
+/* The threshold means nothing here; that it is asked for tells that losses are to be repaired. */
+SEC("struct_ops")
+__u32 BPF_PROG(bbr3_ssthresh, struct sock *sk)
+{
+	struct bbr3 *b = state_of(sk);
+	struct view v;
+
+	if (b) {
+		look(tcp_sk(sk), &v);
+		save_state(b, &v);
+	}
+	return tcp_sk(sk)->snd_ssthresh;
+}
+
+/* Leaving recovery, the window of before is back (5.6.4.4); the model's bounds follow on the ACK. */
+SEC("struct_ops")
+void BPF_PROG(bbr3_set_state, struct sock *sk, __u8 ca_state)
+{
+	struct bbr3 *b = state_of(sk);
+	struct view v;
+
+	if (!b)
+		return;
+	look(tcp_sk(sk), &v);
+	if (ca_state == CA_CWR)
+		handle_echo(b, &v);
+	if (left_recovery(b, ca_state)) {
+		v.cwnd = knee_max(v.cwnd, b->prior_cwnd);
+		set_window(tcp_sk(sk), &v);
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr3_cwnd_event, struct sock *sk, __u32 event)
+{
+	struct bbr3 *b = state_of(sk);
+	struct view v;
+
+	if (!b || event != EVENT_TX_START)
+		return;
+	look(tcp_sk(sk), &v);
+	if (v.app_limited || is_marked(b, v.delivered)) {
+		restart_from_idle(b, sk, &v);
+		set_window(tcp_sk(sk), &v);
+	}
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(bbr3_undo_cwnd, struct sock *sk)
+{
+	struct bbr3 *b = state_of(sk);
+	struct view v;
+
+	if (!b)
+		return tcp_sk(sk)->snd_cwnd;
+	look(tcp_sk(sk), &v);
+	restore_state(b, &v);
+	return knee_max(v.cwnd, b->prior_cwnd);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(bbr3_min_tso_segs, struct sock *sk)
+{
+	return LEAST_BURST;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(bbr3_sndbuf_expand, struct sock *sk)
+{
+	return SNDBUF_WINDOWS;
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops bbr3 = {
+	.init = (void *)bbr3_init,
+	.release = (void *)bbr3_release,
+	.cong_control = (void *)bbr3_cong_control,
+	.ssthresh = (void *)bbr3_ssthresh,
+	.set_state = (void *)bbr3_set_state,
+	.cwnd_event = (void *)bbr3_cwnd_event,
+	.undo_cwnd = (void *)bbr3_undo_cwnd,
+	.min_tso_segs = (void *)bbr3_min_tso_segs,
+	.sndbuf_expand = (void *)bbr3_sndbuf_expand,
+	.name = "bbr3",
+};

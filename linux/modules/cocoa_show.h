@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What sch_cocoa shows over netlink: its options, its statistics and its flows. */
+#ifndef COCOA_SHOW_H
+#define COCOA_SHOW_H
+
+#include <linux/ktime.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+
+#include "cocoa_flow.h"
+
+/* Microseconds of `ns` for statistics. */
+static inline u32 cocoa_us(u64 ns)
+{
+	return min_t(u64, div_u64(ns, NSEC_PER_USEC), U32_MAX);
+}
+
+static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	const struct cocoa_sched_data *q = qdisc_priv(sch);
+	u64 ce_threshold = q->ce_threshold == U64_MAX ? 0 : q->ce_threshold;
+	struct nlattr *opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
+
+	if (!opts)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, TCA_COCOA_LIMIT, sch->limit) ||
+	    nla_put_u32(skb, TCA_COCOA_FLOW_LIMIT, q->params.initial_buffer) ||
+	    nla_put_u32(skb, TCA_COCOA_QUANTUM, q->quantum) ||
+	    nla_put_u32(skb, TCA_COCOA_INITIAL_QUANTUM, q->initial_quantum) ||
+	    nla_put_u32(skb, TCA_COCOA_REFILL_DELAY, cocoa_us(q->refill_delay)) ||
+	    nla_put_u32(skb, TCA_COCOA_ORPHAN_MASK, q->flows.mask) ||
+	    nla_put_u64_64bit(skb, TCA_COCOA_FLOW_MAX_RATE, q->flow_max_rate, TCA_COCOA_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_COCOA_LOW_RATE_THRESHOLD, q->low_rate_threshold,
+			      TCA_COCOA_PAD) ||
+	    nla_put_u32(skb, TCA_COCOA_CE_THRESHOLD, cocoa_us(ce_threshold)) ||
+	    nla_put_u32(skb, TCA_COCOA_MULTIPLIER, q->params.multiplier) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_INCREASE, q->params.max_increase) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_INTERVAL, cocoa_us(q->params.max_guard)) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_RTTS, q->params.max_guard_rtts) ||
+	    nla_put_u32(skb, TCA_COCOA_BASE_RTT, cocoa_us(q->params.base_rtt)) ||
+	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL, q->params.learn_initial)) {
+		nla_nest_cancel(skb, opts);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, opts);
+}
+
+static int cocoa_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct tc_cocoa_xstats st;
+	u64 sum = 0;
+	u32 bucket;
+
+	sch_tree_lock(sch);
+	st = q->stats;
+	st.flows = q->flows.count;
+	st.inactive_flows = q->flows.idle_count;
+	st.throttled_flows = q->flows.paced_count;
+	st.learned_buffer = (q->learned.buffer + KNEE_COCOA_ONE / 2) >> 16;
+	st.buffer_min = q->flows.count ? U32_MAX : 0;
+	for (bucket = 0; bucket <= q->flows.mask; bucket++) {
+		const struct cocoa_flow *f = q->flows.table[bucket];
+
+		if (!f)
+			continue;
+		sum += f->cocoa.buffer;
+		st.buffer_min = min(st.buffer_min, f->cocoa.buffer);
+		st.buffer_max = max(st.buffer_max, f->cocoa.buffer);
+	}
+	st.buffer_mean = q->flows.count ? div_u64(sum, q->flows.count) : 0;
+	sch_tree_unlock(sch);
+	return gnet_stats_copy_app(d, &st, sizeof(st));
+}
+
+/* A flow is shown as a class whose minor number is its bucket + 1; those beyond 2^16 - 2 are not. */
+static struct Qdisc *cocoa_leaf(struct Qdisc *sch, unsigned long cl)
+{
+	return NULL;
+}
+
+static unsigned long cocoa_find(struct Qdisc *sch, u32 classid)
+{
+	return 0;
+}
+
+static int cocoa_dump_class(struct Qdisc *sch, unsigned long cl, struct sk_buff *skb,
+			    struct tcmsg *tcm)
+{
+	tcm->tcm_handle |= TC_H_MIN(cl);
+	return 0;
+}
+
+static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl, struct gnet_dump *d)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	struct tc_cocoa_flow_xstats st = {};
+	struct gnet_stats_queue qs = {};
+	const struct cocoa_flow *f;
+
+	sch_tree_lock(sch);
+	f = cl - 1 <= q->flows.mask ? q->flows.table[cl - 1] : NULL;
+	if (f) {
+		const struct sk_buff *skb;
+		s64 left = div_s64(f->cocoa.guard_end - ktime_get_ns(), NSEC_PER_USEC);
+
+		st.buffer = f->cocoa.buffer;
+		st.longest_interval = cocoa_us(f->cocoa.longest);
+		st.guard_left = f->cocoa.guard_end ? clamp_t(s64, left, S32_MIN, S32_MAX) : 0;
+		st.credit = f->credit;
+		st.idle = cocoa_us(f->cocoa.idle);
+		st.enlarged = f->cocoa.enlarged;
+		for (skb = f->head; skb; skb = skb->next)
+			qs.backlog += qdisc_pkt_len(skb);
+		qs.qlen = f->qlen;
+	}
+	sch_tree_unlock(sch);
+	if (gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
+		return -1;
+	return f ? gnet_stats_copy_app(d, &st, sizeof(st)) : 0;
+}
+
+static void cocoa_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	u32 bucket;
+
+	for (bucket = 0; !walker->stop && bucket <= min(q->flows.mask, 0xfffdu); bucket++) {
+		if (!q->flows.table[bucket])
+			continue;
+		if (walker->count >= walker->skip && walker->fn(sch, bucket + 1, walker) < 0)
+			walker->stop = 1;
+		else
+			walker->count++;
+	}
+}
+
+static const struct Qdisc_class_ops cocoa_class_ops = {
+	.leaf		= cocoa_leaf,
+	.find		= cocoa_find,
+	.walk		= cocoa_walk,
+	.dump		= cocoa_dump_class,
+	.dump_stats	= cocoa_dump_class_stats,
+};
+
+#endif

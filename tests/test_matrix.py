@@ -1,0 +1,176 @@
+"""The matrix of algorithms: its laws, its files, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from browser import look, needs_chromium
+from knee import batch, matrix, registry, runner
+from knee.cli import main
+from knee.errors import InputError
+from knee.matrix.figures import FAMILIES, MAPS
+from knee.matrix.table import COLUMNS, means, row
+
+SHORT = ("duration=6 s", "warmup=1 s", "link.rate=20 Mbit/s", "link.limit=66 packets")
+CCS = ["cubic", "vegas", "bbr"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pl.DataFrame]:
+    """A small matrix, with two seeds."""
+    out = tmp_path_factory.mktemp("matrix") / "m"
+    return out, matrix.run(CCS, out, changes=SHORT, seeds=2)
+
+
+def test_every_ordered_pair_is_there_once_for_each_seed(made: tuple[Path, pl.DataFrame]) -> None:
+    _, frame = made
+    assert list(frame.columns) == list(COLUMNS)
+    assert frame.select("first", "second", "seed").rows() == [(a, b, s) for a in CCS for b in CCS for s in (1, 2)]
+    assert means(frame).height == len(CCS) ** 2
+
+
+def test_shares_of_a_pair_sum_to_one_and_jain_follows_from_them(made: tuple[Path, pl.DataFrame]) -> None:
+    _, frame = made
+    for each in frame.to_dicts():
+        x, y = each["first_throughput_mbps"], each["second_throughput_mbps"]
+        assert each["share"] + y / (x + y) == pytest.approx(1.0)
+        # Jain's index of two shares: 1 / (2 (s^2 + (1 - s)^2)).
+        assert each["jain"] == pytest.approx(1 / (2 * (each["share"] ** 2 + (1 - each["share"]) ** 2)))
+        assert 0.5 <= each["jain"] <= 1
+        assert each["rtt_inflation"] >= 1
+        assert 0 <= each["loss"] < 1
+
+
+def test_the_diagonal_is_symmetric_within_its_seeds() -> None:
+    """Who is first matters where both start at once by no more than what seeds change."""
+    changes = [*SHORT, "flows.1.start=0 s", "duration=20 s"]
+    shares = []
+    for seed in range(1, 7):
+        one = matrix.scenario("cubic", "cubic", changes).model_copy(update={"seed": seed})
+        shares.append(row(runner.run(one).summary, "pfifo")["share"])
+    mean = sum(shares) / len(shares)
+    spread = max(shares) - min(shares)
+    assert spread > 0, "seeds change something"
+    assert abs(mean - 0.5) <= spread, shares
+
+
+def test_files_are_there_and_the_table_is_the_one_returned(made: tuple[Path, pl.DataFrame]) -> None:
+    out, frame = made
+    assert sorted(path.name for path in out.iterdir()) == [
+        "matrix.html",
+        "matrix.json",
+        "matrix.parquet",
+        "matrix.png",
+        "runs",
+    ]
+    assert pl.read_parquet(out / "matrix.parquet").equals(frame)
+    assert (out / "matrix.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that fails half-way leaves the finished results; the second time only the others are run."""
+    real, names = batch.runner.run, []
+
+    def failing(scenario: object, ground: object, out: Path, **options: object) -> object:
+        if len(names) == 3:
+            raise KeyboardInterrupt
+        names.append(out.name)
+        return real(scenario, ground, out, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch.runner, "run", failing)
+    with pytest.raises(KeyboardInterrupt):
+        matrix.run(CCS, tmp_path / "m", changes=SHORT, workers=1)
+    assert not (tmp_path / "m" / "matrix.parquet").exists()
+    first = set(names)
+    names.clear()
+
+    def counting(scenario: object, ground: object, out: Path, **options: object) -> object:
+        names.append(out.name)
+        return real(scenario, ground, out, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch.runner, "run", counting)
+    frame = matrix.run(CCS, tmp_path / "m", changes=SHORT, workers=1)
+    assert first.isdisjoint(names)
+    assert len(first) + len(names) == frame.height == 9
+
+
+def test_all_algorithms_of_the_registry_belong_to_a_drawn_family() -> None:
+    names = matrix.algorithms()
+    assert set(names) == {name for name, entry in registry.congestion_controls().items() if entry.family != "own"}
+    assert {registry.congestion_controls()[name].family for name in names} <= set(FAMILIES)
+    assert [shown.column for shown in MAPS] == ["share", "jain", "rtt_inflation", "loss"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cc", "cubic,renoo"], "did you mean reno"),
+        (["--cc", "cubic,cubic"], "twice"),
+        (["--cc", ""], "no congestion control"),
+        (["--cc", "reno", "--queue", "fifo"], "link.queue"),
+        (["--cc", "reno", "--set", "link.rate=fast"], "link.rate"),
+        (["--cc", "reno", "--set", "flows.0.count=2"], "two flows"),
+        (["--cc", "reno", "--seeds", "0"], "--seeds"),
+        (["--cc", "reno", "--out", "taken"], "something else"),
+        (["--cc", "reno", "--out", "taken/thesis.tex"], "something else"),
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_refused_and_nothing_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.tex").write_text("years of work")
+    assert main(["matrix", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.tex"]
+
+
+def test_the_columns_stand_in_the_documents() -> None:
+    text = (Path(__file__).resolve().parent.parent / "docs" / "matrix.md").read_text(encoding="utf-8")
+    for name in COLUMNS:
+        assert f"`{name}`" in text or f"`{name.replace('second_', 'first_')}`" in text, name
+
+
+def test_a_matrix_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="renoo"):
+        matrix.algorithms(["renoo"])
+
+
+@needs_chromium
+def test_the_page_filters_and_tells_of_a_cell(made: tuple[Path, pl.DataFrame], tmp_path: Path) -> None:
+    probe = """
+    const cells = () => document.querySelectorAll(".matrix-maps rect").length;
+    const before = cells();
+    const cell = document.querySelector('rect[data-i="0"][data-j="1"]');
+    cell.dispatchEvent(new Event("click", { bubbles: true }));
+    const said = document.querySelector(".matrix-said").textContent;
+    const box = document.querySelector('.matrix-filter input[value="hybrid"]');
+    box.checked = false;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    const without = cells();
+    const only = document.querySelector('.matrix-filter input[type="text"]');
+    only.value = "veg";
+    only.dispatchEvent(new Event("input", { bubbles: true }));
+    return [before, said, without, cells()];
+    """
+    told = look(made[0] / "matrix.html", tmp_path, probe)
+    before, said, without, one = told["probe"]
+    # Four maps of three, two and one algorithms.
+    assert (before, without, one) == (4 * 9, 4 * 4, 4)
+    assert said.startswith("cubic first, then vegas")
+    assert told["console"] == []
+    phone = look(made[0] / "matrix.html", tmp_path, phone=390)
+    assert phone["width"] <= 390

@@ -1,0 +1,145 @@
+"""The plan and the rows: what goes to a guest and what comes back; needs no kernel."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+
+from knee.errors import RunError
+from knee.grounds.uml import plan, probe, queues
+from knee.grounds.uml.topology import Topology
+from knee.linux.cache import SOURCES
+from knee.registry import queues as disciplines
+from knee.scenario import from_dict
+from knee.units import Limit
+from uml import scenario
+
+
+def decoded(message: bytes) -> Any:
+    """What another netlink library reads in a message."""
+    read = tcmsg(message)
+    read.decode()
+    return read
+
+
+def defaults(name: str, **changed: Any) -> dict[str, Any]:
+    return disciplines()[name].resolve(changed)
+
+
+def options(name: str, limit: Limit | None = None, **changed: Any) -> Any:
+    leaf = queues.leaf(name, defaults(name, **changed), limit, 100_000_000)
+    return decoded(leaf.message(7)).get_attr("TCA_OPTIONS")
+
+
+def test_codel_and_fq_codel_are_told_what_the_scenario_says() -> None:
+    told = options("codel", Limit("packets", 250), target="7 ms")
+    assert told.get_attr("TCA_CODEL_TARGET") == 7000
+    assert told.get_attr("TCA_CODEL_LIMIT") == 250
+    assert told.get_attr("TCA_CODEL_INTERVAL") == 100_000
+    told = options("fq_codel", ecn=False, flows=64)
+    assert (told.get_attr("TCA_FQ_CODEL_ECN"), told.get_attr("TCA_FQ_CODEL_FLOWS")) == (0, 64)
+    assert told.get_attr("TCA_FQ_CODEL_QUANTUM") == 1514
+    assert told.get_attr("TCA_FQ_CODEL_LIMIT") is None
+
+
+def test_a_fifo_counts_what_its_limit_counts() -> None:
+    for limit, kind, amount in (
+        (Limit("packets", 330), "pfifo", 330),
+        (Limit("bytes", 90_000), "bfifo", 90_000),
+        # 80 ms of 100 Mbit/s.
+        (Limit("time", 80_000_000), "bfifo", 1_000_000),
+        (None, "pfifo", 1000),
+    ):
+        leaf = queues.leaf("pfifo", {}, limit, 100_000_000)
+        assert leaf.kind == kind
+        assert leaf.options == struct.pack("=I", amount)
+
+
+def test_htb_has_the_rate_and_a_bucket_of_one_packet() -> None:
+    parms = decoded(queues.htb_class(7, 100_000_000, None)).get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")
+    assert parms["rate"] == parms["ceil"] == 12_500_000
+    # 1600 bytes at 100 Mbit/s are 128 us, in ticks of 64 ns.
+    assert parms["buffer"] == parms["cbuffer"] == 2000
+    assert parms["quantum"] == 1514
+
+
+def test_records_and_headers_are_as_long_as_the_c_says() -> None:
+    header = (SOURCES / "guest/plan.h").read_text()
+    for name, record in (("plan_header", plan._HEADER), ("plan_record", plan._RECORD), ("plan_flow", plan._FLOW)):
+        body = re.search(rf"struct {name} \{{(.*?)\n\}};", header, re.DOTALL)
+        assert body is not None
+        size = 0
+        for kind, names in re.findall(r"^\t(uint64_t|uint32_t|char) ([^;]+);", body[1], re.MULTILINE):
+            each = {"uint64_t": 8, "uint32_t": 4, "char": 1}[kind]
+            for one in names.split(","):
+                count = re.search(r"\[(\d+)\]", one)
+                size += each * (int(count[1]) if count else 1)
+        assert size == record.size
+
+
+def test_a_plan_has_its_records_in_order_and_its_own_length() -> None:
+    told = scenario(
+        flows=[{"cc": "reno", "rtt": "20 ms", "start": "2 s"}, {"cc": "reno", "rtt": "20 ms"}],
+        changes=[{"at": "1 s", "link": "bottleneck", "rate": "5 Mbit/s"}],
+    )
+    packed = Topology(from_dict(told)).plan.pack()
+    assert struct.unpack_from("=QQ", packed) == (plan.MAGIC, len(packed))
+    at, times, run = plan._HEADER.size, [], 0
+    while at < len(packed):
+        time, _, _, size, setup = plan._RECORD.unpack_from(packed, at)
+        assert not setup or not run, "a record of the set-up after the start"
+        run += not setup
+        times.append(time)
+        at += plan._RECORD.size + -(-size // 8) * 8
+    assert at == len(packed)
+    assert times == sorted(times)
+
+
+def test_the_seed_says_the_random_numbers_and_nothing_else() -> None:
+    one, same, other = (Topology(from_dict(scenario(seed=seed))).plan.pack() for seed in (1, 1, 2))
+    assert one == same
+    # From the phase of the start to the words of the seed; the records are the same.
+    assert one[40:80] != other[40:80]
+    assert one[80:] == other[80:]
+
+
+def test_a_label_stays_out_of_the_plan() -> None:
+    label = "$(touch /tmp/x); `reboot`"
+    packed = Topology(
+        from_dict(scenario(title=label, flows=[{"cc": "reno", "rtt": "20 ms", "label": label}]))
+    ).plan.pack()
+    assert b"touch" not in packed
+    assert b"reboot" not in packed
+
+
+@given(
+    st.lists(st.integers(1, 10**7), min_size=1, max_size=300),
+    st.floats(0, 1),
+)
+def test_quantiles_are_within_a_bucket_of_the_exact_ones(values: list[int], p: float) -> None:
+    bits = probe.RTT_BITS
+    counts = np.zeros(27 << bits, dtype="<u4")
+    for value in values:
+        octave = max(value.bit_length() - bits - 1, 0)
+        counts[(octave << bits) + (value >> octave)] += 1
+    first = int(np.flatnonzero(counts)[0])
+    found = probe.quantile(p, first, counts[first:], bits, min(values), max(values))
+    exact = sorted(values)[int(p * (len(values) - 1))]
+    assert found is not None
+    # A bucket is 1 us wide at least.
+    assert abs(found - exact) <= max(1, exact / 2**bits)
+
+
+def test_rows_that_are_not_whole_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(bytes(100))
+    for name in ("rows", "none"):
+        with pytest.raises(RunError, match="no whole rows"):
+            probe.Rows(tmp_path / name)

@@ -1,0 +1,34 @@
+"""What the tests of the ground uml share: a kernel, built where there is none yet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+
+from knee.linux import tools
+from knee.linux.build import build
+from knee.linux.cache import Lab
+
+
+@cache
+def kernel() -> Lab:
+    """The kernel that runs take; without the tools to build it the test is skipped, but not in CI."""
+    lacking = tools.missing()
+    if lacking:
+        why = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
+        if os.environ.get("CI"):
+            pytest.fail(f"The ground uml has to be tested here, and cannot be: {why}")
+        pytest.skip(f"ground uml: {why}")
+    if sys.__stderr__ is not None:
+        print("\nground uml: building its kernel unless it is in the cache (some minutes)", file=sys.__stderr__)
+    return build()[0]
+
+
+def scenario(**changed: Any) -> dict[str, Any]:
+    """Plain data of a small scenario: one CUBIC flow on 20 Mbit/s for 4 s, with some keys changed."""
+    link = {"rate": "20 Mbit/s", "limit": "100 packets"}
+    return {"duration": "4 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms"}]} | changed

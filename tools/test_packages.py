@@ -1,0 +1,12 @@
+"""Prints the Debian packages that the tests want and this machine lacks, for ``make test-tools``."""
+
+import shutil
+
+from knee.linux import tools
+from knee.linux.bpf import build
+
+#: Programs that tests start themselves, and their packages.
+PROGRAMS = {"chromium": "chromium", "ip": "iproute2", "tshark": "tshark"}
+
+own = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+print(*dict.fromkeys([*tools.packages(), *build.packages(), *own]))
