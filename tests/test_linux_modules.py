@@ -23,7 +23,8 @@ SHORTER = {("lola", "min_rtt_resets"), ("daimd", "delta0_factor")}
 def _declared(cc: str) -> dict[str, tuple[int, int, int]]:
     """Default, least and greatest value of a module's parameters."""
     source = (MODULES / f"tcp_{cc}.c").read_text()
-    body = re.search(r"_params __read_mostly = \{(.*?)\};", source, re.DOTALL)
+    header = (INCLUDE / f"knee_{cc}.h").read_text()
+    body = re.search(r"_DEFAULTS \{(.*?)\n\}", header, re.DOTALL)
     assert body is not None
     defaults = {}
     for name, value in re.findall(r"\.(\w+) = ([^,]+),", body[1]):

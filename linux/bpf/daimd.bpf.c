@@ -9,24 +9,7 @@
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 /* Times in us, ratios in millionths; what they are stands with the parameters of tcp_daimd.c. */
-const volatile struct knee_daimd_params params = {
-	.tau0 = 20000,
-	.w0 = 4,
-	.increase = KNEE_DAIMD_HTCP,
-	.scale_increase = 1,
-	.adaptive_backoff = 1,
-	.delta = 900000,
-	.beta_max = 900000,
-	.beta = 500000,
-	.loss_backoff = 0,
-	.gamma = 750000,
-	.decay = 10000,
-	.hold = 1,
-	.delta0_mode = 0,
-	.delta0_factor = 20000000,
-	.delta0 = 1000000,
-	.slow_start = KNEE_DAIMD_LIMITED,
-};
+const volatile struct knee_daimd_params params = KNEE_DAIMD_DEFAULTS;
 
 _Static_assert(sizeof(struct knee_daimd) <= CA_STATE_SIZE, "fits the kernel's room");
 

@@ -9,19 +9,7 @@
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 /* Times in us, ratios in 1/1024; the defaults of the paper's Section V-A. */
-const volatile struct knee_lola_params params = {
-	.q_low = 1000,
-	.q_target = 5000,
-	.t_sync = 250000,
-	.t_measure = 40000,
-	.gamma = 973,
-	.phi = 35 * 1024,
-	.c = 410,
-	.min_rtt_resets = 100,
-	.min_rtt_close = 500,
-	.beta = 717,
-	.fast_convergence = 1,
-};
+const volatile struct knee_lola_params params = KNEE_LOLA_DEFAULTS;
 
 _Static_assert(sizeof(struct knee_lola) <= CA_STATE_SIZE, "fits the kernel's room");
 

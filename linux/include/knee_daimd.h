@@ -125,6 +125,28 @@ struct knee_daimd_params {
 	    fixed_backoffs, rtt_min_initial;
 };
 
+/* The defaults; tests hold them against the registry. */
+#define KNEE_DAIMD_DEFAULTS {		\
+	.tau0 = 20000,			\
+	.w0 = 4,			\
+	.increase = KNEE_DAIMD_HTCP,	\
+	.scale_increase = 1,		\
+	.adaptive_backoff = 1,		\
+	.delta = 900000,		\
+	.beta_max = 900000,		\
+	.beta = 500000,			\
+	.loss_backoff = 0,		\
+	.gamma = 750000,		\
+	.decay = 10000,			\
+	.hold = 1,			\
+	.delta0_mode = 0,		\
+	.delta0_factor = 20000000,	\
+	.delta0 = 1000000,		\
+	.slow_start = KNEE_DAIMD_LIMITED,	\
+	.fixed_backoffs = 0,		\
+	.rtt_min_initial = 0,		\
+}
+
 /*
  * What is kept per connection: 88 bytes.
  *

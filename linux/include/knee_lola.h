@@ -106,6 +106,22 @@ struct knee_lola_params {
 	u32 filter_slow_start;	/* 1: slow start sees RTT_now; 0: RTTs as they come */
 };
 
+/* The defaults; tests hold them against the registry. */
+#define KNEE_LOLA_DEFAULTS {		\
+	.q_low = 1000,			\
+	.q_target = 5000,		\
+	.t_sync = 250000,		\
+	.t_measure = 40000,		\
+	.gamma = 973,			\
+	.phi = 35 * 1024,		\
+	.c = 410,			\
+	.min_rtt_resets = 100,		\
+	.min_rtt_close = 500,		\
+	.beta = 717,			\
+	.fast_convergence = 1,		\
+	.filter_slow_start = 0,		\
+}
+
 /*
  * What is kept per connection: 104 bytes, all that a socket has for it.
  *

@@ -14,26 +14,7 @@
 #include "knee_daimd.h"
 #include "uapi/knee_diag.h"
 
-static struct knee_daimd_params daimd_params __read_mostly = {
-	.tau0 = 20000,
-	.w0 = 4,
-	.increase = KNEE_DAIMD_HTCP,
-	.scale_increase = 1,
-	.adaptive_backoff = 1,
-	.delta = 900000,
-	.beta_max = 900000,
-	.beta = 500000,
-	.loss_backoff = 0,
-	.gamma = 750000,
-	.decay = 10000,
-	.hold = 1,
-	.delta0_mode = 0,
-	.delta0_factor = 20000000,
-	.delta0 = 1000000,
-	.slow_start = KNEE_DAIMD_LIMITED,
-	.fixed_backoffs = 0,
-	.rtt_min_initial = 0,
-};
+static struct knee_daimd_params daimd_params __read_mostly = KNEE_DAIMD_DEFAULTS;
 
 KNEE_PARAM(daimd_params, tau0, 1, 10000000, "queueing delay at which to back off, us");
 KNEE_PARAM(daimd_params, w0, 0, 1048576, "no delay backoff up to this window, packets");

@@ -16,20 +16,7 @@
 #include "knee_lola.h"
 #include "uapi/knee_diag.h"
 
-static struct knee_lola_params lola_params __read_mostly = {
-	.q_low = 1000,
-	.q_target = 5000,
-	.t_sync = 250000,
-	.t_measure = 40000,
-	.gamma = 973,
-	.phi = 35 * 1024,
-	.c = 410,
-	.min_rtt_resets = 100,
-	.min_rtt_close = 500,
-	.beta = 717,
-	.fast_convergence = 1,
-	.filter_slow_start = 0,
-};
+static struct knee_lola_params lola_params __read_mostly = KNEE_LOLA_DEFAULTS;
 
 KNEE_PARAM(lola_params, q_low, 1, 100000000, "queueing delay that shows a full link, us");
 KNEE_PARAM(lola_params, q_target, 1, 100000000, "queueing delay that ends a round, us");

@@ -1,4 +1,4 @@
-"""Our congestion controls as kernel modules: their parameters in the kernel's units."""
+"""Our congestion controls as kernel modules and as BPF: their parameters in the kernel's units."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from knee.errors import Refused
 from knee.registry import Value, congestion_controls
 
-#: Our congestion controls, and one in the fixed-point numbers of their modules.
-MODULE_CCS = {"lola": 1 << 10, "daimd": 10**6}
+#: Those that are kernel modules.
+MODULE_CCS = ("lola", "daimd")
+#: One in the fixed-point numbers of those that have ratios.
+_ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
 #: The largest number a module parameter holds.
 _MOST = 2**32 - 1
 
 
 def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
-    """Parameters of ``tcp_CC.ko`` for values in base units.
+    """Parameters of ``tcp_CC.ko`` or ``CC.bpf.o`` for values in base units.
 
     Raises:
         Refused: a value that the module's units cannot express.
@@ -30,7 +32,7 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
                     raise Refused(text, "the kernel takes whole microseconds", key=f"cc_params.{name}")
                 number = int(value) // 1000
             case "ratio":
-                number = round(float(value) * MODULE_CCS[cc])
+                number = round(float(value) * _ONE[cc])
             case "choice":
                 number = param.words.index(str(value))
             case _:

@@ -19,7 +19,9 @@ from typing import Any
 
 from knee import registry
 from knee.errors import InputError, Refused, RunError
-from knee.linux.bpf import build, tunables
+from knee.linux import modules
+from knee.linux.bpf import build
+from knee.registry import Param
 from knee.units import near
 
 #: The file system of pinned BPF objects, and our folder in it.
@@ -146,23 +148,33 @@ def values(name: str) -> dict[str, registry.Value]:
     """The parameters that an algorithm was loaded with, defaults among them; the defaults where it is not loaded."""
     entry = registry.congestion_controls()[name]
     set_ = _record(name).get("settings", {})
-    given = {key: entry.params[key].parse(tunables.value(entry.params[key], text)) for key, text in set_.items()}
+    given = {key: entry.params[key].parse(_value(entry.params[key], text)) for key, text in set_.items()}
     return {key: param.default for key, param in entry.params.items()} | given
 
 
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
     """Settings as the program's integers."""
     entry = registry.congestion_controls()[name]
-    numbers = {}
+    numbers: dict[str, int] = {}
     for key, text in settings.items():
         param = entry.params.get(key)
         if param is None:
             raise InputError(f"--set {key}: {name} has no such parameter; {near(key, list(entry.params))}.")
         try:
-            numbers[key] = tunables.number(name, param, param.parse(tunables.value(param, text)))
+            numbers |= modules.parameters(name, {key: param.parse(_value(param, text))})
         except Refused as refused:
             raise InputError(f"--set {key}={text}: {refused}.") from None
     return numbers
+
+
+def _value(param: Param, text: str) -> object:
+    """What a scenario file would say for ``text`` of a command line."""
+    if param.kind == "bool":
+        return {"true": True, "false": False}.get(text, text)
+    try:
+        return int(text) if param.kind == "count" else float(text) if param.kind == "ratio" else text
+    except ValueError:
+        return text
 
 
 def _record(name: str) -> dict[str, Any]:
