@@ -60,6 +60,32 @@ def test_nothing_remains_when_the_parent_is_killed(tmp_path: Path) -> None:
     wait_for(lambda: not list(tmp_path.iterdir()), "files are left")
 
 
+#: A parent of many threads, of which some are still the parent of others' children while it dies.
+THREADED = """
+import os, subprocess, sys, threading, time
+for _ in range(100):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+launch, folder = sys.argv[1:]
+with subprocess.Popen([launch, str(os.getpid()), folder, "/bin/sleep", "1000"], start_new_session=True):
+    print("up", flush=True)
+"""
+
+
+def test_nothing_remains_when_a_parent_with_many_threads_is_killed(tmp_path: Path) -> None:
+    for attempt in range(20):
+        folder = tmp_path / str(attempt)
+        (folder / "inner").mkdir(parents=True)
+        words = [sys.executable, "-c", THREADED, str(Path(kernel().folder) / "launch"), str(folder)]
+        parent = subprocess.Popen(words, stdout=subprocess.PIPE)
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        time.sleep(0.005 * attempt)
+        parent.kill()
+        parent.communicate()
+        wait_for(lambda: not guests(tmp_path), "processes are left")
+        wait_for(lambda: not list(tmp_path.iterdir()), "files are left")
+
+
 def test_nothing_remains_when_it_is_interrupted(tmp_path: Path) -> None:
     def interrupt(fraction: float) -> None:
         raise KeyboardInterrupt

@@ -26,6 +26,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/*
+ * What a parent's end comes as. Not SIGTERM, and getppid() does not tell it either: of a process
+ * with threads that is killed some may live on for a moment, and are the parent until then.
+ */
+#define ORPHANED SIGUSR1
+
 #define REFUSE(call, answer)						\
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),		\
 	BPF_STMT(BPF_RET | BPF_K, answer)
@@ -58,7 +64,8 @@ static int unlink_one(const char *path, const struct stat *about, int kind, stru
 	(void)about;
 	(void)kind;
 	(void)where;
-	return remove(path);
+	remove(path);
+	return 0;
 }
 
 /* Kills whatever descends from us: as their reaper we inherit all orphans. */
@@ -104,60 +111,63 @@ static int start(char **argv)
 	return 1;
 }
 
-/*
- * Waits for a child's end, or for our own parent's, which comes as SIGTERM; then kills all that is
- * left. Gives the child's exit code.
- */
-static int watch(pid_t child)
+/* What a watcher waits for: a child's end, its own parent's, or to be told. */
+static sigset_t awaited(void)
 {
-	sigset_t waited;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, ORPHANED);
+	return set;
+}
+
+/*
+ * Waits for what ends the run, and kills all that is left. Gives the child's exit code, and in
+ * `orphaned` whether our own parent is gone.
+ */
+static int watch(pid_t child, int *orphaned)
+{
+	sigset_t waited = awaited();
 	int status = 0, signal;
 
-	sigemptyset(&waited);
-	sigaddset(&waited, SIGTERM);
-	sigaddset(&waited, SIGCHLD);
 	do
 		sigwait(&waited, &signal);
-	while (signal != SIGTERM && waitpid(child, &status, WNOHANG) != child);
+	while (signal == SIGCHLD && waitpid(child, &status, WNOHANG) != child);
 	kill_all(child);
+	sigpending(&waited);
+	*orphaned = signal == ORPHANED || sigismember(&waited, ORPHANED);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 /* Ends with `parent`, and inherits orphans; whether the parent is still there. */
 static int serve(pid_t parent)
 {
-	return !prctl(PR_SET_PDEATHSIG, SIGTERM) && !prctl(PR_SET_CHILD_SUBREAPER, 1) && getppid() == parent;
+	return !prctl(PR_SET_PDEATHSIG, ORPHANED) && !prctl(PR_SET_CHILD_SUBREAPER, 1) && getppid() == parent;
 }
 
 /* There are two watchers: whichever is killed, the other one clears up. */
 static int watch_inside(pid_t parent, char **argv)
 {
 	pid_t kernel;
+	int orphaned;
 
 	if (!serve(parent))
 		return 1;
 	kernel = fork();
 	if (kernel < 0)
 		return 1;
-	return kernel ? watch(kernel) : start(argv);
+	return kernel ? watch(kernel, &orphaned) : start(argv);
 }
 
-int main(int argc, char **argv)
+/* Runs both watchers; whether the parent has gone meanwhile, and the kernel's exit code. */
+static int run(pid_t parent, char **argv, int *orphaned)
 {
-	sigset_t waited;
-	pid_t inside, parent, self = getpid();
-	int code;
+	pid_t inside, self = getpid();
 
-	if (argc < 4) {
-		fprintf(stderr, "launch PARENT FOLDER PROGRAM [ARGUMENT ...]\n");
-		return 2;
-	}
-	parent = atoi(argv[1]);
-	sigemptyset(&waited);
-	sigaddset(&waited, SIGTERM);
-	sigaddset(&waited, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &waited, NULL);
-	if (!serve(parent))
+	*orphaned = !serve(parent);
+	if (*orphaned)
 		return 1;
 	inside = fork();
 	if (inside < 0) {
@@ -165,9 +175,22 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (!inside)
-		_exit(watch_inside(self, argv + 3));
-	code = watch(inside);
-	if (getppid() != parent)
+		_exit(watch_inside(self, argv));
+	return watch(inside, orphaned);
+}
+
+int main(int argc, char **argv)
+{
+	sigset_t waited = awaited();
+	int code, orphaned;
+
+	if (argc < 4) {
+		fprintf(stderr, "launch PARENT FOLDER PROGRAM [ARGUMENT ...]\n");
+		return 2;
+	}
+	sigprocmask(SIG_BLOCK, &waited, NULL);
+	code = run(atoi(argv[1]), argv + 3, &orphaned);
+	if (orphaned)
 		nftw(argv[2], unlink_one, 16, FTW_DEPTH | FTW_PHYS);
 	return code;
 }
