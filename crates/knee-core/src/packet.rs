@@ -61,11 +61,17 @@ impl Packet {
         self.flags & flag != 0
     }
 
+    /// A stay in a queue in units of [`Packet::QUEUED_UNIT`], rounded.
+    #[inline]
+    pub fn queued_units(stay: Time) -> u32 {
+        let units = (stay.as_nanos() + 32) / Self::QUEUED_UNIT.as_nanos();
+        units.min(u64::from(u32::MAX)) as u32
+    }
+
     /// Adds a stay in a queue to the packet's account.
     #[inline]
     pub fn add_queued(&mut self, stay: Time) {
-        let units = (stay.as_nanos() + 32) / Self::QUEUED_UNIT.as_nanos();
-        self.extra = self.extra.saturating_add(units.min(u64::from(u32::MAX)) as u32);
+        self.extra = self.extra.saturating_add(Self::queued_units(stay));
     }
 
     /// The queueing delay the packet has met so far, over all queues.

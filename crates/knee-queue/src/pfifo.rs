@@ -111,18 +111,24 @@ impl Queue for Pfifo {
         taken as u32
     }
 
-    fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        self.dequeue_run(1, cx).map(|(packet, _)| packet)
+    }
+
+    #[inline]
+    fn dequeue_run(&mut self, most: u32, _: &mut Context) -> Option<(Packet, u32)> {
         let run = self.runs.front_mut()?;
+        let count = run.count.min(most);
         // Read from the run: the copy is handed on whole, in wide moves.
-        self.bytes -= u64::from(run.first.size) + self.overhead;
+        self.bytes -= (u64::from(run.first.size) + self.overhead) * u64::from(count);
         let packet = run.first;
-        run.first.seq += 1;
-        run.count -= 1;
+        run.first.seq += u64::from(count);
+        run.count -= count;
         if run.count == 0 {
             self.runs.pop_front();
         }
-        self.packets -= 1;
-        Some(packet)
+        self.packets -= u64::from(count);
+        Some((packet, count))
     }
 
     fn backlog(&self) -> Backlog {

@@ -2,6 +2,7 @@
 
 use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
+use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use knee_queue::{Context, Queue};
 
@@ -311,6 +312,62 @@ impl Link {
         }
         self.due = self.start_service(now);
         leaves
+    }
+
+    /// The packet on the wire has left it: gives it, and since when it was there.
+    #[inline]
+    pub fn release(&mut self) -> Option<(Packet, Time)> {
+        match &mut self.server {
+            Server::Wire(wire) if wire.busy => {
+                wire.busy = false;
+                Some((wire.in_service, wire.since))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes packets that enter the wire up to `until`, the first of them now, as [`Queue::dequeue_run`]. None: the wire
+    /// waits.
+    #[inline]
+    pub fn next_run(&mut self, now: Time, until: Time) -> Option<(Packet, u32)> {
+        let Server::Wire(wire) = &self.server else { return None };
+        // A packet takes as long as the last one if that was a full one, or less, or a nanosecond more.
+        let full = wire.last.0 >= u64::from(MTU) + self.overhead;
+        let most = if full { 1 + (until - now).as_nanos() / (wire.last.1 + 1) } else { 1 };
+        self.cx.now = now;
+        let run = self.queue.dequeue_run(most.min(u64::from(u32::MAX)) as u32, &mut self.cx);
+        if run.is_none() {
+            self.due = self.wait(now).unwrap_or(Time::MAX);
+        }
+        run
+    }
+
+    /// `packet` enters the wire.
+    #[inline]
+    pub fn begin(&mut self, packet: Packet, now: Time) {
+        let bytes = self.wire_size(&packet);
+        let Server::Wire(wire) = &mut self.server else { return };
+        (wire.in_service, wire.busy, wire.since) = (packet, true, now);
+        self.due = now + wire.time_for(bytes);
+    }
+
+    /// Books a packet that has left the wire, which it entered at `since`; gives its queueing delay in units of
+    /// [`Packet::QUEUED_UNIT`].
+    #[inline]
+    pub fn book(&mut self, packet: &Packet, since: Time) -> u32 {
+        self.counters.departed += 1;
+        self.counters.bytes += self.wire_size(packet);
+        Packet::queued_units(self.watch.book_delay(packet, since))
+    }
+
+    /// How long the wire takes to send `packet`, asked once per packet.
+    #[inline]
+    pub fn time_for(&mut self, packet: &Packet) -> Time {
+        let bytes = self.wire_size(packet);
+        match &mut self.server {
+            Server::Wire(wire) => wire.time_for(bytes),
+            _ => Time::ZERO,
+        }
     }
 
     /// The packet on the wire.

@@ -343,16 +343,23 @@ impl LinkWatch {
     /// Books a packet that leaves, having left the queue at `since`; it counts `overhead` bytes more than its own.
     #[inline]
     pub fn book(&mut self, counters: &mut Counters, packet: &mut Packet, since: Time, overhead: u64) {
-        let sojourn = since.saturating_sub(packet.enqueued);
+        let sojourn = self.book_delay(packet, since);
         if !packet.has(Packet::ACK) {
             packet.add_queued(sojourn);
         }
         counters.departed += 1;
         counters.bytes += u64::from(packet.size) + overhead;
+    }
+
+    /// Books the queueing delay of a packet that left the queue at `since`, and gives it.
+    #[inline]
+    pub fn book_delay(&mut self, packet: &Packet, since: Time) -> Time {
+        let sojourn = since.saturating_sub(packet.enqueued);
         self.interval.add(sojourn);
         if self.from.is_some() {
             self.delay.count(sojourn);
         }
+        sojourn
     }
 
     /// Notes a drop; gives those before it that it does not belong to.
@@ -438,6 +445,12 @@ impl Rows {
     /// Spools samples to `file` from now on.
     pub fn spool_to(&mut self, file: File) {
         self.spool = Some(file);
+    }
+
+    /// Adds an event, behind those of its time and before later ones.
+    pub fn event(&mut self, row: EventRow) {
+        let at = self.events.iter().rposition(|e| e.t_s <= row.t_s).map_or(0, |before| before + 1);
+        self.events.insert(at, row);
     }
 
     /// Adds a sample.

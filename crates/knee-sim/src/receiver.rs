@@ -68,6 +68,13 @@ pub struct Config {
     pub window_growth: u64,
 }
 
+impl Config {
+    /// How long SACKs wait to be sent with others at a base RTT of `rtt`; none: they do not wait.
+    pub fn compression(&self, rtt: Time) -> Option<Time> {
+        (self.sack_delay > Time::ZERO).then(|| self.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100)))
+    }
+}
+
 /// The receiving end of one flow.
 pub struct Receiver {
     flow: u32,
@@ -174,6 +181,37 @@ impl Receiver {
         false
     }
 
+    /// Whether packets that follow each other from `first` on, and differ by their segments only, are all taken in order
+    /// by [`Receiver::take_plain`].
+    #[inline]
+    pub fn is_plain(&self, first: &Packet, config: &Config) -> bool {
+        first.seq == self.rcv_nxt
+            && first.flags & (Packet::SYN | Packet::ECT) == 0
+            && self.out_of_order.is_empty()
+            && !self.has_blocks()
+            && self.window >= config.window_growth
+    }
+
+    /// Counts packets that are taken the plain way.
+    #[inline]
+    pub fn count_plain(&mut self, packets: u32, size: u16, queued_units: u64) {
+        self.packets += u64::from(packets);
+        self.bytes += u64::from(packets) * u64::from(size);
+        self.queued_units += queued_units;
+    }
+
+    /// Takes the next packet of a run, sent with this timestamp. True: an ACK leaves at once; otherwise it waits for
+    /// the rest of the run, or, behind its last packet, for [`Receiver::delay_ack`].
+    #[inline]
+    pub fn take_plain(&mut self, stamp: u32, now: Time, config: &Config) -> bool {
+        if self.rcv_nxt == self.acked {
+            self.ts_recent = stamp;
+        }
+        self.rcv_nxt += 1;
+        self.adapt_ato(now, config);
+        self.must_ack_now()
+    }
+
     /// A packet that is not the next one, or the next one where later ones are there already.
     #[cold]
     fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> bool {
@@ -245,7 +283,8 @@ impl Receiver {
         self.ato = config.delayed_ack;
     }
 
-    fn delay_ack(&mut self, now: Time) {
+    /// An ACK waits for the next packet, or for its timer.
+    pub fn delay_ack(&mut self, now: Time) {
         let timer = Timer::set(now, self.ato);
         if timer.not_before() < self.delayed.not_before() {
             self.delayed = timer;
@@ -254,9 +293,7 @@ impl Receiver {
 
     /// Whether a SACK leaves now; otherwise it waits to be sent with others.
     fn compress(&mut self, now: Time, config: &Config, rtt: Time) -> bool {
-        if self.compressed >= MAX_COMPRESSED || config.sack_delay == Time::ZERO {
-            return true;
-        }
+        let Some(wait) = config.compression(rtt).filter(|_| self.compressed < MAX_COMPRESSED) else { return true };
         if self.dup_acks_at != self.rcv_nxt {
             (self.dup_acks_at, self.dup_acks) = (self.rcv_nxt, 0);
         }
@@ -266,7 +303,7 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.compressed_at == Time::MAX {
-            self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
+            self.compressed_at = now + wait;
         }
         false
     }

@@ -8,6 +8,7 @@
 
 mod build;
 mod endpoints;
+mod lag;
 mod network;
 mod report;
 
@@ -22,6 +23,8 @@ use crate::spec::{Change, ChangeSpec};
 use knee_cc::{CaState, Entry};
 use knee_core::cache::fetch;
 use knee_core::{Params, Rate, Time};
+
+use lag::Lag;
 
 pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
 
@@ -61,6 +64,8 @@ pub struct Simulation {
     fetches: bool,
     /// Who sees the packets that leave links.
     tap: Option<Box<dyn Tap>>,
+    /// How the link lags behind, where it may.
+    lag: Option<Lag>,
 }
 
 /// The pipe of a link that has none, but whose packets somebody sees: so nobody else pays for looking.
@@ -193,6 +198,7 @@ impl Simulation {
     /// Lets `tap` see the packets that leave links.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
+        self.lag = None;
         for link in &mut self.links {
             link.pipe = link.pipe.or(Some(TAPPED));
         }
@@ -236,8 +242,11 @@ impl Simulation {
             _ => self.events.pop(),
         }
         match event {
-            Event::Retransmit(i) => self.on_retransmit_timer(i),
-            Event::Pace(i) => self.on_pace_timer(i),
+            Event::Retransmit(i) => return self.on_retransmit_timer(i),
+            Event::Pace(i) => return self.on_pace_timer(i),
+            _ => self.catch_up(),
+        }
+        match event {
             Event::DelayedAck(i) => self.on_delayed_ack(i),
             Event::CompressedSack(i) => self.on_compressed_sack(i),
             Event::Start(i) => self.start(i),
@@ -248,7 +257,7 @@ impl Simulation {
             Event::MeasureLinks => self.measure_links(),
             Event::CommonStart => self.common_start(),
             Event::CommonEnd => self.common_end(),
-            Event::Link(_) | Event::Pipe(_) => {}
+            Event::Link(_) | Event::Pipe(_) | Event::Retransmit(_) | Event::Pace(_) => {}
         }
     }
 
@@ -263,12 +272,12 @@ impl Simulation {
     }
 
     fn complete(&mut self, i: u32) {
-        let now = self.now;
         let flow = &mut self.flows[i as usize];
         let Some(bytes) = flow.bytes else { return };
         // A flow that was stopped is done without having sent it all.
         if flow.completion.is_none() && self.senders[i as usize].counters.acked_bytes == bytes {
-            flow.completion = Some(now - flow.start);
+            flow.completion = Some(self.now - flow.start);
+            self.catch_up();
             self.end_figures(i);
             if self.common.from.is_some() {
                 self.common_end();
@@ -302,6 +311,7 @@ impl Simulation {
                 let pipe = self.ack_pipe(delay);
                 let target = &mut self.ways[flow];
                 (target.base_rtt, target.ack_delay, target.ack_pipe) = (rtt, delay, pipe);
+                self.limit_lag();
                 self.record(Some(flow as u32), None, "rtt", rtt.as_millis_f64());
             }
         }
@@ -351,6 +361,7 @@ impl Simulation {
             inside += link.held();
         }
         inside += self.pipes.iter().map(|(pipe, _)| pipe.len() as u64).sum::<u64>();
+        inside += self.lag.iter().flat_map(|lag| &lag.arrivals).map(|(_, count)| u64::from(*count)).sum::<u64>();
         if under_way > inside {
             return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
         }

@@ -260,9 +260,11 @@ impl Simulation {
             departures: Vec::new(),
             fetches: spec.flows.len() > CACHED_FLOWS,
             tap: None,
+            lag: None,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;
+        simulation.allow_lag();
         simulation.schedule(spec);
         Ok(simulation)
     }

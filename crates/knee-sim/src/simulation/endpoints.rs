@@ -46,7 +46,7 @@ impl Simulation {
     }
 
     #[inline(never)]
-    fn arm_receiver(&mut self, i: u32) {
+    pub(super) fn arm_receiver(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
         let due = receiver.delayed.not_before();
         if due < receiver.queued.0 {
@@ -145,7 +145,7 @@ impl Simulation {
             hop: 0,
         };
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
-        self.enqueue(first, syn);
+        self.hand_down(first, syn, 1);
     }
 
     pub(super) fn on_ack(&mut self, packet: &Packet) {
@@ -315,15 +315,22 @@ impl Simulation {
             let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
             let Departure { start, count, .. } = departure;
             let last_size = sender.packet_size(start + u64::from(count) - 1);
-            let full =
+            let mut packet =
                 Packet { enqueued: self.now, seq: start, flow: i, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
+            let mut alike = count - u32::from(last_size != MTU);
             // The first one may carry CWR, the last one may be shorter.
-            let alike = if cwr == 0 { count - u32::from(last_size != MTU) } else { 0 };
-            let taken = self.links[first as usize].take_burst(full, alike, self.now);
-            for k in taken..count {
-                let size = if k + 1 == count { last_size } else { MTU };
-                let flags = if k == 0 { ect | cwr } else { ect };
-                self.enqueue(first, Packet { seq: start + u64::from(k), size, flags, ..full });
+            if cwr != 0 && alike > 0 {
+                self.hand_down(first, Packet { flags: ect | cwr, ..packet }, 1);
+                packet.seq += 1;
+                alike -= 1;
+            }
+            if alike > 0 {
+                self.hand_down(first, packet, alike);
+            }
+            if last_size != MTU {
+                let flags = if count == 1 { ect | cwr } else { ect };
+                let seq = start + u64::from(count) - 1;
+                self.hand_down(first, Packet { seq, size: last_size, flags, ..packet }, 1);
             }
         }
         self.departures.clear();

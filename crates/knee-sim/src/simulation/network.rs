@@ -11,6 +11,9 @@ impl Simulation {
     /// The link at the head of the heap serves, again and again while nothing else is due before its next packet:
     /// a busy link mostly needs no heap.
     pub(super) fn on_link(&mut self, i: u32) {
+        if self.lag.is_some() {
+            return self.on_lagging_link();
+        }
         if self.links[i as usize].due != self.now {
             return self.events.pop();
         }
@@ -121,6 +124,13 @@ impl Simulation {
         self.enqueue(links[usize::from(packet.hop)], packet);
     }
 
+    /// `count` packets that differ by their segments only come to a link now.
+    pub(super) fn admit(&mut self, i: u32, first: Packet, count: u32) {
+        for k in self.links[i as usize].take_burst(first, count, self.now)..count {
+            self.enqueue(i, Packet { seq: first.seq + u64::from(k), ..first });
+        }
+    }
+
     #[inline]
     pub(super) fn enqueue(&mut self, i: u32, packet: Packet) {
         let link = &mut self.links[i as usize];
@@ -149,7 +159,9 @@ impl Simulation {
         if let Some(at) = link.wake(self.now) {
             // An event at another time that the link still has in the heap is void from now on.
             link.due = at;
-            self.schedule_event(at, Event::Link(i));
+            if self.lag.is_none() {
+                self.schedule_event(at, Event::Link(i));
+            }
         }
     }
 
@@ -183,11 +195,15 @@ impl Simulation {
         if let Some(Drops { flow, first, count, .. }) = drops {
             let event = self.event_name("drop");
             let t_s = first.as_secs_f64();
-            let row =
-                EventRow { t_s, value: f64::from(count), flow: flow as i32, link: link as i32, event, reserved: 0 };
             // They are entered when they are over, but read by the time they began.
-            let at = self.rows.events.iter().rposition(|e| e.t_s <= t_s).map_or(0, |before| before + 1);
-            self.rows.events.insert(at, row);
+            self.rows.event(EventRow {
+                t_s,
+                value: f64::from(count),
+                flow: flow as i32,
+                link: link as i32,
+                event,
+                reserved: 0,
+            });
         }
     }
 }

@@ -182,10 +182,13 @@ impl Simulation {
         let index = |i: Option<u32>| i.map_or(-1, |i| i as i32);
         let row =
             EventRow { t_s: self.now.as_secs_f64(), value, flow: index(flow), link: index(link), event, reserved: 0 };
-        self.rows.events.push(row);
+        self.rows.event(row);
     }
 
     pub(super) fn reach_end(&mut self) {
+        // What is due at the very end is no longer part of the run.
+        self.now = self.end - Time::from_nanos(1);
+        self.catch_up();
         self.now = self.end;
         self.finished = true;
         self.sample();
