@@ -1,7 +1,8 @@
 //! What happens next: the heads of everything that waits.
 //!
 //! A link, a pipe and a timer each have at most one entry at a time, so that what is held here are sources, not packets.
-//! Entries are ordered by time, then by the order in which they were scheduled.
+//! Entries are ordered by time. Of one time busy wires go first, so that a packet that comes finds the place free of one
+//! that leaves; then pipes, by their number; then all else, by the order in which it was scheduled.
 
 use knee_core::Time;
 
@@ -41,7 +42,7 @@ pub enum Event {
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
-    /// Order of scheduling.
+    /// Order of those due at one time.
     order: u64,
     event: Event,
 }
@@ -49,8 +50,20 @@ struct Entry {
 impl Entry {
     /// Later than all others.
     const NEVER: Self = Self { at: u64::MAX, order: u64::MAX, event: Event::Sample };
+    /// Orders of pipes begin here, and those of all else but wires.
+    const PIPES: u64 = 1 << 62;
+    const OTHERS: u64 = 1 << 63;
 
     const fn new(at: Time, order: u64, event: Event) -> Self {
+        let order = match event {
+            Event::Pipe(i) => Self::PIPES | i as u64,
+            _ => Self::OTHERS | order,
+        };
+        Self { at: at.as_nanos(), order, event }
+    }
+
+    /// Before all others of its time.
+    const fn first(at: Time, order: u64, event: Event) -> Self {
         Self { at: at.as_nanos(), order, event }
     }
 
@@ -134,10 +147,21 @@ impl Events {
     /// Schedules `event` for `at`, which must not be past: the head may lag while its owner serves on.
     pub fn push(&mut self, at: Time, event: Event) {
         self.order += 1;
-        let entry = Entry::new(at, self.order, event);
-        if self.len < FRONT && matches!(event, Event::Link(_) | Event::Pipe(_)) {
+        self.push_entry(Entry::new(at, self.order, event));
+    }
+
+    /// As [`Events::push`], for a packet that leaves a wire, which goes before all else of its time: that must be later
+    /// than the time it is.
+    pub fn push_leaving(&mut self, at: Time, event: Event) {
+        self.order += 1;
+        self.push_entry(Entry::first(at, self.order, event));
+    }
+
+    fn push_entry(&mut self, entry: Entry) {
+        if self.len < FRONT && matches!(entry.event, Event::Link(_) | Event::Pipe(_)) {
             return self.push_front(entry);
         }
+        let at = entry.at();
         let slot = at.as_nanos() >> SLOT_SHIFT;
         if slot <= self.turned {
             self.push_heap(entry);
@@ -150,7 +174,8 @@ impl Events {
     fn push_front(&mut self, entry: Entry) {
         let mut i = self.len;
         self.len += 1;
-        while i > 0 && self.front[i - 1].key() > entry.key() {
+        // Never before the head at its own time: its owner may be at work.
+        while i > 0 && self.front[i - 1].key() > entry.key() && (i > 1 || self.front[0].at > entry.at) {
             self.front[i] = self.front[i - 1];
             i -= 1;
         }
@@ -200,13 +225,23 @@ impl Events {
 
     /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
     pub fn postpone(&mut self, at: Time) {
+        self.postpone_entry(|order, event| Entry::new(at, order, event));
+    }
+
+    /// As [`Events::postpone`], where a packet leaves a wire then, which goes before all else of its time.
+    pub fn postpone_leaving(&mut self, at: Time) {
+        self.postpone_entry(|order, event| Entry::first(at, order, event));
+    }
+
+    #[inline]
+    fn postpone_entry(&mut self, at: impl Fn(u64, Event) -> Entry) {
+        self.order += 1;
         if !self.in_front() {
             let Some(&Entry { event, .. }) = self.heap.first() else { return };
             self.pop();
-            return self.push(at, event);
+            return self.push_entry(at(self.order, event));
         }
-        self.order += 1;
-        let entry = Entry::new(at, self.order, self.front[0].event);
+        let entry = at(self.order, self.front[0].event);
         let mut i = 0;
         // What lies behind the last is later than anything.
         while i < FRONT && self.front[i + 1].key() < entry.key() {

@@ -223,6 +223,11 @@ impl Link {
         }
     }
 
+    /// Whether it is a wire.
+    pub const fn is_wire(&self) -> bool {
+        matches!(self.server, Server::Wire(_))
+    }
+
     /// Bytes that `packet` counts here.
     pub fn wire_size(&self, packet: &Packet) -> u64 {
         u64::from(packet.size) + self.overhead
@@ -330,6 +335,7 @@ impl Link {
     /// waits.
     #[inline]
     pub fn next_run(&mut self, now: Time, until: Time) -> Option<(Packet, u32)> {
+        self.waiting = false;
         let Server::Wire(wire) = &self.server else { return None };
         // A packet takes as long as the last one if that was a full one, or less, or a nanosecond more.
         let full = wire.last.0 >= u64::from(MTU) + self.overhead;

@@ -361,7 +361,7 @@ impl Simulation {
             inside += link.held();
         }
         inside += self.pipes.iter().map(|(pipe, _)| pipe.len() as u64).sum::<u64>();
-        inside += self.lag.iter().flat_map(|lag| &lag.arrivals).map(|(_, count)| u64::from(*count)).sum::<u64>();
+        inside += self.lag.iter().flat_map(|lag| &lag.arrivals).map(|arrival| u64::from(arrival.count)).sum::<u64>();
         if under_way > inside {
             return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
         }

@@ -350,6 +350,10 @@ impl Simulation {
         for (i, change) in spec.changes.iter().enumerate() {
             self.events.push(Time::from_nanos(change.at), Event::Change(i as u32));
         }
+        let starts = spec.flows.iter().map(|f| Time::from_nanos(f.start));
+        let (first, last) = (starts.clone().min(), starts.max());
+        // Before the first flow starts, so that its first packet counts.
+        self.events.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
         for (i, flow) in spec.flows.iter().enumerate() {
             let start = Time::from_nanos(flow.start);
             self.events.push(start + warmup, Event::Measure(i as u32));
@@ -358,10 +362,7 @@ impl Simulation {
                 self.events.push(Time::from_nanos(flow.stop), Event::Stop(i as u32));
             }
         }
-        let starts = spec.flows.iter().map(|f| Time::from_nanos(f.start));
-        let (first, last) = (starts.clone().min(), starts.max());
         let stop = spec.flows.iter().map(|f| Time::from_nanos(f.stop)).min().unwrap_or(duration).min(duration);
-        self.events.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
         let from = last.unwrap_or(Time::ZERO) + warmup;
         if from < stop {
             self.events.push(from, Event::CommonStart);

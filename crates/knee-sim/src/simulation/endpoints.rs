@@ -145,7 +145,7 @@ impl Simulation {
             hop: 0,
         };
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
-        self.hand_down(first, syn, 1);
+        self.hand_down(first, syn, 1, false);
     }
 
     pub(super) fn on_ack(&mut self, packet: &Packet) {
@@ -320,17 +320,17 @@ impl Simulation {
             let mut alike = count - u32::from(last_size != MTU);
             // The first one may carry CWR, the last one may be shorter.
             if cwr != 0 && alike > 0 {
-                self.hand_down(first, Packet { flags: ect | cwr, ..packet }, 1);
+                self.hand_down(first, Packet { flags: ect | cwr, ..packet }, 1, k > 0);
                 packet.seq += 1;
                 alike -= 1;
             }
             if alike > 0 {
-                self.hand_down(first, packet, alike);
+                self.hand_down(first, packet, alike, k > 0 || cwr != 0);
             }
             if last_size != MTU {
                 let flags = if count == 1 { ect | cwr } else { ect };
                 let seq = start + u64::from(count) - 1;
-                self.hand_down(first, Packet { seq, size: last_size, flags, ..packet }, 1);
+                self.hand_down(first, Packet { seq, size: last_size, flags, ..packet }, 1, k > 0 || count > 1);
             }
         }
         self.departures.clear();

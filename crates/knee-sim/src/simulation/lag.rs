@@ -8,6 +8,7 @@
 
 use super::{Simulation, Way};
 use crate::events::Event;
+use crate::link::{Link, Server};
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use std::collections::VecDeque;
@@ -18,20 +19,28 @@ pub(super) struct Lag {
     link: u32,
     /// How far behind it may be.
     most: Time,
-    /// What came to it meanwhile, by time: packets that differ by their segments only, and how many.
-    pub(super) arrivals: VecDeque<(Packet, u32)>,
+    /// What came to it meanwhile, by time.
+    pub(super) arrivals: VecDeque<Arrival>,
     /// When its event is due; `Time::MAX`: nothing is there or comes.
     wakes: Time,
 }
 
+/// Packets that came to a link at once and differ by their segments only.
+pub(super) struct Arrival {
+    /// The first of them, with the time.
+    first: Packet,
+    /// How many.
+    pub(super) count: u32,
+    /// Whether they came together with those before.
+    joins: bool,
+}
+
 impl Simulation {
-    /// Lets the link lag behind where all data crosses one link and nothing else.
+    /// Lets the link lag behind where all data crosses one wire and nothing else.
     pub(super) fn allow_lag(&mut self) {
         let [route] = self.routes.as_slice() else { return };
         let ([link], []) = (route.data.as_slice(), route.acks.as_slice()) else { return };
-        if self.links[*link as usize].pipe.is_some() {
-            return;
-        }
+        let Link { pipe: None, server: Server::Wire(_), .. } = &self.links[*link as usize] else { return };
         self.lag = Some(Lag { link: *link, most: Time::ZERO, arrivals: VecDeque::new(), wakes: Time::MAX });
         self.limit_lag();
         if self.lag.as_ref().is_some_and(|lag| lag.most == Time::ZERO) {
@@ -52,11 +61,12 @@ impl Simulation {
         }
     }
 
-    /// `count` packets that differ by their segments only come to a link.
+    /// `count` packets that differ by their segments only come to a link, together with those that came just before
+    /// where they join them.
     #[inline]
-    pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
+    pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32, joins: bool) {
         let Some(lag) = &mut self.lag else { return self.admit(i, first, count) };
-        lag.arrivals.push_back((first, count));
+        lag.arrivals.push_back(Arrival { first, count, joins });
         let wakes = self.now + lag.most;
         if wakes < lag.wakes {
             lag.wakes = wakes;
@@ -81,9 +91,11 @@ impl Simulation {
         let Some(lag) = &mut self.lag else { return };
         let (until, i) = (self.now, lag.link);
         let mut arrivals = std::mem::take(&mut lag.arrivals);
-        for (first, count) in arrivals.drain(..) {
-            self.serve_until(i, first.enqueued);
-            self.now = first.enqueued;
+        for Arrival { first, count, joins } in arrivals.drain(..) {
+            if !joins {
+                self.serve_until(i, first.enqueued);
+                self.now = first.enqueued;
+            }
             self.admit(i, first, count);
         }
         self.serve_until(i, until);
@@ -98,13 +110,11 @@ impl Simulation {
         while self.links[i as usize].due <= until {
             let now = self.links[i as usize].due;
             self.now = now;
-            match self.links[i as usize].release() {
-                Some((packet, since)) => {
-                    self.deliver(i, packet, 1, since, Some(now));
-                    self.carry_on(i, now, until);
-                }
-                None => self.serve(i),
+            // None: it only waited for its queue to release a packet.
+            if let Some((packet, since)) = self.links[i as usize].release() {
+                self.deliver(i, packet, 1, since, Some(now));
             }
+            self.carry_on(i, now, until);
         }
     }
 
@@ -125,21 +135,6 @@ impl Simulation {
         let since = if count > 1 { self.deliver(i, first, count - 1, now, None) } else { now };
         let last = Packet { seq: first.seq + u64::from(count - 1), ..first };
         self.links[i as usize].begin(last, since);
-    }
-
-    /// What is no wire, or was not busy, serves a packet.
-    #[cold]
-    fn serve(&mut self, i: u32) {
-        let mut packet = Packet::default();
-        let link = &mut self.links[i as usize];
-        let leaves = link.serve(self.now, &mut packet);
-        if link.has_news() {
-            self.collect(i);
-        }
-        if leaves {
-            let way = self.ways[packet.flow as usize];
-            self.on_data(&packet, &way);
-        }
     }
 
     /// `count` packets that differ by their segments only leave a wire back to back and arrive. The first entered it at

@@ -41,6 +41,7 @@ impl Simulation {
             match self.links[i as usize].due {
                 due if due == Time::MAX || due != next => return self.events.pop(),
                 due if due < self.events.second().min(self.end) => self.now = due,
+                due if self.links[i as usize].is_wire() => return self.events.postpone_leaving(due),
                 due => return self.events.postpone(due),
             }
         }
@@ -159,8 +160,10 @@ impl Simulation {
         if let Some(at) = link.wake(self.now) {
             // An event at another time that the link still has in the heap is void from now on.
             link.due = at;
-            if self.lag.is_none() {
-                self.schedule_event(at, Event::Link(i));
+            match &self.lag {
+                Some(_) => {}
+                None if link.is_wire() => self.events.push_leaving(at, Event::Link(i)),
+                None => self.schedule_event(at, Event::Link(i)),
             }
         }
     }
