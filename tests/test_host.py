@@ -12,12 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import knee
 from knee import owned
 from knee.errors import RunError, ScenarioError
 from knee.grounds.host import Host, refuse
+from knee.linux.bpf import build
+from knee.registry import congestion_controls
+from test_linux_bpf import loaded
 
 _LACKS = "; ".join(part.what for part in Host().missing())
 here = pytest.mark.skipif(bool(_LACKS), reason=f"the ground host does not work here: {_LACKS}")
@@ -139,6 +143,33 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
     assert "remarks" in result.summary or result.manifest["switch"]["behind"] == 0
     assert knee.Result.load(tmp_path / "out").summary == result.summary
     assert _state_of_the_host() == before
+
+
+@here
+@pytest.mark.xdist_group("kernel")
+@pytest.mark.skipif(bool(build.missing()), reason="; ".join(part.what for part in build.missing()))
+def test_the_state_of_lola_as_bpf_is_its_phase() -> None:
+    """Two connections, each its own: both have left slow start by the end, and have been through LoLa's rounds."""
+    told = {
+        "duration": "8 s",
+        "link": {"rate": "20 Mbit/s", "limit": "200 packets"},
+        "flows": [{"cc": "lola", "rtt": "20 ms"}, {"cc": "lola", "rtt": "20 ms", "start": "3 s"}],
+    }
+    with loaded("lola"):
+        result = knee.run(told, "host")
+    phases = set(congestion_controls()["lola"].phases)
+    for flow, start in ((1, 0.0), (2, 3.0)):
+        # Until the connection is there, the kernel says nothing.
+        since = result.samples.filter((pl.col("flow") == flow) & (pl.col("t_s") > start + 0.3))
+        assert since["state"].null_count() == 0
+        assert set(since["state"]) <= phases | {"recovery", "cwr", "loss", "disorder"}
+        heard = result.events.filter((pl.col("flow") == flow) & pl.col("event").is_in(list(phases)))
+        assert {"slow_start", "cubic_increase", "fair_flow_balancing"} <= set(heard["event"])
+        # A sample shows the state of the last event before it.
+        assert since["state"][-1] != "slow_start"
+    assert result.samples.filter((pl.col("flow") == 2) & (pl.col("t_s") < 3))["state"].unique().to_list() == [
+        "slow_start"
+    ]
 
 
 @here

@@ -104,7 +104,8 @@ def run(
             lost[i] = error
         done[i] = 1.0
 
-    if workers is None and any(grounds.find(_ground(jobs[i])).real_time for i in todo):
+    here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
+    if workers is None and any(ground is not None and ground.real_time for ground in here):
         workers = 1
     _all_cores(one, weights, done, stop, workers, progress)
     if refused is not None:
