@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 import knee
-from knee import batch
+from knee import batch, grounds
+from knee.grounds.sim import Sim
 from knee.scenario import Scenario, from_dict
 
 Make = Callable[..., dict[str, Any]]
@@ -119,3 +121,33 @@ def test_work_grows_with_rate_and_duration(scenario: Make) -> None:
     # 10 Mbit/s for 3 s in packets of 1500 bytes.
     assert batch.work(of()) == 2500
     assert batch.work(of(duration="6 s")) == 5000
+
+
+class _Now(Sim):
+    """A ground in real time, which notes how many runs there are at once."""
+
+    name = "now"
+    real_time = True
+
+    def __init__(self) -> None:
+        self.running, self.most = 0, 0
+
+    def run(self, *arguments: Any, **more: Any) -> knee.Result:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            return super().run(*arguments, **more)
+        finally:
+            self.running -= 1
+
+
+def test_runs_in_real_time_go_one_by_one(scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = _Now()
+    monkeypatch.setitem(grounds.GROUNDS, "now", now)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    jobs = [batch.Job(job.name, job.scenario, "now") for job in _jobs(scenario, 6)]
+    batch.run(jobs, tmp_path)
+    assert now.most == 1
+    batch.run(jobs, tmp_path, workers=4, again=True)
+    # More at once where that is asked for.
+    assert now.most > 1

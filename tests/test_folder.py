@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import knee
 from knee.errors import FolderError
-from knee.folder import is_result, writing
+from knee.folder import clear, is_result, partial, writing
 
 
 def fill(folder: Path, text: str) -> None:
@@ -86,3 +87,56 @@ def test_a_damaged_result_is_refused(tmp_path: Path) -> None:
         fill(partial, "{")
     with pytest.raises(FolderError, match="damaged"):
         knee.Result.load(tmp_path / "r")
+
+
+def test_what_a_kill_left_is_cleared_and_the_older_result_comes_back(tmp_path: Path) -> None:
+    """The moments of a kill: while the folder is written; and between the two renames that put it in place."""
+    target = tmp_path / "r"
+    with writing(target) as folder:
+        fill(folder, "old")
+    half = partial(target)
+    half.mkdir()
+    clear(half)
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    half.mkdir()
+    target.rename(half.with_suffix(".old"))
+    clear(half)
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    assert (target / "summary.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["r", ".r.partial", ".r.0123456789.partial", ".0123abcd.partial", ".r.0123abcd.old"])
+def test_only_what_has_the_name_of_an_unfinished_folder_is_cleared(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    clear(tmp_path / name)
+    assert (tmp_path / name).is_dir()
+
+
+def test_a_link_with_the_name_of_an_unfinished_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    place = partial(tmp_path / "r")
+    place.symlink_to(tmp_path / "mine")
+    clear(place)
+    assert (tmp_path / "mine").is_dir()
+    assert place.is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_UID", "12345")
+    monkeypatch.setenv("SUDO_GID", "54321")
+    outside = tmp_path / "outside"
+    outside.touch()
+    with writing(tmp_path / "results" / "r") as folder:
+        fill(folder, "x")
+        (folder / "figures").mkdir()
+        (folder / "figures" / "a.png").touch()
+        (folder / "link").symlink_to(outside)
+        os.link(outside, folder / "hard")
+    made = [tmp_path / "results", *(tmp_path / "results").rglob("*")]
+    owners = {path.name: (path.lstat().st_uid, path.lstat().st_gid) for path in made}
+    # What has another name outside keeps its owner, and what a link points to, too.
+    assert owners.pop("hard") == (0, 0)
+    assert set(owners.values()) == {(12345, 54321)}
+    assert len(owners) == 7
+    assert (outside.stat().st_uid, tmp_path.stat().st_uid) == (0, 0)

@@ -7,20 +7,21 @@ milliseconds now and then stays within them.
 from __future__ import annotations
 
 import os
-import random
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import knee
+from knee import owned
 from knee.errors import RunError, ScenarioError
-from knee.grounds.host import Host, owned, refuse
+from knee.grounds.host import Host, refuse
+from knee.linux.bpf import build
+from knee.registry import congestion_controls
+from test_linux_bpf import loaded
 
 _LACKS = "; ".join(part.what for part in Host().missing())
 here = pytest.mark.skipif(bool(_LACKS), reason=f"the ground host does not work here: {_LACKS}")
@@ -80,7 +81,7 @@ def test_cleaning_up_touches_only_what_dead_runs_own(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(owned, "RECORDS", records)
     monkeypatch.setattr(owned, "NAMESPACES", namespaces)
     removed: list[str] = []
-    monkeypatch.setattr(owned.netns, "remove", removed.append)
+    monkeypatch.setattr(owned, "_remove_namespace", removed.append)
     me, start = os.getpid(), owned.started(os.getpid())
     living, dead, recycled = f"knee-{me}-{start}-0", "knee-4194304-1-0", f"knee-{me}-{(start or 0) - 1}-0"
     for name in (living, dead, recycled, "notes", "knee-1-x", "knee-4194304-1-0x"):
@@ -92,7 +93,7 @@ def test_cleaning_up_touches_only_what_dead_runs_own(monkeypatch: pytest.MonkeyP
     assert sorted(owned.sweep()) == sorted([dead, recycled])
     assert sorted(removed) == sorted([f"{dead}-a", f"{recycled}-a"])
     left = {path.name for path in records.iterdir()}
-    assert left == {f"{living}.json", "notes.json", "knee-1-x.json", "knee-4194304-1-0x.json"}
+    assert left == {".lock", f"{living}.json", "notes.json", "knee-1-x.json", "knee-4194304-1-0x.json"}
 
 
 # ---- what it carries ----
@@ -142,6 +143,29 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
     assert "remarks" in result.summary or result.manifest["switch"]["behind"] == 0
     assert knee.Result.load(tmp_path / "out").summary == result.summary
     assert _state_of_the_host() == before
+
+
+@here
+@pytest.mark.xdist_group("kernel")
+@pytest.mark.skipif(bool(build.missing()), reason="; ".join(part.what for part in build.missing()))
+def test_the_state_of_lola_as_bpf_is_its_phase() -> None:
+    """Two connections, each its own: both have left slow start by the end, and have been through LoLa's rounds."""
+    told = {
+        "duration": "8 s",
+        "link": {"rate": "20 Mbit/s", "limit": "200 packets"},
+        "flows": [{"cc": "lola", "rtt": "20 ms"}, {"cc": "lola", "rtt": "20 ms", "start": "3 s"}],
+    }
+    with loaded("lola"):
+        result = knee.run(told, "host")
+    phases = set(congestion_controls()["lola"].phases)
+    for flow, start in ((1, 0.0), (2, 3.0)):
+        # Until the connection is there, the kernel says nothing.
+        since = result.samples.filter((pl.col("flow") == flow) & (pl.col("t_s") > start + 0.3))
+        assert since["state"].null_count() == 0
+        assert set(since["state"]) <= phases | {"recovery", "cwr", "loss", "disorder"}
+        heard = result.events.filter((pl.col("flow") == flow) & pl.col("event").is_in(list(phases)))
+        assert {"slow_start", "cubic_increase", "fair_flow_balancing"} <= set(heard["event"])
+        assert since["state"][-1] != "slow_start"
 
 
 @here
@@ -220,80 +244,3 @@ def test_a_flow_in_the_reverse_direction_over_two_links(tmp_path: Path) -> None:
     assert paced.null_count() <= 1
     assert 0.8 < paced.tail(10).mean() / back["throughput_mbps"] < 2.4
     assert result.samples.filter(result.samples["flow"] == 1)["pacing_rate_mbps"].null_count() == 20
-
-
-# ---- that it leaves nothing ----
-
-
-def _start(out: Path) -> subprocess.Popen[bytes]:
-    command = ["run", "hello", "--ground", "host", "--set", "duration='60 s'", "--out", str(out), "--no-report"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "knee", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=out.parent
-    )
-
-
-def _left_of(pid: int) -> list[str]:
-    """Namespaces and records of a process's runs."""
-    places = [*owned.NAMESPACES.glob(f"knee-{pid}-*"), *owned.RECORDS.glob(f"knee-{pid}-*")]
-    return [str(place) for place in places]
-
-
-def _orphans() -> list[str]:
-    """Processes of runs that no run has any more."""
-    orphans = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().split(b"\0")
-            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-            above = Path("/proc", parent, "cmdline").read_bytes()
-        except OSError:
-            continue
-        ours = command[0].endswith(b"/knee-switch") or any(word.endswith(b"/host/traffic.py") for word in command)
-        if ours and b"python" not in above:
-            orphans.append(process.name)
-    return orphans
-
-
-def _wait_for(what: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end, "nothing has come"
-        time.sleep(0.02)
-
-
-@here
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    run = _start(tmp_path / "out")
-    _wait_for(lambda: len(_left_of(run.pid)) == 3)
-    time.sleep(0.5)
-    run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 1
-    assert b"left nothing behind" in said
-    assert _left_of(run.pid) == []
-    assert not _orphans()
-    assert list(tmp_path.iterdir()) == []
-
-
-@here
-def test_20_random_kills_leave_nothing_after_the_next_clean_up(tmp_path: Path) -> None:
-    chance = random.Random(20)
-    left = []
-    for batch in range(5):
-        runs = [_start(tmp_path / f"out-{batch}-{i}") for i in range(4)]
-        for run in runs:
-            # From before the first namespace is there to well within the run.
-            moment = chance.uniform(-1.0, 1.0)
-            if moment > 0:
-                _wait_for(lambda run=run: _left_of(run.pid))
-            time.sleep(abs(moment))
-            run.kill()
-            run.communicate()
-            left += _left_of(run.pid)
-    # Some of them were killed while they had something.
-    assert len(left) >= 4
-    cleaned = subprocess.run([sys.executable, "-m", "knee", "doctor", "--clean"], capture_output=True, text=True)
-    assert cleaned.returncode == 0, cleaned.stderr
-    assert [place for place in left if Path(place).exists()] == []
-    assert not _orphans()
-    assert not [device.name for device in Path("/sys/class/net").iterdir() if device.name.startswith("knee-")]

@@ -129,6 +129,31 @@ def test_it_carries_traffic_and_shows_its_state(name: str, capsys: pytest.Captur
     assert not (bpf.RECORDS / name).exists()
 
 
+def test_the_values_of_an_algorithm_are_those_it_was_loaded_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In base units (ns, plain ratios), whatever unit they were given in; the defaults where nothing is on record."""
+    monkeypatch.setattr(bpf, "RECORDS", tmp_path)
+    params = registry.congestion_controls()["lola"].params
+    defaults = {key: param.default for key, param in params.items()}
+    assert bpf.values("lola") == defaults
+    (tmp_path / "lola").mkdir()
+    record = tmp_path / "lola" / "record.json"
+    record.write_text('{"settings": {"q_target": "3000us", "gamma": "0.25"}, "before": null}')
+    assert bpf.values("lola") == defaults | {"q_target": 3_000_000, "gamma": 0.25}
+    assert bpf.values("daimd") == {
+        key: param.default for key, param in registry.congestion_controls()["daimd"].params.items()
+    }
+
+
+@pytest.mark.usefixtures("kernel")
+def test_values_tell_what_was_loaded() -> None:
+    before = bpf.values("daimd")
+    with loaded("daimd", "--set", "tau0=7ms"):
+        assert bpf.values("daimd") == before | {"tau0": 7_000_000}
+    assert bpf.values("daimd") == before
+
+
 @pytest.mark.usefixtures("kernel")
 def test_a_connection_keeps_what_was_unloaded() -> None:
     with transfer(None) as connection:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,13 @@ def test_the_page_has_every_parameter_with_its_default_and_range(cc: str) -> Non
     section = page.partition(f"### `tcp_{cc}`")[2].partition("\n##")[0]
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) to (\d+) \|", section, re.MULTILINE)
     assert {name: tuple(map(int, numbers)) for name, *numbers in rows} == _declared(cc)
+
+
+def test_dkms_knows_the_modules_by_the_programs_version() -> None:
+    dkms = (ROOT / "linux/dkms.conf").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    assert f'PACKAGE_VERSION="{project.get("version", cargo["version"])}"' in dkms
 
 
 def test_what_dkms_builds_is_what_kbuild_builds() -> None:

@@ -101,6 +101,45 @@ def test_cocoa_follows_the_flow_when_the_rate_halves() -> None:
     assert means[1] == pytest.approx(means[0], rel=0.25)
 
 
+def test_cocoas_decisions_are_events_as_in_the_simulator() -> None:
+    link = {"rate": "20 Mbit/s", "queue": "cocoa"}
+    flows = [{"cc": "cubic", "rtt": "10 ms"}]
+    sim, uml = both(scenario(duration="12 s", link=link, flows=flows))
+
+    def told(result: knee.Result) -> pl.DataFrame:
+        own = pl.col("link").is_not_null() & ~pl.col("event").cast(pl.String).is_in(["drop"])
+        return result.events.filter(own).with_columns(pl.col("event").cast(pl.String))
+
+    assert set(told(uml)["event"]) == set(told(sim)["event"])
+    assert told(uml)["flow"].unique().to_list() == [1]
+    # A row per interval and flow, here 0.1 s and one.
+    backlog = told(uml).filter(pl.col("event") == "backlog")
+    assert backlog["t_s"].to_list() == pytest.approx([0.1 * i for i in range(1, 121)])
+    assert backlog["value"].to_list() == uml.links["backlog_packets"].to_list()
+    # Algorithm 1 with its defaults: the buffer begins at 100 packets and changes by what was noted; it grows only after
+    # an idle time; a guard interval is 1.25 of the longest interval before it, or 1 s.
+    buffer = idle = longest = 0.0
+    change = None
+    for event, value in told(uml).select("event", "value").iter_rows():
+        if event == "buffer":
+            assert value == (buffer + change if change is not None else 100)
+            buffer, change = value, None
+        elif event in ("enlarge", "reduce"):
+            change = value if event == "enlarge" else -value
+            assert (idle > 0) == (event == "enlarge")
+            assert value >= 0
+        elif event == "idle":
+            idle = value
+        elif event == "longest_interval":
+            longest = value
+        elif event == "guard_interval":
+            assert value == pytest.approx(min(1.25 * longest, 1.0), abs=1e-8)
+    counts = uml.events["event"].cast(pl.String).value_counts()
+    counted = dict(counts.iter_rows())
+    assert min(counted[event] for event in ("loss", "restart", "reduce", "enlarge")) >= 3
+    assert counted["guard_interval"] == counted["reduce"] + counted["restart"]
+
+
 def test_a_finite_transfer_completes_when_the_simulator_says() -> None:
     flows = [{"cc": "cubic", "rtt": "20 ms", "bytes": "2 MB"}]
     sim, uml = both(scenario(flows=flows))

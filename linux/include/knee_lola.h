@@ -394,9 +394,14 @@ static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);
 }
 
-/* Sending begins again after `idle` us: that is no time of growth. */
+/*
+ * Sending begins again after `idle` us: that is no time of growth. What of it
+ * lies in balancing is taken out with that (knee_lola_balance).
+ */
 static inline void knee_lola_on_restart(struct knee_lola *l, u64 now, u64 idle)
 {
+	if (knee_lola_phase(l) == KNEE_LOLA_FAIR_FLOW_BALANCING)
+		idle = knee_sub(idle, (u32)now - l->since);
 	if (l->epoch)
 		l->epoch = knee_min(l->epoch + idle, now);
 }

@@ -28,7 +28,8 @@ static int set_up(const struct knee_setup *told)
 	probe.flow_count = told->flows;
 	probe.link_count = told->links;
 	probe.seed = told->seed;
-	return probe_rows_init(EVENTS + 4 * (told->flows + told->links));
+	/* A row of each flow and link at each sample, cocoa's events of each flow. */
+	return probe_rows_init(EVENTS + 8 * (told->flows + told->links));
 }
 
 static int mark(const struct knee_mark *told)

@@ -37,6 +37,16 @@ enum knee_event {
 	KNEE_EVENT_CWR,
 	KNEE_EVENT_TIMEOUT,
 	KNEE_EVENT_DROP,	/* value: packets */
+	/* cocoa's, of a flow and a link; values in packets or ns. */
+	KNEE_EVENT_BUFFER,
+	KNEE_EVENT_BACKLOG,
+	KNEE_EVENT_IDLE,		/* ns */
+	KNEE_EVENT_ENLARGE,
+	KNEE_EVENT_REDUCE,
+	KNEE_EVENT_LOSS,		/* ns: the interval that ended, as for the next three */
+	KNEE_EVENT_RESTART,
+	KNEE_EVENT_LONGEST_INTERVAL,
+	KNEE_EVENT_GUARD_INTERVAL,
 };
 
 #define KNEE_IS_LINK	(1U << 31)	/* in `index`: a link, not a flow */

@@ -10,6 +10,7 @@
 #include <net/pkt_sched.h>
 #include <net/tcp.h>
 
+#include "knee_cocoa.h"
 #include "knee_probe.h"
 
 /* A flow: what is counted of it on the way, and its socket. */
@@ -47,9 +48,20 @@ struct probe_link {
 	u32 marks;
 	bool measured;
 	u32 *delay;			/* histogram */
+	const struct cocoa_sched_data *cocoa;	/* NULL: the queue is another */
+	u32 *cocoa_flows;		/* which flow a bucket of it is of */
 	/* Drops not yet on record. */
 	u32 dropping_flow, dropping_count;
 	u64 dropping_first_ns, dropping_last_ns;
+};
+
+/* A flow of cocoa as a packet comes. */
+struct probe_cocoa {
+	struct knee_cocoa before;	/* where it is full */
+	u64 start;			/* of its interval; 0: there was none */
+	u32 bucket;
+	u32 flow;			/* the packet's */
+	bool full;
 };
 
 struct probe {
@@ -138,6 +150,12 @@ void probe_socket_window(struct probe_flow *flow);
 int probe_queue_watch(const struct knee_link *told);
 void probe_queues_exit(void);
 void probe_queue_settle(u32 link);
+
+/* cocoa.c */
+int probe_cocoa_watch(struct probe_link *link, struct Qdisc *queue);
+void probe_cocoa_before(struct probe_link *link, struct sk_buff *skb, struct probe_cocoa *seen);
+void probe_cocoa_after(struct probe_link *link, const struct probe_cocoa *seen);
+void probe_cocoa_sample(const struct probe_link *link);
 
 /* delay.c */
 int probe_delay_init(void);

@@ -60,6 +60,7 @@ static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_f
 {
 	struct probe_link *link = link_of(sch);
 	struct sk_buff *freed, *before = *to_free;
+	struct probe_cocoa seen;
 	int ret;
 
 	if (link->loss && (u32)probe_random(&link->random) < link->loss) {
@@ -68,7 +69,11 @@ static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_f
 	}
 	skb->tstamp = ktime_get_ns();
 	skb->mark = is_marked(skb);
+	if (link->cocoa)
+		probe_cocoa_before(link, skb, &seen);
 	ret = link->enqueue(skb, sch, to_free);
+	if (link->cocoa)
+		probe_cocoa_after(link, &seen);
 	for (freed = *to_free; freed && freed != before; freed = freed->next) {
 		u32 index = KNEE_NOBODY;
 
@@ -148,6 +153,9 @@ int probe_queue_watch(const struct knee_link *told)
 		err = -ENODEV;
 		goto out;
 	}
+	err = probe_cocoa_watch(link, queue);
+	if (err)
+		goto out;
 	spin_lock_bh(qdisc_lock(queue));
 	link->enqueue = queue->enqueue;
 	link->dequeue = queue->dequeue;
@@ -177,5 +185,6 @@ void probe_queues_exit(void)
 			link->queue->dequeue = link->dequeue;
 		}
 		kvfree(link->delay);
+		kvfree(link->cocoa_flows);
 	}
 }

@@ -131,6 +131,8 @@ void probe_row_link(u32 kind, u32 index)
 	row->backlog_bytes = link->queue->qstats.backlog;
 	if (kind == KNEE_ROW_SAMPLE)
 		link->delay_sum_ns = link->delay_max_ns = link->delay_count = 0;
+	if (kind == KNEE_ROW_SAMPLE && link->cocoa)
+		probe_cocoa_sample(link);
 	if (kind == KNEE_ROW_BEGIN)
 		link->measured = true;
 out:

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from knee import runner
+from knee import grounds, runner
 from knee.errors import InputError
 from knee.folder import check_target, is_result
 from knee.manifest import fingerprint
@@ -69,7 +69,7 @@ def run(
     Args:
         jobs: what to run; their names differ.
         folder: where the results go.
-        workers: how many runs at once; default: one per core.
+        workers: how many runs at once; default: one per core, and one by one on a ground in real time.
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, and the refusal; its folder is None. By default a refusal
             ends the batch.
@@ -104,6 +104,9 @@ def run(
             lost[i] = error
         done[i] = 1.0
 
+    here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
+    if workers is None and any(ground is not None and ground.real_time for ground in here):
+        workers = 1
     _all_cores(one, weights, done, stop, workers, progress)
     if refused is not None:
         for i in sorted(lost):
@@ -170,7 +173,11 @@ def is_done(job: Job, folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     made = (manifest.get("fingerprint"), manifest.get("ground"), scenario)
-    return made == (fingerprint(), job.ground or job.scenario.run.ground, dumps(job.scenario.plain()))
+    return made == (fingerprint(), _ground(job), dumps(job.scenario.plain()))
+
+
+def _ground(job: Job) -> str:
+    return job.ground or job.scenario.run.ground
 
 
 def work(scenario: Scenario) -> float:

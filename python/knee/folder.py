@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ from pathlib import Path
 
 from knee.errors import FolderError
 from knee.manifest import PROGRAM
+from knee.sudo import give_to_caller
+
+#: What :func:`partial` gives; the target's name is in it.
+_PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial")
 
 
 def is_result(folder: Path) -> bool:
@@ -32,32 +37,65 @@ def check_target(target: Path) -> None:
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
 
 
+def partial(target: Path) -> Path:
+    """A new name beside ``target`` for what is not whole yet."""
+    target = _absolute(target)
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+
+
+def clear(partial: Path) -> None:
+    """Removes what a killed process left of a folder that it was writing; what was to be replaced comes back.
+
+    Nothing else: it has to have a name as :func:`partial` gives.
+    """
+    named = _PARTIAL.fullmatch(partial.name)
+    if named is None or not partial.is_absolute():
+        return
+    old, target = partial.with_suffix(".old"), partial.with_name(named[1])
+    if is_result(old) and not target.exists():
+        old.rename(target)
+    for left in (partial, old):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+
+
 @contextmanager
-def writing(target: Path) -> Iterator[Path]:
+def writing(target: Path, into: Path | None = None) -> Iterator[Path]:
     """Gives a folder beside ``target`` to write into, which takes its place at the end; on any error, nothing is left.
+
+    What root writes behind ``sudo`` belongs to the person who calls it.
+
+    Args:
+        target: the place.
+        into: the folder to make, as :func:`partial` names one.
 
     Raises:
         FolderError: where ``target`` is taken by something else or cannot be made; before anything is yielded.
     """
-    target = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a link that is to be replaced
+    target = _absolute(target)
     check_target(target)
-    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
-    new_parents = [parent for parent in partial.parents if not parent.exists()]
+    folder = into or partial(target)
+    new_parents = [parent for parent in folder.parents if not parent.exists()]
     try:
-        partial.mkdir(parents=True)
+        folder.mkdir(parents=True)
     except OSError as error:
         raise FolderError(
             f"The result folder {target} cannot be made ({error.strerror}); name another with --out."
         ) from None
     try:
-        yield partial
-        _swap_in(partial, target)
+        yield folder
+        give_to_caller(folder, new_parents)
+        _swap_in(folder, target)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         for parent in new_parents:
             with contextlib.suppress(OSError):
                 parent.rmdir()
         raise
+
+
+def _absolute(target: Path) -> Path:
+    return Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a link that is to be replaced
 
 
 def _swap_in(partial: Path, target: Path) -> None:

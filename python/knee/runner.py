@@ -10,7 +10,7 @@ from typing import Any
 
 from knee import grounds
 from knee.errors import InputError
-from knee.folder import writing
+from knee.owned import writing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
 

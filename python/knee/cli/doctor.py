@@ -6,22 +6,22 @@ from typing import Annotated
 
 import typer
 
-from knee import grounds
+from knee import grounds, owned
 from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import RunError
 from knee.grounds import Ground
-from knee.grounds.host.owned import sweep
+from knee.linux import bpf
 
 
 def doctor(
     clean: Annotated[
-        bool, typer.Option("--clean", help="Remove what killed runs of the ground host have left; needs root.")
+        bool, typer.Option("--clean", help="Remove what killed runs and killed knee linux load have left; needs root.")
     ] = False,
 ) -> None:
     """Say which grounds work here, and what to do where one does not."""
     if clean:
-        removed = sweep()
+        removed = [*owned.sweep(), *(f"loading {name}" for name in bpf.sweep())]
         out().print(f"Removed what was left of {', '.join(removed)}." if removed else "There is nothing to remove.")
         return
     rows = table("Grounds", ["ground", "works", "remark"], text=3)

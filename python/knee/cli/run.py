@@ -62,9 +62,9 @@ def run(
     jobs = _jobs(loaded, ground, out_folder, seeds)
     for job in jobs if capture else ():
         runner.check_capture(job.ground, job.folder)
-    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. The ground
-    # host runs in real time and wants the machine for itself.
-    apart = capture or any(job.ground == "host" for job in jobs)
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
+    # in real time wants the machine for itself.
+    apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
     runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj, capture)
     summaries: list[dict[str, Any]] = []

@@ -42,6 +42,10 @@ class Ground(Protocol):
     def captures(self) -> bool:
         """Whether it can write the packets that leave links, as pcapng."""
 
+    @property
+    def real_time(self) -> bool:
+        """Whether runs take as long as what they are about, and so the machine for themselves."""
+
     def missing(self) -> Sequence[Missing]:
         """What is not there on this machine; empty where the ground works. Quick: it starts nothing."""
 

@@ -29,6 +29,7 @@ class Sim:
     name = "sim"
     about = "the packet simulator; needs no privileges"
     captures = True
+    real_time = False
 
     def missing(self) -> Sequence[Missing]:
         """Nothing: without its core, the program does not begin."""

@@ -102,12 +102,25 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
+def _sweep(where: Path) -> None:
+    """Removes what killed builds of anything left behind; a lock that is held is of one that runs."""
+    for left in where.glob(".*.partial"):
+        name = left.name.rsplit(".", 2)[0]
+        with (where / f"{name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(left, ignore_errors=True)
+
+
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
     """Gives a folder to fill, which becomes ``folder`` at the end; on any error nothing is left of it."""
     # Only the holder of the lock builds this: what others left behind when they were killed goes away.
     for left in folder.parent.glob(f".{folder.name}.*.partial"):
         shutil.rmtree(left, ignore_errors=True)
+    _sweep(folder.parent)
     partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
         partial.mkdir(parents=True)

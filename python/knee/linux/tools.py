@@ -11,9 +11,12 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing
+
+if TYPE_CHECKING:
+    from knee.grounds.ground import Missing
 
 #: Programs, and the Debian packages that have them.
 _PROGRAMS = {
@@ -31,6 +34,9 @@ _LAST_WORDS = 8
 
 def missing() -> list[Missing]:
     """What is not here of what it takes to build; one command gets all of it."""
+    # The grounds need this package.
+    from knee.grounds.ground import Missing
+
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         here = f"{platform.system()} on {platform.machine()}"
         return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]

@@ -265,3 +265,37 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
     // All states were gone through, not only the first ones.
     assert!(seen.iter().all(|count| *count > 2_000), "{seen:?}");
 }
+
+/// CUBIC shifts its epoch by an idle time, and LoLa by the time that balancing took; where the one lies within the other
+/// it is one span of time without growth by Eq. 1, not two.
+#[test]
+fn an_idle_time_within_a_round_is_taken_out_of_the_cubic_function_once() {
+    let mut twins = Twins::new(false);
+    let full = |twins: &mut Twins, rtt: u64| {
+        twins.now += Time::from_millis(10);
+        twins.ack(Time::from_millis(rtt), 1, true);
+    };
+    let reached = |twins: &Twins, phase: Phase| twins.rust.phase == phase;
+    full(&mut twins, 20);
+    // A loss ends slow start; after it the cubic function begins.
+    twins.lose(Signal::Loss);
+    for _ in 0..10 {
+        full(&mut twins, 20);
+    }
+    let start = twins.rust.epoch.start.unwrap();
+    full(&mut twins, 23);
+    assert!(reached(&twins, Phase::FairFlowBalancing));
+    let begin = twins.now;
+    full(&mut twins, 23);
+    twins.now += Time::from_secs(3);
+    twins.tell(StateEvent::Restart);
+    full(&mut twins, 20);
+    assert!(reached(&twins, Phase::CubicIncrease));
+    // Idle since 13 ms before the round began, when the packet acknowledged last left.
+    let away = twins.now - begin + Time::from_millis(13);
+    assert_eq!(twins.rust.epoch.start.unwrap() - start, away);
+    // The module's lies where growth goes on alike, ACK by ACK.
+    for _ in 0..200 {
+        full(&mut twins, 20);
+    }
+}

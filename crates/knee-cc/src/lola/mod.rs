@@ -393,9 +393,12 @@ impl CongestionControl for Lola {
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => self.settled = now.saturating_add(self.feedback_delay()),
-            // An idle time does not count as time of growth.
+            // An idle time does not count as time of growth. What of it lies in fair flow balancing is taken out with
+            // that, and where a decrease follows it does not matter.
             StateEvent::Restart => {
-                let idle = now.saturating_sub(self.last_sent);
+                let balancing = self.phase == Phase::FairFlowBalancing;
+                let away = if balancing { now.saturating_sub(self.since) } else { Time::ZERO };
+                let idle = now.saturating_sub(self.last_sent).saturating_sub(away);
                 self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
             }
             _ => {}

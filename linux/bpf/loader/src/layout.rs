@@ -18,6 +18,11 @@ pub struct Field {
 }
 
 impl Field {
+    /// Where it lies: offset and size in bytes.
+    pub fn place(&self) -> (usize, usize) {
+        (self.offset, self.size)
+    }
+
     /// Its value in `memory`, which is as long as the layout says.
     pub fn read(&self, memory: &[u8]) -> i128 {
         let mut bytes = [0; 8];

@@ -50,6 +50,11 @@ enum Command {
         /// Its folder in bpffs.
         pin: PathBuf,
     },
+    /// Where the members of what a connection shows lie (offset and size in bytes), in JSON.
+    Layout {
+        /// The finished object.
+        object: PathBuf,
+    },
     /// Take an algorithm out of the kernel; its connections keep it until they end.
     Unload {
         /// Its folder in bpffs.
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Command::Finish { compiled, object } => load::finish(&compiled, &object),
         Command::Tunables { object } => load::tunables(&object).and_then(|found| print(&found)),
         Command::Show { object, pin } => shown::connections(&object, &pin).and_then(|found| print(&found)),
+        Command::Layout { object } => shown::layout(&object).and_then(|found| print(&found)),
         Command::Unload { pin } => load::unload(&pin),
     };
     match done {

@@ -29,6 +29,7 @@ class Host:
     name = "host"
     about = "the running Linux kernel in network namespaces, in real time; needs root"
     captures = True
+    real_time = True
 
     def missing(self) -> Sequence[Missing]:
         """Root, devices, namespaces, the switch."""

@@ -20,11 +20,13 @@ from pyroute2 import IPRoute, netns
 
 from knee.errors import RunError
 from knee.grounds.host import traffic
-from knee.grounds.host.owned import NAMESPACES, Owned, owning
+from knee.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
 
 #: The devices of the two sides.
 DEVICES = ("knee-a", "knee-b")
+#: What their namespaces are called, behind the name of the run.
+SIDES = ("a", "b")
 #: Addresses: those of the second network are reached by routes that ask for ECN.
 NETWORKS = ("10.201.0", "10.201.1")
 #: Port of flow 0 at the receiver of its data.
@@ -175,7 +177,7 @@ class Lab:
 @contextlib.contextmanager
 def lab() -> Iterator[Lab]:
     """Gives a lab, and takes it away in the end."""
-    with owning() as owned:
+    with owning(SIDES) as owned:
         here = Lab(owned)
         try:
             yield here

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.grounds.host.lab import NETWORKS, PORT
+from knee.linux import bpf
 from knee.registry import congestion_controls
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
@@ -47,7 +48,8 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
     start, stop = span(scenario, flow, i)
     entry = congestion_controls()[flow.cc]
     ecn = flow.ecn or entry.needs["ecn"] == "per_packet"
-    phases = "bbr" if flow.cc == "bbr" else "window" if len(entry.phases) == 2 else "unknown"
+    shown = bpf.shown(flow.cc) if len(entry.phases) > 2 else None
+    phases = "bbr" if flow.cc == "bbr" else "window" if len(entry.phases) == 2 else "bpf" if shown else "unknown"
     return {
         "flow": number,
         "cc": flow.cc,
@@ -61,6 +63,7 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
         "unsent": min(max(_rate(scenario, flow) // 800, _UNSENT[0]), _UNSENT[1]),
         "phases": phases,
         "phase_names": list(entry.phases),
+        "shown": shown,
     }
 
 

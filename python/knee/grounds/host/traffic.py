@@ -63,6 +63,8 @@ class Flow:
     cwnd: int = 0
     started: bool = False
     established: bool = False
+    #: Where its congestion control shows itself.
+    key: int | None = None
     #: The integral and the time when the figures begin and end.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
 
@@ -79,12 +81,54 @@ def _drop(user: int) -> None:
     os.setresuid(user, user, user)
 
 
+class Shown:
+    """What the connections of a congestion control that was loaded as BPF show: a map in the kernel, by socket.
+
+    Whoever has opened it may go on reading without privileges.
+    """
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._bpf = ctypes.CDLL("libbpf.so.1", use_errno=True)
+        self._map = self._bpf.bpf_obj_get(told["pin"].encode())
+        if self._map < 0:
+            raise OSError(ctypes.get_errno(), f"{told['pin']} cannot be read")
+        self._layout = told["layout"]
+        self._value = ctypes.create_string_buffer(max(offset + size for offset, size in self._layout.values()))
+
+    def find(self, connection: socket.socket) -> int | None:
+        """The key of a connection; none where there is none, or more than one in the namespaces of the machine."""
+        ports = (connection.getsockname()[1], socket.htons(connection.getpeername()[1]))
+        key, found = ctypes.c_uint64(), []
+        at = None
+        while self._bpf.bpf_map_get_next_key(self._map, at, ctypes.byref(key)) == 0:
+            at = ctypes.byref(ctypes.c_uint64(key.value))
+            if self.read(key.value, "local_port") == ports[0] and self.read(key.value, "remote_port") == ports[1]:
+                found.append(key.value)
+        return found[0] if len(found) == 1 else None
+
+    def read(self, key: int, name: str) -> int | None:
+        """A member of what a connection shows."""
+        if self._bpf.bpf_map_lookup_elem(self._map, ctypes.byref(ctypes.c_uint64(key)), self._value):
+            return None
+        offset, size = self._layout[name]
+        return int.from_bytes(self._value.raw[offset : offset + size], sys.byteorder)
+
+
+def _socket() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    # Gone with this process: else the kernel, and with it the namespace, would go on trying to send for minutes.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return sock
+
+
 class Side:
     """All sockets of a side."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self.told = told
         self.poller = select.epoll()
+        self.shown = {flow["cc"]: Shown(flow["shown"]) for flow in told["send"] if flow["shown"]}
         self.senders = [self._sender(flow) for flow in told["send"]]
         self.receivers = [self._receiver(flow) for flow in told["receive"]]
         self.by_fd = {flow.socket.fileno(): flow for flow in self.receivers}
@@ -98,8 +142,7 @@ class Side:
             self.poller.register(flow.socket, select.EPOLLIN)
 
     def _sender(self, told: dict[str, Any]) -> Flow:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setblocking(False)
+        sock = _socket()
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, told["cc"].encode())
         except OSError as error:
@@ -111,8 +154,7 @@ class Side:
         return Flow(told, sock, left=told["bytes"] if told["bytes"] is not None else 1 << 62)
 
     def _receiver(self, told: dict[str, Any]) -> Flow:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setblocking(False)
+        sock = _socket()
         sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, told["buffer"])
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _CHUNK)
         if told["clamp"]:
@@ -237,6 +279,11 @@ class Side:
         kind = flow.told["phases"]
         if kind == "window":
             return int(cwnd >= ssthresh)
+        if kind == "bpf":
+            shown = self.shown[flow.told["cc"]]
+            flow.key = flow.key or shown.find(flow.socket)
+            phase = shown.read(flow.key, "phase") if flow.key else None
+            return NO_PHASE if phase is None else phase
         if kind != "bbr":
             return NO_PHASE
         info = flow.socket.getsockopt(socket.IPPROTO_TCP, _TCP_CC_INFO, 64)

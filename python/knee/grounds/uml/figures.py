@@ -21,6 +21,16 @@ _OVERHEAD = 14
 _HEADERS = 52
 #: TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss are 2, 3, 4 here and in the simulator's rows.
 _EVENT_NAMES = {probe.RECOVERY: "recovery", probe.CWR: "cwr", probe.TIMEOUT: "timeout", probe.DROP: "drop"}
+#: cocoa's, with the names and units that the simulator has for them: packets, or seconds.
+_PACKETS = {probe.BUFFER: "buffer", probe.BACKLOG: "backlog", probe.ENLARGE: "enlarge", probe.REDUCE: "reduce"}
+_SPANS = {
+    probe.IDLE: "idle",
+    probe.LOSS: "loss",
+    probe.RESTART: "restart",
+    probe.LONGEST_INTERVAL: "longest_interval",
+    probe.GUARD_INTERVAL: "guard_interval",
+}
+_EVENT_NAMES |= _PACKETS | _SPANS
 
 
 def output(scenario: Scenario, topology: Topology, rows: Rows) -> dict[str, Any]:
@@ -242,7 +252,8 @@ def events(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
             name = phases[int(row["code"])] if int(row["code"]) < len(phases) else f"phase {int(row['code'])}"
         else:
             name = _EVENT_NAMES[code]
-        found.append((int(row["at_ns"]) / 1e9, float(row["value"]), flow, link, names.setdefault(name, len(names))))
+        value = int(row["value"]) / 1e9 if code in _SPANS else float(row["value"])
+        found.append((int(row["at_ns"]) / 1e9, value, flow, link, names.setdefault(name, len(names))))
     for at, value, flow, link, name in _told(scenario, topology):
         found.append((at, value, flow, link, names.setdefault(name, len(names))))
     found.sort(key=lambda event: event[0])

@@ -32,6 +32,7 @@ class Uml:
     name = "uml"
     about = "a real Linux kernel in virtual time; needs no privileges"
     captures = False
+    real_time = False
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""

@@ -2,7 +2,8 @@
 
 A loaded algorithm is a folder below :data:`PINS`; it stays when the command ends and goes with ``unload`` or a restart.
 What the command has to remember of it - its object, its settings, the default before it - lies below :data:`RECORDS`,
-which a restart empties too.
+which a restart empties too. Whoever changes either holds a lock, and so does the loader that it starts: what is half
+there while nobody holds it was left by a kill.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -21,6 +24,7 @@ from knee import registry
 from knee.errors import InputError, Refused, RunError
 from knee.linux import modules
 from knee.linux.bpf import build
+from knee.owned import locked
 from knee.registry import Param
 from knee.units import near
 
@@ -87,23 +91,30 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
         raise InputError(f"There is no {name} in BPF; {near(name, build.algorithms())}.")
     numbers = _numbers(name, settings)
     build.require(build.missing(), f"{name} cannot be loaded here")
+    # Compiled before anybody has to wait for us.
+    build.program(name)
+    build.loader()
+    with _locked() as lock:
+        _sweep()
+        _load(name, settings, numbers, default, lock)
+
+
+def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default: bool, lock: int) -> None:
     if (PINS / name).exists():
         raise InputError(f"{name} is loaded already; knee linux unload {name} takes it out.")
     if name in _AVAILABLE.read_text().split():
         raise InputError(f"This kernel has {name} of its own, which connections can ask for; nothing is to be loaded.")
-    program = build.program(name)
-    loader = build.loader()
     _mount()
     PINS.mkdir(mode=0o700, exist_ok=True)
     record = RECORDS / name
-    shutil.rmtree(record, ignore_errors=True)
-    record.mkdir(parents=True, mode=0o755)
+    record.mkdir(mode=0o755)
     try:
-        shutil.copy(program, record / "object")
+        shutil.copy(build.program(name), record / "object")
         note = {"settings": settings, "before": _DEFAULT.read_text().strip() if default else None}
         (record / "record.json").write_text(json.dumps(note))
         changes = [f"--set={key}={value}" for key, value in numbers.items()]
-        _call(loader, ["load", str(record / "object"), str(PINS / name), *changes], f"{name} was not loaded")
+        arguments = ["load", str(record / "object"), str(PINS / name), *changes]
+        _call(build.loader(), arguments, f"{name} was not loaded", lock)
     except BaseException:
         shutil.rmtree(record, ignore_errors=True)
         raise
@@ -121,6 +132,11 @@ def unload(name: str) -> int:
         InputError: it is not loaded.
     """
     build.require(build.privileges(), f"{name} cannot be unloaded")
+    with _locked():
+        return _unload(name)
+
+
+def _unload(name: str) -> int:
     if not (PINS / name).is_dir():
         names = [each.name for each in loaded()]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
@@ -128,12 +144,56 @@ def unload(name: str) -> int:
     before = _record(name).get("before")
     if before and _DEFAULT.read_text().strip() == name:
         _DEFAULT.write_text(before)
-    # Two files and a folder: the same as the loader's command, and it works where the loader is gone.
-    for pin in (PINS / name).iterdir():
-        pin.unlink()
-    (PINS / name).rmdir()
-    shutil.rmtree(RECORDS / name, ignore_errors=True)
+    _forget(name)
     return len(connections)
+
+
+def _forget(name: str) -> None:
+    """Takes away the pins and the record."""
+    # Files and a folder: the same as the loader's command, and it works where the loader is gone.
+    if (PINS / name).is_dir():
+        for pin in (PINS / name).iterdir():
+            pin.unlink()
+        (PINS / name).rmdir()
+    shutil.rmtree(RECORDS / name, ignore_errors=True)
+
+
+def sweep() -> list[str]:
+    """Takes away what a killed ``load`` or ``unload`` left half done, and nothing that is loaded; gives the names.
+
+    Raises:
+        RunError: where that needs root.
+    """
+    if not RECORDS.is_dir():
+        return []
+    build.require(build.privileges(), "What a killed command left cannot be seen")
+    with _locked():
+        return _sweep()
+
+
+def _sweep() -> list[str]:
+    places = [*PINS.iterdir()] if PINS.is_dir() else []
+    names = sorted({place.name for place in [*places, *RECORDS.iterdir()] if place.is_dir()})
+    halves = [name for name in names if not _whole(name)]
+    for name in halves:
+        before = _record(name).get("before")
+        if before and _DEFAULT.read_text().strip() == name:
+            _DEFAULT.write_text(before)
+        _forget(name)
+    return halves
+
+
+def _whole(name: str) -> bool:
+    parts = (PINS / name / "link", PINS / name / "connections", RECORDS / name / "record.json")
+    return all(part.exists() for part in parts)
+
+
+@contextmanager
+def _locked() -> Iterator[int]:
+    """Waits until nobody else loads or unloads; gives the lock, which a child may hold on to."""
+    RECORDS.mkdir(parents=True, exist_ok=True, mode=0o755)
+    with locked(RECORDS) as lock:
+        yield lock
 
 
 def loaded() -> list[Loaded]:
@@ -150,6 +210,20 @@ def values(name: str) -> dict[str, registry.Value]:
     set_ = _record(name).get("settings", {})
     given = {key: entry.params[key].parse(_value(entry.params[key], text)) for key, text in set_.items()}
     return {key: param.default for key, param in entry.params.items()} | given
+
+
+def shown(name: str) -> dict[str, Any] | None:
+    """Where the connections of a loaded algorithm show themselves, for who reads it many times a second.
+
+    Returns:
+        ``pin``, the path of the map, and ``layout``, the offset and size in bytes of each member of its values; None
+        where the algorithm is not loaded.
+    """
+    pin = PINS / name / "connections"
+    if not pin.exists():
+        return None
+    layout = _call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
+    return {"pin": str(pin), "layout": json.loads(layout)}
 
 
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
@@ -212,8 +286,10 @@ def _mount() -> None:
         raise RunError(f"The BPF file system cannot be mounted at {BPFFS}: {done.stderr.strip()}.")
 
 
-def _call(loader: Path, arguments: list[str], failed: str) -> str:
-    done = subprocess.run([str(loader), *arguments], capture_output=True, text=True, check=False)
+def _call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
+    """What the loader says; ``kept``: files that it keeps open."""
+    command = [str(loader), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=kept)
     if done.returncode:
         raise RunError(f"{failed}: {_reason(done.stderr)}")
     return done.stdout

@@ -116,15 +116,18 @@ def loader() -> Path:
     sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
     place = _home() / "bpf" / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}"
     if not place.is_file():
-        target = _home() / "bpf" / "target"
+        # One's own: somebody else may be compiling too.
+        target = _home() / "bpf" / f".target.{uuid.uuid4().hex[:8]}"
         _make_folder(target)
         manifest = folder / "Cargo.toml"
         cargo: list[str | Path] = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest]
-        _run([*cargo, "--target-dir", target])
-        partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
-        _run(["cp", target / "release" / "knee-bpf", partial])
-        partial.rename(place)
-        shutil.rmtree(target)
+        try:
+            _run([*cargo, "--target-dir", target])
+            partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+            _run(["cp", target / "release" / "knee-bpf", partial])
+            partial.rename(place)
+        finally:
+            shutil.rmtree(target)
     return place
 
 

@@ -1,34 +1,35 @@
-"""What a run owns on this machine: namespaces and processes, on record in ``/run/knee`` before they are made.
+"""What a run owns on this machine: namespaces, processes and folders, on record in ``/run/knee`` before they are made.
 
-A namespace's name says which process made it: ``knee-PID-START-N-SIDE`` with the start of that process in clock ticks.
-So what a dead run left is told from what a living one uses, and from what others have: only a namespace that is on
-record, whose name says the same as its record, and whose process is gone, is removed.
+A record's name says which process made it: ``knee-PID-START-N`` with the start of that process in clock ticks; its
+namespaces have that name with a side behind. So what a dead run left is told from what a living one uses, and from what
+others have: only what is on record, with a name that a run would give it, and whose process is gone, is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from pyroute2 import netns
-
+from knee import folder as folders
 from knee.errors import RunError
 
 #: Where the records lie; a machine's start empties it, as it does away with namespaces.
 RECORDS = Path("/run/knee")
 #: Where named namespaces lie, as of ip netns.
 NAMESPACES = Path("/run/netns")
-SIDES = ("a", "b")
 
 _NAME = re.compile(r"knee-(\d+)-(\d+)-(\d+)")
+_SIDE = re.compile(r"-[a-z]+")
 _numbers = count()
 #: How long the processes of a dead run may take to notice that it is dead, s.
 _PATIENCE_S = 5.0
@@ -51,16 +52,20 @@ class Owned:
 
     Attributes:
         name: of the run; namespaces have it with a side behind.
+        sides: what tells its namespaces apart, small letters.
         processes: process id and start of what the run has started.
+        folder: what it writes its result to before that is whole.
     """
 
     name: str
+    sides: Sequence[str] = ()
     processes: list[tuple[int, int]] = field(default_factory=list)
+    folder: Path | None = None
 
     @property
     def namespaces(self) -> list[str]:
         """The names of the namespaces of its sides."""
-        return [f"{self.name}-{side}" for side in SIDES]
+        return [f"{self.name}-{side}" for side in self.sides]
 
     @property
     def record(self) -> Path:
@@ -71,7 +76,8 @@ class Owned:
         """Puts it on record."""
         RECORDS.mkdir(mode=0o755, exist_ok=True)
         partial = self.record.with_suffix(".partial")
-        partial.write_text(json.dumps({"processes": self.processes}))
+        folder = None if self.folder is None else str(self.folder)
+        partial.write_text(json.dumps({"processes": self.processes, "folder": folder}))
         partial.replace(self.record)
 
     def add(self, pid: int) -> None:
@@ -87,7 +93,7 @@ class Owned:
         return started(pid) == at
 
     def remove(self) -> None:
-        """Ends its processes, removes its namespaces and then its record.
+        """Ends its processes, removes its namespaces, its unfinished folder and then its record.
 
         Raises:
             RunError: where a process of somebody else's is still in one of them.
@@ -96,13 +102,12 @@ class Owned:
             if started(pid) == at:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        for namespace in self.namespaces:
-            place = NAMESPACES / namespace
-            if not place.exists():
-                continue
-            _wait_until_empty(place)
-            with contextlib.suppress(FileNotFoundError):
-                netns.remove(namespace)
+        for place in sorted(NAMESPACES.glob(f"{self.name}-*")):
+            if _SIDE.fullmatch(place.name.removeprefix(self.name)):
+                _wait_until_empty(place)
+                _remove_namespace(place.name)
+        if self.folder is not None:
+            folders.clear(self.folder)
         self.record.with_suffix(".partial").unlink(missing_ok=True)
         self.record.unlink(missing_ok=True)
 
@@ -112,6 +117,14 @@ def _maker(name: str) -> tuple[int, int]:
     if matched is None:
         raise ValueError(name)
     return int(matched[1]), int(matched[2])
+
+
+def _remove_namespace(name: str) -> None:
+    # Most of who imports this has no namespaces, and pyroute2 takes a while.
+    from pyroute2 import netns
+
+    with contextlib.suppress(FileNotFoundError):
+        netns.remove(name)
 
 
 def _inside(place: Path) -> list[int]:
@@ -136,16 +149,51 @@ def _wait_until_empty(place: Path) -> None:
 
 
 @contextlib.contextmanager
-def owning() -> Iterator[Owned]:
+def locked(folder: Path) -> Iterator[int]:
+    """Waits until nobody else has a folder's lock; gives it, as a file that a child may hold on to."""
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
+
+
+def _own(**what: Any) -> Owned:
+    """A new record of this process, not written yet."""
+    pid = os.getpid()
+    return Owned(f"knee-{pid}-{started(pid)}-{next(_numbers)}", **what)
+
+
+@contextlib.contextmanager
+def owning(sides: Sequence[str]) -> Iterator[Owned]:
     """Gives what a run may make, on record; removes it in the end, however the run ended."""
     sweep()
-    pid = os.getpid()
-    owned = Owned(f"knee-{pid}-{started(pid)}-{next(_numbers)}")
+    owned = _own(sides=sides)
     owned.write()
     try:
         yield owned
     finally:
         owned.remove()
+
+
+@contextlib.contextmanager
+def writing(target: Path) -> Iterator[Path]:
+    """As ``folder.writing``; of root's folders, what a kill leaves is on record too.
+
+    Raises:
+        FolderError: where ``target`` is taken by something else or cannot be made; before anything is yielded.
+    """
+    if os.geteuid() != 0:
+        with folders.writing(target) as folder:
+            yield folder
+        return
+    owned = _own(folder=folders.partial(target))
+    # Root of a container may have no /run to write to; simulations go on without a record there.
+    with contextlib.suppress(OSError):
+        owned.write()
+    try:
+        with folders.writing(target, owned.folder) as folder:
+            yield folder
+    finally:
+        owned.record.unlink(missing_ok=True)
 
 
 def sweep() -> list[str]:
@@ -159,21 +207,24 @@ def sweep() -> list[str]:
     if os.geteuid() != 0:
         raise RunError("Cleaning up needs root: sudo knee doctor --clean.")
     removed = []
-    for record in sorted(RECORDS.iterdir()):
-        name = record.name.partition(".")[0]
-        if _NAME.fullmatch(name) is None:
-            continue
-        owned = Owned(name, _processes(record))
-        if not owned.alive():
-            owned.remove()
-            removed.append(name)
+    with locked(RECORDS):
+        for record in sorted(RECORDS.iterdir()):
+            name = record.name.partition(".")[0]
+            if _NAME.fullmatch(name) is None:
+                continue
+            owned = _read(name, record)
+            if not owned.alive():
+                owned.remove()
+                removed.append(name)
     return list(dict.fromkeys(removed))
 
 
-def _processes(record: Path) -> list[tuple[int, int]]:
+def _read(name: str, record: Path) -> Owned:
     try:
-        told = json.loads(record.read_text())["processes"]
-        return [(int(pid), int(at)) for pid, at in told]
+        told = json.loads(record.read_text())
+        processes = [(int(pid), int(at)) for pid, at in told["processes"]]
+        folder = told.get("folder")
+        return Owned(name, processes=processes, folder=Path(folder) if folder else None)
     except (OSError, ValueError, TypeError, KeyError):
-        # Half a record: the process was killed while it wrote it, before it started anything.
-        return []
+        # Half a record: the process was killed while it wrote it, before it made or started anything.
+        return Owned(name)

@@ -1,0 +1,41 @@
+"""The person behind ``sudo``: what root writes for somebody belongs to that one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def caller() -> tuple[int, int] | None:
+    """User and group of whoever called ``sudo``; None without it."""
+    user, group = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
+    if os.geteuid() != 0 or not (user.isdecimal() and group.isdecimal()) or int(user) == 0:
+        return None
+    return int(user), int(group)
+
+
+def give_to_caller(folder: Path, around: Iterable[Path] = ()) -> None:
+    """Gives a folder that this process has made, with all in it, to whoever called ``sudo``; those ``around`` it alone.
+
+    Only what is root's changes hands, by file descriptors and following no links, since the folder may lie in one that
+    somebody else can write to.
+    """
+    whom = caller()
+    if whom is None:
+        return
+    for _, _, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
+        if os.fstat(here).st_uid != 0:
+            continue
+        for name in files:
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if (found.st_uid, found.st_nlink) == (0, 1):
+                os.chown(name, *whom, dir_fd=here, follow_symlinks=False)
+        os.fchown(here, *whom)
+    for place in around:
+        here = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(here).st_uid == 0:
+                os.fchown(here, *whom)
+        finally:
+            os.close(here)

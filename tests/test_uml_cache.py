@@ -1,0 +1,93 @@
+"""What is being built, where a build was killed and where one runs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knee.errors import RunError
+from knee.linux.build import _CONFIG, _check_config
+from knee.linux.cache import locked, making, root
+
+BUILD = """
+import sys, time
+from knee.linux.cache import locked, making, root
+with locked(sys.argv[1]), making(root() / sys.argv[1]) as partial:
+    (partial / "half").write_text("")
+    print("building", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def building(name: str) -> subprocess.Popen[str]:
+    """Another process that builds ``name`` and does not come to an end."""
+    other = subprocess.Popen([sys.executable, "-c", BUILD, name], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "building\n"
+    return other
+
+
+def end(other: subprocess.Popen[str]) -> None:
+    other.send_signal(signal.SIGKILL)
+    other.communicate()
+
+
+def partials() -> list[str]:
+    return sorted(path.name.rsplit(".", 2)[0] for path in root().glob(".*.partial"))
+
+
+def build(name: str) -> None:
+    with locked(name), making(root() / name) as partial:
+        (partial / "whole").write_text("")
+
+
+@pytest.mark.parametrize("name", ["kernel-1", "kernel-2"])
+def test_what_a_killed_build_left_is_gone_after_the_next_one_of_the_same_or_another_key(name: str) -> None:
+    end(building("kernel-1"))
+    assert partials() == [".kernel-1"]
+    build(name)
+    assert partials() == []
+    assert [path.name for path in (root() / name).iterdir()] == ["whole"]
+
+
+def test_what_a_running_build_has_so_far_stays() -> None:
+    other = building("kernel-1")
+    try:
+        build("kernel-2")
+        assert partials() == [".kernel-1"]
+        partial = next(root().glob(".kernel-1.*.partial"))
+        assert [path.name for path in partial.iterdir()] == ["half"]
+    finally:
+        end(other)
+
+
+def test_a_build_that_fails_leaves_nothing() -> None:
+    with pytest.raises(KeyError), locked("kernel-1"), making(root() / "kernel-1"):
+        raise KeyError
+    assert partials() == []
+    assert not (root() / "kernel-1").exists()
+
+
+def configured(path: Path, changed: dict[str, str]) -> Path:
+    """A kernel's .config that has all that is asked for, but for some lines."""
+    lines = [line for line in _CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
+    path.write_text("\n".join(changed.get(line, line) for line in [*lines, "CONFIG_HZ=250"]))
+    return path
+
+
+def test_a_kernel_after_6_9_says_in_other_words_that_its_structures_are_of_full_size(tmp_path: Path) -> None:
+    # Linux 6.10 made BASE_FULL=y into BASE_SMALL=n.
+    _check_config(configured(tmp_path / "6.1", {}), 250)
+    _check_config(configured(tmp_path / "6.12", {"CONFIG_BASE_FULL=y": "# CONFIG_BASE_SMALL is not set"}), 250)
+    for line in ("CONFIG_BASE_FULL=y", "CONFIG_VETH=y"):
+        with pytest.raises(RunError, match=line):
+            _check_config(configured(tmp_path / "small", {line: ""}), 250)
