@@ -134,10 +134,16 @@ pub trait Queue: Send {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet>;
 
     /// Gives the next packets to send, at most `most`, where they differ by their segments only, which follow that of the
-    /// first: the first, and how many. They leave back to back, and nothing comes meanwhile. A discipline that looks at
-    /// each gives one.
-    fn dequeue_run(&mut self, _most: u32, cx: &mut Context) -> Option<(Packet, u32)> {
-        self.dequeue(cx).map(|packet| (packet, 1))
+    /// first: puts that into `first` and says how many they are. They leave back to back, and nothing comes meanwhile. A
+    /// discipline that looks at each gives one.
+    fn dequeue_run(&mut self, _most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+        match &self.dequeue(cx) {
+            Some(packet) => {
+                *first = *packet;
+                1
+            }
+            None => 0,
+        }
     }
 
     /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.

@@ -112,23 +112,24 @@ impl Queue for Pfifo {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        self.dequeue_run(1, cx).map(|(packet, _)| packet)
+        let mut packet = Packet::default();
+        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
     }
 
     #[inline]
-    fn dequeue_run(&mut self, most: u32, _: &mut Context) -> Option<(Packet, u32)> {
-        let run = self.runs.front_mut()?;
+    fn dequeue_run(&mut self, most: u32, first: &mut Packet, _: &mut Context) -> u32 {
+        let Some(run) = self.runs.front_mut() else { return 0 };
         let count = run.count.min(most);
         // Read from the run: the copy is handed on whole, in wide moves.
         self.bytes -= (u64::from(run.first.size) + self.overhead) * u64::from(count);
-        let packet = run.first;
+        *first = run.first;
         run.first.seq += u64::from(count);
         run.count -= count;
         if run.count == 0 {
             self.runs.pop_front();
         }
         self.packets -= u64::from(count);
-        Some((packet, count))
+        count
     }
 
     fn backlog(&self) -> Backlog {

@@ -331,30 +331,39 @@ impl Link {
         }
     }
 
-    /// Takes packets that enter the wire up to `until`, the first of them now, as [`Queue::dequeue_run`]. None: the wire
-    /// waits.
+    /// Takes packets that enter the wire up to `until`, the first of them now, as [`Queue::dequeue_run`]; gives how many.
+    /// None: the wire waits.
     #[inline]
-    pub fn next_run(&mut self, now: Time, until: Time) -> Option<(Packet, u32)> {
+    pub fn next_run(&mut self, now: Time, until: Time) -> u32 {
         self.waiting = false;
-        let Server::Wire(wire) = &self.server else { return None };
+        let Server::Wire(wire) = &mut self.server else { return 0 };
         // A packet takes as long as the last one if that was a full one, or less, or a nanosecond more.
         let full = wire.last.0 >= u64::from(MTU) + self.overhead;
         let most = if full { 1 + (until - now).as_nanos() / (wire.last.1 + 1) } else { 1 };
         self.cx.now = now;
-        let run = self.queue.dequeue_run(most.min(u64::from(u32::MAX)) as u32, &mut self.cx);
-        if run.is_none() {
+        let count = self.queue.dequeue_run(most.min(u64::from(u32::MAX)) as u32, &mut wire.in_service, &mut self.cx);
+        if count == 0 {
             self.due = self.wait(now).unwrap_or(Time::MAX);
         }
-        run
+        count
     }
 
-    /// `packet` enters the wire.
+    /// The packet that has been taken for the wire.
     #[inline]
-    pub fn begin(&mut self, packet: Packet, now: Time) {
-        let bytes = self.wire_size(&packet);
+    pub fn taken(&self) -> Packet {
+        match &self.server {
+            Server::Wire(wire) => wire.in_service,
+            _ => Packet::default(),
+        }
+    }
+
+    /// The packet `places` behind the one that has been taken enters the wire.
+    #[inline]
+    pub fn begin(&mut self, places: u32, now: Time) {
         let Server::Wire(wire) = &mut self.server else { return };
-        (wire.in_service, wire.busy, wire.since) = (packet, true, now);
-        self.due = now + wire.time_for(bytes);
+        wire.in_service.seq += u64::from(places);
+        (wire.busy, wire.since) = (true, now);
+        self.due = now + wire.time_for(u64::from(wire.in_service.size) + self.overhead);
     }
 
     /// Books a packet that has left the wire, which it entered at `since`; gives its queueing delay in units of

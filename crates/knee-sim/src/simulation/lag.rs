@@ -9,7 +9,6 @@
 use super::{Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
-use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use std::collections::VecDeque;
 
@@ -38,6 +37,10 @@ pub(super) struct Arrival {
 impl Simulation {
     /// Lets the link lag behind where all data crosses one wire and nothing else.
     pub(super) fn allow_lag(&mut self) {
+        // With many flows the time goes into fetching their state, whatever the order.
+        if self.fetches {
+            return;
+        }
         let [route] = self.routes.as_slice() else { return };
         let ([link], []) = (route.data.as_slice(), route.acks.as_slice()) else { return };
         let Link { pipe: None, server: Server::Wire(_), .. } = &self.links[*link as usize] else { return };
@@ -112,7 +115,7 @@ impl Simulation {
             self.now = now;
             // None: it only waited for its queue to release a packet.
             if let Some((packet, since)) = self.links[i as usize].release() {
-                self.deliver(i, packet, 1, since, Some(now));
+                self.deliver(i, &packet, 1, since, Some(now));
             }
             self.carry_on(i, now, until);
         }
@@ -123,25 +126,23 @@ impl Simulation {
     #[inline]
     fn carry_on(&mut self, i: u32, now: Time, until: Time) {
         let link = &mut self.links[i as usize];
-        let run = link.next_run(now, until);
+        let count = link.next_run(now, until);
         if link.has_news() {
             self.collect(i);
         }
-        let Some((first, count)) = run else { return };
-        if self.fetches {
-            fetch(&self.receivers[first.flow as usize]);
-            fetch(&self.ways[first.flow as usize]);
-        }
-        let since = if count > 1 { self.deliver(i, first, count - 1, now, None) } else { now };
-        let last = Packet { seq: first.seq + u64::from(count - 1), ..first };
-        self.links[i as usize].begin(last, since);
+        let since = match count {
+            0 => return,
+            1 => now,
+            _ => self.deliver(i, &self.links[i as usize].taken(), count - 1, now, None),
+        };
+        self.links[i as usize].begin(count - 1, since);
     }
 
     /// `count` packets that differ by their segments only leave a wire back to back and arrive. The first entered it at
     /// `since` and leaves at `end`, where that is known already. Gives when the last one has left.
     #[inline]
-    fn deliver(&mut self, i: u32, first: Packet, count: u32, since: Time, end: Option<Time>) -> Time {
-        if !self.receivers[first.flow as usize].is_plain(&first, &self.receiver_config) {
+    fn deliver(&mut self, i: u32, first: &Packet, count: u32, since: Time, end: Option<Time>) -> Time {
+        if !self.receivers[first.flow as usize].is_plain(first, &self.receiver_config) {
             return self.deliver_each(i, first, count, since, end);
         }
         let way = self.ways[first.flow as usize];
@@ -151,8 +152,8 @@ impl Simulation {
         let was_empty = pipe.len() == 0;
         let (mut since, mut end, mut acked, mut queued) = (since, end, true, 0);
         for _ in 0..count {
-            let at = end.take().unwrap_or_else(|| since + link.time_for(&first));
-            queued += u64::from(link.book(&first, since));
+            let at = end.take().unwrap_or_else(|| since + link.time_for(first));
+            queued += u64::from(link.book(first, since));
             acked = receiver.take_plain(first.stamp, at, &self.receiver_config);
             if acked {
                 pipe.push(at + way.ack_delay, receiver.ack());
@@ -174,13 +175,13 @@ impl Simulation {
 
     /// As [`Simulation::deliver`], where the receiver has to look at each packet.
     #[inline(never)]
-    fn deliver_each(&mut self, i: u32, first: Packet, count: u32, since: Time, end: Option<Time>) -> Time {
+    fn deliver_each(&mut self, i: u32, first: &Packet, count: u32, since: Time, end: Option<Time>) -> Time {
         let way = self.ways[first.flow as usize];
         let (mut since, mut end) = (since, end);
         for k in 0..u64::from(count) {
             let link = &mut self.links[i as usize];
-            let at = end.take().unwrap_or_else(|| since + link.time_for(&first));
-            let packet = Packet { seq: first.seq + k, extra: link.book(&first, since), ..first };
+            let at = end.take().unwrap_or_else(|| since + link.time_for(first));
+            let packet = Packet { seq: first.seq + k, extra: link.book(first, since), ..*first };
             self.now = at;
             self.on_data(&packet, &way);
             since = at;
