@@ -281,6 +281,7 @@ fn note(cx: &mut Context, flow: u32, event: &'static str, value: f64) {
 impl BufferRule for Cocoa {
     type Flow = FlowState;
     /// The flow must be seen to measure it.
+    const RUNS: bool = false;
     const FAST_PATH: bool = false;
     /// The authors' COCOA_GC_AGE.
     const REMEMBER: Time = Time::from_secs(10);
@@ -312,6 +313,11 @@ impl BufferRule for Cocoa {
             flow.interval.idle += cx.now - since;
         }
         Admission::Take
+    }
+
+    #[inline]
+    fn room(&self, flow: &FlowState, held: u32) -> u32 {
+        flow.buffer.saturating_sub(held)
     }
 
     #[inline]

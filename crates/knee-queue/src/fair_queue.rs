@@ -37,6 +37,8 @@ pub(crate) enum Admission {
 pub(crate) trait BufferRule: Send {
     /// What it keeps per flow.
     type Flow: Send;
+    /// Whether it does not mind when each packet leaves.
+    const RUNS: bool;
     /// Whether packets may go past the flows into an empty queue.
     const FAST_PATH: bool;
     /// How long an idle flow is remembered.
@@ -46,6 +48,8 @@ pub(crate) trait BufferRule: Send {
     fn start(&mut self, flow: u32, cx: &mut Context) -> Self::Flow;
     /// A packet comes and finds `held` packets of its flow.
     fn arrive(&mut self, state: &mut Self::Flow, held: u32, flow: u32, cx: &mut Context) -> Admission;
+    /// How many more it takes of packets that come at once, where it need look at the first only.
+    fn room(&self, state: &Self::Flow, held: u32) -> u32;
     /// A packet leaves and `held` packets stay.
     fn depart(&mut self, state: &mut Self::Flow, held: u32, packet: &Packet, now: Time);
     /// An interval of the time series ends and finds `held` packets of a flow.
@@ -208,16 +212,91 @@ impl<R: BufferRule> FairQueue<R> {
         }
     }
 
-    /// Takes the packet at the head of a flow.
+    /// Whether a packet that comes goes past the flows.
     #[inline]
-    fn take(&mut self, i: u32, now: Time) -> Option<Packet> {
+    fn takes_fast_path(&self) -> bool {
+        R::FAST_PATH
+            && self.backlogged == 0
+            && self.unclassified.len() < FAST_PATH_PACKETS
+            && self.settings.flow_max_rate.is_none()
+    }
+
+    /// Puts packets that differ by their segments only into a flow, and an idle flow into the round.
+    #[inline]
+    fn hold(&mut self, i: u32, first: Packet, count: u32, cx: &Context) {
         let flow = self.flows.get(i);
-        let packet = self.pool.pop(&mut flow.fifo)?;
+        self.backlogged += u32::from(flow.fifo.is_empty());
+        self.pool.push_run(&mut flow.fifo, first, count);
+        if flow.list() == List::Detached {
+            if cx.now > flow.detached_at + self.settings.refill_delay {
+                flow.credit = flow.credit.max(self.settings.quantum);
+            }
+            self.flows.put(i, List::New);
+        }
+    }
+
+    /// Takes the packet at the head of a flow, and of those of its burst as many as its credit lets go in this turn, at
+    /// most `most` in all; gives the first, and how many.
+    #[inline]
+    fn take(&mut self, i: u32, most: u32, now: Time) -> Option<(Packet, u32)> {
+        let flow = self.flows.get(i);
+        let mut some = 1;
+        if R::RUNS && most > 1 {
+            let (head, alike) = self.pool.head(&flow.fifo)?;
+            let size = u64::from(head.size) + self.settings.overhead;
+            let by_credit = (flow.credit.max(1) as u64).div_ceil(size);
+            some = alike.min(most).min(by_credit.min(u64::from(u32::MAX)) as u32);
+        }
+        let packet = self.pool.pop_some(&mut flow.fifo, some)?;
         let held = flow.fifo.len();
         self.rule.depart(&mut flow.state, held, &packet, now);
         self.backlogged -= u32::from(held == 0);
-        self.book_out(&packet);
-        Some(packet)
+        self.backlog.packets -= u64::from(some);
+        self.backlog.bytes.0 -= self.wire_size(&packet) * u64::from(some);
+        Some((packet, some))
+    }
+
+    /// The next packets to send, at most `most`, as [`Queue::dequeue_run`].
+    #[inline]
+    fn next(&mut self, most: u32, cx: &mut Context) -> Option<(Packet, u32)> {
+        if self.backlog.packets == 0 {
+            return None;
+        }
+        if let Some(packet) = self.pool.pop(&mut self.unclassified) {
+            self.book_out(&packet);
+            return Some((packet, 1));
+        }
+        if !self.throttled.is_empty() {
+            self.unthrottle(cx.now);
+        }
+        loop {
+            let (i, list) = self.turn()?;
+            let flow = self.flows.get(i);
+            if flow.credit <= 0 {
+                flow.credit += self.settings.quantum;
+                self.flows.put(i, List::Old);
+                continue;
+            }
+            let due = flow.next_packet_at;
+            if due > cx.now && !flow.fifo.is_empty() {
+                self.throttle(i);
+                continue;
+            }
+            let Some((mut packet, count)) = self.take(i, most, cx.now) else {
+                self.run_empty(i, list, cx.now);
+                continue;
+            };
+            if cx.now.saturating_sub(due.max(packet.enqueued)) > self.settings.ce_threshold {
+                cx.mark(&mut packet);
+            }
+            self.flows.fetch_behind(i, &self.pool);
+            let size = self.wire_size(&packet);
+            self.flows.get(i).credit -= size as i64 * i64::from(count);
+            if let Some(rate) = self.settings.flow_max_rate {
+                self.pace(i, rate, size, cx.now);
+            }
+            return Some((packet, count));
+        }
     }
 
     /// Sets when a paced flow may send again after `bytes`.
@@ -252,7 +331,7 @@ impl<R: BufferRule> FairQueue<R> {
                 packet
             } else {
                 let Some((i, list)) = self.turn() else { return };
-                let Some(packet) = self.take(i, cx.now) else {
+                let Some((packet, _)) = self.take(i, 1, cx.now) else {
                     self.run_empty(i, list, cx.now);
                     continue;
                 };
@@ -274,17 +353,44 @@ impl<R: BufferRule> FairQueue<R> {
 }
 
 impl<R: BufferRule> Queue for FairQueue<R> {
+    fn enqueue_burst(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+        let size = self.wire_size(&first);
+        let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
+        if u64::from(count) > room || self.takes_fast_path() {
+            return 0;
+        }
+        // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
+        let tuple = Tuple::of(&first);
+        let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
+        let flow = self.flows.get(i);
+        let held = flow.fifo.len();
+        if flow.tuple != tuple
+            || flow.list() == List::Detached
+            || count > self.rule.room(&flow.state, held)
+            || self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) != Admission::Take
+        {
+            return 0;
+        }
+        self.hold(i, first, count, cx);
+        self.backlog.packets += u64::from(count);
+        self.backlog.bytes.0 += size * u64::from(count);
+        // As often as for packets one by one.
+        for _ in 0..count {
+            if cx.now < self.gc_at {
+                break;
+            }
+            self.forget_idle(cx.now);
+        }
+        count
+    }
+
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
-        if R::FAST_PATH
-            && self.backlogged == 0
-            && self.unclassified.len() < FAST_PATH_PACKETS
-            && self.settings.flow_max_rate.is_none()
-        {
+        if self.takes_fast_path() {
             self.pool.push(&mut self.unclassified, packet);
         } else {
             let tuple = Tuple::of(&packet);
@@ -309,14 +415,7 @@ impl<R: BufferRule> Queue for FairQueue<R> {
                     return Verdict::Dropped;
                 }
             }
-            self.pool.push(&mut flow.fifo, packet);
-            self.backlogged += u32::from(held == 0);
-            if flow.list() == List::Detached {
-                if cx.now > flow.detached_at + self.settings.refill_delay {
-                    flow.credit = flow.credit.max(self.settings.quantum);
-                }
-                self.flows.put(i, List::New);
-            }
+            self.hold(i, packet, 1, cx);
         }
         self.backlog.packets += 1;
         self.backlog.bytes.0 += size;
@@ -324,43 +423,17 @@ impl<R: BufferRule> Queue for FairQueue<R> {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        if self.backlog.packets == 0 {
-            return None;
-        }
-        if let Some(packet) = self.pool.pop(&mut self.unclassified) {
-            self.book_out(&packet);
-            return Some(packet);
-        }
-        if !self.throttled.is_empty() {
-            self.unthrottle(cx.now);
-        }
-        loop {
-            let (i, list) = self.turn()?;
-            let flow = self.flows.get(i);
-            if flow.credit <= 0 {
-                flow.credit += self.settings.quantum;
-                self.flows.put(i, List::Old);
-                continue;
+        self.next(1, cx).map(|(packet, _)| packet)
+    }
+
+    fn dequeue_run(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+        let each_counts = self.settings.flow_max_rate.is_some() || self.settings.ce_threshold < Time::MAX;
+        match &self.next(if each_counts { 1 } else { most }, cx) {
+            Some((packet, count)) => {
+                *first = *packet;
+                *count
             }
-            let due = flow.next_packet_at;
-            if due > cx.now && !flow.fifo.is_empty() {
-                self.throttle(i);
-                continue;
-            }
-            let Some(mut packet) = self.take(i, cx.now) else {
-                self.run_empty(i, list, cx.now);
-                continue;
-            };
-            if cx.now.saturating_sub(due.max(packet.enqueued)) > self.settings.ce_threshold {
-                cx.mark(&mut packet);
-            }
-            self.flows.fetch_behind(i, &self.pool);
-            let size = self.wire_size(&packet);
-            self.flows.get(i).credit -= size as i64;
-            if let Some(rate) = self.settings.flow_max_rate {
-                self.pace(i, rate, size, cx.now);
-            }
-            return Some(packet);
+            None => 0,
         }
     }
 

@@ -109,6 +109,7 @@ struct FixedBuffer {
 
 impl BufferRule for FixedBuffer {
     type Flow = ();
+    const RUNS: bool = true;
     const FAST_PATH: bool = true;
     /// Linux FQ_GC_AGE.
     const REMEMBER: Time = Time::from_secs(3);
@@ -118,6 +119,11 @@ impl BufferRule for FixedBuffer {
     #[inline]
     fn arrive(&mut self, (): &mut (), held: u32, _: u32, _: &mut Context) -> Admission {
         if held < self.limit { Admission::Take } else { Admission::Drop }
+    }
+
+    #[inline]
+    fn room(&self, (): &(), held: u32) -> u32 {
+        self.limit.saturating_sub(held)
     }
 
     #[inline]

@@ -190,6 +190,29 @@ impl FqCodel {
         !self.bound.holds(packets, bytes.0) || self.store.memory > self.memory_limit
     }
 
+    /// Takes in `count` packets that differ by their segments only; gives their queue.
+    #[inline]
+    fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+        let tuple = Tuple::of(&first);
+        let i = self.hash.bucket(tuple, self.flows.len() as u32);
+        let flow = &mut self.flows[i as usize];
+        let size = self.store.wire_size(&first) * u64::from(count);
+        self.store.pool.push_run(&mut flow.fifo, first, count);
+        self.store.backlog.packets += u64::from(count);
+        self.store.backlog.bytes.0 += size;
+        self.store.memory += memory(&first) * u64::from(count);
+        self.bytes[i as usize] += size;
+        if !flow.listed {
+            flow.listed = true;
+            flow.tuple = tuple;
+            flow.deficit = self.quantum;
+            self.new.append(&mut self.flows, i);
+        } else if flow.tuple != tuple {
+            self.collisions.note(tuple, flow.tuple, cx);
+        }
+        i
+    }
+
     /// Drops from the heads of the longest queues until the limits hold.
     #[cold]
     fn shed(&mut self, cx: &mut Context) {
@@ -218,24 +241,18 @@ impl FqCodel {
 }
 
 impl Queue for FqCodel {
-    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let tuple = Tuple::of(&packet);
-        let i = self.hash.bucket(tuple, self.flows.len() as u32);
-        let flow = &mut self.flows[i as usize];
-        let size = self.store.wire_size(&packet);
-        self.store.pool.push(&mut flow.fifo, packet);
-        self.store.backlog.packets += 1;
-        self.store.backlog.bytes.0 += size;
-        self.store.memory += memory(&packet);
-        self.bytes[i as usize] += size;
-        if !flow.listed {
-            flow.listed = true;
-            flow.tuple = tuple;
-            flow.deficit = self.quantum;
-            self.new.append(&mut self.flows, i);
-        } else if flow.tuple != tuple {
-            self.collisions.note(tuple, flow.tuple, cx);
+    fn enqueue_burst(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+        let Backlog { packets, bytes } = self.store.backlog;
+        let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
+        if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {
+            return 0;
         }
+        self.take(first, count, cx);
+        count
+    }
+
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
+        let i = self.take(packet, 1, cx);
         if self.is_over() {
             self.shed(cx);
             // Drops are at the head: the packet itself went if nothing is left.

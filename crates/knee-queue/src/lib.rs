@@ -126,7 +126,7 @@ pub trait Queue: Send {
 
     /// Takes in, at once, as many as it can of `count` packets that differ by their segments only, which follow that of
     /// `first`; gives how many. The others come one by one, as all do where a discipline looks at each packet.
-    fn enqueue_burst(&mut self, _first: Packet, _count: u32) -> u32 {
+    fn enqueue_burst(&mut self, _first: Packet, _count: u32, _cx: &mut Context) -> u32 {
         0
     }
 

@@ -100,7 +100,7 @@ impl Queue for Pfifo {
         Verdict::Queued
     }
 
-    fn enqueue_burst(&mut self, first: Packet, count: u32) -> u32 {
+    fn enqueue_burst(&mut self, first: Packet, count: u32, _: &mut Context) -> u32 {
         let size = self.wire_size(&first);
         let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(count));
         if taken > 0 {
@@ -190,7 +190,7 @@ mod tests {
         for limit in [Limit::Packets(7), Limit::Bytes(Bytes(1514 * 7 + 1513)), Limit::Time(Time::from_millis(1))] {
             let (mut burst, mut single, mut cx) = (queue(limit), queue(limit), Context::default());
             for (first, count) in [(0, 3), (3, 1), (4, 20), (24, 2)] {
-                let taken = burst.enqueue_burst(packet(first), count);
+                let taken = burst.enqueue_burst(packet(first), count, &mut cx);
                 let one_by_one = (first..first + u64::from(count))
                     .filter(|&seq| single.enqueue(packet(seq), &mut cx) == Verdict::Queued)
                     .count();
@@ -206,7 +206,7 @@ mod tests {
     fn a_lower_limit_drops_from_the_tail() {
         let (mut q, mut cx) = (queue(Limit::Packets(10)), Context::default());
         fill(&mut q, 4, &mut cx);
-        assert_eq!(q.enqueue_burst(packet(4), 6), 6);
+        assert_eq!(q.enqueue_burst(packet(4), 6, &mut cx), 6);
         q.set_limit(Limit::Packets(3), &mut cx);
         assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });

@@ -1,5 +1,6 @@
 //! Packets of many queues in one slab, each queue a list of indices through it: an empty queue costs nothing, and a
-//! place freed is the next one used, so that the part of the slab in use stays in the cache.
+//! place freed is the next one used, so that the part of the slab in use stays in the cache. Packets of a burst, which
+//! differ by their segments only, take one place.
 
 use knee_core::Packet;
 use knee_core::cache::fetch;
@@ -23,6 +24,8 @@ pub(crate) struct Pool {
     places: Vec<Place>,
     /// What follows each place, in its queue or among the free ones.
     next: Vec<u32>,
+    /// Packets that each place stands for.
+    counts: Vec<u32>,
     free: u32,
     used: u32,
 }
@@ -55,20 +58,28 @@ impl Fifo {
 impl Pool {
     /// With nothing in it.
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), next: Vec::new(), free: NONE, used: 0 }
+        Self { places: Vec::new(), next: Vec::new(), counts: Vec::new(), free: NONE, used: 0 }
     }
 
     /// Puts `packet` at the tail of `fifo`.
     #[inline]
     pub(crate) fn push(&mut self, fifo: &mut Fifo, packet: Packet) {
+        self.push_run(fifo, packet, 1);
+    }
+
+    /// Puts `count` packets that differ by their segments only, which follow that of `first`, at the tail of `fifo`.
+    #[inline]
+    pub(crate) fn push_run(&mut self, fifo: &mut Fifo, first: Packet, count: u32) {
         let place = self.free;
         let place = if place == NONE {
-            self.places.push(Place(packet));
+            self.places.push(Place(first));
             self.next.push(NONE);
+            self.counts.push(count);
             (self.places.len() - 1) as u32
         } else {
             self.free = self.next[place as usize];
-            self.places[place as usize] = Place(packet);
+            self.places[place as usize] = Place(first);
+            self.counts[place as usize] = count;
             place
         };
         if fifo.len == 0 {
@@ -77,21 +88,40 @@ impl Pool {
             self.next[fifo.tail as usize] = place;
         }
         fifo.tail = place;
-        fifo.len += 1;
+        fifo.len += count;
         self.used += 1;
     }
 
     /// Takes the packet at the head of `fifo`.
     #[inline]
     pub(crate) fn pop(&mut self, fifo: &mut Fifo) -> Option<Packet> {
+        self.pop_some(fifo, 1)
+    }
+
+    /// The packet at the head of `fifo`, and how many with it differ by their segments only.
+    #[inline]
+    pub(crate) fn head(&self, fifo: &Fifo) -> Option<(&Packet, u32)> {
+        let place = fifo.head as usize;
+        (fifo.len > 0).then(|| (&self.places[place].0, self.counts[place]))
+    }
+
+    /// Takes `some` of those that [`Pool::head`] tells of; gives the first.
+    #[inline]
+    pub(crate) fn pop_some(&mut self, fifo: &mut Fifo, some: u32) -> Option<Packet> {
         if fifo.len == 0 {
             return None;
         }
         let place = fifo.head;
         let packet = self.places[place as usize].0;
-        fifo.head = self.next[place as usize];
-        fifo.len -= 1;
-        self.release(place);
+        fifo.len -= some;
+        let count = &mut self.counts[place as usize];
+        *count -= some;
+        if *count > 0 {
+            self.places[place as usize].0.seq += u64::from(some);
+        } else {
+            fifo.head = self.next[place as usize];
+            self.release(place);
+        }
         Some(packet)
     }
 
@@ -109,13 +139,22 @@ impl Pool {
         let mut rest = *fifo;
         let mut kept = Fifo::EMPTY;
         while kept.len < len && rest.len > 0 {
+            let place = rest.head;
+            let count = self.counts[place as usize];
             if kept.len == 0 {
-                kept.head = rest.head;
+                kept.head = place;
             }
-            kept.tail = rest.head;
-            kept.len += 1;
-            rest.head = self.next[rest.head as usize];
-            rest.len -= 1;
+            kept.tail = place;
+            let some = count.min(len - kept.len);
+            kept.len += some;
+            rest.len -= count;
+            rest.head = self.next[place as usize];
+            // Only some of a run stay.
+            let first = self.places[place as usize].0;
+            self.counts[place as usize] = some;
+            for k in some..count {
+                take(Packet { seq: first.seq + u64::from(k), ..first });
+            }
         }
         while let Some(packet) = self.pop(&mut rest) {
             take(packet);
@@ -160,10 +199,15 @@ mod tests {
             let (mut fifos, mut deques) = ([Fifo::EMPTY; 3], [const { VecDeque::new() }; 3]);
             for (seq, (i, what)) in steps.into_iter().enumerate() {
                 let (fifo, deque) = (&mut fifos[i], &mut deques[i]);
+                let seq = 10 * seq;
                 match what {
-                    0..=3 => {
+                    0..=1 => {
                         pool.push(fifo, packet(seq as u64));
                         deque.push_back(seq as u64);
+                    }
+                    2..=3 => {
+                        pool.push_run(fifo, packet(seq as u64), 1 + what as u32);
+                        deque.extend((0..=u64::from(what)).map(|k| seq as u64 + k));
                     }
                     4..=6 => prop_assert_eq!(pool.pop(fifo).map(|p| p.seq), deque.pop_front()),
                     _ => {

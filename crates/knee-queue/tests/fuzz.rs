@@ -9,7 +9,7 @@
 //! * marks are on ECN-capable packets only, each counted once;
 //! * packets held while nothing may leave: `next_wake` names a later time, and then the queue does release.
 //!
-//! The same calls give the same result twice. Disciplines are tried with their defaults and with parameters anywhere
+//! The same calls give the same result twice, and packets that come or leave as bursts the same as one by one. Disciplines are tried with their defaults and with parameters anywhere
 //! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
 
 use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
@@ -138,10 +138,12 @@ struct Bench {
     /// Whether `next_wake` promised a release at this very time.
     promised: bool,
     seen: Seen,
+    /// Whether packets that come or leave at once do so as bursts and runs.
+    bursts: bool,
 }
 
 impl Bench {
-    fn new(entry: &Entry, start: &Start) -> Self {
+    fn new(entry: &Entry, start: &Start, bursts: bool) -> Self {
         let rate = Rate::from_bps(start.rate_bps);
         let rng = Rng::stream(start.seed, entry.name);
         let init = Init { limit: start.limit, overhead: start.overhead, rate, rng };
@@ -158,6 +160,7 @@ impl Bench {
             new_ce: 0,
             promised: false,
             seen: Seen::default(),
+            bursts,
         }
     }
 
@@ -208,7 +211,8 @@ impl Bench {
         Ok(())
     }
 
-    fn arrive(&mut self, flow: u32, size: u16, ack: bool) -> Result<(), TestCaseError> {
+    /// A packet that comes now, and is on the books.
+    fn next(&mut self, flow: u32, size: u16, ack: bool) -> Packet {
         let codepoint = CODEPOINTS[usize::from(self.codepoints[flow as usize % self.codepoints.len()])];
         // TCP's pure ACKs are not ECN-capable (RFC 3168, Section 6.1.4).
         let (flags, size) = if ack { (Packet::ACK, 52) } else { (codepoint, size) };
@@ -217,8 +221,33 @@ impl Bench {
         self.packets.push((packet, State::Held));
         self.held.packets += 1;
         self.held.bytes.0 += self.wire_size(&packet);
-        let marks = self.cx.marks;
         self.promised = false;
+        packet
+    }
+
+    /// Some packets come at once.
+    fn arrive_all(&mut self, count: u16, flow: u32, size: u16, ack: bool) -> Result<(), TestCaseError> {
+        let mut taken = 0;
+        if self.bursts {
+            let (books, held) = (self.packets.len(), self.held);
+            let first = self.next(flow, size, ack);
+            (1..count).for_each(|_| _ = self.next(flow, size, ack));
+            taken = self.queue.enqueue_burst(first, u32::from(count), &mut self.cx) as u16;
+            self.packets.truncate(books + usize::from(taken));
+            self.held = held;
+            self.held.packets += u64::from(taken);
+            self.held.bytes.0 += self.wire_size(&first) * u64::from(taken);
+            self.check()?;
+        }
+        for _ in taken..count {
+            self.arrive(flow, size, ack)?;
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, flow: u32, size: u16, ack: bool) -> Result<(), TestCaseError> {
+        let packet = self.next(flow, size, ack);
+        let (seq, marks) = (packet.seq, self.cx.marks);
         let verdict = self.queue.enqueue(packet, &mut self.cx);
         let dropped = self.cx.dropped.iter().any(|p| p.seq == seq);
         prop_assert_eq!(verdict == Verdict::Dropped, dropped, "{:?}, and whether it was dropped", verdict);
@@ -231,16 +260,36 @@ impl Bench {
     fn dequeue(&mut self) -> Result<Option<Packet>, TestCaseError> {
         let packet = self.queue.dequeue(&mut self.cx);
         if let Some(packet) = packet {
-            let key = (packet.flow, packet.has(Packet::ACK));
-            let last = self.last_out.insert(key, packet.seq);
-            prop_assert!(last.is_none_or(|seq| seq < packet.seq), "{:?} was overtaken by {:?}", packet, last);
-            self.gone(&packet, State::Out)?;
-            self.seen.left.push((self.cx.now, packet.seq, packet.flags));
+            self.leave(&packet)?;
         }
         let promised = std::mem::take(&mut self.promised);
         self.check()?;
         prop_assert!(packet.is_some() || self.held.packets == 0 || !promised, "no release at the time promised");
         Ok(packet)
+    }
+
+    fn leave(&mut self, packet: &Packet) -> Result<(), TestCaseError> {
+        let key = (packet.flow, packet.has(Packet::ACK));
+        let last = self.last_out.insert(key, packet.seq);
+        prop_assert!(last.is_none_or(|seq| seq < packet.seq), "{:?} was overtaken by {:?}", packet, last);
+        self.gone(packet, State::Out)?;
+        self.seen.left.push((self.cx.now, packet.seq, packet.flags));
+        Ok(())
+    }
+
+    /// As [`Bench::dequeue`], for as many packets as leave in a run; gives how many.
+    fn dequeue_run(&mut self, most: u16) -> Result<u16, TestCaseError> {
+        let mut packet = Packet::default();
+        let count = self.queue.dequeue_run(u32::from(most), &mut packet, &mut self.cx);
+        prop_assert!(count <= u32::from(most), "{} packets, where {} were asked for", count, most);
+        for _ in 0..count {
+            self.leave(&packet)?;
+            packet.seq += 1;
+        }
+        let promised = std::mem::take(&mut self.promised);
+        self.check()?;
+        prop_assert!(count > 0 || self.held.packets == 0 || !promised, "no release at the time promised");
+        Ok(count as u16)
     }
 
     /// When a queue that gave nothing says to ask again.
@@ -272,9 +321,7 @@ impl Bench {
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match *step {
             Step::Arrive { flow, count, size, ack } => {
-                for _ in 0..count {
-                    self.arrive(flow, size, ack)?;
-                }
+                self.arrive_all(count, flow, size, ack)?;
             }
             Step::Crowd { first, flows, size } => {
                 for flow in first..first + u32::from(flows) {
@@ -282,10 +329,13 @@ impl Bench {
                 }
             }
             Step::Dequeue { count } => {
-                for _ in 0..count {
-                    if self.dequeue()?.is_none() {
+                let mut left = count;
+                while left > 0 {
+                    let some = if self.bursts { self.dequeue_run(left)? } else { u16::from(self.dequeue()?.is_some()) };
+                    if some == 0 {
                         self.wake()?;
                     }
+                    left -= some.max(1);
                 }
             }
             Step::Serve { count, flow } => {
@@ -328,8 +378,8 @@ impl Bench {
     }
 }
 
-fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Seen, TestCaseError> {
-    let mut bench = Bench::new(entry, start);
+fn run(entry: &Entry, start: &Start, steps: &[Step], bursts: bool) -> Result<Seen, TestCaseError> {
+    let mut bench = Bench::new(entry, start, bursts);
     for (i, step) in steps.iter().enumerate() {
         bench.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
     }
@@ -341,8 +391,9 @@ fn every_discipline_keeps_the_invariants_whatever_happens() {
     let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
     let case = || (start(), prop::collection::vec(step(), 1..60));
     fuzz("KNEE_QUEUE", &entries, 5_000, case, |entry, (start, steps)| {
-        let once = run(entry, &start, &steps)?;
-        prop_assert!(once == run(entry, &start, &steps)?, "the same calls gave another result");
+        let once = run(entry, &start, &steps, false)?;
+        prop_assert!(once == run(entry, &start, &steps, false)?, "the same calls gave another result");
+        prop_assert_eq!(once, run(entry, &start, &steps, true)?, "in bursts it is not as one by one");
         Ok(())
     });
 }
@@ -424,7 +475,7 @@ fn the_invariants_find_faults() {
     };
     let arrive = Step::Arrive { flow: 0, count: 5, size: 1500, ack: false };
     let steps = [arrive, Step::Dequeue { count: 2 }, Step::Limit(Limit::Packets(1)), Step::Drain];
-    assert!(run(&entry::<255>(), &start, &steps).is_ok());
+    assert!(run(&entry::<255>(), &start, &steps, false).is_ok());
     for (fault, entry, what) in [
         (0, entry::<0>(), "not ECN-capable"),
         (1, entry::<1>(), "marks counted"),
@@ -435,7 +486,7 @@ fn the_invariants_find_faults() {
     ] {
         // Fault 4 needs to be asked again before the limit changes.
         let steps = if fault == 4 { vec![steps[0].clone(), Step::Drain] } else { steps.to_vec() };
-        let found = run(&entry, &start, &steps).expect_err("a fault unseen").to_string();
+        let found = run(&entry, &start, &steps, false).expect_err("a fault unseen").to_string();
         assert!(found.contains(what), "fault {fault}: {found}");
     }
 }

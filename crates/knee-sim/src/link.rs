@@ -256,7 +256,8 @@ impl Link {
             return 0;
         }
         first.enqueued = now;
-        let taken = self.queue.enqueue_burst(first, count);
+        self.cx.now = now;
+        let taken = self.queue.enqueue_burst(first, count, &mut self.cx);
         self.counters.arrived += u64::from(taken);
         taken
     }

@@ -354,6 +354,14 @@ impl Cake {
         !fits || self.memory > self.memory_limit
     }
 
+    /// Whether the limits would not hold with `count` more packets like `packet`.
+    fn would_be_over(&self, packet: &Packet, count: u32) -> bool {
+        let count = u64::from(count);
+        let (packets, bytes) = (self.backlog.packets + count, self.backlog.bytes.0 + self.wire_size(packet) * count);
+        let fits = self.bound.is_none_or(|bound| bound.holds(packets, bytes));
+        !fits || self.memory + memory(packet) * count > self.memory_limit
+    }
+
     /// Drops heads of the longest queue until the limits hold.
     #[cold]
     fn shed(&mut self, cx: &mut Context) {
@@ -420,18 +428,20 @@ impl Cake {
     }
 }
 
-impl Queue for Cake {
-    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let i = self.queue_for(&packet, cx);
-        let size = self.wire_size(&packet);
+impl Cake {
+    /// Takes in `count` packets that differ by their segments only; gives their queue.
+    #[inline]
+    fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> usize {
+        let i = self.queue_for(&first, cx);
+        let size = self.wire_size(&first) * u64::from(count);
         if self.backlog.packets == 0 {
             self.time_next = self.time_next.max(cx.now);
         }
-        self.pool.push(&mut self.flows[i].fifo, packet);
+        self.pool.push_run(&mut self.flows[i].fifo, first, count);
         self.bytes[i] += size;
-        self.backlog.packets += 1;
+        self.backlog.packets += u64::from(count);
         self.backlog.bytes.0 += size;
-        self.memory += memory(&packet);
+        self.memory += memory(&first) * u64::from(count);
         self.longest.grown(i, &self.bytes);
         match self.sets[i] {
             Set::None | Set::Decaying => {
@@ -442,6 +452,21 @@ impl Queue for Cake {
             Set::SparseWait => self.enter_bulk(i),
             Set::Sparse | Set::Bulk => {}
         }
+        i
+    }
+}
+
+impl Queue for Cake {
+    fn enqueue_burst(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+        if self.would_be_over(&first, count) {
+            return 0;
+        }
+        self.take(first, count, cx);
+        count
+    }
+
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
+        let i = self.take(packet, 1, cx);
         if self.is_over() {
             self.shed(cx);
             // Heads go first: the packet itself went if nothing is left.
