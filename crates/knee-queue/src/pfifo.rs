@@ -66,6 +66,17 @@ impl Pfifo {
         u64::from(packet.size) + self.overhead
     }
 
+    /// The first `count` packets of the first run have left.
+    #[inline]
+    fn advance(&mut self, count: u32) {
+        let Some(run) = self.runs.front_mut() else { return };
+        run.first.seq += u64::from(count);
+        run.count -= count;
+        if run.count == 0 {
+            self.runs.pop_front();
+        }
+    }
+
     /// Drops from the tail what no longer fits.
     fn shrink(&mut self, cx: &mut Context) {
         while !self.bound.holds(self.packets, self.bytes) {
@@ -111,24 +122,28 @@ impl Queue for Pfifo {
         taken as u32
     }
 
-    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        let mut packet = Packet::default();
-        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
+        let run = self.runs.front_mut()?;
+        // Read from the run: the copy is handed on whole, in wide moves.
+        self.bytes -= u64::from(run.first.size) + self.overhead;
+        let packet = run.first;
+        self.packets -= 1;
+        self.advance(1);
+        Some(packet)
+    }
+
+    fn gives_runs(&self) -> bool {
+        true
     }
 
     #[inline]
     fn dequeue_run(&mut self, most: u32, first: &mut Packet, _: &mut Context) -> u32 {
         let Some(run) = self.runs.front_mut() else { return 0 };
         let count = run.count.min(most);
-        // Read from the run: the copy is handed on whole, in wide moves.
         self.bytes -= (u64::from(run.first.size) + self.overhead) * u64::from(count);
         *first = run.first;
-        run.first.seq += u64::from(count);
-        run.count -= count;
-        if run.count == 0 {
-            self.runs.pop_front();
-        }
         self.packets -= u64::from(count);
+        self.advance(count);
         count
     }
 

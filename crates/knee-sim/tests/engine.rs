@@ -84,7 +84,7 @@ prop_compose! {
     fn any_dumbbell()(
         rate in 1_000_000u64..200_000_000,
         packets in 1u64..300,
-        queue in prop::sample::select(vec!["pfifo", "codel", "fq", "fq_codel", "cake", "cocoa"]),
+        queue in prop::sample::select(vec!["pfifo", "bfifo", "fq"]),
         loss in prop_oneof![Just(0.0), 0.0..0.02],
         flows in prop::collection::vec(
             (any_cc(), 2 * MS..80 * MS, 0..S, prop::option::of(1u64..300_000), any::<bool>(), any::<bool>()), 1..5
