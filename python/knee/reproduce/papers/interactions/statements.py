@@ -39,7 +39,8 @@ def queue_peak(result: Result) -> float:
 def share(result: Result, flow: int, *, from_s: float = 0.0, to_s: float = float("inf")) -> float:
     """A flow's part of all throughput between two moments, %."""
     part = result.samples.filter(pl.col("t_s").is_between(from_s, to_s, closed="right"))
-    return 100 * _number(part.filter(pl.col("flow") == flow)["throughput_mbps"].sum()) / part["throughput_mbps"].sum()
+    mine = part.filter(pl.col("flow") == flow)
+    return 100 * _number(mine["throughput_mbps"].sum()) / _number(part["throughput_mbps"].sum())
 
 
 def share_with_higher_rtt(result: Result) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
@@ -190,8 +191,9 @@ _SHALLOW = side_by_side("four-vegas-shallow", "interactions-rtt4", ["vegas"] * 4
 
 def _measure_3(results: Results) -> dict[str, Value]:
     made = _measure_rtts("four", 4)(results) | figures(results, _ORDER.name, "vegas_order")
-    first, at_end = {"to_s": statements.START_S}, {"from_s": statements.END_S}
-    made["cubic_first_share_at_start"] = results.mean("four-cubic", lambda run: statements.share(run, 1, **first))
+    made["cubic_first_share_at_start"] = results.mean(
+        "four-cubic", lambda run: statements.share(run, 1, to_s=statements.START_S)
+    )
     vegas = list(results.each("four-vegas"))
     made["vegas_never_converges"] = all(run.summary["fairness"]["convergence_s"] is None for run in vegas)
     thirds = [statements.jain_of_thirds(run) for run in vegas]
@@ -201,7 +203,7 @@ def _measure_3(results: Results) -> dict[str, Value]:
     made["vegas_queue_later"] = results.mean(
         "four-vegas", lambda run: statements.queue_delay(run, from_s=statements.START_S)
     )
-    ends = [results.mean("four-vegas", lambda run, i=i: statements.share(run, i, **at_end)) for i in range(1, 5)]
+    ends = [fmean(statements.share(run, i, from_s=statements.END_S) for run in vegas) for i in range(1, 5)]
     made["vegas_last_leads_in_the_end"] = ends[-1] == max(ends)
     return made
 
