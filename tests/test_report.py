@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from knee.report import plot, write_figures, write_report
+from knee.report import plot, tables, write_figures, write_report
 from knee.report.headline import headline
 from knee.report.palette import flow_colours
 from knee.report.panels import CHARTS, fairness, rtt, throughput
@@ -424,3 +424,16 @@ def test_fairness_needs_two_flows() -> None:
     panel = fairness(prepare(synthetic(1, duration=5.0))).panels[0]
     assert panel.lines == []
     assert panel.note == "Fairness needs two flows that run at the same time."
+
+
+def test_one_flow_is_fair_to_nobody() -> None:
+    fair = {"jain": 1.0, "jain_interval_mean": 1.0, "convergence_s": None}
+    assert "1.0000" not in tables.fairness_table(fair, 1)
+    assert "1.0000" in tables.fairness_table(fair, 2)
+
+
+def test_samples_at_each_interval_are_no_events() -> None:
+    events = pl.DataFrame({"t_s": [0.1, 0.1, 0.2], "flow": [1, 1, 1], "event": ["backlog", "buffer", "backlog"]})
+    shown = tables.events_table(events)
+    assert "buffer" in shown
+    assert "backlog" not in shown

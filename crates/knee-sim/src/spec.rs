@@ -46,6 +46,9 @@ pub struct TcpSpec {
     /// Whether senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
     /// autosizing and deferral), or one by one.
     pub tso: bool,
+    /// Bursts are larger on short paths: their part beyond the rate's halves for every 2^this us of the least RTT (Linux's
+    /// tcp_tso_rtt_log, since 5.18). 0, as good as never: before 5.18.
+    pub tso_rtt_log: u32,
     /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every packet
     /// is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
     pub window_growth: u64,
@@ -62,6 +65,7 @@ impl Default for TcpSpec {
             delayed_ack: 40_000_000,
             sack_delay: 1_000_000,
             tso: true,
+            tso_rtt_log: 9,
             window_growth: 16 << 20,
             receive_window: None,
         }

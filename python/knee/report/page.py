@@ -47,7 +47,7 @@ def page(result: ResultLike) -> str:
         "</section>",
         _section("flows", "Flows", tables.flows_table(summary["flows"], [flow.label for flow in view.flows])),
         _section("links", "Links", tables.links_table(summary["links"])),
-        _section("fairness", "Fairness", tables.fairness_table(summary.get("fairness", {}))),
+        _section("fairness", "Fairness", tables.fairness_table(summary.get("fairness", {}), len(summary["flows"]))),
         _section("events", "Events", tables.events_table(result.events)),
         _section("reproduce", "How to reproduce", _reproduce(summary, result.manifest)),
         _section("scenario", "Scenario", _scenario(text)),

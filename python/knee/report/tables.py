@@ -69,6 +69,8 @@ LINK_COLUMNS = (
     Column("drops", "Drops"),
     Column("marks", "Marks"),
 )
+#: An event that cocoa notes at the end of every interval.
+SAMPLED = "backlog"
 FAIRNESS_COLUMNS = (
     Column("jain", "Jain’s index", None, 4),
     Column("jain_interval_mean", "Jain’s index, mean over intervals", None, 4),
@@ -180,13 +182,16 @@ def links_table(rows: Sequence[Row]) -> str:
     return _rows_table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, LINK_COLUMNS, {"link"}))
 
 
-def fairness_table(fairness: Row) -> str:
-    """The fairness figures of the summary."""
+def fairness_table(fairness: Row, flows: int) -> str:
+    """The fairness figures of the summary; one flow has nobody to be fair to."""
+    if flows < 2:
+        fairness = dict.fromkeys(fairness)
     return _columns_table([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, set()))
 
 
 def events_table(events: pl.DataFrame) -> str:
-    """How often each kind of event happened, and when first and last."""
+    """How often each kind of event happened, and when first and last; samples at each interval are no such events."""
+    events = events.filter(pl.col("event").cast(pl.String) != SAMPLED)
     if events.is_empty():
         return "<p>No events were recorded.</p>"
     kinds = (

@@ -185,6 +185,7 @@ class Tcp(_Table):
     delayed_ack: Time = Field(40_000_000, description='the longest delay of an ACK, such as "40 ms"')
     sack_delay: Time = Field(1_000_000, description='the longest delay of compressed SACKs, such as "1 ms"')
     tso: bool = Field(True, description="whether senders hand segments down in bursts: true or false")
+    tso_rtt_log: int = Field(9, ge=0, le=31, description="0 to 31; 0 is Linux before 5.18")
     window_growth: Bytes = Field(
         16 * 1024 * 1024, description='how much a receiver takes before its window stops growing, such as "16 MiB"'
     )

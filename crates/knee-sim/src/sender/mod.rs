@@ -51,6 +51,8 @@ pub struct Config {
     pub rto_min: Time,
     /// Whether segments leave in bursts sized to a millisecond.
     pub tso: bool,
+    /// Their larger part on short paths halves for every 2^this us of the least RTT (tcp_tso_rtt_log), up to 31.
+    pub tso_rtt_log: u32,
     /// Receive window in packets.
     pub receive_window: u64,
 }

@@ -123,9 +123,9 @@ mod tests {
     use knee_core::{Params, Rng};
     use proptest::prelude::*;
 
-    fn config(tso: bool, receive_window: u64) -> Config {
+    fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
         let clock = Clock::new(Time::from_millis(4));
-        Config { clock, initial_window: 10, rto_min: Time::from_millis(200), tso, receive_window }
+        Config { clock, initial_window: 10, rto_min: Time::from_millis(200), tso, tso_rtt_log, receive_window }
     }
 
     /// A connection that has just sent its first window.
@@ -157,10 +157,11 @@ mod tests {
             bytes in prop::option::of(1u64..2_000_000),
             paced in any::<bool>(),
             tso in any::<bool>(),
+            tso_rtt_log in 0u32..32,
             receive_window in 5u64..500,
             acks in prop::collection::vec((1u64..30, 1u64..20_000), 1..200),
         ) {
-            let config = config(tso, receive_window);
+            let config = config(tso, tso_rtt_log, receive_window);
             let [mut short, mut long] = [(); 2].map(|()| sender(cc, bytes, paced, &config));
             let mut now = Time::from_millis(40);
             for (segments, us) in acks {

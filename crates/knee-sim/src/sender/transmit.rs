@@ -19,8 +19,6 @@ const WRITTEN_EARLY: u64 = 1440;
 const MAX_BURST_BYTES: u64 = 65_536 - 321;
 /// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
 const PACING_SHIFT: u32 = 10;
-/// Short paths get larger bursts: halved for every 2^9 us of the least RTT (tcp_tso_rtt_log).
-const RTT_LOG: u32 = 9;
 /// A window's part that is sent without waiting for more (tcp_tso_win_divisor).
 const WINDOW_DIVISOR: u32 = 3;
 /// Waiting for a larger burst is worth while when an ACK is due within this time.
@@ -90,7 +88,7 @@ impl Sender {
         let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
         let mut bytes = rate.as_bytes_per_sec() >> PACING_SHIFT;
         if let Some(min_rtt) = self.rtt.min_rtt_us() {
-            let shift = min_rtt >> RTT_LOG;
+            let shift = min_rtt >> config.tso_rtt_log;
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
         }
         let segments = bytes.min(MAX_BURST_BYTES) as u32 / u32::from(MSS);
@@ -459,5 +457,44 @@ impl Sender {
     pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time) {
         self.pending = pending;
         self.timer = Timer::set(now, span);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::SenderInit;
+    use crate::timer::Clock;
+    use knee_core::Rate;
+
+    /// Segments in a burst of a flow paced at 50 Mbit/s, whose millisecond (2^-10 s) holds 6103 bytes.
+    fn burst(rtt_us: u64, tso_rtt_log: u32) -> u32 {
+        let clock = Clock::new(Time::from_millis(4));
+        let rto_min = Time::from_millis(200);
+        let config = Config { clock, initial_window: 10, rto_min, tso: true, tso_rtt_log, receive_window: 1000 };
+        let needs = knee_cc::find("reno").unwrap().needs;
+        let mut sender = Sender::new(&SenderInit { needs, paced: false, ecn: false, bytes: None }, &config);
+        sender.connect(Time::ZERO);
+        sender.establish(Some(Time::from_micros(rtt_us)), Time::from_micros(rtt_us));
+        sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(6_250_000));
+        sender.burst_limit(&config)
+    }
+
+    #[test]
+    fn bursts_hold_a_millisecond_of_the_rate() {
+        // 6103 / 1448 = 4.2.
+        assert_eq!(burst(20_000, 9), 4);
+    }
+
+    #[test]
+    fn bursts_are_larger_on_short_paths() {
+        // (6103 + 65215 / 2^2) / 1448 = 15.5 at 1.2 ms; all that a burst may have below 512 us.
+        assert_eq!(burst(1_200, 9), 15);
+        assert_eq!(burst(300, 9), 45);
+    }
+
+    #[test]
+    fn before_linux_5_18_they_were_not() {
+        assert_eq!(burst(300, 0), 4);
     }
 }

@@ -241,6 +241,7 @@ impl Simulation {
                 initial_window: spec.tcp.initial_window.max(1),
                 rto_min: Time::from_nanos(spec.tcp.rto_min),
                 tso: spec.tcp.tso,
+                tso_rtt_log: spec.tcp.tso_rtt_log.min(31),
                 receive_window,
             },
             receiver_config: receiver::Config {

@@ -190,11 +190,15 @@ def _sysctls(tcp: Tcp) -> dict[str, int]:
     wanted = {
         "net/ipv4/tcp_no_metrics_save": 1,
         "net/ipv4/tcp_comp_sack_delay_ns": tcp.sack_delay,
+        "net/ipv4/tcp_tso_rtt_log": tcp.tso_rtt_log,
         "net/ipv6/conf/default/disable_ipv6": 1,
     }
-    # A kernel without IPv6 has none of it to switch off.
+    # A kernel without IPv6 has none of it to switch off; one before 5.18 sizes bursts as if tso_rtt_log were 0.
+    optional = ("ipv6", "tcp_tso_rtt_log")
     return {
-        name: value for name, value in wanted.items() if name.count("ipv6") == 0 or Path("/proc/sys", name).exists()
+        name: value
+        for name, value in wanted.items()
+        if not any(part in name for part in optional) or Path("/proc/sys", name).exists()
     }
 
 

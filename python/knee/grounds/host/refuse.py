@@ -15,12 +15,14 @@ from knee.scenario.spec import spec
 
 #: What this kernel has now; algorithms loaded as BPF are among them.
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+#: Where kernels since 5.18 have it.
+TSO_RTT_LOG = Path("/proc/sys/net/ipv4/tcp_tso_rtt_log")
 #: Flows have a port each, and each is sampled a hundred times a second.
 MAX_FLOWS = 1000
 #: The least interval at which sockets are sampled, ns.
 LEAST_INTERVAL = 1_000_000
 #: Keys of [tcp] that a namespace, a route or a socket has; the others are the kernel's own.
-_SET = ("initial_window", "rto_min", "sack_delay", "receive_window")
+_SET = ("initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window")
 
 
 def available() -> list[str]:
@@ -68,6 +70,10 @@ def _tcp(tcp: Tcp) -> None:
     usual = Tcp()
     if tcp.rto_min % 1_000_000:
         raise Refused("a route has it in whole milliseconds", '"200 ms" will do', key="tcp.rto_min")
+    if tcp.tso_rtt_log not in (0, usual.tso_rtt_log) and not TSO_RTT_LOG.exists():
+        raise Refused(
+            "the running kernel, older than Linux 5.18, has no such thing", "0 will do", key="tcp.tso_rtt_log"
+        )
     for key in type(tcp).model_fields:
         if key not in _SET and getattr(tcp, key) != getattr(usual, key):
             raise Refused("the running kernel does as it does", "leave it out", key=f"tcp.{key}")

@@ -25,7 +25,7 @@ KERNEL_CCS = (
 TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
 
 #: Keys of [tcp] that this ground takes from the scenario; the others are the kernel's own.
-_SET = {"tick", "initial_window", "rto_min", "sack_delay", "receive_window"}
+_SET = {"tick", "initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window"}
 
 
 def check(scenario: Scenario, where: str | None = None) -> None:

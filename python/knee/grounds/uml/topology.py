@@ -87,6 +87,7 @@ class Topology:
         for namespace in (SENDER, RECEIVER):
             first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_no_metrics_save", 1))
             first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
+            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log))
 
     # Devices and routes.
 

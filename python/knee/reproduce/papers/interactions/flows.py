@@ -42,18 +42,18 @@ FOUR = Experiment(
     ),
     runs=[
         *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _MORE.items()),
-        side_by_side("bbr4-later", "interactions-bw4", ["bbr"] * 4, LINUX_72_APART_MS),
+        *(side_by_side(f"{cc}4-later", "interactions-bw4", [cc] * 4, LINUX_72_APART_MS) for cc in ("bbr", "cubic")),
         *(pair(cc, cc) for cc in ("bbr", "cubic")),
         *(pair(first, "bbr", "linux", LINUX_72_APART_MS, LINUX_72) for first in ("cubic", "vegas")),
     ],
     measure=_measure,
     drawings=[
         Drawing(
-            "Four flows of one algorithm; the first of five runs, intervals of 300 ms.",
+            "Four flows of one algorithm; the first run, intervals of 300 ms.",
             lambda results: columns(results, [("cubic4", "cubic"), ("bbr4", "bbr")]),
         ),
         Drawing(
-            "Three flows beside one; the first of five runs, intervals of 300 ms.",
+            "Three flows beside one; the first run, intervals of 300 ms.",
             lambda results: columns(results, [(name, "") for name in ("cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1")]),
         ),
     ],

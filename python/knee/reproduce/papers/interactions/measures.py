@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import fmean
@@ -22,34 +23,55 @@ if TYPE_CHECKING:
 
 #: As often as the paper ran each of its experiments.
 RUNS = 5
-#: From run to run, the start of flow n (from 0) moves by n times this, ms.
+#: Runs of flows that start together: a multiple of two and of four, since each draw of start times is run with the
+#: flows in every order.
+RUNS_TOGETHER = 12
+#: Together: at random within this, ms.
+SPREAD_MS = 100
+#: After each other: the first flow this much before the second, and so on, ms.
+APART_MS = 100
+#: From run to run, the start of flow n (from 0) then moves by n times this, ms.
 SHIFT_MS = 37
 REPRESENTATIVES = ("cubic", "vegas", "bbr")
-#: The first flow starts this much before the second, and so on, ms.
-APART_MS = 100
 #: Throughputs before this do not count as swings, s.
 SETTLED_S = 5.0
 
 
 def side_by_side(
-    name: str, scenario: str, ccs: Sequence[str], apart_ms: int = APART_MS, changes: Sequence[str] = ()
+    name: str, scenario: str, ccs: Sequence[str], apart_ms: int | None = None, changes: Sequence[str] = ()
 ) -> Run:
-    """Five runs of flows that start ``apart_ms`` after each other, and a little more from run to run."""
+    """Runs of flows that start together, or ``apart_ms`` after each other and a little more from run to run."""
     flows = [f"flows.{i}.cc={cc}" for i, cc in enumerate(ccs)]
     # Linux 4.13's BBR.
     flows += [f"flows.{i}.cc_params.extra_acked_gain=0.0" for i, cc in enumerate(ccs) if cc == "bbr"]
-    vary = _starts(len(ccs), apart_ms)
-    return Run(name, scenario, [*flows, *changes], seeds=RUNS, quick_seeds=RUNS, vary=vary)
+    seeds = RUNS_TOGETHER if apart_ms is None else RUNS
+    vary = _together(len(ccs)) if apart_ms is None else _apart(len(ccs), apart_ms)
+    return Run(name, scenario, [*flows, *changes], seeds=seeds, quick_seeds=seeds, vary=vary)
+
+
+# What differs from run to run; the same function for the same arguments, so that equal runs are equal.
 
 
 @cache
-def _starts(flows: int, apart_ms: int) -> Callable[[int], list[str]]:
-    """What differs from run to run; the same function for the same arguments, so that equal runs are equal."""
+def _together(flows: int) -> Callable[[int], list[str]]:
+    """Random starts, the same ones for as many runs as there are flows, each time handed on to the next flow."""
+
+    def vary(k: int) -> list[str]:
+        draw, turn = divmod(k, flows)
+        chance = random.Random(draw)
+        starts = [int(SPREAD_MS * 1000 * chance.random()) for _ in range(flows)]
+        return [f"flows.{i}.start={starts[(i + turn) % flows]} us" for i in range(flows)]
+
+    return vary
+
+
+@cache
+def _apart(flows: int, apart_ms: int) -> Callable[[int], list[str]]:
     return lambda k: [f"flows.{i}.start={i * (apart_ms + SHIFT_MS * k)} ms" for i in range(1, flows)]
 
 
-def pair(first: str, second: str, label: str = "", apart_ms: int = APART_MS, changes: Sequence[str] = ()) -> Run:
-    """Five runs of two flows with the same RTT."""
+def pair(first: str, second: str, label: str = "", apart_ms: int | None = None, changes: Sequence[str] = ()) -> Run:
+    """Runs of two flows with the same RTT."""
     name = "-".join(part for part in (first, second, label) if part)
     return side_by_side(name, "interactions-bw", (first, second), apart_ms, changes)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
+from knee.reproduce.papers.interactions import statements
 from knee.reproduce.papers.interactions.measures import (
+    APART_MS,
     REPRESENTATIVES,
     SHIFT_MS,
     columns,
@@ -34,7 +37,10 @@ PAIRS = (
 SHALLOW = ("link.limit=720 packets",)
 DEEP = ("link.limit=2000 packets",)
 #: The setting in which Linux 7.2 was measured, as the cases pair-cubic-bbr and pair-vegas-bbr of docs/fidelity.md.
-LINUX_72 = ("flows.0.rtt=2 ms", "flows.1.rtt=2 ms", "flows.1.cc_params.extra_acked_gain=1.0")
+LINUX_72 = (
+    *("flows.0.rtt=2 ms", "flows.1.rtt=2 ms", "flows.1.cc_params.extra_acked_gain=1.0"),
+    *("tcp.tso_rtt_log=9", "tcp.sack_delay=1 ms"),
+)
 LINUX_72_APART_MS = 500
 
 
@@ -48,6 +54,19 @@ def _measure_1(results: Results) -> dict[str, Value]:
     made["bbr_swing"] = bbr
     made["bbr_swings_more_than_vegas"] = bbr > vegas
     made["cubic_leads_bbr"] = share(made, "cubic_bbr", 1) > 50
+    made["cubic_swings_most"] = results.mean("cubic-cubic", swing) > max(bbr, vegas)
+    drops = {
+        cc: [statements.intervals_with_drops(run) for run in results.each(f"{cc}-{cc}")] for cc in ("cubic", "vegas")
+    }
+    made["cubic_fills_vegas_does_not"] = min(drops["cubic"]) > 1 and max(drops["vegas"]) == 0
+    together = [statements.share_with_higher_rtt(run) for run in results.each("bbr-bbr")]
+    made["bbr_with_the_higher_rtt_has_more"] = min(together) > 50
+    pairs = list(results.each("cubic-bbr"))
+    made["cubic_share_at_first"] = min(statements.share(run, 1, to_s=statements.FIRST_S) for run in pairs)
+    made["bbr_gains_on_cubic"] = all(
+        statements.share(run, 2, from_s=statements.FIRST_S) > statements.share(run, 2, to_s=statements.FIRST_S)
+        for run in pairs
+    )
     return made
 
 
@@ -61,7 +80,7 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
                 [f"{cc} (of {a} and {b})", text(found[f"{key}_goodput_{i}"]), text(found[f"{key}_rtt_{i}"]), *both]
             )
     head = ["flow", "goodput, Mbit/s", "mean RTT, ms", "goodput ratio, %", "Jain's index"]
-    return [Table("Table I, what came out: means of five runs.", head, rows)]
+    return [Table("Table I, what came out: means of all runs.", head, rows)]
 
 
 TABLE_1 = Experiment(
@@ -76,18 +95,17 @@ TABLE_1 = Experiment(
         *(pair(a, b) for a, b in PAIRS),
         *(pair("cubic", other, "shallow", changes=SHALLOW) for other in ("cubic", "bbr", "vegas")),
         *(pair(first, "bbr", "linux", LINUX_72_APART_MS, LINUX_72) for first in ("cubic", "vegas")),
-        pair("cubic", "cubic", "later", LINUX_72_APART_MS),
         pair("bbr", "bbr", "bursts", changes=[f"flows.{i}.cc_params.cwnd_gain=1.0" for i in (0, 1)]),
-        pair("vegas", "vegas", "single", changes=["tcp.tso=false", "flows.0.rtt=300 us", "flows.1.rtt=300 us"]),
+        pair("vegas", "vegas", "single", APART_MS, ["tcp.tso=false", "flows.0.rtt=300 us", "flows.1.rtt=300 us"]),
     ],
     measure=_measure_1,
     drawings=[
         Drawing(
-            "As Fig. 3: two flows of the same algorithm, the first of five runs, intervals of 300 ms.",
+            "As Fig. 3: two flows of the same algorithm, the first run, intervals of 300 ms.",
             lambda results: columns(results, [(f"{cc}-{cc}", cc) for cc in REPRESENTATIVES]),
         ),
         Drawing(
-            "As Fig. 4: two flows of different algorithms, the first of five runs, intervals of 300 ms.",
+            "As Fig. 4: two flows of different algorithms, the first run, intervals of 300 ms.",
             lambda results: columns(results, [(f"{a}-{b}", "") for a, b in PAIRS[3:]]),
         ),
     ],
@@ -98,8 +116,8 @@ TABLE_1 = Experiment(
 def _of_all(name: str, scenario: str, count: int) -> list[Run]:
     made = []
     for cc in REPRESENTATIVES:
-        made.append(side_by_side(f"{name}-{cc}", scenario, [cc] * count))
-        made.append(side_by_side(f"{name}-{cc}-deep", scenario, [cc] * count, changes=DEEP))
+        made.append(side_by_side(f"{name}-{cc}", scenario, [cc] * count, APART_MS))
+        made.append(side_by_side(f"{name}-{cc}-deep", scenario, [cc] * count, APART_MS, DEEP))
     return made
 
 
@@ -113,6 +131,8 @@ def _measure_rtts(name: str, count: int) -> Callable[[Results], dict[str, Value]
             made[f"{cc}_first_leads"] = goodputs[0] == max(goodputs)
             made[f"{cc}_last_leads"] = goodputs[-1] == max(goodputs)
         made["cubic_first_share"] = share(made, "cubic", 1, count)
+        cubic, vegas, bbr = (results.mean(f"{name}-{cc}", statements.queue_delay) for cc in REPRESENTATIVES)
+        made["vegas_has_the_least_delay"] = statements.is_least(vegas, (cubic, bbr))
         made["bbr_rtt_over_cubics"] = float(made["bbr_rtt_1"] or 0) / float(made["cubic_rtt_1"] or 1)
         return made
 
@@ -147,7 +167,7 @@ TABLE_2 = Experiment(
     measure=_measure_rtts("two", 2),
     drawings=[
         Drawing(
-            "As Fig. 5: the first of five runs, intervals of 300 ms, a buffer of 1000 packets; added RTTs in ms.",
+            "As Fig. 5: the first run, intervals of 300 ms, a buffer of 1000 packets; added RTTs in ms.",
             lambda results: columns(results, [(f"two-{cc}", cc) for cc in REPRESENTATIVES]),
         )
     ],
@@ -164,22 +184,39 @@ def _second_last(k: int) -> list[str]:
     ]
 
 
-_ORDER = replace(side_by_side("four-vegas-order", "interactions-rtt4", ["vegas"] * 4), vary=_second_last)
+_ORDER = replace(side_by_side("four-vegas-order", "interactions-rtt4", ["vegas"] * 4, APART_MS), vary=_second_last)
+
+_SHALLOW = side_by_side("four-vegas-shallow", "interactions-rtt4", ["vegas"] * 4, APART_MS, SHALLOW)
 
 
 def _measure_3(results: Results) -> dict[str, Value]:
-    return _measure_rtts("four", 4)(results) | figures(results, _ORDER.name, "vegas_order")
+    made = _measure_rtts("four", 4)(results) | figures(results, _ORDER.name, "vegas_order")
+    made["cubic_first_share_at_start"] = results.mean(
+        "four-cubic", lambda run: statements.share(run, 1, to_s=statements.START_S)
+    )
+    vegas = list(results.each("four-vegas"))
+    made["vegas_never_converges"] = all(run.summary["fairness"]["convergence_s"] is None for run in vegas)
+    thirds = [statements.jain_of_thirds(run) for run in vegas]
+    made["vegas_grows_fairer"] = all(early < late for early, late in thirds)
+    made["vegas_queue_peak"] = results.mean("four-vegas", statements.queue_peak)
+    made["vegas_shallow_queue_peak"] = results.mean(_SHALLOW.name, statements.queue_peak)
+    made["vegas_queue_later"] = results.mean(
+        "four-vegas", lambda run: statements.queue_delay(run, from_s=statements.START_S)
+    )
+    ends = [fmean(statements.share(run, i, from_s=statements.END_S) for run in vegas) for i in range(1, 5)]
+    made["vegas_last_leads_in_the_end"] = ends[-1] == max(ends)
+    return made
 
 
 TABLE_3 = Experiment(
     key="table3",
     title="Table III and Fig. 6: four flows, 50 to 200 ms",
     about=f"Four flows of one algorithm share 100 Mbit/s; their RTTs are 50, 100, 150 and 200 ms. {_BUFFER}",
-    runs=[*_of_all("four", "interactions-rtt4", 4), _ORDER],
+    runs=[*_of_all("four", "interactions-rtt4", 4), _ORDER, _SHALLOW],
     measure=_measure_3,
     drawings=[
         Drawing(
-            "As Fig. 6: the first of five runs, intervals of 300 ms, a buffer of 1000 packets; added RTTs in ms.",
+            "As Fig. 6: the first run, intervals of 300 ms, a buffer of 1000 packets; added RTTs in ms.",
             lambda results: columns(results, [(f"four-{cc}", cc) for cc in REPRESENTATIVES]),
         )
     ],
