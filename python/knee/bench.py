@@ -50,8 +50,10 @@ def _queue2(queue: str) -> Scenario:
 
 
 def _queue10k(queue: str) -> Scenario:
-    # As above; every flow has a window of five packets, and all start within a round trip.
-    link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets"}
+    # As above; every flow has a window of five packets, and all start within a round trip. The queue then stands at
+    # 10 ms, which CoDel would not let it.
+    params = {"target": "1 s"} if queue in ("fq_codel", "cake") else {}
+    link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets", "queue_params": params}
     flows = [{"cc": "reno", "rtt": "50 ms", "count": 10_000, "stagger": "5 us"}]
     return from_dict({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
 
