@@ -116,6 +116,10 @@ def test_section_2_1_a_multiplier_of_half_goes_wrong_with_bbr_and_that_of_the_pa
     # It does so because Algorithm 1 has it so: the guard interval lasts half of the longest interval before it.
     longest, guard = (notes("cocoa-bbr-half", f"{what}_interval").get_column("value") for what in ("longest", "guard"))
     assert ((guard - (0.5 * longest).clip(upper_bound=1.0)).abs() < 2e-9).all()
-    # And it costs throughput: 12 to 22 % with seeds 1 to 3, where the paper's multiplier carries 95 % of the payload.
-    assert goodput("cocoa-bbr-half") < 0.9 * goodput("cocoa-bbr")
+    # And it costs throughput, by chance between 2 and 29 % of it: 15 % in the mean of ten seeds.
+    scenario = knee.load("cocoa-bbr-half")
+    goodputs = [
+        knee.run(scenario.model_copy(update={"seed": seed})).summary["flows"][0]["goodput_mbps"] for seed in range(1, 11)
+    ]
+    assert sum(goodputs) / len(goodputs) < 0.9 * goodput("cocoa-bbr")
     assert goodput("cocoa-bbr") > 0.95 * 200 * 1448 / 1514
