@@ -18,14 +18,20 @@ struct Place(Packet);
 
 const _: () = assert!(size_of::<Place>() == 32);
 
+/// What is known of a place.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// What follows it, in its queue or among the free ones.
+    next: u32,
+    /// Packets that it stands for.
+    count: u32,
+}
+
 /// The slab.
 #[derive(Debug)]
 pub(crate) struct Pool {
     places: Vec<Place>,
-    /// What follows each place, in its queue or among the free ones.
-    next: Vec<u32>,
-    /// Packets that each place stands for.
-    counts: Vec<u32>,
+    nodes: Vec<Node>,
     free: u32,
     used: u32,
 }
@@ -58,7 +64,7 @@ impl Fifo {
 impl Pool {
     /// With nothing in it.
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), next: Vec::new(), counts: Vec::new(), free: NONE, used: 0 }
+        Self { places: Vec::new(), nodes: Vec::new(), free: NONE, used: 0 }
     }
 
     /// Puts `packet` at the tail of `fifo`.
@@ -73,19 +79,19 @@ impl Pool {
         let place = self.free;
         let place = if place == NONE {
             self.places.push(Place(first));
-            self.next.push(NONE);
-            self.counts.push(count);
+            self.nodes.push(Node { next: NONE, count });
             (self.places.len() - 1) as u32
         } else {
-            self.free = self.next[place as usize];
+            let node = &mut self.nodes[place as usize];
+            node.count = count;
+            self.free = node.next;
             self.places[place as usize] = Place(first);
-            self.counts[place as usize] = count;
             place
         };
         if fifo.len == 0 {
             fifo.head = place;
         } else {
-            self.next[fifo.tail as usize] = place;
+            self.nodes[fifo.tail as usize].next = place;
         }
         fifo.tail = place;
         fifo.len += count;
@@ -102,7 +108,7 @@ impl Pool {
     #[inline]
     pub(crate) fn head(&self, fifo: &Fifo) -> Option<(&Packet, u32)> {
         let place = fifo.head as usize;
-        (fifo.len > 0).then(|| (&self.places[place].0, self.counts[place]))
+        (fifo.len > 0).then(|| (&self.places[place].0, self.nodes[place].count))
     }
 
     /// Takes `some` of those that [`Pool::head`] tells of; gives the first.
@@ -114,12 +120,12 @@ impl Pool {
         let place = fifo.head;
         let packet = self.places[place as usize].0;
         fifo.len -= some;
-        let count = &mut self.counts[place as usize];
-        *count -= some;
-        if *count > 0 {
+        let node = &mut self.nodes[place as usize];
+        node.count -= some;
+        if node.count > 0 {
             self.places[place as usize].0.seq += u64::from(some);
         } else {
-            fifo.head = self.next[place as usize];
+            fifo.head = node.next;
             self.release(place);
         }
         Some(packet)
@@ -130,7 +136,7 @@ impl Pool {
     pub(crate) fn fetch_head(&self, fifo: &Fifo) {
         if let Some(place) = self.places.get(fifo.head as usize) {
             fetch(place);
-            fetch(&self.next[fifo.head as usize]);
+            fetch(&self.nodes[fifo.head as usize]);
         }
     }
 
@@ -140,7 +146,7 @@ impl Pool {
         let mut kept = Fifo::EMPTY;
         while kept.len < len && rest.len > 0 {
             let place = rest.head;
-            let count = self.counts[place as usize];
+            let Node { next, count } = self.nodes[place as usize];
             if kept.len == 0 {
                 kept.head = place;
             }
@@ -148,10 +154,10 @@ impl Pool {
             let some = count.min(len - kept.len);
             kept.len += some;
             rest.len -= count;
-            rest.head = self.next[place as usize];
+            rest.head = next;
             // Only some of a run stay.
             let first = self.places[place as usize].0;
-            self.counts[place as usize] = some;
+            self.nodes[place as usize].count = some;
             for k in some..count {
                 take(Packet { seq: first.seq + u64::from(k), ..first });
             }
@@ -165,7 +171,7 @@ impl Pool {
     #[inline]
     fn release(&mut self, place: u32) {
         self.used -= 1;
-        self.next[place as usize] = self.free;
+        self.nodes[place as usize].next = self.free;
         self.free = place;
         if self.used == 0 && self.places.len() > KEPT {
             *self = Self::new();
