@@ -14,14 +14,14 @@ import polars as pl
 
 import knee
 from knee import batch
-from knee.reproduce.papers.interactions.measures import APART_MS, RUNS, SHIFT_MS
+from knee.reproduce.papers.interactions.measures import RUNS_TOGETHER, pair
 from knee.reproduce.papers.interactions.tables import PAIRS
 from knee.scenario import Scenario, load
 
 
 def _scenario(first: str, second: str, k: int) -> Scenario:
-    start = f"flows.1.start={APART_MS + SHIFT_MS * k}ms"
-    return load("interactions-bw", [f"flows.0.cc={first}", f"flows.1.cc={second}", start, f"seed={k + 1}"])
+    starts = pair(first, second).vary(k)
+    return load("interactions-bw", [f"flows.0.cc={first}", f"flows.1.cc={second}", *starts, f"seed={k + 1}"])
 
 
 def _rtt(result: knee.Result, flow: int) -> float:
@@ -59,4 +59,4 @@ def main(folder: Path, ground: str, runs: int) -> None:
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else RUNS)
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else RUNS_TOGETHER)
