@@ -119,7 +119,8 @@ def test_section_2_1_a_multiplier_of_half_goes_wrong_with_bbr_and_that_of_the_pa
     # And it costs throughput, by chance between 2 and 29 % of it: 15 % in the mean of ten seeds.
     scenario = knee.load("cocoa-bbr-half")
     goodputs = [
-        knee.run(scenario.model_copy(update={"seed": seed})).summary["flows"][0]["goodput_mbps"] for seed in range(1, 11)
+        knee.run(scenario.model_copy(update={"seed": seed})).summary["flows"][0]["goodput_mbps"]
+        for seed in range(1, 11)
     ]
     assert sum(goodputs) / len(goodputs) < 0.9 * goodput("cocoa-bbr")
     assert goodput("cocoa-bbr") > 0.95 * 200 * 1448 / 1514
