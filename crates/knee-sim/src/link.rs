@@ -333,7 +333,7 @@ impl Link {
     }
 
     /// Takes packets that enter the wire up to `until`, the first of them now, as [`Queue::dequeue_run`]; gives how many.
-    /// None: the wire waits.
+    /// 0: the wire waits.
     #[inline]
     pub fn next_run(&mut self, now: Time, until: Time) -> u32 {
         self.waiting = false;
