@@ -447,10 +447,14 @@ impl Rows {
         self.spool = Some(file);
     }
 
-    /// Adds an event, behind those of its time and before later ones.
+    /// Adds an event.
     pub fn event(&mut self, row: EventRow) {
-        let at = self.events.iter().rposition(|e| e.t_s <= row.t_s).map_or(0, |before| before + 1);
-        self.events.insert(at, row);
+        self.events.push(row);
+    }
+
+    /// Puts the events in the order of time, those of one time by flow and link.
+    pub fn sort_events(&mut self) {
+        self.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s).then((a.flow, a.link).cmp(&(b.flow, b.link))));
     }
 
     /// Adds a sample.

@@ -204,6 +204,7 @@ impl Simulation {
             let drops = self.links[i].watch.dropping.take();
             self.record_drops(i as u32, drops);
         }
+        self.rows.sort_events();
         let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
         let mut flows = Vec::with_capacity(self.flows.len());
         for i in 0..self.flows.len() {
