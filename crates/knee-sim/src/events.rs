@@ -379,7 +379,9 @@ mod tests {
         // Whoever is at work is the head.
         events.push(Time::ZERO, Event::Pipe(0));
         let later = [Event::Start(0), Event::Pace(9), Event::Retransmit(7), Event::Retransmit(3), Event::Pipe(2)];
-        later.iter().for_each(|&event| events.push(now, event));
+        for event in later {
+            events.push(now, event);
+        }
         events.push(now, Event::Sample);
         events.push_leaving(now, Event::Link(4));
         events.pop();

@@ -452,9 +452,20 @@ impl Rows {
         self.events.push(row);
     }
 
-    /// Puts the events in the order of time, those of one time by flow and link.
-    pub fn sort_events(&mut self) {
+    /// Puts the events in the order of time, those of one time by flow and link, and their `names` in the order in which
+    /// they come up.
+    pub fn sort_events(&mut self, names: &mut Vec<String>) {
         self.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s).then((a.flow, a.link).cmp(&(b.flow, b.link))));
+        let mut places = vec![None; names.len()];
+        let mut sorted = Vec::with_capacity(names.len());
+        for event in &mut self.events {
+            let name = event.event as usize;
+            event.event = *places[name].get_or_insert_with(|| {
+                sorted.push(std::mem::take(&mut names[name]));
+                sorted.len() as u32 - 1
+            });
+        }
+        *names = sorted;
     }
 
     /// Adds a sample.

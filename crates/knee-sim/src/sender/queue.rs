@@ -7,7 +7,7 @@
 
 use super::flags;
 use knee_core::Time;
-use knee_core::cache::{fetch, fetch_first};
+use knee_core::cache::fetch;
 use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.
@@ -87,13 +87,12 @@ impl RetransmitQueue {
         self.tracking
     }
 
-    /// Fetches the first burst, the last, and the place behind it.
+    /// Fetches the bursts.
     #[inline]
     pub fn fetch_ends(&self) {
-        if let (Some(first), Some(last)) = (self.bursts.front(), self.bursts.back()) {
-            fetch(first);
-            fetch_first(last, 2 * size_of::<Burst>());
-        }
+        let (first, rest) = self.bursts.as_slices();
+        fetch(first);
+        fetch(rest);
     }
 
     /// Books a transmission of new segments.
