@@ -3,11 +3,11 @@
 //! Nearly all ACKs are plain, and for them most of what `ack.rs` asks is known beforehand. So they take this shorter
 //! way to the same end; a test holds the two against each other.
 
-use super::transmit::left_of_write;
+use super::transmit::MAX_BURST;
 use super::{AckInfo, Config, Departure, Pending, Sender};
-use crate::timer::Timer;
 use knee_cc::{Ack, CaState};
 use knee_core::Time;
+use knee_core::packet::MTU;
 
 impl Sender {
     /// Whether an ACK is plain.
@@ -64,8 +64,8 @@ impl Sender {
         self.update_reordering_window(burst.delivered);
         self.finish_rate(stamp, acked);
         self.update_pacing_rate();
-        if self.waits_for_more(now, config) {
-            self.set_probe_timer(now, config);
+        if self.window_alone_limits(config) {
+            self.send_in_window(stamp, now, config, out);
         } else {
             self.send_after_plain(now, config, out);
         }
@@ -81,36 +81,57 @@ impl Sender {
         }
     }
 
-    /// The end of most plain ACKs: the window is full, or has room for less than the burst that is worth waiting for.
-    /// False: `send_new` has to see.
+    /// Whether only the window says what may leave after a plain ACK: nothing is paced, and neither the transfer nor the
+    /// receive window ends within it. Where nothing is in flight any more, `send_new` has to tell the algorithm.
     #[inline]
-    fn waits_for_more(&mut self, now: Time, config: &Config) -> bool {
-        let packets_out = self.packets_out();
-        let room = self.control.cwnd.saturating_sub(packets_out);
-        // Where the transfer or the receive window ends soon, it is for `send_new` to say what limits.
-        let ahead = self.snd_nxt + u64::from(room);
-        if self.paced || packets_out == 0 || ahead >= self.end || ahead >= self.snd_una + config.receive_window {
-            return false;
-        }
-        let in_write = left_of_write(self.snd_nxt, config.initial_window);
-        let waits = room == 0 || config.tso && self.should_defer(room, in_write, self.burst_limit(config), now);
-        if waits {
-            // As `validate_cwnd` where the window limits.
-            self.cwnd_limited = true;
-            self.max_packets_out = packets_out;
-            self.cwnd_usage_end = self.snd_nxt;
-            self.cwnd_used = 0;
-            self.cwnd_stamp = now;
-        }
-        waits
+    fn window_alone_limits(&self, config: &Config) -> bool {
+        let ahead = self.snd_nxt.max(self.snd_una + u64::from(self.control.cwnd));
+        let ends = self.end.min(self.snd_una.saturating_add(config.receive_window));
+        !self.paced && self.packets_out() > 0 && ahead < ends
     }
 
-    /// The timer of the loss probe after progress, while something is in flight.
+    /// Sends as `send_new` does where the window alone limits: most often nothing, or a single burst.
     #[inline]
-    fn set_probe_timer(&mut self, now: Time, config: &Config) {
-        let span = self.probe_span(config).min(self.rtt.rto());
-        self.pending = Pending::Probe;
-        self.timer = Timer::set(now, span);
+    fn send_in_window(&mut self, stamp: Time, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let before = self.snd_nxt;
+        let mut room = self.control.cwnd.saturating_sub(self.packets_out());
+        while room > 0 && !(config.tso && self.should_defer(room, || self.burst_limit(config), now, config)) {
+            let count = self.burst_within(room, config);
+            self.depart_plain(count, stamp, now, out);
+            room -= count;
+        }
+        // As `validate_cwnd` where the window limits.
+        self.cwnd_limited = true;
+        self.max_packets_out = self.packets_out();
+        self.cwnd_usage_end = self.snd_nxt;
+        self.cwnd_used = 0;
+        self.cwnd_stamp = now;
+        // As `schedule_probe`: after progress the timeout runs from now, without from the oldest segment.
+        let sent = (self.snd_nxt - before) as u32;
+        let timeout = if sent == 0 { Some(self.rtt.rto()) } else { self.timeout_left(now) };
+        let span = self.probe_span(config);
+        self.set_timer(Pending::Probe, timeout.map_or(span, |timeout| span.min(timeout)), now);
+        if sent > 0 {
+            self.tell_sent(sent, false, now);
+        }
+    }
+
+    /// The largest burst of at most `room` segments.
+    #[inline]
+    fn burst_within(&self, room: u32, config: &Config) -> u32 {
+        let always = config.tso && room <= u32::from(self.control.min_burst).min(MAX_BURST as u32);
+        if always { room } else { room.min(self.burst_limit(config)) }
+    }
+
+    /// New segments leave in one burst, unpaced, neither the first in flight nor the last of the transfer.
+    #[inline]
+    fn depart_plain(&mut self, count: u32, stamp: Time, now: Time, out: &mut Vec<Departure>) {
+        let start = self.snd_nxt;
+        let burst = self.new_burst(start, count, false, stamp);
+        self.rtx.push(burst);
+        self.snd_nxt += u64::from(count);
+        self.pace_next = self.pace_next.max(now);
+        self.count_sent(Departure { start, count, retransmission: false }, u64::from(count) * u64::from(MTU), out);
     }
 }
 
