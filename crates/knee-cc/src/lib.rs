@@ -280,6 +280,13 @@ pub trait CongestionControl: Send {
     /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control;
 
+    /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK, where nothing can come between
+    /// them. Nearly all ACKs are such; one call of what is not known before the run is cheaper than two.
+    fn on_plain_ack(&mut self, ack: &Ack, control: Control) -> Control {
+        let measured = self.on_measure(ack, control);
+        self.on_ack(ack, Control { cwnd: measured.cwnd.max(1), ..measured })
+    }
+
     /// The new `ssthresh` in packets after a congestion signal (Linux's `ssthresh`).
     fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32;
 

@@ -56,11 +56,7 @@ impl Sender {
             ece: false,
             rate: self.rate_since(&burst, false, acked == 1, stamp),
         };
-        self.ask(now, |cc, control| {
-            let mut measured = cc.on_measure(&event, control);
-            measured.cwnd = measured.cwnd.max(1);
-            cc.on_ack(&event, measured)
-        });
+        self.ask(now, |cc, control| cc.on_plain_ack(&event, control));
         self.update_reordering_window(burst.delivered);
         self.finish_rate(stamp, acked);
         self.update_pacing_rate();
