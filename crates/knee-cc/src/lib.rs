@@ -153,6 +153,21 @@ pub struct RateSample {
     pub ack_delayed: bool,
 }
 
+impl RateSample {
+    /// A sample that says nothing.
+    pub const NONE: Self = Self {
+        delivered: 0,
+        delivered_ce: 0,
+        interval: None,
+        prior_delivered: 0,
+        prior_lost: 0,
+        tx_in_flight: 0,
+        app_limited: false,
+        is_retrans: false,
+        ack_delayed: false,
+    };
+}
+
 /// An ACK, seen after RTT, delivery rate and scoreboard are up to date.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -175,7 +190,7 @@ pub struct Ack {
     pub cwnd_limited: bool,
     /// Whether the ACK carries an ECN echo.
     pub ece: bool,
-    /// Delivery rate.
+    /// Delivery rate; [`RateSample::NONE`] unless [`Needs::rate`] asks for it.
     pub rate: RateSample,
 }
 
@@ -328,6 +343,8 @@ pub struct Needs {
     pub full_control: bool,
     /// [`CongestionControl::on_sent`] is called.
     pub sent: bool,
+    /// [`Ack::rate`] is read.
+    pub rate: bool,
     /// Reaction to ECN.
     pub ecn: Ecn,
 }

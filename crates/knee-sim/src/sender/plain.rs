@@ -5,7 +5,7 @@
 
 use super::transmit::MAX_BURST;
 use super::{AckInfo, Config, Departure, Pending, Sender};
-use knee_cc::{Ack, CaState};
+use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
 use knee_core::packet::MTU;
 
@@ -44,6 +44,7 @@ impl Sender {
         self.rack_advance(burst.sent, ack.seq, 0, stamp);
         let rtt = stamp.saturating_sub(burst.sent);
         self.rtt.sample(stamp.saturating_sub(oldest), rtt, stamp, self.snd_una, self.snd_nxt);
+        let rate = if self.needs.rate { self.rate_since(&burst, false, acked == 1, stamp) } else { RateSample::NONE };
         let event = Ack {
             view: self.view(now),
             rtt: Some(rtt),
@@ -54,7 +55,7 @@ impl Sender {
             prior_una,
             cwnd_limited: self.is_cwnd_limited(),
             ece: false,
-            rate: self.rate_since(&burst, false, acked == 1, stamp),
+            rate,
         };
         self.ask(now, |cc, control| cc.on_plain_ack(&event, control));
         self.update_reordering_window(burst.delivered);
