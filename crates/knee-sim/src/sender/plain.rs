@@ -3,9 +3,8 @@
 //! Nearly all ACKs are plain, and for them most of what `ack.rs` asks is known beforehand. So they take this shorter
 //! way to the same end; a test holds the two against each other.
 
-use super::transmit::MAX_BURST;
 use super::{AckInfo, Config, Departure, Pending, Sender};
-use knee_cc::{Ack, CaState, RateSample};
+use knee_cc::{Ack, CaState, RateSample, View};
 use knee_core::Time;
 use knee_core::packet::MTU;
 
@@ -46,7 +45,7 @@ impl Sender {
         self.rtt.sample(stamp.saturating_sub(oldest), rtt, stamp, self.snd_una, self.snd_nxt);
         let rate = if self.needs.rate { self.rate_since(&burst, false, acked == 1, stamp) } else { RateSample::NONE };
         let event = Ack {
-            view: self.view(now),
+            view: View { in_flight: self.packets_out(), ..self.view(now) },
             rtt: Some(rtt),
             acked,
             delivered: acked,
@@ -113,13 +112,6 @@ impl Sender {
         }
     }
 
-    /// The largest burst of at most `room` segments.
-    #[inline]
-    fn burst_within(&self, room: u32, config: &Config) -> u32 {
-        let always = config.tso && room <= u32::from(self.control.min_burst).min(MAX_BURST as u32);
-        if always { room } else { room.min(self.burst_limit(config)) }
-    }
-
     /// New segments leave in one burst, unpaced, neither the first in flight nor the last of the transfer.
     #[inline]
     fn depart_plain(&mut self, count: u32, stamp: Time, now: Time, out: &mut Vec<Departure>) {
@@ -164,7 +156,7 @@ mod tests {
     fn state(s: &Sender) -> String {
         let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
         let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp);
-        let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate, s.backoffs);
+        let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate(), s.backoffs);
         format!("{ends:?} {limits:?} {timers:?} {:?} {:?} {:?} {:?} {:?}", s.control, s.counters, s.rtt, s.rack, s.rtx)
     }
 

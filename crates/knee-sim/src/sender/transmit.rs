@@ -8,7 +8,7 @@ use knee_core::packet::{MSS, MTU};
 use knee_core::{Bytes, Time};
 
 /// Largest burst a host hands down at once, in segments: 64 KiB less headers (sk_gso_max_size).
-pub(super) const MAX_BURST: u64 = 45;
+const MAX_BURST: u64 = 45;
 /// Segments per unit of the first writes, made while the receiver has offered 64 KiB: half of that at the most
 /// (tcp_bound_to_half_wnd).
 const EARLY_WRITE: u64 = 22;
@@ -85,14 +85,26 @@ impl Sender {
         if !config.tso {
             return 1;
         }
-        let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
+        let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
         let mut bytes = rate.as_bytes_per_sec() >> PACING_SHIFT;
         if let Some(min_rtt) = self.rtt.min_rtt_us() {
             let shift = min_rtt >> config.tso_rtt_log;
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
         }
         let segments = bytes.min(MAX_BURST_BYTES) as u32 / u32::from(MSS);
-        segments.max(u32::from(self.control.min_burst)).min(MAX_BURST as u32)
+        segments.clamp(self.least_burst(), MAX_BURST as u32)
+    }
+
+    /// What the largest burst is at least, with TSO.
+    #[inline]
+    fn least_burst(&self) -> u32 {
+        u32::from(self.control.min_burst).min(MAX_BURST as u32)
+    }
+
+    /// The largest burst now of at most `room` segments.
+    #[inline]
+    pub(super) fn burst_within(&self, room: u32, config: &Config) -> u32 {
+        if config.tso && room <= self.least_burst() { room } else { room.min(self.burst_limit(config)) }
     }
 
     /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `max` gives the
@@ -103,7 +115,7 @@ impl Sender {
             || now.saturating_sub(self.pace_next) > DEFER
             || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)
             || self.packets_out() == 0
-            || room >= max()
+            || (room >= self.least_burst() && room >= max())
             // The application writes in such units; the rest of one is filled up from the next.
             || room >= left_of_write(self.snd_nxt, config.initial_window)
         {
@@ -227,7 +239,7 @@ impl Sender {
         let prior = self.pace_next;
         self.pace_next = self.pace_next.max(now);
         if self.paced && self.counters.sent >= UNPACED {
-            let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
+            let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
             let span = rate.time_for(Bytes(payload));
             let credit = self.pace_next - prior;
             self.pace_next = self.pace_next.saturating_add(span - credit.min(span / 2));
