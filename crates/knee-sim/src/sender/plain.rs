@@ -3,6 +3,7 @@
 //! Nearly all ACKs are plain, and for them most of what `ack.rs` asks is known beforehand. So they take this shorter
 //! way to the same end; a test holds the two against each other.
 
+use super::queue::Burst;
 use super::{AckInfo, Config, Departure, Pending, Sender};
 use knee_cc::{Ack, CaState, RateSample, View};
 use knee_core::Time;
@@ -33,18 +34,18 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
         let acked = (ack.seq - prior_una) as u32;
-        let (oldest, burst) = self.rtx.acknowledge(prior_una, ack.seq)?;
+        let rate_base = self.needs.rate.then(|| *self.rtx.burst_of(ack.seq - 1));
+        let (oldest, Burst { sent, delivered: prior_delivered, .. }) = self.rtx.acknowledge(prior_una, ack.seq)?;
         self.snd_una = ack.seq;
         self.tsecr = ack.tsecr;
         self.backoffs = 0;
         self.delivered += u64::from(acked);
-        self.first_tx = burst.sent;
+        self.first_tx = sent;
         self.count_acknowledged(acked);
-        self.rack_advance(burst.sent, ack.seq, 0, stamp);
-        let rtt = stamp.saturating_sub(burst.sent);
+        self.rack_advance(sent, ack.seq, 0, stamp);
+        let rtt = stamp.saturating_sub(sent);
         self.rtt.sample(stamp.saturating_sub(oldest), rtt, stamp, self.snd_una, self.snd_nxt);
-        let rate = if self.needs.rate { self.rate_since(&burst, false, acked == 1, stamp) } else { RateSample::NONE };
-        let event = Ack {
+        let mut event = Ack {
             view: View { in_flight: self.packets_out(), ..self.view(now) },
             rtt: Some(rtt),
             acked,
@@ -54,10 +55,13 @@ impl Sender {
             prior_una,
             cwnd_limited: self.is_cwnd_limited(),
             ece: false,
-            rate,
+            rate: RateSample::NONE,
         };
+        if let Some(burst) = &rate_base {
+            event.rate = self.rate_since(burst, false, acked == 1, stamp);
+        }
         self.ask(now, |cc, control| cc.on_plain_ack(&event, control));
-        self.update_reordering_window(burst.delivered);
+        self.update_reordering_window(prior_delivered);
         self.finish_rate(stamp, acked);
         self.update_pacing_rate();
         if self.window_alone_limits(config) {

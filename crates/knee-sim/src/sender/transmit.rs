@@ -182,6 +182,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     pub(super) fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
         if self.needs.sent {
             let sent = Sent { view: self.view(now), packets, retransmission };
