@@ -119,6 +119,15 @@ struct Rack {
     last_delivered: u64,
 }
 
+/// What the sender's own pacing rate follows beside the smoothed RTT. Few ask for the rate, so it is divided when asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct OwnPace {
+    /// Packets in the window or, where there are more, in flight.
+    window: u32,
+    /// Whether the window may double in an RTT.
+    doubled: bool,
+}
+
 /// Counters since the start, and what the observers read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
@@ -156,7 +165,7 @@ pub struct Sender {
     /// What was done.
     pub counters: Counters,
     rack: Rack,
-    own_pacing_rate: Rate,
+    own_pace: OwnPace,
     tlp_end: u64,
     cwnd_usage_end: u64,
     cwnd_stamp: Time,
@@ -284,7 +293,7 @@ impl Sender {
             pace_next: Time::ZERO,
             pace_at: Time::MAX,
             queued: (Time::MAX, Time::MAX),
-            own_pacing_rate: Rate::ZERO,
+            own_pace: OwnPace::default(),
             cwnd_integral: (0, Time::ZERO),
         }
     }
@@ -402,7 +411,7 @@ impl Sender {
 
     /// Rate at which bursts leave, where they are paced.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.paced.then(|| self.control.pacing_rate.unwrap_or(self.own_pacing_rate))
+        self.paced.then(|| self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate()))
     }
 
     /// Fetches what a plain ACK will need of the sender.
@@ -502,16 +511,22 @@ impl Sender {
         }
     }
 
+    /// Notes what the sender's own pacing rate follows until the next ACK.
+    #[inline]
+    fn update_pacing_rate(&mut self) {
+        let doubled = self.control.cwnd < self.control.ssthresh / 2;
+        self.own_pace = OwnPace { window: self.control.cwnd.max(self.packets_out()), doubled };
+    }
+
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
     /// sizes bursts also where nothing is paced.
     #[inline]
-    fn update_pacing_rate(&mut self) {
-        let srtt8 = self.rtt.srtt8_us();
-        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
-        let window = u64::from(self.control.cwnd.max(self.packets_out()));
-        let numerator = u64::from(MSS) * 80_000 * percent * window;
-        let bytes_per_s = numerator.checked_div(srtt8).unwrap_or(numerator);
-        self.own_pacing_rate = Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()));
+    fn own_pacing_rate(&self) -> Rate {
+        let OwnPace { window, doubled } = self.own_pace;
+        let percent = if doubled { 200 } else { 120 };
+        let numerator = u64::from(MSS) * 80_000 * percent * u64::from(window);
+        let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
+        Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()))
     }
 
     /// The timestamp clock: milliseconds, never 0.
