@@ -200,14 +200,18 @@ impl Sender {
         }
         self.rtx.track(self.snd_una, self.snd_nxt);
         sorted[..count].sort_unstable();
-        let mut new = Vec::new();
         for &block in &sorted[..count] {
             let highest = self.rtx.highest_sacked(self.snd_una);
-            self.rtx.add_sack(block, &mut new);
-            for &(start, end) in &new {
+            let (mut from, to) = block;
+            while let Some((start, end)) = self.rtx.next_hole(from, to) {
                 for seq in start..end {
                     self.tag_sacked(seq, highest, stamp, found);
                 }
+                from = end;
+            }
+            // Most of the blocks only repeat what is known.
+            if from > block.0 {
+                self.rtx.add_sack(block);
             }
         }
     }

@@ -288,26 +288,19 @@ impl RetransmitQueue {
         self.segments[(seq - self.base) as usize].burst
     }
 
-    /// Adds a SACK block; gives the parts of it that are new, ascending.
-    pub fn add_sack(&mut self, block: (u64, u64), new: &mut Vec<(u64, u64)>) {
-        new.clear();
-        let (mut from, to) = block;
-        let i = self.sacked.partition_point(|r| r.1 < from);
-        let mut j = i;
-        let mut merged = block;
-        while j < self.sacked.len() && self.sacked[j].0 <= to {
-            let range = self.sacked[j];
-            if from < range.0 {
-                new.push((from, range.0));
-            }
-            from = from.max(range.1);
-            merged = (merged.0.min(range.0), merged.1.max(range.1));
-            j += 1;
+    /// Adds a SACK block.
+    pub fn add_sack(&mut self, block: (u64, u64)) {
+        let i = self.sacked.partition_point(|r| r.1 < block.0);
+        let touched = self.sacked[i..].iter().take_while(|r| r.0 <= block.1).count();
+        if touched == 0 {
+            self.sacked.insert(i, block);
+            return;
         }
-        if from < to {
-            new.push((from, to));
+        let last = self.sacked[i + touched - 1];
+        self.sacked[i] = (self.sacked[i].0.min(block.0), last.1.max(block.1));
+        if touched > 1 {
+            self.sacked.drain(i + 1..i + touched);
         }
-        self.sacked.splice(i..j, [merged]);
     }
 
     /// After the highest SACKed segment; `una` where there is none.
