@@ -190,7 +190,8 @@ impl Sender {
         let mut count = 0;
         for &(start, end) in blocks {
             let (start, end) = (start.max(una), end.min(self.snd_nxt));
-            if start < end {
+            // Most of the blocks only repeat what is known.
+            if start < end && !self.rtx.is_sacked((start, end)) {
                 sorted[count] = (start, end);
                 count += 1;
             }
@@ -202,46 +203,30 @@ impl Sender {
         sorted[..count].sort_unstable();
         for &block in &sorted[..count] {
             let highest = self.rtx.highest_sacked(self.snd_una);
-            let (mut from, to) = block;
-            while let Some((start, end)) = self.rtx.next_hole(from, to) {
+            while let Some((start, end)) = self.rtx.add_sack(block) {
                 for seq in start..end {
                     self.tag_sacked(seq, highest, stamp, found);
                 }
-                from = end;
-            }
-            // Most of the blocks only repeat what is known.
-            if from > block.0 {
-                self.rtx.add_sack(block);
             }
         }
     }
 
     /// A segment is reported received for the first time (tcp_sacktag_one).
     fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
-        let segment = self.rtx.flags(seq);
-        let burst = *self.rtx.burst_of(seq);
+        let (segment, &burst) = self.rtx.sack(seq);
         self.rack_advance(burst.sent, seq + 1, segment, stamp);
-        if segment & flags::RETRANSMITTED != 0 {
-            // A retransmission of a segment not deemed lost any more is believed to be still in flight.
-            if segment & flags::LOST != 0 {
-                self.lost_out -= 1;
-                self.retrans_out -= 1;
-            }
-        } else {
-            if segment & flags::EVER_RETRANSMITTED == 0 {
-                if seq < highest {
-                    found.reordered = found.reordered.min(seq);
-                }
-                found.original_delivered |= seq < self.high_seq;
-                let first = found.sack_sent.map_or(burst.sent, |(first, _)| first);
-                found.sack_sent = Some((first, burst.sent));
-            }
-            if segment & flags::LOST != 0 {
-                self.lost_out -= 1;
-            }
+        if segment & flags::LOST != 0 {
+            self.lost_out -= 1;
+            self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
-        let still = if segment & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
-        self.rtx.set_flags(seq, flags::SACKED, flags::LOST | flags::LISTED | still);
+        if segment & flags::EVER_RETRANSMITTED == 0 {
+            if seq < highest {
+                found.reordered = found.reordered.min(seq);
+            }
+            found.original_delivered |= seq < self.high_seq;
+            let first = found.sack_sent.map_or(burst.sent, |(first, _)| first);
+            found.sack_sent = Some((first, burst.sent));
+        }
         self.sacked_out += 1;
         self.count_delivered(1, found);
         found.sacked = true;

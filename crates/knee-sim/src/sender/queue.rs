@@ -288,19 +288,45 @@ impl RetransmitQueue {
         self.segments[(seq - self.base) as usize].burst
     }
 
-    /// Adds a SACK block.
-    pub fn add_sack(&mut self, block: (u64, u64)) {
-        let i = self.sacked.partition_point(|r| r.1 < block.0);
-        let touched = self.sacked[i..].iter().take_while(|r| r.0 <= block.1).count();
-        if touched == 0 {
-            self.sacked.insert(i, block);
-            return;
+    /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
+    #[inline]
+    pub fn sack(&mut self, seq: u64) -> (u8, &Burst) {
+        let i = (seq - self.base) as usize;
+        let segment = &mut self.segments[i];
+        let before = segment.flags;
+        // A retransmission of what is not deemed lost any more is believed to be still in flight.
+        let over = if before & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
+        segment.flags = before & !(flags::LOST | flags::LISTED | over) | flags::SACKED;
+        let number = segment.burst;
+        let burst = self.burst_mut(number);
+        if before & flags::LISTED != 0 {
+            burst.open -= 1;
         }
-        let last = self.sacked[i + touched - 1];
-        self.sacked[i] = (self.sacked[i].0.min(block.0), last.1.max(block.1));
-        if touched > 1 {
-            self.sacked.drain(i + 1..i + touched);
+        (before, burst)
+    }
+
+    /// Whether all of a range has been SACKed.
+    #[inline]
+    pub fn is_sacked(&self, (start, end): (u64, u64)) -> bool {
+        let i = self.sacked.partition_point(|r| r.1 < end);
+        self.sacked.get(i).is_some_and(|r| r.0 <= start)
+    }
+
+    /// Adds the first part of a SACK block that is new, and gives it; none: all of it was SACKed before.
+    pub fn add_sack(&mut self, (from, to): (u64, u64)) -> Option<(u64, u64)> {
+        let (i, (start, end)) = self.hole(from, to)?;
+        let joins_next = self.sacked.get(i).is_some_and(|r| r.0 == end);
+        match self.sacked[..i].last_mut() {
+            Some(before) if before.1 == start => {
+                before.1 = end;
+                if joins_next {
+                    self.sacked[i - 1].1 = self.sacked.remove(i).1;
+                }
+            }
+            _ if joins_next => self.sacked[i].0 = start,
+            _ => self.sacked.insert(i, (start, end)),
         }
+        Some((start, end))
     }
 
     /// After the highest SACKed segment; `una` where there is none.
@@ -311,12 +337,19 @@ impl RetransmitQueue {
 
     /// The next range of segments from `seq` on that are not SACKed, up to `limit`.
     pub fn next_hole(&self, seq: u64, limit: u64) -> Option<(u64, u64)> {
-        let i = self.sacked.partition_point(|r| r.1 <= seq);
-        let (start, next) = match self.sacked.get(i) {
-            Some(r) if r.0 <= seq => (r.1, self.sacked.get(i + 1).map_or(limit, |n| n.0)),
-            Some(r) => (seq, r.0),
-            None => (seq, limit),
-        };
-        (start < limit).then(|| (start, next.min(limit)))
+        self.hole(seq, limit).map(|(_, hole)| hole)
+    }
+
+    /// The same with the index of the SACKed range behind it.
+    #[inline]
+    fn hole(&self, seq: u64, limit: u64) -> Option<(usize, (u64, u64))> {
+        let mut i = self.sacked.partition_point(|r| r.1 <= seq);
+        let mut start = seq;
+        if let Some(r) = self.sacked.get(i).filter(|r| r.0 <= seq) {
+            start = r.1;
+            i += 1;
+        }
+        let end = self.sacked.get(i).map_or(limit, |r| r.0.min(limit));
+        (start < limit).then_some((i, (start, end)))
     }
 }
