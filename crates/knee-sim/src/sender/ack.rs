@@ -75,7 +75,7 @@ impl Sender {
         }
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.counters.lost);
-        let (prior_in_flight, prior_sacked) = (self.in_flight(), self.sacked_out);
+        let prior_in_flight = self.in_flight();
         let prior_fack = if self.rtx.tracking() { self.rtx.highest_sacked(self.snd_una) } else { self.snd_una };
         let had_packets = self.packets_out() > 0;
         let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
@@ -134,8 +134,8 @@ impl Sender {
             self.control_window(&event, &found, now);
             self.update_pacing_rate();
         }
-        if prior_sacked > 0 || self.rtx.tracking() {
-            self.tidy();
+        if self.rtx.tracking() {
+            self.tidy(found.advanced);
         }
         let before = self.snd_nxt;
         self.send_after_ack(resend, now, config, out);
@@ -154,8 +154,10 @@ impl Sender {
     }
 
     #[cold]
-    fn tidy(&mut self) {
-        self.rtx.tidy(self.snd_una);
+    fn tidy(&mut self, advanced: bool) {
+        if advanced {
+            self.rtx.tidy(self.snd_una);
+        }
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
             self.rtx.untrack(self.snd_una);
         }

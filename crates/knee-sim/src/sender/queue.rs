@@ -271,16 +271,21 @@ impl RetransmitQueue {
         self.front(una);
     }
 
-    /// While tracking: the bursts in order of sending, each with its number, from the first whose fate is open on.
-    pub fn open_bursts(&mut self) -> impl Iterator<Item = (u32, &Burst)> {
-        let ahead = self.open_from.wrapping_sub(self.first);
-        let mut i = if (ahead as usize) < self.bursts.len() { ahead as usize } else { 0 };
+    /// While tracking: number of the first burst whose fate is open; where there is none, of the last one.
+    pub fn first_open(&mut self) -> u32 {
+        let ahead = self.open_from.wrapping_sub(self.first) as usize;
+        let mut i = if ahead < self.bursts.len() { ahead } else { 0 };
         while i + 1 < self.bursts.len() && self.bursts[i].open == 0 {
             i += 1;
         }
         self.open_from = self.first.wrapping_add(i as u32);
-        let first = self.first;
-        self.bursts.iter().enumerate().skip(i).map(move |(i, b)| (first.wrapping_add(i as u32), b))
+        self.open_from
+    }
+
+    /// The burst of this number; none: it is not there any more, or not yet.
+    #[inline]
+    pub fn burst(&self, number: u32) -> Option<&Burst> {
+        self.bursts.get(number.wrapping_sub(self.first) as usize)
     }
 
     /// Number of the burst that last carried `seq`; only while tracking.
