@@ -126,16 +126,18 @@ impl RetransmitQueue {
         self.retransmit_hint = una;
         self.untrack_at = una;
         self.open_from = self.first;
+        let count = (nxt - una) as usize;
+        // Room for what will be sent meanwhile.
+        self.segments.reserve(count + count / 2 + 8);
         let mut number = self.first;
         for burst in &mut self.bursts {
             let start = burst.start.max(una);
             burst.open = burst.end().saturating_sub(start) as u32;
-            for _ in start..burst.end() {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
-            }
+            let new = Segment { burst: number, flags: flags::LISTED };
+            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
             number = number.wrapping_add(1);
         }
-        debug_assert_eq!(self.segments.len() as u64, nxt - una);
+        debug_assert_eq!(self.segments.len(), count);
     }
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
@@ -146,7 +148,7 @@ impl RetransmitQueue {
             self.front(una);
             self.bursts.retain(|burst| !burst.retransmission);
             // What recovery took beside the bursts is given back: with thousands of flows it counts.
-            self.bursts.shrink_to(2 * self.bursts.len());
+            self.bursts.shrink_to((2 * self.bursts.len()).max(16));
             self.sacked = Vec::new();
         }
     }
