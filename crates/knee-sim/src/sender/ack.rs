@@ -126,12 +126,16 @@ impl Sender {
                 self.set_ack_timer(now, config);
             }
             self.finish_rate(stamp, event.delivered);
-            if dubious {
-                event.lost = (self.counters.lost - prior_lost) as u32;
-                event.view = self.view(now);
-                event.cwnd_limited = self.is_cwnd_limited();
+            event.lost = (self.counters.lost - prior_lost) as u32;
+            if self.needs.full_control || !self.reducing() {
+                if dubious {
+                    event.view = self.view(now);
+                    event.cwnd_limited = self.is_cwnd_limited();
+                }
+                self.grow_window(&event, &found, now);
+            } else {
+                self.reduce_proportionally(event.delivered, event.lost, found.advanced, now);
             }
-            self.control_window(&event, &found, now);
             self.update_pacing_rate();
         }
         if self.rtx.tracking() {
@@ -163,18 +167,12 @@ impl Sender {
         }
     }
 
-    /// Grows or reduces the window (tcp_cong_control).
-    fn control_window(&mut self, event: &Ack, found: &Findings, now: Time) {
-        if self.needs.full_control {
+    /// Lets the algorithm grow the window, or set it (tcp_cong_control).
+    fn grow_window(&mut self, event: &Ack, found: &Findings, now: Time) {
+        // RFC 5681 grows on new data only; where reordering is common, on every delivery.
+        let grows = found.advanced || found.sacked && self.reordering > 3;
+        if grows || self.needs.full_control {
             self.ask(now, |cc, control| cc.on_ack(event, control));
-        } else if self.reducing() {
-            self.reduce_proportionally(event.delivered, event.lost, found.advanced, now);
-        } else {
-            // RFC 5681 grows on new data only; where reordering is common, on every delivery.
-            let grows = if self.reordering > 3 { found.advanced || found.sacked } else { found.advanced };
-            if grows {
-                self.ask(now, |cc, control| cc.on_ack(event, control));
-            }
         }
     }
 
@@ -308,41 +306,38 @@ impl Sender {
     /// Removes segment by segment what is acknowledged cumulatively.
     #[cold]
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
-        {
-            let mut lowest = u64::MAX;
-            for seq in self.snd_una..ack_seq {
-                let Some((segment, burst)) = self.rtx.pop() else { break };
-                self.snd_una = seq + 1;
-                if segment & flags::EVER_RETRANSMITTED != 0 {
-                    if segment & flags::RETRANSMITTED != 0 {
-                        self.retrans_out -= 1;
-                    }
-                    found.retransmitted_acked = true;
-                } else if segment & flags::SACKED == 0 {
-                    let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
-                    found.ack_sent = Some((first, burst.sent));
-                    lowest = lowest.min(seq);
-                    found.original_delivered |= seq < self.high_seq;
-                }
-                if segment & flags::SACKED != 0 {
-                    self.sacked_out -= 1;
-                } else {
-                    self.count_delivered(1, found);
-                    let spurious =
-                        segment & flags::EVER_RETRANSMITTED != 0 && self.echoed_before(Self::stamp(burst.sent));
-                    if !spurious {
-                        self.rack_advance(burst.sent, seq + 1, segment, stamp);
-                    }
-                    self.rate_delivered(&burst, seq + 1, segment, found);
-                }
-                if segment & flags::LOST != 0 {
-                    self.lost_out -= 1;
-                }
+        let mut lowest = u64::MAX;
+        for seq in self.snd_una..ack_seq {
+            let Some((segment, &burst)) = self.rtx.pop() else { break };
+            self.snd_una = seq + 1;
+            if segment & flags::LOST != 0 {
+                self.lost_out -= 1;
             }
-            // A hole that was never retransmitted got filled: reordering.
-            if lowest < prior_fack {
-                self.note_reordering(lowest, prior_fack);
+            if segment & flags::RETRANSMITTED != 0 {
+                self.retrans_out -= 1;
             }
+            let again = segment & flags::EVER_RETRANSMITTED != 0;
+            found.retransmitted_acked |= again;
+            if segment & flags::SACKED != 0 {
+                self.sacked_out -= 1;
+                continue;
+            }
+            if !again {
+                let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
+                found.ack_sent = Some((first, burst.sent));
+                lowest = lowest.min(seq);
+                found.original_delivered |= seq < self.high_seq;
+            }
+            self.count_delivered(1, found);
+            let spurious = again && self.echoed_before(Self::stamp(burst.sent));
+            if !spurious {
+                self.rack_advance(burst.sent, seq + 1, segment, stamp);
+            }
+            self.rate_delivered(&burst, seq + 1, segment, found);
+        }
+        // A hole that was never retransmitted got filled: reordering.
+        if lowest < prior_fack {
+            self.note_reordering(lowest, prior_fack);
         }
     }
 

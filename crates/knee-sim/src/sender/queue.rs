@@ -117,10 +117,15 @@ impl RetransmitQueue {
     }
 
     /// Gives each of the segments from `una` on a state of its own.
+    #[inline]
     pub fn track(&mut self, una: u64, nxt: u64) {
-        if self.tracking {
-            return;
+        if !self.tracking {
+            self.begin_tracking(una, nxt);
         }
+    }
+
+    #[inline(never)]
+    fn begin_tracking(&mut self, una: u64, nxt: u64) {
         self.tracking = true;
         self.base = una;
         self.retransmit_hint = una;
@@ -250,17 +255,16 @@ impl RetransmitQueue {
     }
 
     /// While tracking: removes the first segment, which was acknowledged; gives its flags and last transmission.
-    pub fn pop(&mut self) -> Option<(u8, Burst)> {
+    #[inline]
+    pub fn pop(&mut self) -> Option<(u8, &Burst)> {
         let segment = self.segments.pop_front()?;
         self.base += 1;
-        let number = segment.burst;
-        let burst = self.burst_mut(number);
-        let copy = *burst;
+        self.retransmit_hint = self.retransmit_hint.max(self.base);
+        let burst = self.burst_mut(segment.burst);
         if segment.flags & flags::LISTED != 0 {
             burst.open -= 1;
         }
-        self.retransmit_hint = self.retransmit_hint.max(self.base);
-        Some((segment.flags, copy))
+        Some((segment.flags, burst))
     }
 
     /// While tracking: drops bursts at the front that no segment refers to and SACKed ranges before `una`.
