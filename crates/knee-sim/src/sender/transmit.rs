@@ -303,7 +303,8 @@ impl Sender {
 
     /// Retransmits lost segments as far as the window lets (tcp_xmit_retransmit_queue).
     pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        if !self.rtx.tracking() {
+        // Mostly all that is lost has been sent again.
+        if !self.rtx.tracking() || self.retrans_out >= self.lost_out {
             return;
         }
         let max = self.burst_limit(config);
