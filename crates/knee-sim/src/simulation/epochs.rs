@@ -17,6 +17,7 @@ use super::endpoints::{attach_blocks, packets};
 use super::{SackStore, Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
+use crate::order::Order;
 use crate::sender::AckInfo;
 use crate::spec::Change;
 use crate::timer::Timer;
@@ -27,12 +28,12 @@ use std::collections::VecDeque;
 
 /// Packets that leave the link in an epoch, about: as many as stay in a second-level cache.
 const PACKETS: u64 = 65_536;
+/// The longest epoch, whose times 32 bits hold.
+const LONGEST: Time = Time::from_secs(4);
 /// Epochs pay where at least one flow in so many has something to do in each.
 const IDLE_FLOWS: u64 = 16;
 /// Flows whose state is fetched before they are visited, and those whose state behind it is.
 const AHEAD: (usize, usize) = (6, 3);
-/// End of a list.
-const END: u32 = u32::MAX;
 
 /// How far the epochs have come, and what lies between one end of the link and the other.
 pub(super) struct Epochs {
@@ -43,16 +44,19 @@ pub(super) struct Epochs {
     /// All before this time has happened, but for what receivers do with the packets that have landed.
     at: Time,
     lanes: Vec<Lane>,
-    /// When each flow has something to do, at the earliest; zero: packets have landed.
+    /// When each flow has something to do, at the earliest, beside taking what has landed.
     dues: Vec<Time>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
     /// What was sent in this epoch, in the order of the flows.
     sent: Vec<Sent>,
-    /// Its order in time: time since the epoch's beginning, order at that time, index, from the upper bits down.
-    order: Vec<u128>,
-    /// What has left the link in this epoch.
-    landed: Vec<Landed>,
+    order: Order,
+    /// What has left the link in this epoch; its `enqueued` is the time at which it did.
+    landed: Vec<Packet>,
+    /// The same flow by flow.
+    arrivals: Vec<Packet>,
+    /// Of each flow those of `arrivals` that it has not received: from the first to before the second.
+    ranges: Vec<(u32, u32)>,
     /// Flows to be visited in this epoch.
     visits: Vec<u32>,
     /// Order, among those of its time, of what a sender is doing.
@@ -66,9 +70,6 @@ pub(super) struct Epochs {
 /// What is under way beside a flow.
 #[repr(align(64))]
 struct Lane {
-    /// Packets that have landed, a list in the order of time.
-    first: u32,
-    last: u32,
     /// ACKs on their way home, in that order.
     acks: VecDeque<Homing>,
     /// When the last of them is home.
@@ -151,15 +152,6 @@ struct Sent {
     turn: u64,
 }
 
-/// A packet that has left the link.
-#[derive(Clone, Copy)]
-struct Landed {
-    /// Its `enqueued` is the time at which it did.
-    packet: Packet,
-    /// The next one of its flow.
-    next: u32,
-}
-
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
 /// they left, those of packets before those of timers, and of one kind of timer by flow.
 const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
@@ -185,7 +177,7 @@ impl Epochs {
     /// [`PACKETS`] until then.
     fn span(&self, link: &Link) -> Time {
         let full = Time::from_nanos(u64::from(MTU) * 8_000_000_000 / link.wire_rate().max(1) * PACKETS);
-        self.most.min(full.max(Time::from_nanos(1)))
+        self.most.min(full.max(Time::from_nanos(1))).min(LONGEST)
     }
 }
 
@@ -202,7 +194,7 @@ impl Simulation {
         let flows = self.flows.len();
         let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let lane = || Lane { first: END, last: END, acks: VecDeque::new(), last_home: Time::ZERO };
+        let lane = || Lane { acks: VecDeque::new(), last_home: Time::ZERO };
         let epochs = Epochs {
             link: *link,
             most,
@@ -211,8 +203,10 @@ impl Simulation {
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             sent: Vec::new(),
-            order: Vec::new(),
+            order: Order::default(),
             landed: Vec::new(),
+            arrivals: Vec::new(),
+            ranges: vec![(0, 0); flows],
             visits: Vec::new(),
             turn: 0,
             cause: Cause::Packet,
@@ -281,7 +275,7 @@ impl Simulation {
         self.book_completions();
         let Some(epochs) = &mut self.epochs else { return 0 };
         epochs.at = limit;
-        1 + epochs.landed.len() as u64
+        1 + epochs.arrivals.len() as u64
     }
 
     /// Step 1 for all flows that have something to do.
@@ -340,9 +334,6 @@ impl Simulation {
             let (acks, rest) = lane.acks.as_slices();
             fetch(acks);
             fetch(rest);
-            if let Some(landed) = epochs.landed.get(lane.first as usize) {
-                fetch(landed);
-            }
         }
     }
 
@@ -367,16 +358,17 @@ impl Simulation {
         loop {
             let Some(epochs) = &mut self.epochs else { return };
             let (receiver, lane) = (&mut self.receivers[k], &mut epochs.lanes[k]);
+            let (mut next, end) = epochs.ranges[k];
             let (arrival, limit) = loop {
-                let landed = epochs.landed.get(lane.first as usize);
-                let arrival = landed.map_or(Time::MAX, |landed| landed.packet.enqueued);
+                let packet = if next < end { epochs.arrivals.get(next as usize) } else { None };
+                let arrival = packet.map_or(Time::MAX, |packet| packet.enqueued);
                 let limit = arrival.min(at);
-                let Some(Landed { packet, next }) = landed else { break (arrival, limit) };
+                let Some(packet) = packet else { break (arrival, limit) };
                 let usual = packet.flags & (Packet::SYN | Packet::ECT) == 0;
                 if arrival > at || receiver.due() < limit || !usual {
                     break (arrival, limit);
                 }
-                lane.first = *next;
+                next += 1;
                 if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt) {
                     let mut ack = receiver.ack();
                     if receiver.has_blocks() {
@@ -385,6 +377,7 @@ impl Simulation {
                     lane.sends_home(&ack, arrival, &way, Cause::Packet);
                 }
             };
+            epochs.ranges[k].0 = next;
             if receiver.due() < limit {
                 self.receiver_timer(i, limit);
             } else if arrival > at {
@@ -395,13 +388,13 @@ impl Simulation {
         }
     }
 
-    /// A receiver takes a packet that has landed, whatever it is.
+    /// A receiver takes the next packet that has landed, whatever it is.
     #[cold]
     fn receive_other(&mut self, i: u32, way: &Way) {
         let Some(epochs) = &mut self.epochs else { return };
-        let lane = &mut epochs.lanes[i as usize];
-        let Landed { packet, next } = epochs.landed[lane.first as usize];
-        lane.first = next;
+        let next = &mut epochs.ranges[i as usize].0;
+        let packet = epochs.arrivals[*next as usize];
+        *next += 1;
         self.now = packet.enqueued;
         self.on_data(&packet, way);
     }
@@ -500,26 +493,17 @@ impl Simulation {
         let Some(epochs) = &mut self.epochs else { return };
         let (sender, receiver) = (&self.senders[i as usize], &self.receivers[i as usize]);
         let lane = &epochs.lanes[i as usize];
-        let landed = if lane.first == END { Time::MAX } else { Time::ZERO };
-        let home = lane.home();
-        epochs.dues[i as usize] = landed.min(home).min(sender.due()).min(receiver.due());
+        epochs.dues[i as usize] = lane.home().min(sender.due()).min(receiver.due());
     }
 
     /// Step 2: what was sent crosses the link as far as there is time before `until`.
     fn cross(&mut self, until: Time) {
         let Some(epochs) = &mut self.epochs else { return };
         let link = epochs.link;
-        // All of it has been received.
-        epochs.landed.clear();
         let (from, mut sent, mut order) =
             (epochs.at, std::mem::take(&mut epochs.sent), std::mem::take(&mut epochs.order));
-        order.extend((0u32..).zip(&sent).map(|(k, sent)| {
-            let span = (sent.first.enqueued - from).as_nanos();
-            u128::from(span) << 96 | u128::from(sent.turn) << 32 | u128::from(k)
-        }));
-        order.sort_unstable();
-        for &key in &order {
-            let Sent { first, count, .. } = &sent[key as u32 as usize];
+        for k in order.sort(sent.iter().map(|sent| (sent.first.enqueued - from, sent.turn))) {
+            let Sent { first, count, .. } = &sent[k as usize];
             self.serve_until(link, first.enqueued);
             self.now = first.enqueued;
             self.admit(link, *first, *count);
@@ -528,9 +512,9 @@ impl Simulation {
         let last = if until == self.end { until - Time::from_nanos(1) } else { until };
         self.serve_until(link, last);
         sent.clear();
-        order.clear();
         if let Some(epochs) = &mut self.epochs {
             (epochs.sent, epochs.order) = (sent, order);
+            epochs.distribute();
         }
     }
 
@@ -570,21 +554,12 @@ impl Simulation {
     fn land(&mut self, i: u32, first: &Packet, count: u32, since: Time, end: Option<Time>) -> Time {
         let Some(epochs) = &mut self.epochs else { return since };
         let link = &mut self.links[i as usize];
-        let lane = &mut epochs.lanes[first.flow as usize];
-        epochs.dues[first.flow as usize] = Time::ZERO;
+        epochs.ranges[first.flow as usize].1 += count;
         let (mut since, mut end) = (since, end);
         for k in 0..u64::from(count) {
             let at = end.take().unwrap_or_else(|| since + link.time_for(first));
             let extra = link.book(first, since);
-            let packet = Packet { enqueued: at, seq: first.seq + k, extra, ..*first };
-            let place = epochs.landed.len() as u32;
-            epochs.landed.push(Landed { packet, next: END });
-            if lane.first == END {
-                lane.first = place;
-            } else {
-                epochs.landed[lane.last as usize].next = place;
-            }
-            lane.last = place;
+            epochs.landed.push(Packet { enqueued: at, seq: first.seq + k, extra, ..*first });
             since = at;
         }
         since
@@ -636,9 +611,7 @@ impl Simulation {
     /// Packets that have landed and have not been received, for checks.
     pub(super) fn not_received(&self) -> u64 {
         let Some(epochs) = &self.epochs else { return 0 };
-        let landed = |&first: &u32| epochs.landed.get(first as usize);
-        let count = |lane: &Lane| std::iter::successors(landed(&lane.first), |landed_| landed(&landed_.next)).count();
-        epochs.lanes.iter().map(|lane| count(lane) as u64).sum()
+        epochs.ranges.iter().map(|(next, end)| u64::from(end - next)).sum()
     }
 }
 
@@ -647,13 +620,30 @@ impl Epochs {
     fn choose(&mut self, limit: Time) -> Time {
         self.visits.clear();
         let mut earliest = Time::MAX;
-        for (i, &due) in (0..).zip(&self.dues) {
-            if due < limit {
+        for ((i, &due), (next, end)) in (0..).zip(&self.dues).zip(&self.ranges) {
+            if due < limit || next < end {
                 self.visits.push(i);
             } else {
                 earliest = earliest.min(due);
             }
         }
         earliest
+    }
+
+    /// Puts what has landed, in the order of time, beside its flows, which have received all that came before.
+    fn distribute(&mut self) {
+        // The ranges hold how many came; each is filled from its beginning.
+        let mut from = 0;
+        for (next, end) in &mut self.ranges {
+            let count = *end - *next;
+            (*next, *end) = (from, from);
+            from += count;
+        }
+        self.arrivals.resize(self.landed.len(), Packet::default());
+        for packet in self.landed.drain(..) {
+            let end = &mut self.ranges[packet.flow as usize].1;
+            self.arrivals[*end as usize] = packet;
+            *end += 1;
+        }
     }
 }
