@@ -188,8 +188,9 @@ impl Events {
     fn push_front(&mut self, entry: Entry) {
         let mut i = self.len;
         self.len += 1;
-        // Never before the head at its own time: its owner may be at work.
-        while i > 0 && self.front[i - 1].key() > entry.key() && (i > 1 || self.front[0].at > entry.at) {
+        // Never before the head at its own time: its owner may be at work. What leaves a wire does so later than that.
+        let leaves = entry.order <= u64::from(u32::MAX);
+        while i > 0 && self.front[i - 1].key() > entry.key() && (i > 1 || self.front[0].at > entry.at || leaves) {
             self.front[i] = self.front[i - 1];
             i -= 1;
         }
@@ -376,15 +377,12 @@ mod tests {
     fn what_is_due_at_one_time_has_an_order_of_its_own() {
         let mut events = Events::default();
         let now = Time::from_nanos(5);
-        // Whoever is at work is the head.
-        events.push(Time::ZERO, Event::Pipe(0));
         let later = [Event::Start(0), Event::Pace(9), Event::Retransmit(7), Event::Retransmit(3), Event::Pipe(2)];
         for event in later {
             events.push(now, event);
         }
         events.push(now, Event::Sample);
         events.push_leaving(now, Event::Link(4));
-        events.pop();
         let mut seen = Vec::new();
         while let Some((_, event)) = events.peek() {
             seen.push(event);
