@@ -60,7 +60,13 @@ impl Sender {
         if let Some(burst) = &rate_base {
             event.rate = self.rate_since(burst, false, acked == 1, stamp);
         }
-        self.ask(now, |cc, control| cc.on_plain_ack(&event, control));
+        let cwnd = self.control.cwnd;
+        if let Some(cc) = &mut self.cc {
+            cc.on_plain_ack(&event, &mut self.control);
+        }
+        if self.control.cwnd != cwnd {
+            self.cwnd_was(cwnd, now);
+        }
         self.update_reordering_window(prior_delivered);
         self.finish_rate(stamp, acked);
         self.update_pacing_rate();
