@@ -303,7 +303,7 @@ impl Sender {
 
     /// Retransmits lost segments as far as the window lets (tcp_xmit_retransmit_queue).
     pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        if !self.rtx.tracking() {
+        if !self.rtx.tracking() || self.retrans_out >= self.lost_out {
             return;
         }
         let max = self.burst_limit(config);
