@@ -165,7 +165,7 @@ mod tests {
     /// All of a sender that an ACK may change, but for its algorithm's own state.
     fn state(s: &Sender) -> String {
         let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
-        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp);
+        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp, s.cwnd_integral);
         let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate(), s.backoffs);
         format!("{ends:?} {limits:?} {timers:?} {:?} {:?} {:?} {:?} {:?}", s.control, s.counters, s.rtt, s.rack, s.rtx)
     }
@@ -195,6 +195,8 @@ mod tests {
                 let rtt = short.take_plain(&ack, now, &config, &mut out);
                 prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
+                short.note_cwnd(now);
+                long.note_cwnd(now);
                 prop_assert_eq!(state(&short), state(&long));
                 if short.pace_at <= now {
                     short.on_pace(now, &config, &mut Vec::new());
