@@ -237,6 +237,12 @@ impl Receiver {
         at_once
     }
 
+    /// When its next timer is due, at the earliest.
+    #[inline]
+    pub fn due(&self) -> Time {
+        self.delayed.not_before().min(self.compressed_at)
+    }
+
     /// Whether a timer is due before the heap knows of it.
     pub fn needs_arming(&self) -> bool {
         self.delayed.not_before() < self.queued.0 || self.compressed_at < self.queued.1

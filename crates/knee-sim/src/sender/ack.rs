@@ -75,7 +75,7 @@ impl Sender {
         }
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.counters.lost);
-        let (prior_in_flight, prior_sacked) = (self.in_flight(), self.sacked_out);
+        let prior_in_flight = self.in_flight();
         let prior_fack = if self.rtx.tracking() { self.rtx.highest_sacked(self.snd_una) } else { self.snd_una };
         let had_packets = self.packets_out() > 0;
         let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
@@ -127,16 +127,20 @@ impl Sender {
                 self.set_ack_timer(now, config);
             }
             self.finish_rate(stamp, event.delivered);
-            if dubious {
-                event.lost = (self.counters.lost - prior_lost) as u32;
-                event.view = self.view(now);
-                event.cwnd_limited = self.is_cwnd_limited();
+            event.lost = (self.counters.lost - prior_lost) as u32;
+            if self.needs.full_control || !self.reducing() {
+                if dubious {
+                    event.view = self.view(now);
+                    event.cwnd_limited = self.is_cwnd_limited();
+                }
+                self.grow_window(&event, &found, now);
+            } else {
+                self.reduce_proportionally(event.delivered, event.lost, found.advanced, now);
             }
-            self.control_window(&event, &found, now);
             self.update_pacing_rate();
         }
-        if prior_sacked > 0 || self.rtx.tracking() {
-            self.tidy();
+        if self.rtx.tracking() {
+            self.tidy(found.advanced);
         }
         let before = self.snd_nxt;
         self.send_after_ack(resend, now, config, out);
@@ -155,25 +159,21 @@ impl Sender {
     }
 
     #[cold]
-    fn tidy(&mut self) {
-        self.rtx.tidy(self.snd_una);
+    fn tidy(&mut self, advanced: bool) {
+        if advanced {
+            self.rtx.tidy(self.snd_una);
+        }
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
             self.rtx.untrack(self.snd_una);
         }
     }
 
-    /// Grows or reduces the window (tcp_cong_control).
-    fn control_window(&mut self, event: &Ack, found: &Findings, now: Time) {
-        if self.needs.full_control {
+    /// Lets the algorithm grow the window, or set it (tcp_cong_control).
+    fn grow_window(&mut self, event: &Ack, found: &Findings, now: Time) {
+        // RFC 5681 grows on new data only; where reordering is common, on every delivery.
+        let grows = found.advanced || found.sacked && self.reordering > 3;
+        if grows || self.needs.full_control {
             self.ask(now, |cc, control| cc.on_ack(event, control));
-        } else if self.reducing() {
-            self.reduce_proportionally(event.delivered, event.lost, found.advanced, now);
-        } else {
-            // RFC 5681 grows on new data only; where reordering is common, on every delivery.
-            let grows = if self.reordering > 3 { found.advanced || found.sacked } else { found.advanced };
-            if grows {
-                self.ask(now, |cc, control| cc.on_ack(event, control));
-            }
         }
     }
 
@@ -191,7 +191,8 @@ impl Sender {
         let mut count = 0;
         for &(start, end) in blocks {
             let (start, end) = (start.max(una), end.min(self.snd_nxt));
-            if start < end {
+            // Most of the blocks only repeat what is known.
+            if start < end && !self.rtx.is_sacked((start, end)) {
                 sorted[count] = (start, end);
                 count += 1;
             }
@@ -201,11 +202,9 @@ impl Sender {
         }
         self.rtx.track(self.snd_una, self.snd_nxt);
         sorted[..count].sort_unstable();
-        let mut new = Vec::new();
         for &block in &sorted[..count] {
             let highest = self.rtx.highest_sacked(self.snd_una);
-            self.rtx.add_sack(block, &mut new);
-            for &(start, end) in &new {
+            while let Some((start, end)) = self.rtx.add_sack(block) {
                 for seq in start..end {
                     self.tag_sacked(seq, highest, stamp, found);
                 }
@@ -215,30 +214,20 @@ impl Sender {
 
     /// A segment is reported received for the first time (tcp_sacktag_one).
     fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
-        let segment = self.rtx.flags(seq);
-        let burst = *self.rtx.burst_of(seq);
+        let (segment, &burst) = self.rtx.sack(seq);
         self.rack_advance(burst.sent, seq + 1, segment, stamp);
-        if segment & flags::RETRANSMITTED != 0 {
-            // A retransmission of a segment not deemed lost any more is believed to be still in flight.
-            if segment & flags::LOST != 0 {
-                self.lost_out -= 1;
-                self.retrans_out -= 1;
-            }
-        } else {
-            if segment & flags::EVER_RETRANSMITTED == 0 {
-                if seq < highest {
-                    found.reordered = found.reordered.min(seq);
-                }
-                found.original_delivered |= seq < self.high_seq;
-                let first = found.sack_sent.map_or(burst.sent, |(first, _)| first);
-                found.sack_sent = Some((first, burst.sent));
-            }
-            if segment & flags::LOST != 0 {
-                self.lost_out -= 1;
-            }
+        if segment & flags::LOST != 0 {
+            self.lost_out -= 1;
+            self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
-        let still = if segment & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
-        self.rtx.set_flags(seq, flags::SACKED, flags::LOST | flags::LISTED | still);
+        if segment & flags::EVER_RETRANSMITTED == 0 {
+            if seq < highest {
+                found.reordered = found.reordered.min(seq);
+            }
+            found.original_delivered |= seq < self.high_seq;
+            let first = found.sack_sent.map_or(burst.sent, |(first, _)| first);
+            found.sack_sent = Some((first, burst.sent));
+        }
         self.sacked_out += 1;
         self.count_delivered(1, found);
         found.sacked = true;
@@ -318,41 +307,38 @@ impl Sender {
     /// Removes segment by segment what is acknowledged cumulatively.
     #[cold]
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
-        {
-            let mut lowest = u64::MAX;
-            for seq in self.snd_una..ack_seq {
-                let Some((segment, burst)) = self.rtx.pop() else { break };
-                self.snd_una = seq + 1;
-                if segment & flags::EVER_RETRANSMITTED != 0 {
-                    if segment & flags::RETRANSMITTED != 0 {
-                        self.retrans_out -= 1;
-                    }
-                    found.retransmitted_acked = true;
-                } else if segment & flags::SACKED == 0 {
-                    let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
-                    found.ack_sent = Some((first, burst.sent));
-                    lowest = lowest.min(seq);
-                    found.original_delivered |= seq < self.high_seq;
-                }
-                if segment & flags::SACKED != 0 {
-                    self.sacked_out -= 1;
-                } else {
-                    self.count_delivered(1, found);
-                    let spurious =
-                        segment & flags::EVER_RETRANSMITTED != 0 && self.echoed_before(Self::stamp(burst.sent));
-                    if !spurious {
-                        self.rack_advance(burst.sent, seq + 1, segment, stamp);
-                    }
-                    self.rate_delivered(&burst, seq + 1, segment, found);
-                }
-                if segment & flags::LOST != 0 {
-                    self.lost_out -= 1;
-                }
+        let mut lowest = u64::MAX;
+        for seq in self.snd_una..ack_seq {
+            let Some((segment, &burst)) = self.rtx.pop() else { break };
+            self.snd_una = seq + 1;
+            if segment & flags::LOST != 0 {
+                self.lost_out -= 1;
             }
-            // A hole that was never retransmitted got filled: reordering.
-            if lowest < prior_fack {
-                self.note_reordering(lowest, prior_fack);
+            if segment & flags::RETRANSMITTED != 0 {
+                self.retrans_out -= 1;
             }
+            let again = segment & flags::EVER_RETRANSMITTED != 0;
+            found.retransmitted_acked |= again;
+            if segment & flags::SACKED != 0 {
+                self.sacked_out -= 1;
+                continue;
+            }
+            if !again {
+                let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
+                found.ack_sent = Some((first, burst.sent));
+                lowest = lowest.min(seq);
+                found.original_delivered |= seq < self.high_seq;
+            }
+            self.count_delivered(1, found);
+            let spurious = again && self.echoed_before(Self::stamp(burst.sent));
+            if !spurious {
+                self.rack_advance(burst.sent, seq + 1, segment, stamp);
+            }
+            self.rate_delivered(&burst, seq + 1, segment, found);
+        }
+        // A hole that was never retransmitted got filled: reordering.
+        if lowest < prior_fack {
+            self.note_reordering(lowest, prior_fack);
         }
     }
 

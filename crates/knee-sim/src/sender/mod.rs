@@ -351,6 +351,12 @@ impl Sender {
         self.established
     }
 
+    /// When its next timer is due, at the earliest.
+    #[inline]
+    pub fn due(&self) -> Time {
+        self.timer.not_before().min(self.pace_at)
+    }
+
     /// Whether a timer is due before the heap knows of it.
     #[inline]
     pub fn needs_arming(&self) -> bool {

@@ -7,7 +7,7 @@
 
 use super::flags;
 use knee_core::Time;
-use knee_core::cache::{fetch, fetch_first};
+use knee_core::cache::fetch;
 use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.
@@ -87,13 +87,12 @@ impl RetransmitQueue {
         self.tracking
     }
 
-    /// Fetches the first burst, the last, and the place behind it.
+    /// Fetches the bursts.
     #[inline]
     pub fn fetch_ends(&self) {
-        if let (Some(first), Some(last)) = (self.bursts.front(), self.bursts.back()) {
-            fetch(first);
-            fetch_first(last, 2 * size_of::<Burst>());
-        }
+        let (first, rest) = self.bursts.as_slices();
+        fetch(first);
+        fetch(rest);
     }
 
     /// Books a transmission of new segments.
@@ -117,25 +116,32 @@ impl RetransmitQueue {
     }
 
     /// Gives each of the segments from `una` on a state of its own.
+    #[inline]
     pub fn track(&mut self, una: u64, nxt: u64) {
-        if self.tracking {
-            return;
+        if !self.tracking {
+            self.begin_tracking(una, nxt);
         }
+    }
+
+    #[inline(never)]
+    fn begin_tracking(&mut self, una: u64, nxt: u64) {
         self.tracking = true;
         self.base = una;
         self.retransmit_hint = una;
         self.untrack_at = una;
         self.open_from = self.first;
+        let count = (nxt - una) as usize;
+        // Room for what will be sent meanwhile.
+        self.segments.reserve(count + count / 2 + 8);
         let mut number = self.first;
         for burst in &mut self.bursts {
             let start = burst.start.max(una);
             burst.open = burst.end().saturating_sub(start) as u32;
-            for _ in start..burst.end() {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
-            }
+            let new = Segment { burst: number, flags: flags::LISTED };
+            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
             number = number.wrapping_add(1);
         }
-        debug_assert_eq!(self.segments.len() as u64, nxt - una);
+        debug_assert_eq!(self.segments.len(), count);
     }
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
@@ -146,7 +152,7 @@ impl RetransmitQueue {
             self.front(una);
             self.bursts.retain(|burst| !burst.retransmission);
             // What recovery took beside the bursts is given back: with thousands of flows it counts.
-            self.bursts.shrink_to(2 * self.bursts.len());
+            self.bursts.shrink_to((2 * self.bursts.len()).max(16));
             self.sacked = Vec::new();
         }
     }
@@ -251,17 +257,16 @@ impl RetransmitQueue {
     }
 
     /// While tracking: removes the first segment, which was acknowledged; gives its flags and last transmission.
-    pub fn pop(&mut self) -> Option<(u8, Burst)> {
+    #[inline]
+    pub fn pop(&mut self) -> Option<(u8, &Burst)> {
         let segment = self.segments.pop_front()?;
         self.base += 1;
-        let number = segment.burst;
-        let burst = self.burst_mut(number);
-        let copy = *burst;
+        self.retransmit_hint = self.retransmit_hint.max(self.base);
+        let burst = self.burst_mut(segment.burst);
         if segment.flags & flags::LISTED != 0 {
             burst.open -= 1;
         }
-        self.retransmit_hint = self.retransmit_hint.max(self.base);
-        Some((segment.flags, copy))
+        Some((segment.flags, burst))
     }
 
     /// While tracking: drops bursts at the front that no segment refers to and SACKed ranges before `una`.
@@ -274,16 +279,21 @@ impl RetransmitQueue {
         self.front(una);
     }
 
-    /// While tracking: the bursts in order of sending, each with its number, from the first whose fate is open on.
-    pub fn open_bursts(&mut self) -> impl Iterator<Item = (u32, &Burst)> {
-        let ahead = self.open_from.wrapping_sub(self.first);
-        let mut i = if (ahead as usize) < self.bursts.len() { ahead as usize } else { 0 };
+    /// While tracking: number of the first burst whose fate is open; where there is none, of the last one.
+    pub fn first_open(&mut self) -> u32 {
+        let ahead = self.open_from.wrapping_sub(self.first) as usize;
+        let mut i = if ahead < self.bursts.len() { ahead } else { 0 };
         while i + 1 < self.bursts.len() && self.bursts[i].open == 0 {
             i += 1;
         }
         self.open_from = self.first.wrapping_add(i as u32);
-        let first = self.first;
-        self.bursts.iter().enumerate().skip(i).map(move |(i, b)| (first.wrapping_add(i as u32), b))
+        self.open_from
+    }
+
+    /// The burst of this number; none: it is not there any more, or not yet.
+    #[inline]
+    pub fn burst(&self, number: u32) -> Option<&Burst> {
+        self.bursts.get(number.wrapping_sub(self.first) as usize)
     }
 
     /// Number of the burst that last carried `seq`; only while tracking.
@@ -291,26 +301,45 @@ impl RetransmitQueue {
         self.segments[(seq - self.base) as usize].burst
     }
 
-    /// Adds a SACK block; gives the parts of it that are new, ascending.
-    pub fn add_sack(&mut self, block: (u64, u64), new: &mut Vec<(u64, u64)>) {
-        new.clear();
-        let (mut from, to) = block;
-        let i = self.sacked.partition_point(|r| r.1 < from);
-        let mut j = i;
-        let mut merged = block;
-        while j < self.sacked.len() && self.sacked[j].0 <= to {
-            let range = self.sacked[j];
-            if from < range.0 {
-                new.push((from, range.0));
+    /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
+    #[inline]
+    pub fn sack(&mut self, seq: u64) -> (u8, &Burst) {
+        let i = (seq - self.base) as usize;
+        let segment = &mut self.segments[i];
+        let before = segment.flags;
+        // A retransmission of what is not deemed lost any more is believed to be still in flight.
+        let over = if before & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
+        segment.flags = before & !(flags::LOST | flags::LISTED | over) | flags::SACKED;
+        let number = segment.burst;
+        let burst = self.burst_mut(number);
+        if before & flags::LISTED != 0 {
+            burst.open -= 1;
+        }
+        (before, burst)
+    }
+
+    /// Whether all of a range has been SACKed.
+    #[inline]
+    pub fn is_sacked(&self, (start, end): (u64, u64)) -> bool {
+        let i = self.sacked.partition_point(|r| r.1 < end);
+        self.sacked.get(i).is_some_and(|r| r.0 <= start)
+    }
+
+    /// Adds the first part of a SACK block that is new, and gives it; none: all of it was SACKed before.
+    pub fn add_sack(&mut self, (from, to): (u64, u64)) -> Option<(u64, u64)> {
+        let (i, (start, end)) = self.hole(from, to)?;
+        let joins_next = self.sacked.get(i).is_some_and(|r| r.0 == end);
+        match self.sacked[..i].last_mut() {
+            Some(before) if before.1 == start => {
+                before.1 = end;
+                if joins_next {
+                    self.sacked[i - 1].1 = self.sacked.remove(i).1;
+                }
             }
-            from = from.max(range.1);
-            merged = (merged.0.min(range.0), merged.1.max(range.1));
-            j += 1;
+            _ if joins_next => self.sacked[i].0 = start,
+            _ => self.sacked.insert(i, (start, end)),
         }
-        if from < to {
-            new.push((from, to));
-        }
-        self.sacked.splice(i..j, [merged]);
+        Some((start, end))
     }
 
     /// After the highest SACKed segment; `una` where there is none.
@@ -321,12 +350,19 @@ impl RetransmitQueue {
 
     /// The next range of segments from `seq` on that are not SACKed, up to `limit`.
     pub fn next_hole(&self, seq: u64, limit: u64) -> Option<(u64, u64)> {
-        let i = self.sacked.partition_point(|r| r.1 <= seq);
-        let (start, next) = match self.sacked.get(i) {
-            Some(r) if r.0 <= seq => (r.1, self.sacked.get(i + 1).map_or(limit, |n| n.0)),
-            Some(r) => (seq, r.0),
-            None => (seq, limit),
-        };
-        (start < limit).then(|| (start, next.min(limit)))
+        self.hole(seq, limit).map(|(_, hole)| hole)
+    }
+
+    /// The same with the index of the SACKed range behind it.
+    #[inline]
+    fn hole(&self, seq: u64, limit: u64) -> Option<(usize, (u64, u64))> {
+        let mut i = self.sacked.partition_point(|r| r.1 <= seq);
+        let mut start = seq;
+        if let Some(r) = self.sacked.get(i).filter(|r| r.0 <= seq) {
+            start = r.1;
+            i += 1;
+        }
+        let end = self.sacked.get(i).map_or(limit, |r| r.0.min(limit));
+        (start < limit).then_some((i, (start, end)))
     }
 }

@@ -109,42 +109,40 @@ impl Sender {
         if !self.rtx.tracking() {
             return None;
         }
+        let (newest, newest_end) = self.rack.newest;
+        let mut number = self.rtx.first_open();
+        // Mostly all that was sent so early has arrived or is known to be lost.
+        if self.rtx.burst(number).is_none_or(|burst| burst.sent > newest) {
+            return None;
+        }
         let stamp = now.floor_to(Time::from_micros(1));
         let patience = self.rack.rtt + self.reordering_window();
-        let (newest, newest_end) = self.rack.newest;
-        let mut lost = Vec::new();
         let mut wait = None;
-        let una = self.snd_una;
-        for (number, burst) in self.rtx.open_bursts() {
-            if burst.sent > newest {
-                break;
-            }
-            if burst.open == 0 {
-                continue;
-            }
-            let end = if burst.sent == newest { burst.end().min(newest_end.saturating_sub(1)) } else { burst.end() };
-            let start = burst.start.max(una);
-            if start >= end {
-                continue;
-            }
-            let age = stamp.saturating_sub(burst.sent);
-            if age >= patience {
-                lost.push((start, end, number));
-            } else {
-                wait = wait.max(Some(patience - age));
-            }
-        }
-        for (start, end, number) in lost {
-            for seq in start..end {
-                let segment = self.rtx.flags(seq);
-                let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
-                if segment & flags::LISTED != 0 && !waiting && self.rtx.carrier(seq) == number {
-                    self.mark_lost(seq);
-                    self.rtx.set_flags(seq, 0, flags::LISTED);
+        while let Some(burst) = self.rtx.burst(number).filter(|burst| burst.sent <= newest) {
+            if burst.open > 0 {
+                let end =
+                    if burst.sent == newest { burst.end().min(newest_end.saturating_sub(1)) } else { burst.end() };
+                let start = burst.start.max(self.snd_una);
+                let age = stamp.saturating_sub(burst.sent);
+                if start < end && age < patience {
+                    wait = wait.max(Some(patience - age));
+                } else {
+                    (start..end).for_each(|seq| self.mark_late(seq, number));
                 }
             }
+            number = number.wrapping_add(1);
         }
         wait
+    }
+
+    /// Marks a segment lost if its fate is open and burst `number` carried it last.
+    fn mark_late(&mut self, seq: u64, number: u32) {
+        let segment = self.rtx.flags(seq);
+        let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
+        if segment & flags::LISTED != 0 && !waiting && self.rtx.carrier(seq) == number {
+            self.mark_lost(seq);
+            self.rtx.set_flags(seq, 0, flags::LISTED);
+        }
     }
 
     /// RFC 8985, 6.2 step 4: a quarter of the least RTT once reordering was seen, more after D-SACKs.

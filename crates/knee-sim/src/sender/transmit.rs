@@ -303,6 +303,7 @@ impl Sender {
 
     /// Retransmits lost segments as far as the window lets (tcp_xmit_retransmit_queue).
     pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        // Mostly all that is lost has been sent again.
         if !self.rtx.tracking() || self.retrans_out >= self.lost_out {
             return;
         }
