@@ -186,13 +186,19 @@ impl Cubic {
     }
 
     /// Brings `cnt` up to date after `acked` packets at window `cwnd` (`bictcp_update`).
+    #[inline]
     fn update(&mut self, now: Time, cwnd: u32, acked: u32) {
         let now = self.jiffies(now);
-        let epoch = &mut self.epoch;
-        epoch.ack_cnt = epoch.ack_cnt.saturating_add(acked);
-        if epoch.last_cwnd == cwnd && now.saturating_sub(epoch.last_time) <= self.rest {
-            return;
+        self.epoch.ack_cnt = self.epoch.ack_cnt.saturating_add(acked);
+        if self.epoch.last_cwnd != cwnd || now.saturating_sub(self.epoch.last_time) > self.rest {
+            self.renew(now, cwnd, acked);
         }
+    }
+
+    /// Works `cnt` out anew, `now` in jiffies.
+    #[inline(never)]
+    fn renew(&mut self, now: Time, cwnd: u32, acked: u32) {
+        let epoch = &mut self.epoch;
         // Once per jiffy is enough for the cubic function.
         if epoch.start.is_none() || now != epoch.last_time {
             epoch.last_cwnd = cwnd;

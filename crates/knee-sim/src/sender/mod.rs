@@ -481,8 +481,13 @@ impl Sender {
 
     /// Brings the integral of the window up to date.
     pub fn note_cwnd(&mut self, now: Time) {
+        self.cwnd_was(self.control.cwnd, now);
+    }
+
+    /// The same where the window was `cwnd` until now.
+    fn cwnd_was(&mut self, cwnd: u32, now: Time) {
         let span = now.saturating_sub(self.cwnd_integral.1);
-        self.cwnd_integral.0 += u128::from(self.control.cwnd) * u128::from(span.as_nanos());
+        self.cwnd_integral.0 += u128::from(cwnd) * u128::from(span.as_nanos());
         self.cwnd_integral.1 = now;
     }
 

@@ -60,7 +60,13 @@ impl Sender {
         if let Some(burst) = &rate_base {
             event.rate = self.rate_since(burst, false, acked == 1, stamp);
         }
-        self.ask(now, |cc, control| cc.on_plain_ack(&event, control));
+        let cwnd = self.control.cwnd;
+        if let Some(cc) = &mut self.cc {
+            cc.on_plain_ack(&event, &mut self.control);
+        }
+        if self.control.cwnd != cwnd {
+            self.cwnd_was(cwnd, now);
+        }
         self.update_reordering_window(prior_delivered);
         self.finish_rate(stamp, acked);
         self.update_pacing_rate();
@@ -86,7 +92,7 @@ impl Sender {
     #[inline]
     fn window_alone_limits(&self, config: &Config) -> bool {
         let ahead = self.snd_nxt.max(self.snd_una + u64::from(self.control.cwnd));
-        let ends = self.end.min(self.snd_una.saturating_add(config.receive_window));
+        let ends = self.end.min(self.snd_una + config.receive_window);
         !self.paced && self.packets_out() > 0 && ahead < ends
     }
 
@@ -159,7 +165,7 @@ mod tests {
     /// All of a sender that an ACK may change, but for its algorithm's own state.
     fn state(s: &Sender) -> String {
         let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
-        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp);
+        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp, s.cwnd_integral);
         let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate(), s.backoffs);
         format!("{ends:?} {limits:?} {timers:?} {:?} {:?} {:?} {:?} {:?}", s.control, s.counters, s.rtt, s.rack, s.rtx)
     }
@@ -167,7 +173,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_shorter_way_leads_to_the_same_end(
-            cc in prop::sample::select(vec!["reno", "cubic", "bbr", "lola"]),
+            cc in prop::sample::select(vec!["reno", "cubic", "nv", "bbr", "lola"]),
             bytes in prop::option::of(1u64..2_000_000),
             paced in any::<bool>(),
             tso in any::<bool>(),
@@ -189,6 +195,8 @@ mod tests {
                 let rtt = short.take_plain(&ack, now, &config, &mut out);
                 prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
+                short.note_cwnd(now);
+                long.note_cwnd(now);
                 prop_assert_eq!(state(&short), state(&long));
                 if short.pace_at <= now {
                     short.on_pace(now, &config, &mut Vec::new());
