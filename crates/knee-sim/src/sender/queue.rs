@@ -111,8 +111,9 @@ impl RetransmitQueue {
         let number = self.last();
         if let Some(burst) = self.bursts.back_mut() {
             burst.open = burst.count;
-            let new = Segment { burst: number, flags: flags::LISTED };
-            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
+            for _ in 0..burst.count {
+                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+            }
         }
         self.make_room();
     }
@@ -163,24 +164,31 @@ impl RetransmitQueue {
         for burst in &mut self.bursts {
             let start = burst.start.max(una);
             burst.open = burst.end().saturating_sub(start) as u32;
-            let new = Segment { burst: number, flags: flags::LISTED };
-            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
+            for _ in 0..burst.open {
+                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+            }
             number = number.wrapping_add(1);
         }
         debug_assert_eq!(self.segments.len(), count);
     }
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
+    #[inline]
     pub fn untrack(&mut self, una: u64) {
         if self.tracking && una >= self.untrack_at && self.sacked.is_empty() {
-            self.tracking = false;
-            self.segments = VecDeque::new();
-            self.front(una);
-            self.bursts.retain(|burst| !burst.retransmission);
-            // What recovery took beside the bursts is given back: with thousands of flows it counts.
-            self.bursts.shrink_to((2 * self.bursts.len()).max(16));
-            self.sacked = Vec::new();
+            self.end_tracking(una);
         }
+    }
+
+    #[inline(never)]
+    fn end_tracking(&mut self, una: u64) {
+        self.tracking = false;
+        self.segments = VecDeque::new();
+        self.front(una);
+        self.bursts.retain(|burst| !burst.retransmission);
+        // What recovery took beside the bursts is given back: with thousands of flows it counts.
+        self.bursts.shrink_to((2 * self.bursts.len()).max(16));
+        self.sacked = Vec::new();
     }
 
     /// Flags of a segment; none unless tracking.
