@@ -309,7 +309,8 @@ impl Sender {
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
         let mut lowest = u64::MAX;
         for seq in self.snd_una..ack_seq {
-            let Some((segment, &burst)) = self.rtx.pop() else { break };
+            let Some((segment, burst)) = self.rtx.pop() else { break };
+            let burst = burst.copied();
             self.snd_una = seq + 1;
             if segment & flags::LOST != 0 {
                 self.lost_out -= 1;
@@ -319,10 +320,10 @@ impl Sender {
             }
             let again = segment & flags::EVER_RETRANSMITTED != 0;
             found.retransmitted_acked |= again;
-            if segment & flags::SACKED != 0 {
+            let Some(burst) = burst else {
                 self.sacked_out -= 1;
                 continue;
-            }
+            };
             if !again {
                 let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
                 found.ack_sent = Some((first, burst.sent));

@@ -107,11 +107,37 @@ impl RetransmitQueue {
     /// Gives the segments of the last burst a state of their own.
     #[cold]
     fn list_last(&mut self) {
-        let number = self.first.wrapping_add(self.bursts.len() as u32 - 1);
+        let number = self.last();
         if let Some(burst) = self.bursts.back_mut() {
             burst.open = burst.count;
-            let new = Segment { burst: number, flags: flags::LISTED };
-            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
+            for _ in 0..burst.count {
+                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+            }
+        }
+        self.make_room();
+    }
+
+    /// Number of the last burst.
+    fn last(&self) -> u32 {
+        self.first.wrapping_add(self.bursts.len() as u32 - 1)
+    }
+
+    /// While tracking: where the next burst would make the queue grow, drops those at the front of which nothing will
+    /// be asked any more. A SACKed segment does not need its own.
+    fn make_room(&mut self) {
+        if self.bursts.len() < self.bursts.capacity() {
+            return;
+        }
+        let first = self.first;
+        let needed = |(i, s): (usize, &Segment)| {
+            let settled = i > 0 && s.flags & (flags::SACKED | flags::LISTED) == flags::SACKED;
+            (!settled).then(|| s.burst.wrapping_sub(first))
+        };
+        let dead = self.segments.iter().enumerate().filter_map(needed).min().unwrap_or(0);
+        // Where little is gained it grows, so that this remains rare.
+        if dead as usize >= self.bursts.len() / 4 {
+            self.bursts.drain(..dead as usize);
+            self.first = first.wrapping_add(dead);
         }
     }
 
@@ -137,24 +163,31 @@ impl RetransmitQueue {
         for burst in &mut self.bursts {
             let start = burst.start.max(una);
             burst.open = burst.end().saturating_sub(start) as u32;
-            let new = Segment { burst: number, flags: flags::LISTED };
-            self.segments.extend(std::iter::repeat_n(new, burst.open as usize));
+            for _ in 0..burst.open {
+                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+            }
             number = number.wrapping_add(1);
         }
         debug_assert_eq!(self.segments.len(), count);
     }
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
+    #[inline]
     pub fn untrack(&mut self, una: u64) {
         if self.tracking && una >= self.untrack_at && self.sacked.is_empty() {
-            self.tracking = false;
-            self.segments = VecDeque::new();
-            self.front(una);
-            self.bursts.retain(|burst| !burst.retransmission);
-            // What recovery took beside the bursts is given back: with thousands of flows it counts.
-            self.bursts.shrink_to((2 * self.bursts.len()).max(16));
-            self.sacked = Vec::new();
+            self.end_tracking(una);
         }
+    }
+
+    #[inline(never)]
+    fn end_tracking(&mut self, una: u64) {
+        self.tracking = false;
+        self.segments = VecDeque::new();
+        self.front(una);
+        self.bursts.retain(|burst| !burst.retransmission);
+        // What recovery took beside the bursts is given back: with thousands of flows it counts.
+        self.bursts.shrink_to((2 * self.bursts.len()).max(16));
+        self.sacked = Vec::new();
     }
 
     /// Flags of a segment; none unless tracking.
@@ -214,9 +247,12 @@ impl RetransmitQueue {
                 last.count += 1;
                 last.open += 1;
             }
-            _ => self.bursts.push_back(Burst { open: 1, ..burst }),
+            _ => {
+                self.bursts.push_back(Burst { open: 1, ..burst });
+                self.make_room();
+            }
         }
-        let number = self.first.wrapping_add(self.bursts.len() as u32 - 1);
+        let number = self.last();
         let segment = &mut self.segments[(seq - self.base) as usize];
         segment.burst = number;
         segment.flags |= flags::LISTED;
@@ -256,20 +292,21 @@ impl RetransmitQueue {
         self.bursts.front()
     }
 
-    /// While tracking: removes the first segment, which was acknowledged; gives its flags and last transmission.
+    /// While tracking: removes the first segment, which was acknowledged; gives its flags and, unless it was SACKed,
+    /// its last transmission.
     #[inline]
-    pub fn pop(&mut self) -> Option<(u8, &Burst)> {
+    pub fn pop(&mut self) -> Option<(u8, Option<&Burst>)> {
         let segment = self.segments.pop_front()?;
         self.base += 1;
         self.retransmit_hint = self.retransmit_hint.max(self.base);
-        let burst = self.burst_mut(segment.burst);
         if segment.flags & flags::LISTED != 0 {
-            burst.open -= 1;
+            self.burst_mut(segment.burst).open -= 1;
         }
-        Some((segment.flags, burst))
+        let sacked = segment.flags & flags::SACKED != 0;
+        Some((segment.flags, (!sacked).then(|| &*self.burst_mut(segment.burst))))
     }
 
-    /// While tracking: drops bursts at the front that no segment refers to and SACKed ranges before `una`.
+    /// While tracking: drops bursts at the front whose segments were all acknowledged, and SACKed ranges before `una`.
     pub fn tidy(&mut self, una: u64) {
         let gone = self.sacked.iter().take_while(|r| r.1 <= una).count();
         self.sacked.drain(..gone);
@@ -364,5 +401,107 @@ impl RetransmitQueue {
         }
         let end = self.sacked.get(i).map_or(limit, |r| r.0.min(limit));
         (start < limit).then_some((i, (start, end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Burst {
+        let (sent, zero) = (Time::from_micros(now), Time::ZERO);
+        Burst {
+            start,
+            sent,
+            first_tx: zero,
+            delivered_at: zero,
+            delivered: 0,
+            count,
+            delivered_ce: 0,
+            lost: 0,
+            in_flight: 0,
+            open: 0,
+            app_limited: false,
+            retransmission,
+        }
+    }
+
+    proptest! {
+        /// The scoreboard against a map from segments to their last transmission and whether they were SACKed.
+        #[test]
+        fn segments_not_yet_sacked_know_their_last_transmission(
+            first in 1u32..12,
+            steps in prop::collection::vec((0u8..4, prop_oneof![0u64..3, 0u64..30], 1u64..6), 1..300),
+        ) {
+            let mut rtx = RetransmitQueue::default();
+            let (mut una, mut nxt) = (0, u64::from(first));
+            rtx.push(burst(0, first, 0, false));
+            let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
+            rtx.track(una, nxt);
+            for (now, (step, at, count)) in (1..).zip(steps) {
+                let seq = (una + at).min(nxt - 1);
+                let sacked = model[&seq].1;
+                match step {
+                    0 => {
+                        rtx.push(burst(nxt, count as u32, now, false));
+                        model.extend((nxt..nxt + count).map(|seq| (seq, (now, false))));
+                        nxt += count;
+                    }
+                    1 if !sacked => {
+                        rtx.retransmit(burst(seq, 1, now, true));
+                        model.insert(seq, (now, false));
+                    }
+                    // The first segment that is missing is never SACKed.
+                    2 if seq > una => {
+                        while let Some((start, end)) = rtx.add_sack((seq, (seq + count).min(nxt))) {
+                            for seq in start..end {
+                                let before = model.insert(seq, (0, true));
+                                let sent = rtx.sack(seq).1.sent;
+                                prop_assert_eq!(before, Some((sent.as_micros(), false)));
+                            }
+                        }
+                    }
+                    3 if nxt - una > count => {
+                        while una < seq || una + 1 < nxt && model[&una].1 {
+                            let (sent, sacked) = model.remove(&una).unwrap();
+                            let burst = rtx.pop().unwrap().1.map(|burst| burst.sent.as_micros());
+                            prop_assert_eq!(burst, (!sacked).then_some(sent));
+                            una += 1;
+                        }
+                        if model[&una].1 {
+                            break;
+                        }
+                        rtx.tidy(una);
+                    }
+                    _ => {}
+                }
+                for (&seq, &(sent, sacked)) in &model {
+                    if !sacked {
+                        prop_assert_eq!(rtx.burst_of(seq).sent, Time::from_micros(sent));
+                    }
+                    prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
+                }
+                let open: u32 = rtx.bursts.iter().map(|burst| burst.open).sum();
+                prop_assert_eq!(open as usize, model.values().filter(|(_, sacked)| !sacked).count());
+            }
+        }
+    }
+
+    #[test]
+    fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
+        let mut rtx = RetransmitQueue::default();
+        (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
+        rtx.track(0, 8);
+        rtx.retransmit(burst(0, 1, 8, true));
+        for seq in 1..15 {
+            assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
+            rtx.sack(seq);
+            rtx.push(burst(seq + 7, 1, seq + 8, false));
+        }
+        // 23 were sent.
+        assert_eq!(rtx.bursts.capacity(), 16);
+        assert_eq!(rtx.burst_of(0).sent, Time::from_micros(8));
     }
 }

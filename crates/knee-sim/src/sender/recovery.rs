@@ -257,6 +257,9 @@ impl Sender {
         self.rtx.track(self.snd_una, self.snd_nxt);
         let stamp = now.floor_to(Time::from_micros(1));
         for seq in self.snd_una..self.snd_nxt {
+            if self.rtx.flags(seq) & flags::SACKED != 0 {
+                continue;
+            }
             let recent = stamp.saturating_sub(self.rtx.burst_of(seq).sent) < self.rack.rtt;
             if seq == self.snd_una || !recent {
                 self.mark_lost(seq);
