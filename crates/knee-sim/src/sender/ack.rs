@@ -434,7 +434,7 @@ impl Sender {
 
     /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
     fn probably_delayed(&self, burst: &Burst) -> bool {
-        self.snd_una == self.end && self.last_payload < MSS && burst.delivered + 1 == self.delivered
+        self.snd_una == self.end && self.last_payload < u32::from(MSS) && burst.delivered + 1 == self.delivered
     }
 
     #[inline]

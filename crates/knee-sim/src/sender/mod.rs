@@ -188,7 +188,7 @@ pub struct Sender {
     lost_out: u32,
     retrans_out: u32,
     /// Payload of the last segment of a finite transfer.
-    last_payload: u16,
+    last_payload: u32,
     state: CaState,
     pending: Pending,
     cwnd_limited: bool,
@@ -237,10 +237,10 @@ impl Sender {
     pub fn new(init: &SenderInit, config: &Config) -> Self {
         let mss = u64::from(MSS);
         let (end, last_payload) = match init.bytes {
-            None => (u64::MAX, MSS),
+            None => (u64::MAX, u32::from(MSS)),
             Some(bytes) => {
                 let segments = bytes.div_ceil(mss).max(1);
-                (segments, (bytes - (segments - 1) * mss) as u16)
+                (segments, (bytes - (segments - 1) * mss) as u32)
             }
         };
         Self {
@@ -371,13 +371,13 @@ impl Sender {
     /// No new data from now on; what is under way is still repaired.
     pub fn stop(&mut self) {
         self.end = self.end.min(self.snd_nxt);
-        self.last_payload = if self.end == self.snd_nxt { MSS } else { self.last_payload };
+        self.last_payload = if self.end == self.snd_nxt { u32::from(MSS) } else { self.last_payload };
     }
 
     /// IP packet size of a segment.
     pub const fn packet_size(&self, seq: u64) -> u16 {
         let headers = knee_core::packet::MTU - MSS;
-        headers + if seq + 1 == self.end { self.last_payload } else { MSS }
+        headers + if seq + 1 == self.end { self.last_payload as u16 } else { MSS }
     }
 
     /// Packets in flight.

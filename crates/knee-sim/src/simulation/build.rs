@@ -333,7 +333,7 @@ impl Simulation {
                 seen_timeouts: 0,
             });
             self.senders.push(sender);
-            self.receivers.push(Receiver::new(i as u32, entry.needs.ecn));
+            self.receivers.push(Receiver::new(entry.needs.ecn));
         }
         Ok(())
     }

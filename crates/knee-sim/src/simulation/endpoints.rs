@@ -24,7 +24,7 @@ impl Simulation {
             if receiver.has_blocks() {
                 return self.reply(i);
             }
-            let ack = receiver.ack();
+            let ack = receiver.ack(i);
             self.send_ack(ack, way);
         } else if self.epochs.is_none() && receiver.needs_arming() {
             self.arm_receiver(i);
@@ -109,7 +109,7 @@ impl Simulation {
     #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        let mut packet = receiver.ack();
+        let mut packet = receiver.ack(i);
         if receiver.has_blocks() {
             attach_blocks(receiver, &mut packet, &mut self.sacks);
         }

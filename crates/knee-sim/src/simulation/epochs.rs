@@ -24,7 +24,6 @@ use crate::timer::Timer;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
-use std::collections::VecDeque;
 
 /// Packets that leave the link in an epoch, about: as many as stay in a second-level cache.
 const PACKETS: u64 = 65_536;
@@ -70,8 +69,10 @@ pub(super) struct Epochs {
 /// What is under way beside a flow.
 #[repr(align(64))]
 struct Lane {
-    /// ACKs on their way home, in that order.
-    acks: VecDeque<Homing>,
+    /// ACKs on their way home, in that order, behind those that have been taken.
+    acks: Vec<Homing>,
+    /// How many have been taken in this visit.
+    taken: usize,
     /// When the last of them is home.
     last_home: Time,
 }
@@ -114,7 +115,7 @@ impl Lane {
     /// When the next ACK is home; `Time::MAX`: none is under way.
     #[inline]
     fn home(&self) -> Time {
-        self.acks.front().map_or(Time::MAX, |ack| ack.at)
+        self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
     }
 
     /// An ACK goes on its way `now`.
@@ -122,7 +123,7 @@ impl Lane {
     fn sends_home(&mut self, ack: &Packet, now: Time, way: &Way, cause: Cause) {
         let Packet { seq, stamp, extra, flags, .. } = *ack;
         let at = now + way.ack_delay;
-        self.acks.push_back(Homing { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
+        self.acks.push(Homing { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
         if at <= self.last_home {
             self.overtake();
         } else {
@@ -134,11 +135,11 @@ impl Lane {
     #[cold]
     fn overtake(&mut self) {
         let mut k = self.acks.len() - 1;
-        while k > 0 && self.acks[k - 1].key() > self.acks[k].key() {
+        while k > self.taken && self.acks[k - 1].key() > self.acks[k].key() {
             self.acks.swap(k - 1, k);
             k -= 1;
         }
-        self.last_home = self.acks.back().map_or(Time::ZERO, |ack| ack.at);
+        self.last_home = self.acks[self.acks.len() - 1].at;
     }
 }
 
@@ -194,7 +195,7 @@ impl Simulation {
         let flows = self.flows.len();
         let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let lane = || Lane { acks: VecDeque::new(), last_home: Time::ZERO };
+        let lane = || Lane { acks: Vec::new(), taken: 0, last_home: Time::ZERO };
         let epochs = Epochs {
             link: *link,
             most,
@@ -331,9 +332,7 @@ impl Simulation {
             let lane = &epochs.lanes[i as usize];
             self.senders[i as usize].fetch_behind();
             self.flows[i as usize].rtt_histogram.fetch_counts();
-            let (acks, rest) = lane.acks.as_slices();
-            fetch(acks);
-            fetch(rest);
+            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * lane.acks.capacity().min(16));
         }
     }
 
@@ -370,7 +369,7 @@ impl Simulation {
                 }
                 next += 1;
                 if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt) {
-                    let mut ack = receiver.ack();
+                    let mut ack = receiver.ack(i);
                     if receiver.has_blocks() {
                         attach_blocks(receiver, &mut ack, &mut self.sacks);
                     }
@@ -435,12 +434,11 @@ impl Simulation {
             // The usual case, in which nothing else is concerned.
             let limit = loop {
                 let limit = lane.home().min(until);
-                let Some(ack) = lane.acks.front() else { break limit };
+                let Some(&ack) = lane.acks.get(lane.taken) else { break limit };
                 if ack.at >= until || sender.due() < limit || ack.flags & Packet::SYN != 0 || flow.has_news(sender) {
                     break limit;
                 }
-                let ack = *ack;
-                lane.acks.pop_front();
+                lane.taken += 1;
                 let rtt = sender.on_ack(&ack.info(&self.sacks), ack.at, &self.sender_config, &mut self.departures);
                 self.sacks.release(ack.extra);
                 flow.book_rtt(rtt);
@@ -458,8 +456,11 @@ impl Simulation {
             } else if sender.due() < limit {
                 self.sender_timer(i, limit);
             } else if limit >= until {
+                // The others move up, so that the same few lines of memory are used again.
+                lane.acks.drain(..std::mem::take(&mut lane.taken));
                 return;
-            } else if let Some(ack) = lane.acks.pop_front() {
+            } else if let Some(&ack) = lane.acks.get(lane.taken) {
+                lane.taken += 1;
                 // Only the answer to a SYN is left.
                 (epochs.turn, self.now) = (turn_of_ack(ack.pipe, ack.cause, i), ack.at);
                 self.establish(i);
