@@ -112,7 +112,8 @@ impl Sender {
         self.cwnd_usage_end = self.snd_nxt;
         self.cwnd_used = 0;
         self.cwnd_stamp = now;
-        // As `schedule_probe`: after progress the timeout runs from now, without from the oldest segment.
+        // As `schedule_probe`: no later than the timeout, which runs from now where nothing left, from the oldest segment
+        // where something did.
         let sent = (self.snd_nxt - before) as u32;
         let timeout = if sent == 0 { Some(self.rtt.rto()) } else { self.timeout_left(now) };
         let span = self.probe_span(config);
