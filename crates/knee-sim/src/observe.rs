@@ -18,21 +18,27 @@ pub struct Histogram {
     bits: u32,
     /// The bucket of `counts[0]`.
     base: u32,
+    /// Where the last value is counted.
+    last: u32,
     total: Spread,
 }
 
 impl Histogram {
     /// An empty histogram with `2^bits` buckets per octave, at least two.
     pub fn new(bits: u32) -> Self {
-        Self { counts: Box::default(), bits, base: 0, total: Spread::EMPTY }
+        Self { counts: Box::default(), bits, base: 0, last: 0, total: Spread::EMPTY }
     }
 
     /// Counts a span; its share in mean and range follows with [`Histogram::fold`].
     #[inline]
     pub fn count(&mut self, span: Time) {
         let bucket = self.bucket(span.as_nanos());
-        match self.counts.get_mut(bucket.wrapping_sub(self.base) as usize) {
-            Some(count) => *count += 1,
+        let place = bucket.wrapping_sub(self.base);
+        match self.counts.get_mut(place as usize) {
+            Some(count) => {
+                *count += 1;
+                self.last = place;
+            }
             None => self.extend_to(bucket),
         }
     }
@@ -55,10 +61,12 @@ impl Histogram {
         self.counts[(bucket - self.base) as usize] += 1;
     }
 
-    /// Fetches the counts.
+    /// Fetches where the next value will be counted, most likely.
     #[inline]
     pub fn fetch_counts(&self) {
-        fetch(&*self.counts);
+        if let Some(count) = self.counts.get(self.last as usize) {
+            fetch(count);
+        }
     }
 
     /// Adds sum, number and range of the spans counted since the last call.

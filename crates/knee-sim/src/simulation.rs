@@ -120,6 +120,8 @@ struct Flow {
     ca: CaState,
     /// Whether the window of the figures has begun and not ended.
     watched: bool,
+    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
+    complete_at: u64,
     /// RTT samples of the interval.
     rtt: Spread,
     /// Those of the window of the figures; beside `rtt`, since both take each sample.
@@ -132,8 +134,6 @@ struct Flow {
     algorithm: u32,
     /// Overhead of the first link, counted in throughput.
     overhead: u32,
-    /// Bytes to transfer; none: endless.
-    bytes: Option<u64>,
     start: Time,
     /// When the SYN left, unless it had to be sent again.
     syn_at: Option<Time>,
@@ -160,7 +160,7 @@ impl Flow {
         sender.control.phase != self.phase
             || sender.state() != self.ca
             || sender.counters.timeouts as u32 != self.seen_timeouts
-            || (self.bytes == Some(sender.counters.acked_bytes) && self.completion.is_none())
+            || sender.counters.acked_bytes == self.complete_at
     }
 }
 
@@ -302,9 +302,9 @@ impl Simulation {
 
     fn complete(&mut self, i: u32) {
         let flow = &mut self.flows[i as usize];
-        let Some(bytes) = flow.bytes else { return };
         // A flow that was stopped is done without having sent it all.
-        if flow.completion.is_none() && self.senders[i as usize].counters.acked_bytes == bytes {
+        if self.senders[i as usize].counters.acked_bytes == flow.complete_at {
+            flow.complete_at = u64::MAX;
             flow.completion = Some(self.now - flow.start);
             if self.note_completion(i) {
                 return;

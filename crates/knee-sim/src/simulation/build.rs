@@ -315,7 +315,7 @@ impl Simulation {
             sender.cwnd_integral.1 = start;
             self.flows.push(Flow {
                 algorithm: algorithm as u32,
-                bytes: flow.bytes,
+                complete_at: flow.bytes.unwrap_or(u64::MAX),
                 start,
                 syn_at: None,
                 overhead: spec.links[flow.path[0]].overhead,
