@@ -57,7 +57,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "default", "competitive"],
     edges: &[(SLOW_START, DEFAULT), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
     min_cwnd: 2,
-    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, init| {
         Box::new(Copa {
             params: CopaParams {

@@ -44,8 +44,8 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
-    make: |params, init| Box::new(Cubic::new(&Params::read(params, init), init)),
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    make: |params, init| Box::new(Cubic::new(params, init)),
 };
 
 /// What a loss does to the window; shared with algorithms that treat loss as CUBIC does.
@@ -74,48 +74,53 @@ impl Decrease {
     }
 }
 
-/// The module parameters.
+/// The module parameters, but for HyStart's own.
 #[derive(Clone, Copy, Debug)]
 struct Params {
     decrease: Decrease,
+    /// First `ssthresh`; 0: none, HyStart finds it.
     initial_ssthresh: u32,
-    bic_scale: u64,
+    /// C as [`cubic_fn`] takes it (`cube_rtt_scale`).
+    scale: u32,
+    /// Packets per increase of Reno's estimated window, in 1/8 of the window.
+    reno_scale: u32,
     tcp_friendliness: bool,
     hystart: bool,
-    detect: hystart::Params,
 }
 
 impl Params {
-    fn read(params: &knee_core::Params, init: &Init) -> Self {
-        let count = |name| params.count(name).min(u64::from(u32::MAX)) as u32;
-        let detect = params.choice("hystart_detect");
+    fn read(params: &knee_core::Params) -> Self {
+        let (beta, hystart) = (count(params, "beta"), params.switch("hystart"));
         Self {
-            decrease: Decrease { beta: count("beta"), fast_convergence: params.switch("fast_convergence") },
-            initial_ssthresh: count("initial_ssthresh"),
-            bic_scale: params.count("bic_scale"),
+            decrease: Decrease { beta, fast_convergence: params.switch("fast_convergence") },
+            initial_ssthresh: if hystart { 0 } else { count(params, "initial_ssthresh") },
+            scale: count(params, "bic_scale").saturating_mul(10),
+            reno_scale: reno_scale(beta),
             tcp_friendliness: params.switch("tcp_friendliness"),
-            hystart: params.switch("hystart"),
-            detect: hystart::Params {
-                ack_train: detect != "delay",
-                delay: detect != "ack_train",
-                low_window: count("hystart_low_window"),
-                ack_delta_us: params.count("hystart_ack_delta_us"),
-                paced: init.paced,
-            },
+            hystart,
         }
     }
+}
 
-    /// C as [`cubic_fn`] takes it (`cube_rtt_scale`).
-    const fn scale(&self) -> u64 {
-        self.bic_scale * 10
-    }
+fn count(params: &knee_core::Params, name: &str) -> u32 {
+    params.count(name).min(u64::from(u32::MAX)) as u32
+}
 
-    /// Packets per increase of Reno's estimated window, in 1/8 of the window: `8 (1 + beta) / (3 (1 - beta))`
-    /// (RFC 9438, 4.3: alpha = 3 (1 - beta) / (1 + beta)), rounded in Linux's order (`beta_scale`).
-    const fn reno_scale(&self) -> u64 {
-        let beta = self.decrease.beta as u64;
-        8 * (1024 + beta) / 3 / (1024 - beta)
+fn detect(params: &knee_core::Params, init: &Init) -> hystart::Params {
+    let detect = params.choice("hystart_detect");
+    hystart::Params {
+        ack_train: detect != "delay",
+        delay: detect != "ack_train",
+        low_window: count(params, "hystart_low_window"),
+        ack_delta_us: params.count("hystart_ack_delta_us"),
+        paced: init.paced,
     }
+}
+
+/// `8 (1 + beta) / (3 (1 - beta))` (RFC 9438, 4.3: alpha = 3 (1 - beta) / (1 + beta)), rounded in Linux's order
+/// (`beta_scale`); `beta` in 1/1024.
+const fn reno_scale(beta: u32) -> u32 {
+    8 * (1024 + beta) / 3 / (1024 - beta)
 }
 
 /// The growth between two losses.
@@ -149,37 +154,51 @@ struct Cubic {
     found: bool,
     mss: u32,
     tick: Time,
+    /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
+    rest: Time,
+    /// The jiffy that was asked for last.
+    jiffy: Time,
     /// When the newest packet that has been acknowledged was sent.
     last_sent: Time,
 }
 
 impl Cubic {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: &knee_core::Params, init: &Init) -> Self {
         Self {
-            params: *params,
+            params: Params::read(params),
             epoch: Epoch::default(),
-            hystart: HyStart::new(params.detect, init.now.as_micros(), 0),
+            hystart: HyStart::new(detect(params, init), init.now.as_micros(), 0),
             found: false,
             mss: init.mss,
             tick: init.tick,
+            rest: Time::from_nanos(31_250_000).floor_to(init.tick),
+            jiffy: Time::ZERO,
             last_sent: init.now,
         }
     }
 
-    /// The time as jiffies show it.
-    fn jiffies(&self, time: Time) -> Time {
-        time.floor_to(self.tick)
+    /// The time as jiffies show it. Divides only where another jiffy has begun.
+    fn jiffies(&mut self, time: Time) -> Time {
+        if time < self.jiffy || time - self.jiffy >= self.tick {
+            self.jiffy = time.floor_to(self.tick);
+        }
+        self.jiffy
     }
 
     /// Brings `cnt` up to date after `acked` packets at window `cwnd` (`bictcp_update`).
+    #[inline]
     fn update(&mut self, now: Time, cwnd: u32, acked: u32) {
         let now = self.jiffies(now);
-        let epoch = &mut self.epoch;
-        epoch.ack_cnt = epoch.ack_cnt.saturating_add(acked);
-        let rest = Time::from_nanos(31_250_000).floor_to(self.tick);
-        if epoch.last_cwnd == cwnd && now.saturating_sub(epoch.last_time) <= rest {
-            return;
+        self.epoch.ack_cnt = self.epoch.ack_cnt.saturating_add(acked);
+        if self.epoch.last_cwnd != cwnd || now.saturating_sub(self.epoch.last_time) > self.rest {
+            self.renew(now, cwnd, acked);
         }
+    }
+
+    /// Works `cnt` out anew, `now` in jiffies.
+    #[inline(never)]
+    fn renew(&mut self, now: Time, cwnd: u32, acked: u32) {
+        let epoch = &mut self.epoch;
         // Once per jiffy is enough for the cubic function.
         if epoch.start.is_none() || now != epoch.last_time {
             epoch.last_cwnd = cwnd;
@@ -188,7 +207,7 @@ impl Cubic {
                 epoch.ack_cnt = acked;
                 epoch.tcp_cwnd = cwnd;
                 epoch.origin = cwnd.max(epoch.last_max_cwnd);
-                epoch.k = cubic_fn::k(self.params.scale(), epoch.origin - cwnd);
+                epoch.k = cubic_fn::k(self.params.scale.into(), epoch.origin - cwnd);
                 now
             });
             // One RTT ahead: what is acknowledged by then is sent now.
@@ -208,6 +227,7 @@ impl Cubic {
     }
 
     /// Whether HyStart wants slow start to end at this ACK.
+    #[inline(never)]
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
         self.hystart.update(&hystart::Sample {
             now_us: view.now.as_micros(),
@@ -224,7 +244,7 @@ impl Cubic {
 impl Params {
     /// Packets per increase that the cubic function asks for at `t`.
     fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
-        let target = cubic_fn::w_cubic(self.scale(), t, epoch.k, epoch.origin);
+        let target = cubic_fn::w_cubic(self.scale.into(), t, epoch.k, epoch.origin);
         let cwnd = u64::from(cwnd);
         // At or above its target the window hardly grows.
         let cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
@@ -235,11 +255,13 @@ impl Params {
 
     /// Lets Reno's estimated window grow, and follows where it is ahead.
     fn catch_up_with_reno(&self, epoch: &mut Epoch, cwnd: u32) {
-        let per_packet = (u64::from(cwnd) * self.reno_scale() / 8).clamp(1, u64::from(u32::MAX)) as u32;
+        let per_packet = (u64::from(cwnd) * u64::from(self.reno_scale) / 8).clamp(1, u64::from(u32::MAX)) as u32;
         // A full count is taken up only by the next packet, hence rounded up less one.
-        let growth = epoch.ack_cnt.div_ceil(per_packet).saturating_sub(1);
-        epoch.ack_cnt -= growth * per_packet;
-        epoch.tcp_cwnd = epoch.tcp_cwnd.saturating_add(growth);
+        if epoch.ack_cnt > per_packet {
+            let growth = epoch.ack_cnt.div_ceil(per_packet) - 1;
+            epoch.ack_cnt -= growth * per_packet;
+            epoch.tcp_cwnd = epoch.tcp_cwnd.saturating_add(growth);
+        }
         if epoch.tcp_cwnd > cwnd {
             epoch.cnt = epoch.cnt.min(cwnd / (epoch.tcp_cwnd - cwnd));
         }
@@ -247,17 +269,19 @@ impl Params {
 }
 
 impl CongestionControl for Cubic {
+    #[inline]
     fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
         let mut control = control;
-        if !self.params.hystart && self.params.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
+        if self.params.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
             control.ssthresh = self.params.initial_ssthresh;
         }
         let Some(rtt) = ack.rtt else { return Self::in_phase(control) };
         let now = ack.view.now;
         self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
         // RTTs right after a recovery say little.
-        let young = |start| self.jiffies(now).saturating_sub(start) < Time::from_secs(1);
-        if self.epoch.start.is_some_and(young) {
+        if let Some(start) = self.epoch.start
+            && self.jiffies(now).saturating_sub(start) < Time::from_secs(1)
+        {
             return Self::in_phase(control);
         }
         let rtt_us = rtt.as_micros().max(1);
@@ -272,6 +296,7 @@ impl CongestionControl for Cubic {
         Self::in_phase(control)
     }
 
+    #[inline]
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
         if !ack.cwnd_limited {
             return control;
@@ -304,8 +329,8 @@ impl CongestionControl for Cubic {
             }
             // An idle time does not count as time of growth.
             StateEvent::Restart => {
-                let idle = self.jiffies(now).saturating_sub(self.jiffies(self.last_sent));
                 let now = self.jiffies(now);
+                let idle = now.saturating_sub(self.last_sent.floor_to(self.tick));
                 self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
             }
             _ => {}
@@ -335,7 +360,7 @@ mod tests {
         fn new(given: &[(&'static str, Value)], cwnd: u32, rtt: Time) -> Self {
             let params = knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
             let init = Init { rtt, cwnd, tick: TICK, ..testing::init() };
-            let cc = Cubic::new(&Params::read(&params, &init), &init);
+            let cc = Cubic::new(&params, &init);
             Self { cc, control: Control::initial(cwnd), now: Time::from_secs(1), rtt }
         }
 

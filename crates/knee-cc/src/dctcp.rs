@@ -34,7 +34,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::PerPacket },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::PerPacket },
     make: |params, _| Box::new(Dctcp { shift_g: params.count("dctcp_shift_g") as u32, state: DctcpState::new(params) }),
 };
 

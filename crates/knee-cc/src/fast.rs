@@ -45,7 +45,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 2,
-    needs: Needs { pacing: true, full_control: false, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, init| {
         Box::new(Fast {
             params: FastParams {

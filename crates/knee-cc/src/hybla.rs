@@ -36,7 +36,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: crate::Ecn::Classic },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
     make: |params, init| Box::new(Hybla::new(Parameters::read(params), init)),
 };
 

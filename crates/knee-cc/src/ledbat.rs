@@ -60,7 +60,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "below_target", "above_target"],
     edges: &[(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)],
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, _| Box::new(Ledbat::new(LedbatParams::new(params))),
 };
 

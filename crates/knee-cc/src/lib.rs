@@ -153,6 +153,21 @@ pub struct RateSample {
     pub ack_delayed: bool,
 }
 
+impl RateSample {
+    /// A sample that says nothing.
+    pub const NONE: Self = Self {
+        delivered: 0,
+        delivered_ce: 0,
+        interval: None,
+        prior_delivered: 0,
+        prior_lost: 0,
+        tx_in_flight: 0,
+        app_limited: false,
+        is_retrans: false,
+        ack_delayed: false,
+    };
+}
+
 /// An ACK, seen after RTT, delivery rate and scoreboard are up to date.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -175,7 +190,7 @@ pub struct Ack {
     pub cwnd_limited: bool,
     /// Whether the ACK carries an ECN echo.
     pub ece: bool,
-    /// Delivery rate.
+    /// Delivery rate; [`RateSample::NONE`] unless [`Needs::rate`] asks for it.
     pub rate: RateSample,
 }
 
@@ -280,6 +295,14 @@ pub trait CongestionControl: Send {
     /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control;
 
+    /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK, where nothing can come between
+    /// them. Nearly all ACKs are such: one call in place of two, and the control stays where it lies.
+    fn on_plain_ack(&mut self, ack: &Ack, control: &mut Control) {
+        let measured = self.on_measure(ack, *control);
+        *control = self.on_ack(ack, Control { cwnd: measured.cwnd.max(1), ..measured });
+        control.cwnd = control.cwnd.max(1);
+    }
+
     /// The new `ssthresh` in packets after a congestion signal (Linux's `ssthresh`).
     fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32;
 
@@ -321,6 +344,8 @@ pub struct Needs {
     pub full_control: bool,
     /// [`CongestionControl::on_sent`] is called.
     pub sent: bool,
+    /// [`Ack::rate`] is read.
+    pub rate: bool,
     /// Reaction to ECN.
     pub ecn: Ecn,
 }

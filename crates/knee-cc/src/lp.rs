@@ -66,7 +66,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "congestion_avoidance", "inference"],
     edges: &[(0, 1), (1, 0), (0, 2), (1, 2), (2, 0), (2, 1)],
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: crate::Ecn::Classic },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
     make: |params, _| {
         let p = Parameters::read(params);
         match params.choice("form") {

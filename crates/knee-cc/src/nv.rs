@@ -50,7 +50,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: true, ecn: Ecn::Classic },
     make: |params, init| Box::new(Nv::new(NvParams::new(params, init), init)),
 };
 

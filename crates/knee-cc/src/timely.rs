@@ -91,7 +91,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["rate_control"],
     edges: &[],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, init| {
         let params = TimelyParams {
             t_low: params.time("t_low").as_secs_f64(),

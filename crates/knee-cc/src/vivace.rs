@@ -59,7 +59,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["starting", "learning"],
     edges: &[(STARTING, LEARNING)],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, init| {
         let b = if params.choice("utility") == "latency" { params.ratio("b") } else { 0.0 };
         let params = VivaceParams {

@@ -39,7 +39,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, _| Box::new(Yeah { params: YeahParams::new(params), state: YeahState::new() }),
 };
 

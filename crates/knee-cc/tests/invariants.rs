@@ -2,7 +2,8 @@
 //!
 //! The test plays the sender: it calls the algorithm in the order Linux's `tcp_ack` would and applies every answer.
 //! After each call: the window is within bounds, `ssthresh` and the pacing rate make sense, the phase exists and was
-//! reached along an allowed edge. The same events give the same answers twice.
+//! reached along an allowed edge. The same events give the same answers twice, and without rate samples too unless the
+//! algorithm asks for them.
 //!
 //! Algorithms are tried with their defaults and with parameters anywhere in their declared ranges.
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these.
@@ -128,10 +129,12 @@ struct Sender<'a> {
     /// Window and `ssthresh` before the reduction under way, and the segment whose ACK ends it.
     reduction: Option<(u32, u32, u64)>,
     answers: Vec<Control>,
+    /// Whether ACKs bring a rate sample.
+    rates: bool,
 }
 
 impl<'a> Sender<'a> {
-    fn new(entry: &'a Entry, start: &Start) -> Self {
+    fn new(entry: &'a Entry, start: &Start, rates: bool) -> Self {
         let rtt = Time::from_nanos(start.rtt_ns);
         let init = Init {
             now: Time::from_nanos(start.now_ns),
@@ -158,7 +161,7 @@ impl<'a> Sender<'a> {
             ca: CaState::Open,
         };
         let control = Control::initial(start.cwnd);
-        Self { entry, cc, control, view, base_rtt: rtt, sacked: 0, reduction: None, answers: Vec::new() }
+        Self { entry, cc, control, view, base_rtt: rtt, sacked: 0, reduction: None, answers: Vec::new(), rates }
     }
 
     /// Checks an answer against all invariants and puts it in force.
@@ -266,6 +269,17 @@ impl<'a> Sender<'a> {
             view.min_rtt = view.min_rtt.min(rtt);
             view.srtt = (view.srtt * 7 + rtt) / 8;
         }
+        let rate = RateSample {
+            delivered,
+            delivered_ce: ce,
+            interval: step.interval_ns.map(Time::from_nanos),
+            prior_delivered: prior.delivered.saturating_sub(u64::from(prior.in_flight)),
+            prior_lost: prior.lost,
+            tx_in_flight: prior.in_flight,
+            app_limited: step.app_limited,
+            is_retrans: matches!(step.rtt, RttSample::Missing),
+            ack_delayed: delivered == 1,
+        };
         let ack = Ack {
             view: *view,
             rtt,
@@ -276,17 +290,7 @@ impl<'a> Sender<'a> {
             prior_una: prior.snd_una,
             cwnd_limited: step.cwnd_limited,
             ece: step.ece,
-            rate: RateSample {
-                delivered,
-                delivered_ce: ce,
-                interval: step.interval_ns.map(Time::from_nanos),
-                prior_delivered: prior.delivered.saturating_sub(u64::from(prior.in_flight)),
-                prior_lost: prior.lost,
-                tx_in_flight: prior.in_flight,
-                app_limited: step.app_limited,
-                is_retrans: matches!(step.rtt, RttSample::Missing),
-                ack_delayed: delivered == 1,
-            },
+            rate: if self.rates { rate } else { RateSample::NONE },
         };
         let answer = self.cc.on_measure(&ack, self.control);
         self.apply("on_measure", answer)?;
@@ -376,9 +380,9 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Runs an algorithm through a sequence and returns all its answers.
-fn run(entry: &Entry, start: &Start, steps: &[Step]) -> Result<Vec<Control>, TestCaseError> {
-    let mut sender = Sender::new(entry, start);
+/// Runs an algorithm through a sequence, with or without rate samples, and returns all its answers.
+fn run(entry: &Entry, start: &Start, steps: &[Step], rates: bool) -> Result<Vec<Control>, TestCaseError> {
+    let mut sender = Sender::new(entry, start, rates);
     sender.tell(StateEvent::Start)?;
     for (i, step) in steps.iter().enumerate() {
         sender.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
@@ -391,8 +395,10 @@ fn every_algorithm_keeps_the_invariants_whatever_happens() {
     let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
     let case = || (start(), prop::collection::vec(step(), 1..120));
     fuzz("KNEE_CC", &entries, 20_000, case, |entry, (start, steps)| {
-        let once = run(entry, &start, &steps)?;
-        prop_assert!(once == run(entry, &start, &steps)?, "the same events gave other answers");
+        let once = run(entry, &start, &steps, true)?;
+        prop_assert!(once == run(entry, &start, &steps, true)?, "the same events gave other answers");
+        let reads = entry.needs.rate;
+        prop_assert!(reads || once == run(entry, &start, &steps, false)?, "it reads rates without asking for them");
         Ok(())
     });
 }

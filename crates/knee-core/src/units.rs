@@ -75,7 +75,11 @@ impl Time {
     /// If `den` is zero.
     #[must_use]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
-        Self((self.0 as u128 * num as u128 / den as u128) as u64)
+        // Nearly always the product fits; 128-bit division is slow.
+        match self.0.checked_mul(num) {
+            Some(product) => Self(product / den),
+            None => Self((self.0 as u128 * num as u128 / den as u128) as u64),
+        }
     }
 }
 

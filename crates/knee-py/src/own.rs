@@ -27,7 +27,7 @@ const fn entry(pacing: bool, full_control: bool) -> Entry {
         phases: &["running"],
         edges: &[],
         min_cwnd: 1,
-        needs: Needs { pacing, full_control, sent: false, ecn: Ecn::Classic },
+        needs: Needs { pacing, full_control, sent: false, rate: true, ecn: Ecn::Classic },
         // Never asked: `Own::make` makes them.
         make: |_, _| unreachable!("algorithms in Python are made from their class"),
     }

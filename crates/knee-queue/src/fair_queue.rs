@@ -437,10 +437,6 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         }
     }
 
-    fn gives_runs(&self) -> bool {
-        R::RUNS
-    }
-
     fn next_wake(&self) -> Option<Time> {
         self.throttled.peek().map(|Reverse((due, ..))| *due)
     }

@@ -146,11 +146,6 @@ pub trait Queue: Send {
         }
     }
 
-    /// Whether [`Queue::dequeue_run`] gives more than one packet at a time.
-    fn gives_runs(&self) -> bool {
-        false
-    }
-
     /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.
     fn next_wake(&self) -> Option<Time> {
         None

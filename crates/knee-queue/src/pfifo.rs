@@ -132,10 +132,6 @@ impl Queue for Pfifo {
         Some(packet)
     }
 
-    fn gives_runs(&self) -> bool {
-        true
-    }
-
     #[inline]
     fn dequeue_run(&mut self, most: u32, first: &mut Packet, _: &mut Context) -> u32 {
         let Some(run) = self.runs.front_mut() else { return 0 };

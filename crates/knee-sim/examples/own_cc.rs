@@ -19,7 +19,7 @@ static ENTRY: Entry = Entry {
     phases: &["running"],
     edges: &[],
     min_cwnd: 2,
-    needs: Needs { pacing: false, full_control: false, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, _| Box::new(Mimd { gain: params.ratio("gain"), credit: 0.0 }),
 };
 

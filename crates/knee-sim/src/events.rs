@@ -1,18 +1,34 @@
 //! What happens next: the heads of everything that waits.
 //!
 //! A link, a pipe and a timer each have at most one entry at a time, so that what is held here are sources, not packets.
-//! Entries are ordered by time. Of one time busy wires go first, so that a packet that comes finds the place free of one
-//! that leaves; then pipes, by their number; then all else, by the order in which it was scheduled.
+//! Entries are ordered by time. What is due at one time has an order of its own, whoever was scheduled first: busy wires
+//! go first, so that a packet that comes finds the place free of one that leaves; then what concerns the whole run; then
+//! pipes, so that an ACK goes before the timer it would stop; then timers and what else flows do. Of one kind, the lower
+//! number goes first.
 
 use knee_core::Time;
 
-/// Something that is due.
+/// Something that is due; of one time in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A link direction may send its next packet.
-    Link(u32),
+    /// A change of the scenario.
+    Change(u32),
+    /// The links' figures start to count.
+    MeasureLinks,
+    /// A flow's figures start to count.
+    Measure(u32),
+    /// A flow stops sending new data.
+    Stop(u32),
+    /// The window in which all flows run begins.
+    CommonStart,
+    /// The window in which all flows run ends.
+    CommonEnd,
+    /// The end of an interval of the time series.
+    Sample,
     /// The head of a pipe arrives.
     Pipe(u32),
+    /// A link direction may send its next packet; a busy wire goes before all else.
+    Link(u32),
     /// A sender's retransmission timer (RTO, loss probe or reordering).
     Retransmit(u32),
     /// A paced sender may send again.
@@ -23,20 +39,29 @@ pub enum Event {
     CompressedSack(u32),
     /// A flow opens its connection.
     Start(u32),
-    /// A flow stops sending new data.
-    Stop(u32),
-    /// A change of the scenario.
-    Change(u32),
-    /// The end of an interval of the time series.
-    Sample,
-    /// A flow's figures start to count.
-    Measure(u32),
-    /// The links' figures start to count.
-    MeasureLinks,
-    /// The window in which all flows run begins.
-    CommonStart,
-    /// The window in which all flows run ends.
-    CommonEnd,
+}
+
+impl Event {
+    /// Its place among those of one time, from 1: 0 is for busy wires.
+    pub(crate) const fn order(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Change(i) => (1, i),
+            Self::MeasureLinks => (2, 0),
+            Self::Measure(i) => (3, i),
+            Self::Stop(i) => (4, i),
+            Self::CommonStart => (5, 0),
+            Self::CommonEnd => (6, 0),
+            Self::Sample => (7, 0),
+            Self::Pipe(i) => (8, i),
+            Self::Link(i) => (9, i),
+            Self::Retransmit(i) => (10, i),
+            Self::Pace(i) => (11, i),
+            Self::DelayedAck(i) => (12, i),
+            Self::CompressedSack(i) => (13, i),
+            Self::Start(i) => (14, i),
+        };
+        kind << 32 | number as u64
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -50,28 +75,21 @@ struct Entry {
 impl Entry {
     /// Later than all others.
     const NEVER: Self = Self { at: u64::MAX, order: u64::MAX, event: Event::Sample };
-    /// Orders of pipes begin here, and those of all else but wires.
-    const PIPES: u64 = 1 << 62;
-    const OTHERS: u64 = 1 << 63;
 
-    const fn new(at: Time, order: u64, event: Event) -> Self {
-        let order = match event {
-            Event::Pipe(i) => Self::PIPES | i as u64,
-            _ => Self::OTHERS | order,
-        };
-        Self { at: at.as_nanos(), order, event }
+    const fn new(at: Time, event: Event) -> Self {
+        Self { at: at.as_nanos(), order: event.order(), event }
     }
 
-    /// Before all others of its time.
-    const fn first(at: Time, order: u64, event: Event) -> Self {
-        Self { at: at.as_nanos(), order, event }
+    /// Before all but other busy wires of its time.
+    const fn first(at: Time, event: Event) -> Self {
+        Self { at: at.as_nanos(), order: event.order() & u32::MAX as u64, event }
     }
 
     const fn at(&self) -> Time {
         Time::from_nanos(self.at)
     }
 
-    /// Time in the upper half, order of scheduling in the lower: one comparison.
+    /// Time in the upper half, order in the lower: one comparison.
     const fn key(&self) -> u128 {
         (self.at as u128) << 64 | self.order as u128
     }
@@ -123,7 +141,6 @@ pub struct Events {
     turned: u64,
     /// Entries in the wheel and beyond.
     later: usize,
-    order: u64,
 }
 
 impl Default for Events {
@@ -138,7 +155,6 @@ impl Default for Events {
             free: END,
             turned: 0,
             later: 0,
-            order: 0,
         }
     }
 }
@@ -146,15 +162,13 @@ impl Default for Events {
 impl Events {
     /// Schedules `event` for `at`, which must not be past: the head may lag while its owner serves on.
     pub fn push(&mut self, at: Time, event: Event) {
-        self.order += 1;
-        self.push_entry(Entry::new(at, self.order, event));
+        self.push_entry(Entry::new(at, event));
     }
 
     /// As [`Events::push`], for a packet that leaves a wire, which goes before all else of its time: that must be later
     /// than the time it is.
     pub fn push_leaving(&mut self, at: Time, event: Event) {
-        self.order += 1;
-        self.push_entry(Entry::first(at, self.order, event));
+        self.push_entry(Entry::first(at, event));
     }
 
     fn push_entry(&mut self, entry: Entry) {
@@ -174,8 +188,9 @@ impl Events {
     fn push_front(&mut self, entry: Entry) {
         let mut i = self.len;
         self.len += 1;
-        // Never before the head at its own time: its owner may be at work.
-        while i > 0 && self.front[i - 1].key() > entry.key() && (i > 1 || self.front[0].at > entry.at) {
+        // Never before the head at its own time: its owner may be at work. What leaves a wire does so later than that.
+        let leaves = entry.order <= u64::from(u32::MAX);
+        while i > 0 && self.front[i - 1].key() > entry.key() && (i > 1 || self.front[0].at > entry.at || leaves) {
             self.front[i] = self.front[i - 1];
             i -= 1;
         }
@@ -225,23 +240,22 @@ impl Events {
 
     /// Moves the next event to a later time `at`: `pop` and `push` of the same event in one step.
     pub fn postpone(&mut self, at: Time) {
-        self.postpone_entry(|order, event| Entry::new(at, order, event));
+        self.postpone_entry(|event| Entry::new(at, event));
     }
 
     /// As [`Events::postpone`], where a packet leaves a wire then, which goes before all else of its time.
     pub fn postpone_leaving(&mut self, at: Time) {
-        self.postpone_entry(|order, event| Entry::first(at, order, event));
+        self.postpone_entry(|event| Entry::first(at, event));
     }
 
     #[inline]
-    fn postpone_entry(&mut self, at: impl Fn(u64, Event) -> Entry) {
-        self.order += 1;
+    fn postpone_entry(&mut self, at: impl Fn(Event) -> Entry) {
         if !self.in_front() {
             let Some(&Entry { event, .. }) = self.heap.first() else { return };
             self.pop();
-            return self.push_entry(at(self.order, event));
+            return self.push_entry(at(event));
         }
-        let entry = at(self.order, self.front[0].event);
+        let entry = at(self.front[0].event);
         let mut i = 0;
         // What lies behind the last is later than anything.
         while i < FRONT && self.front[i + 1].key() < entry.key() {
@@ -360,17 +374,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ties_in_time_leave_in_the_order_they_came() {
+    fn what_is_due_at_one_time_has_an_order_of_its_own() {
         let mut events = Events::default();
-        for i in 0..50 {
-            events.push(Time::from_nanos(u64::from(i % 2)), Event::Link(i));
+        let now = Time::from_nanos(5);
+        let later = [Event::Start(0), Event::Pace(9), Event::Retransmit(7), Event::Retransmit(3), Event::Pipe(2)];
+        for event in later {
+            events.push(now, event);
         }
+        events.push(now, Event::Sample);
+        events.push_leaving(now, Event::Link(4));
         let mut seen = Vec::new();
-        while let Some((_, Event::Link(i))) = events.peek() {
-            seen.push(i);
+        while let Some((_, event)) = events.peek() {
+            seen.push(event);
             events.pop();
         }
-        let expected: Vec<u32> = (0..50).step_by(2).chain((1..50).step_by(2)).collect();
+        let expected: Vec<Event> = [Event::Link(4), Event::Sample].into_iter().chain(later.into_iter().rev()).collect();
         assert_eq!(seen, expected);
     }
 

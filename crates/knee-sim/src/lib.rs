@@ -6,6 +6,7 @@
 pub mod events;
 pub mod link;
 pub mod observe;
+mod order;
 pub mod output;
 pub mod pipe;
 pub mod receiver;

@@ -228,6 +228,14 @@ impl Link {
         matches!(self.server, Server::Wire(_))
     }
 
+    /// Its rate in bit/s, where it is a wire; else 0.
+    pub const fn wire_rate(&self) -> u64 {
+        match &self.server {
+            Server::Wire(wire) => wire.rate,
+            _ => 0,
+        }
+    }
+
     /// Bytes that `packet` counts here.
     pub fn wire_size(&self, packet: &Packet) -> u64 {
         u64::from(packet.size) + self.overhead

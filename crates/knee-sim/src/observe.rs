@@ -447,10 +447,25 @@ impl Rows {
         self.spool = Some(file);
     }
 
-    /// Adds an event, behind those of its time and before later ones.
+    /// Adds an event.
     pub fn event(&mut self, row: EventRow) {
-        let at = self.events.iter().rposition(|e| e.t_s <= row.t_s).map_or(0, |before| before + 1);
-        self.events.insert(at, row);
+        self.events.push(row);
+    }
+
+    /// Puts the events in the order of time, those of one time by flow and link, and their `names` in the order in which
+    /// they come up.
+    pub fn sort_events(&mut self, names: &mut Vec<String>) {
+        self.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s).then((a.flow, a.link).cmp(&(b.flow, b.link))));
+        let mut places = vec![None; names.len()];
+        let mut sorted = Vec::with_capacity(names.len());
+        for event in &mut self.events {
+            let name = event.event as usize;
+            event.event = *places[name].get_or_insert_with(|| {
+                sorted.push(std::mem::take(&mut names[name]));
+                sorted.len() as u32 - 1
+            });
+        }
+        *names = sorted;
     }
 
     /// Adds a sample.

@@ -15,7 +15,7 @@ use knee_core::{Packet, Time};
 use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
-const MAX_QUICK_ACKS: u32 = 16;
+const MAX_QUICK_ACKS: u8 = 16;
 /// Window of a new connection in bytes.
 const INITIAL_WINDOW: u64 = 65_535;
 /// Longest delay of an ACK (TCP_DELACK_MAX).
@@ -77,7 +77,6 @@ impl Config {
 
 /// The receiving end of one flow.
 pub struct Receiver {
-    flow: u32,
     /// Next segment expected.
     rcv_nxt: u64,
     /// Last segment acknowledged (Linux's `rcv_wup`).
@@ -89,7 +88,7 @@ pub struct Receiver {
     dsack: Option<Range>,
     /// TSval to echo: of the last segment that started at or before the last one acknowledged (RFC 7323, 4.3).
     ts_recent: u32,
-    quick_acks: u32,
+    quick_acks: u8,
     /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
     window: u64,
     /// Delay of ACKs, adapted to the intervals of arrivals.
@@ -121,9 +120,8 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that expects segment 0.
-    pub fn new(flow: u32, ecn: Ecn) -> Self {
+    pub fn new(ecn: Ecn) -> Self {
         Self {
-            flow,
             rcv_nxt: 0,
             acked: 0,
             out_of_order: Vec::new(),
@@ -181,37 +179,6 @@ impl Receiver {
         false
     }
 
-    /// Whether packets that follow each other from `first` on, and differ by their segments only, are all taken in order
-    /// by [`Receiver::take_plain`].
-    #[inline]
-    pub fn is_plain(&self, first: &Packet, config: &Config) -> bool {
-        first.seq == self.rcv_nxt
-            && first.flags & (Packet::SYN | Packet::ECT) == 0
-            && self.out_of_order.is_empty()
-            && !self.has_blocks()
-            && self.window >= config.window_growth
-    }
-
-    /// Counts packets that are taken the plain way.
-    #[inline]
-    pub fn count_plain(&mut self, packets: u32, size: u16, queued_units: u64) {
-        self.packets += u64::from(packets);
-        self.bytes += u64::from(packets) * u64::from(size);
-        self.queued_units += queued_units;
-    }
-
-    /// Takes the next packet of a run, sent with this timestamp. True: an ACK leaves at once; otherwise it waits for
-    /// the rest of the run, or, behind its last packet, for [`Receiver::delay_ack`].
-    #[inline]
-    pub fn take_plain(&mut self, stamp: u32, now: Time, config: &Config) -> bool {
-        if self.rcv_nxt == self.acked {
-            self.ts_recent = stamp;
-        }
-        self.rcv_nxt += 1;
-        self.adapt_ato(now, config);
-        self.must_ack_now()
-    }
-
     /// A packet that is not the next one, or the next one where later ones are there already.
     #[cold]
     fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> bool {
@@ -235,6 +202,12 @@ impl Receiver {
             self.delay_ack(now);
         }
         at_once
+    }
+
+    /// When its next timer is due, at the earliest.
+    #[inline]
+    pub fn due(&self) -> Time {
+        self.delayed.not_before().min(self.compressed_at)
     }
 
     /// Whether a timer is due before the heap knows of it.
@@ -336,9 +309,9 @@ impl Receiver {
         }
     }
 
-    /// The ACK that leaves now, but for its SACK blocks.
+    /// The ACK of this flow that leaves now, but for its SACK blocks.
     #[inline]
-    pub fn ack(&mut self) -> Packet {
+    pub fn ack(&mut self, flow: u32) -> Packet {
         let echo = match self.ecn {
             Ecn::Classic => self.demand_cwr,
             Ecn::PerPacket | Ecn::Scalable => self.last_ce,
@@ -352,7 +325,7 @@ impl Receiver {
         Packet {
             enqueued: Time::ZERO,
             seq: self.rcv_nxt,
-            flow: self.flow,
+            flow,
             stamp: self.ts_recent,
             extra: 0,
             size: ACK_SIZE,
@@ -467,7 +440,7 @@ mod tests {
     type Reply = (Packet, Vec<Range>);
 
     fn reply(receiver: &mut Receiver) -> Reply {
-        let mut packet = receiver.ack();
+        let mut packet = receiver.ack(0);
         let blocks = if receiver.has_blocks() { receiver.blocks(&mut packet) } else { Blocks::default() };
         (packet, blocks.as_slice().to_vec())
     }
@@ -483,14 +456,14 @@ mod tests {
     }
 
     fn settled() -> Receiver {
-        let mut receiver = Receiver::new(0, Ecn::Classic);
+        let mut receiver = Receiver::new(Ecn::Classic);
         feed(&mut receiver, 0..u64::from(MAX_QUICK_ACKS));
         receiver
     }
 
     #[test]
     fn the_first_sixteen_segments_are_acknowledged_each_then_every_second() {
-        let mut receiver = Receiver::new(0, Ecn::Classic);
+        let mut receiver = Receiver::new(Ecn::Classic);
         assert_eq!(feed(&mut receiver, 0..16).len(), 16);
         let seqs: Vec<u64> = feed(&mut receiver, 16..24).iter().map(|r| r.0.seq).collect();
         assert_eq!(seqs, [18, 20, 22, 24]);
@@ -502,7 +475,7 @@ mod tests {
         assert!(feed(&mut receiver, [16]).is_empty());
         assert_eq!(receiver.delayed, Timer::set(Time::from_millis(1), Time::from_millis(40)));
         receiver.on_delayed_ack(&CONFIG);
-        assert_eq!(receiver.ack().seq, 17);
+        assert_eq!(receiver.ack(0).seq, 17);
     }
 
     #[test]

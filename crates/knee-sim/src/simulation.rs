@@ -8,7 +8,7 @@
 
 mod build;
 mod endpoints;
-mod lag;
+mod epochs;
 mod network;
 mod report;
 
@@ -22,9 +22,9 @@ use crate::sender::{self, Departure, Sender};
 use crate::spec::{Change, ChangeSpec};
 use knee_cc::{CaState, Entry};
 use knee_core::cache::fetch;
-use knee_core::{Params, Rate, Time};
+use knee_core::{Packet, Params, Rate, Time};
 
-use lag::Lag;
+use epochs::Epochs;
 
 pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
 
@@ -55,17 +55,21 @@ pub struct Simulation {
     rows: Rows,
     event_names: Vec<String>,
     interval: Time,
+    /// How long flows and links run before their figures start to count.
+    warmup: Time,
     sampled_at: Time,
     common: Common,
     seed: u64,
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
+    /// Packets that a sender has just sent: the first of those that differ by their segments only, and how many.
+    runs: Vec<(Packet, u32)>,
     /// Whether there are so many flows that their state is fetched ahead.
     fetches: bool,
     /// Who sees the packets that leave links.
     tap: Option<Box<dyn Tap>>,
-    /// How the link lags behind, where it may.
-    lag: Option<Lag>,
+    /// How far time has come, where it passes in epochs.
+    epochs: Option<Box<Epochs>>,
 }
 
 /// The pipe of a link that has none, but whose packets somebody sees: so nobody else pays for looking.
@@ -139,6 +143,27 @@ struct Flow {
     common: u64,
 }
 
+impl Flow {
+    /// Takes the RTT sample of an ACK, if it gave one.
+    #[inline]
+    fn book_rtt(&mut self, rtt: Option<Time>) {
+        let Some(rtt) = rtt else { return };
+        self.rtt.add(rtt);
+        if self.watched {
+            self.rtt_histogram.count(rtt);
+        }
+    }
+
+    /// Whether something about its sender is to be put on record.
+    #[inline]
+    fn has_news(&self, sender: &Sender) -> bool {
+        sender.control.phase != self.phase
+            || sender.state() != self.ca
+            || sender.counters.timeouts as u32 != self.seen_timeouts
+            || (self.bytes == Some(sender.counters.acked_bytes) && self.completion.is_none())
+    }
+}
+
 /// The window in which all flows run.
 #[derive(Default)]
 struct Common {
@@ -195,10 +220,10 @@ impl Simulation {
         self.rows.spool_to(file);
     }
 
-    /// Lets `tap` see the packets that leave links.
+    /// Lets `tap` see the packets that leave links, from the start on: it comes before the first step.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
-        self.lag = None;
+        self.leave_epochs();
         for link in &mut self.links {
             link.pipe = link.pipe.or(Some(TAPPED));
         }
@@ -209,8 +234,15 @@ impl Simulation {
         &self.link_names
     }
 
-    /// Processes up to `events` events; false once the end is reached.
+    /// Processes some `events` events; false once the end is reached.
     pub fn step(&mut self, events: u64) -> bool {
+        if self.epochs.is_some() {
+            let mut done = 0;
+            while done < events && !self.finished {
+                done += self.epoch();
+            }
+            return !self.finished;
+        }
         for _ in 0..events {
             if self.finished {
                 return false;
@@ -242,11 +274,8 @@ impl Simulation {
             _ => self.events.pop(),
         }
         match event {
-            Event::Retransmit(i) => return self.on_retransmit_timer(i),
-            Event::Pace(i) => return self.on_pace_timer(i),
-            _ => self.catch_up(),
-        }
-        match event {
+            Event::Retransmit(i) => self.on_retransmit_timer(i),
+            Event::Pace(i) => self.on_pace_timer(i),
             Event::DelayedAck(i) => self.on_delayed_ack(i),
             Event::CompressedSack(i) => self.on_compressed_sack(i),
             Event::Start(i) => self.start(i),
@@ -257,7 +286,7 @@ impl Simulation {
             Event::MeasureLinks => self.measure_links(),
             Event::CommonStart => self.common_start(),
             Event::CommonEnd => self.common_end(),
-            Event::Link(_) | Event::Pipe(_) | Event::Retransmit(_) | Event::Pace(_) => {}
+            Event::Link(_) | Event::Pipe(_) => {}
         }
     }
 
@@ -277,7 +306,9 @@ impl Simulation {
         // A flow that was stopped is done without having sent it all.
         if flow.completion.is_none() && self.senders[i as usize].counters.acked_bytes == bytes {
             flow.completion = Some(self.now - flow.start);
-            self.catch_up();
+            if self.note_completion(i) {
+                return;
+            }
             self.end_figures(i);
             if self.common.from.is_some() {
                 self.common_end();
@@ -306,15 +337,19 @@ impl Simulation {
             }
             Change::Rtt { flow, rtt } => {
                 let rtt = Time::from_nanos(rtt);
-                let links = self.ways[flow].base_rtt - self.ways[flow].ack_delay;
-                let delay = rtt.saturating_sub(links);
+                let delay = self.way_home(flow, rtt);
                 let pipe = self.ack_pipe(delay);
                 let target = &mut self.ways[flow];
                 (target.base_rtt, target.ack_delay, target.ack_pipe) = (rtt, delay, pipe);
-                self.limit_lag();
                 self.record(Some(flow as u32), None, "rtt", rtt.as_millis_f64());
             }
         }
+    }
+
+    /// How long a flow's ACKs are on their way beside links at this base RTT.
+    fn way_home(&self, flow: usize, rtt: Time) -> Time {
+        let links = self.ways[flow].base_rtt - self.ways[flow].ack_delay;
+        rtt.saturating_sub(links)
     }
 
     /// The pipe of all ACK paths with this delay: packets that take the same time stay in order.
@@ -361,7 +396,7 @@ impl Simulation {
             inside += link.held();
         }
         inside += self.pipes.iter().map(|(pipe, _)| pipe.len() as u64).sum::<u64>();
-        inside += self.lag.iter().flat_map(|lag| &lag.arrivals).map(|arrival| u64::from(arrival.count)).sum::<u64>();
+        inside += self.not_received();
         if under_way > inside {
             return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
         }

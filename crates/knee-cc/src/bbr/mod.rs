@@ -100,7 +100,7 @@ pub const ENTRY: Entry = Entry {
     // Drain is passed within one ACK where little is in flight at the end of startup: the edge (0, 2).
     edges: &[(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (3, 0), (3, 2)],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: false, rate: true, ecn: Ecn::Classic },
     make: |params, init| Box::new(Bbr::new(Tunables::read(params), init)),
 };
 

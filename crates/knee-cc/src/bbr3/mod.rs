@@ -141,7 +141,7 @@ pub const ENTRY: Entry = Entry {
         (5, 0),
     ],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: true, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: false, rate: true, ecn: Ecn::Classic },
     make: |params, init| Box::new(Bbr3::new(Tunables::read(params), init)),
 };
 

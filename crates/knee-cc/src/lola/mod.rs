@@ -95,7 +95,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
     edges: &[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4), (4, 1), (3, 1), (1, 0), (2, 0), (3, 0), (4, 0)],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: false, sent: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
     make: |params, init| Box::new(Lola::new(&Params::read(params), init)),
 };
 

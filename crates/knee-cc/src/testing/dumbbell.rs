@@ -430,7 +430,7 @@ impl Dumbbell {
                 prior_lost: packet.lost,
                 tx_in_flight: packet.in_flight,
                 is_retrans: packet.retransmission,
-                ..events::no_rate()
+                ..RateSample::NONE
             },
         };
         let control = f.cc.on_measure(&ack, f.control);

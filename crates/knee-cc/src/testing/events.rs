@@ -59,21 +59,6 @@ pub fn view_at(now: Time) -> View {
     View { now, srtt: rtt, min_rtt: rtt, snd_una: 1000, snd_nxt: 2000, in_flight: 1000, delivered: 1000, ..view() }
 }
 
-/// A rate sample that says nothing.
-pub fn no_rate() -> RateSample {
-    RateSample {
-        delivered: 0,
-        delivered_ce: 0,
-        interval: None,
-        prior_delivered: 0,
-        prior_lost: 0,
-        tx_in_flight: 0,
-        app_limited: false,
-        is_retrans: false,
-        ack_delayed: false,
-    }
-}
-
 /// An ACK of nothing on a connection on which nothing has happened, the window full.
 pub fn ack_of_nothing() -> Ack {
     Ack {
@@ -86,7 +71,7 @@ pub fn ack_of_nothing() -> Ack {
         prior_una: 0,
         cwnd_limited: true,
         ece: false,
-        rate: no_rate(),
+        rate: RateSample::NONE,
     }
 }
 
@@ -105,7 +90,7 @@ pub fn ack_at(now: Time, packets: u32, rtt: Option<Time>) -> Ack {
         delivered: packets,
         prior_in_flight: view.in_flight + packets,
         prior_una: view.snd_una - u64::from(packets),
-        rate: RateSample { delivered: packets, ..no_rate() },
+        rate: RateSample { delivered: packets, ..RateSample::NONE },
         ..ack_of_nothing()
     }
 }
@@ -118,7 +103,7 @@ pub fn ack_up_to(una: u64, nxt: u64, rtt_us: u64) -> Ack {
         interval: Some(Time::from_micros(rtt_us)),
         prior_delivered: una.saturating_sub(u64::from(in_flight)),
         tx_in_flight: in_flight,
-        ..no_rate()
+        ..RateSample::NONE
     };
     Ack {
         view: View { snd_una: una, snd_nxt: nxt, in_flight, delivered: una, ..view() },

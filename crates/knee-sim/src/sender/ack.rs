@@ -96,7 +96,8 @@ impl Sender {
         let mut resend = Resend::None;
         let mut timer_waits = false;
         if had_packets {
-            let rate = self.rate_sample(&found, prior_delivered, stamp);
+            let rate =
+                if self.needs.rate { self.rate_sample(&found, prior_delivered, stamp) } else { RateSample::NONE };
             let mut event = Ack {
                 view: self.view(now),
                 rtt: newest_rtt,
@@ -405,17 +406,7 @@ impl Sender {
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
         let Some(RateBase { burst, is_retrans, .. }) = &found.rate else {
-            return RateSample {
-                delivered: (self.delivered - prior_delivered) as u32,
-                delivered_ce: 0,
-                interval: None,
-                prior_delivered: 0,
-                prior_lost: 0,
-                tx_in_flight: 0,
-                app_limited: false,
-                is_retrans: false,
-                ack_delayed: false,
-            };
+            return RateSample { delivered: (self.delivered - prior_delivered) as u32, ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;
         self.rate_since(burst, *is_retrans, lone, stamp)
@@ -443,7 +434,7 @@ impl Sender {
 
     /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
     fn probably_delayed(&self, burst: &Burst) -> bool {
-        self.snd_una == self.end && self.last_payload < MSS && burst.delivered + 1 == self.delivered
+        self.snd_una == self.end && self.last_payload < u32::from(MSS) && burst.delivered + 1 == self.delivered
     }
 
     #[inline]

@@ -119,6 +119,15 @@ struct Rack {
     last_delivered: u64,
 }
 
+/// What the sender's own pacing rate follows beside the smoothed RTT. Few ask for the rate, so it is divided when asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct OwnPace {
+    /// Packets in the window or, where there are more, in flight.
+    window: u32,
+    /// Whether the window may double in an RTT.
+    doubled: bool,
+}
+
 /// Counters since the start, and what the observers read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
@@ -156,7 +165,7 @@ pub struct Sender {
     /// What was done.
     pub counters: Counters,
     rack: Rack,
-    own_pacing_rate: Rate,
+    own_pace: OwnPace,
     tlp_end: u64,
     cwnd_usage_end: u64,
     cwnd_stamp: Time,
@@ -179,7 +188,7 @@ pub struct Sender {
     lost_out: u32,
     retrans_out: u32,
     /// Payload of the last segment of a finite transfer.
-    last_payload: u16,
+    last_payload: u32,
     state: CaState,
     pending: Pending,
     cwnd_limited: bool,
@@ -228,10 +237,10 @@ impl Sender {
     pub fn new(init: &SenderInit, config: &Config) -> Self {
         let mss = u64::from(MSS);
         let (end, last_payload) = match init.bytes {
-            None => (u64::MAX, MSS),
+            None => (u64::MAX, u32::from(MSS)),
             Some(bytes) => {
                 let segments = bytes.div_ceil(mss).max(1);
-                (segments, (bytes - (segments - 1) * mss) as u16)
+                (segments, (bytes - (segments - 1) * mss) as u32)
             }
         };
         Self {
@@ -284,7 +293,7 @@ impl Sender {
             pace_next: Time::ZERO,
             pace_at: Time::MAX,
             queued: (Time::MAX, Time::MAX),
-            own_pacing_rate: Rate::ZERO,
+            own_pace: OwnPace::default(),
             cwnd_integral: (0, Time::ZERO),
         }
     }
@@ -342,6 +351,12 @@ impl Sender {
         self.established
     }
 
+    /// When its next timer is due, at the earliest.
+    #[inline]
+    pub fn due(&self) -> Time {
+        self.timer.not_before().min(self.pace_at)
+    }
+
     /// Whether a timer is due before the heap knows of it.
     #[inline]
     pub fn needs_arming(&self) -> bool {
@@ -356,13 +371,13 @@ impl Sender {
     /// No new data from now on; what is under way is still repaired.
     pub fn stop(&mut self) {
         self.end = self.end.min(self.snd_nxt);
-        self.last_payload = if self.end == self.snd_nxt { MSS } else { self.last_payload };
+        self.last_payload = if self.end == self.snd_nxt { u32::from(MSS) } else { self.last_payload };
     }
 
     /// IP packet size of a segment.
     pub const fn packet_size(&self, seq: u64) -> u16 {
         let headers = knee_core::packet::MTU - MSS;
-        headers + if seq + 1 == self.end { self.last_payload } else { MSS }
+        headers + if seq + 1 == self.end { self.last_payload as u16 } else { MSS }
     }
 
     /// Packets in flight.
@@ -396,7 +411,7 @@ impl Sender {
 
     /// Rate at which bursts leave, where they are paced.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.paced.then(|| self.control.pacing_rate.unwrap_or(self.own_pacing_rate))
+        self.paced.then(|| self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate()))
     }
 
     /// Fetches what a plain ACK will need of the sender.
@@ -466,8 +481,13 @@ impl Sender {
 
     /// Brings the integral of the window up to date.
     pub fn note_cwnd(&mut self, now: Time) {
+        self.cwnd_was(self.control.cwnd, now);
+    }
+
+    /// The same where the window was `cwnd` until now.
+    fn cwnd_was(&mut self, cwnd: u32, now: Time) {
         let span = now.saturating_sub(self.cwnd_integral.1);
-        self.cwnd_integral.0 += u128::from(self.control.cwnd) * u128::from(span.as_nanos());
+        self.cwnd_integral.0 += u128::from(cwnd) * u128::from(span.as_nanos());
         self.cwnd_integral.1 = now;
     }
 
@@ -496,16 +516,22 @@ impl Sender {
         }
     }
 
+    /// Notes what the sender's own pacing rate follows until the next ACK.
+    #[inline]
+    fn update_pacing_rate(&mut self) {
+        let doubled = self.control.cwnd < self.control.ssthresh / 2;
+        self.own_pace = OwnPace { window: self.control.cwnd.max(self.packets_out()), doubled };
+    }
+
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
     /// sizes bursts also where nothing is paced.
     #[inline]
-    fn update_pacing_rate(&mut self) {
-        let srtt8 = self.rtt.srtt8_us();
-        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
-        let window = u64::from(self.control.cwnd.max(self.packets_out()));
-        let numerator = u64::from(MSS) * 80_000 * percent * window;
-        let bytes_per_s = numerator.checked_div(srtt8).unwrap_or(numerator);
-        self.own_pacing_rate = Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()));
+    fn own_pacing_rate(&self) -> Rate {
+        let OwnPace { window, doubled } = self.own_pace;
+        let percent = if doubled { 200 } else { 120 };
+        let numerator = u64::from(MSS) * 80_000 * percent * u64::from(window);
+        let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
+        Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()))
     }
 
     /// The timestamp clock: milliseconds, never 0.

@@ -3,11 +3,11 @@
 //! Nearly all ACKs are plain, and for them most of what `ack.rs` asks is known beforehand. So they take this shorter
 //! way to the same end; a test holds the two against each other.
 
-use super::transmit::left_of_write;
+use super::queue::Burst;
 use super::{AckInfo, Config, Departure, Pending, Sender};
-use crate::timer::Timer;
-use knee_cc::{Ack, CaState};
+use knee_cc::{Ack, CaState, RateSample, View};
 use knee_core::Time;
+use knee_core::packet::MTU;
 
 impl Sender {
     /// Whether an ACK is plain.
@@ -34,18 +34,19 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
         let acked = (ack.seq - prior_una) as u32;
-        let (oldest, burst) = self.rtx.acknowledge(prior_una, ack.seq)?;
+        let rate_base = self.needs.rate.then(|| *self.rtx.burst_of(ack.seq - 1));
+        let (oldest, Burst { sent, delivered: prior_delivered, .. }) = self.rtx.acknowledge(prior_una, ack.seq)?;
         self.snd_una = ack.seq;
         self.tsecr = ack.tsecr;
         self.backoffs = 0;
         self.delivered += u64::from(acked);
-        self.first_tx = burst.sent;
+        self.first_tx = sent;
         self.count_acknowledged(acked);
-        self.rack_advance(burst.sent, ack.seq, 0, stamp);
-        let rtt = stamp.saturating_sub(burst.sent);
+        self.rack_advance(sent, ack.seq, 0, stamp);
+        let rtt = stamp.saturating_sub(sent);
         self.rtt.sample(stamp.saturating_sub(oldest), rtt, stamp, self.snd_una, self.snd_nxt);
-        let event = Ack {
-            view: self.view(now),
+        let mut event = Ack {
+            view: View { in_flight: self.packets_out(), ..self.view(now) },
             rtt: Some(rtt),
             acked,
             delivered: acked,
@@ -54,18 +55,23 @@ impl Sender {
             prior_una,
             cwnd_limited: self.is_cwnd_limited(),
             ece: false,
-            rate: self.rate_since(&burst, false, acked == 1, stamp),
+            rate: RateSample::NONE,
         };
-        self.ask(now, |cc, control| {
-            let mut measured = cc.on_measure(&event, control);
-            measured.cwnd = measured.cwnd.max(1);
-            cc.on_ack(&event, measured)
-        });
-        self.update_reordering_window(burst.delivered);
+        if let Some(burst) = &rate_base {
+            event.rate = self.rate_since(burst, false, acked == 1, stamp);
+        }
+        let cwnd = self.control.cwnd;
+        if let Some(cc) = &mut self.cc {
+            cc.on_plain_ack(&event, &mut self.control);
+        }
+        if self.control.cwnd != cwnd {
+            self.cwnd_was(cwnd, now);
+        }
+        self.update_reordering_window(prior_delivered);
         self.finish_rate(stamp, acked);
         self.update_pacing_rate();
-        if self.waits_for_more(now, config) {
-            self.set_probe_timer(now, config);
+        if self.window_alone_limits(config) {
+            self.send_in_window(stamp, now, config, out);
         } else {
             self.send_after_plain(now, config, out);
         }
@@ -81,36 +87,51 @@ impl Sender {
         }
     }
 
-    /// The end of most plain ACKs: the window is full, or has room for less than the burst that is worth waiting for.
-    /// False: `send_new` has to see.
+    /// Whether only the window says what may leave after a plain ACK: nothing is paced, and neither the transfer nor the
+    /// receive window ends within it. Where nothing is in flight any more, `send_new` has to tell the algorithm.
     #[inline]
-    fn waits_for_more(&mut self, now: Time, config: &Config) -> bool {
-        let packets_out = self.packets_out();
-        let room = self.control.cwnd.saturating_sub(packets_out);
-        // Where the transfer or the receive window ends soon, it is for `send_new` to say what limits.
-        let ahead = self.snd_nxt + u64::from(room);
-        if self.paced || packets_out == 0 || ahead >= self.end || ahead >= self.snd_una + config.receive_window {
-            return false;
-        }
-        let in_write = left_of_write(self.snd_nxt, config.initial_window);
-        let waits = room == 0 || config.tso && self.should_defer(room, in_write, self.burst_limit(config), now);
-        if waits {
-            // As `validate_cwnd` where the window limits.
-            self.cwnd_limited = true;
-            self.max_packets_out = packets_out;
-            self.cwnd_usage_end = self.snd_nxt;
-            self.cwnd_used = 0;
-            self.cwnd_stamp = now;
-        }
-        waits
+    fn window_alone_limits(&self, config: &Config) -> bool {
+        let ahead = self.snd_nxt.max(self.snd_una + u64::from(self.control.cwnd));
+        let ends = self.end.min(self.snd_una + config.receive_window);
+        !self.paced && self.packets_out() > 0 && ahead < ends
     }
 
-    /// The timer of the loss probe after progress, while something is in flight.
+    /// Sends as `send_new` does where the window alone limits: most often nothing, or a single burst.
     #[inline]
-    fn set_probe_timer(&mut self, now: Time, config: &Config) {
-        let span = self.probe_span(config).min(self.rtt.rto());
-        self.pending = Pending::Probe;
-        self.timer = Timer::set(now, span);
+    fn send_in_window(&mut self, stamp: Time, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let before = self.snd_nxt;
+        let mut room = self.control.cwnd.saturating_sub(self.packets_out());
+        while room > 0 && !(config.tso && self.should_defer(room, || self.burst_limit(config), now, config)) {
+            let count = self.burst_within(room, config);
+            self.depart_plain(count, stamp, now, out);
+            room -= count;
+        }
+        // As `validate_cwnd` where the window limits.
+        self.cwnd_limited = true;
+        self.max_packets_out = self.packets_out();
+        self.cwnd_usage_end = self.snd_nxt;
+        self.cwnd_used = 0;
+        self.cwnd_stamp = now;
+        // As `schedule_probe`: no later than the timeout, which runs from now where nothing left, from the oldest segment
+        // where something did.
+        let sent = (self.snd_nxt - before) as u32;
+        let timeout = if sent == 0 { Some(self.rtt.rto()) } else { self.timeout_left(now) };
+        let span = self.probe_span(config);
+        self.set_timer(Pending::Probe, timeout.map_or(span, |timeout| span.min(timeout)), now);
+        if sent > 0 {
+            self.tell_sent(sent, false, now);
+        }
+    }
+
+    /// New segments leave in one burst, unpaced, neither the first in flight nor the last of the transfer.
+    #[inline]
+    fn depart_plain(&mut self, count: u32, stamp: Time, now: Time, out: &mut Vec<Departure>) {
+        let start = self.snd_nxt;
+        let burst = self.new_burst(start, count, false, stamp);
+        self.rtx.push(burst);
+        self.snd_nxt += u64::from(count);
+        self.pace_next = self.pace_next.max(now);
+        self.count_sent(Departure { start, count, retransmission: false }, u64::from(count) * u64::from(MTU), out);
     }
 }
 
@@ -145,15 +166,15 @@ mod tests {
     /// All of a sender that an ACK may change, but for its algorithm's own state.
     fn state(s: &Sender) -> String {
         let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
-        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp);
-        let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate, s.backoffs);
+        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp, s.cwnd_integral);
+        let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate(), s.backoffs);
         format!("{ends:?} {limits:?} {timers:?} {:?} {:?} {:?} {:?} {:?}", s.control, s.counters, s.rtt, s.rack, s.rtx)
     }
 
     proptest! {
         #[test]
         fn the_shorter_way_leads_to_the_same_end(
-            cc in prop::sample::select(vec!["reno", "cubic", "bbr", "lola"]),
+            cc in prop::sample::select(vec!["reno", "cubic", "nv", "bbr", "lola"]),
             bytes in prop::option::of(1u64..2_000_000),
             paced in any::<bool>(),
             tso in any::<bool>(),
@@ -175,6 +196,8 @@ mod tests {
                 let rtt = short.take_plain(&ack, now, &config, &mut out);
                 prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
+                short.note_cwnd(now);
+                long.note_cwnd(now);
                 prop_assert_eq!(state(&short), state(&long));
                 if short.pace_at <= now {
                     short.on_pace(now, &config, &mut Vec::new());

@@ -7,7 +7,7 @@
 
 use super::flags;
 use knee_core::Time;
-use knee_core::cache::{fetch, fetch_first};
+use knee_core::cache::fetch;
 use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.
@@ -87,13 +87,12 @@ impl RetransmitQueue {
         self.tracking
     }
 
-    /// Fetches the first burst, the last, and the place behind it.
+    /// Fetches the bursts.
     #[inline]
     pub fn fetch_ends(&self) {
-        if let (Some(first), Some(last)) = (self.bursts.front(), self.bursts.back()) {
-            fetch(first);
-            fetch_first(last, 2 * size_of::<Burst>());
-        }
+        let (first, rest) = self.bursts.as_slices();
+        fetch(first);
+        fetch(rest);
     }
 
     /// Books a transmission of new segments.
@@ -263,29 +262,32 @@ impl RetransmitQueue {
     /// was sent, and the transmission of the newest.
     #[inline]
     pub fn acknowledge(&mut self, una: u64, ack: u64) -> Option<(Time, Burst)> {
-        // Bursts acknowledged before are gone already.
-        let first = self.bursts.front()?;
-        debug_assert!(first.end() > una);
-        if first.end() > ack { Some((first.sent, *first)) } else { self.acknowledge_bursts(ack) }
-    }
-
-    #[inline(never)]
-    fn acknowledge_bursts(&mut self, ack: u64) -> Option<(Time, Burst)> {
-        let oldest = self.bursts.front()?.sent;
-        // Bursts lie in the order of sending: the one with the last segment is the newest.
-        let newest = *self.front(ack - 1)?;
+        // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last segment
+        // is the newest.
+        let mut newest = *self.bursts.front()?;
+        debug_assert!(newest.end() > una);
+        let oldest = newest.sent;
+        while newest.end() < ack {
+            self.drop_first();
+            newest = *self.bursts.front()?;
+        }
         if newest.end() == ack {
-            self.front(ack);
+            self.drop_first();
         }
         Some((oldest, newest))
+    }
+
+    #[inline]
+    fn drop_first(&mut self) {
+        self.bursts.pop_front();
+        self.first = self.first.wrapping_add(1);
     }
 
     /// The oldest burst that reaches beyond `una`; those before it are dropped.
     #[inline]
     pub fn front(&mut self, una: u64) -> Option<&Burst> {
         while self.bursts.front().is_some_and(|b| b.end() <= una) {
-            self.bursts.pop_front();
-            self.first = self.first.wrapping_add(1);
+            self.drop_first();
         }
         self.bursts.front()
     }

@@ -20,7 +20,7 @@ const MAX_BURST_BYTES: u64 = 65_536 - 321;
 /// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
 const PACING_SHIFT: u32 = 10;
 /// A window's part that is sent without waiting for more (tcp_tso_win_divisor).
-const WINDOW_DIVISOR: u32 = 3;
+const WINDOW_DIVISOR: u64 = 3;
 /// Waiting for a larger burst is worth while when an ACK is due within this time.
 const DEFER: Time = Time::from_millis(1);
 /// First packets of a connection that are not paced, as Linux and sch_fq do.
@@ -38,7 +38,7 @@ enum Push {
 }
 
 /// Segments that the application's current write still holds when `snd_nxt` is next.
-pub(super) const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
+const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
     let first = initial_window as u64;
     // Divisors the compiler knows.
     let left = if snd_nxt >= WRITTEN_EARLY {
@@ -85,26 +85,39 @@ impl Sender {
         if !config.tso {
             return 1;
         }
-        let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
+        let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
         let mut bytes = rate.as_bytes_per_sec() >> PACING_SHIFT;
         if let Some(min_rtt) = self.rtt.min_rtt_us() {
             let shift = min_rtt >> config.tso_rtt_log;
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
         }
         let segments = bytes.min(MAX_BURST_BYTES) as u32 / u32::from(MSS);
-        segments.max(u32::from(self.control.min_burst)).min(MAX_BURST as u32)
+        segments.clamp(self.least_burst(), MAX_BURST as u32)
     }
 
-    /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `in_write` is
-    /// what the application's current write still holds.
+    /// What the largest burst is at least, with TSO.
     #[inline]
-    pub(super) fn should_defer(&self, room: u32, in_write: u32, max: u32, now: Time) -> bool {
+    fn least_burst(&self) -> u32 {
+        u32::from(self.control.min_burst).min(MAX_BURST as u32)
+    }
+
+    /// The largest burst now of at most `room` segments.
+    #[inline]
+    pub(super) fn burst_within(&self, room: u32, config: &Config) -> u32 {
+        if config.tso && room <= self.least_burst() { room } else { room.min(self.burst_limit(config)) }
+    }
+
+    /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `max` gives the
+    /// largest burst; it is asked for only where that decides.
+    #[inline]
+    pub(super) fn should_defer(&self, room: u32, max: impl FnOnce() -> u32, now: Time, config: &Config) -> bool {
         if matches!(self.state, CaState::Recovery | CaState::Loss)
             || now.saturating_sub(self.pace_next) > DEFER
-            || room >= max
-            || room >= in_write
-            || room * WINDOW_DIVISOR >= self.control.cwnd
+            || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)
             || self.packets_out() == 0
+            || (room >= self.least_burst() && room >= max())
+            // The application writes in such units; the rest of one is filled up from the next.
+            || room >= left_of_write(self.snd_nxt, config.initial_window)
         {
             return false;
         }
@@ -138,9 +151,7 @@ impl Sender {
             let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
             let quota = room.min(max);
             let left = self.end - self.snd_nxt;
-            // The application writes in such units; the rest of one is filled up from the next.
-            let in_write = left_of_write(self.snd_nxt, config.initial_window).max(quota);
-            if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, in_write, max, now) {
+            if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, || max, now, config) {
                 limited |= left > u64::from(room);
                 if left > u64::from(room) {
                     break;
@@ -171,7 +182,8 @@ impl Sender {
         }
     }
 
-    fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
+    #[inline]
+    pub(super) fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
         if self.needs.sent {
             let sent = Sent { view: self.view(now), packets, retransmission };
             self.ask(now, |cc, control| cc.on_sent(&sent, control));
@@ -181,7 +193,7 @@ impl Sender {
     /// New segments leave in one burst.
     fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
-        let burst = self.new_burst(start, start + u64::from(count), false, now);
+        let burst = self.new_burst(start, count, false, now.floor_to(Time::from_micros(1)));
         self.rtx.push(burst);
         let was_empty = self.packets_out() == 0;
         if self.in_flight() == 0 {
@@ -195,23 +207,23 @@ impl Sender {
         self.leave(Departure { start, count, retransmission: false }, now, out);
     }
 
-    /// The delivery state that a transmission takes along (tcp_rate_skb_sent).
-    fn new_burst(&mut self, start: u64, end: u64, retransmission: bool, now: Time) -> Burst {
-        let stamp = now.floor_to(Time::from_micros(1));
+    /// A transmission at `stamp` and the delivery state that it takes along (tcp_rate_skb_sent).
+    #[inline]
+    pub(super) fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Time) -> Burst {
         if self.packets_out() == 0 {
             self.first_tx = stamp;
             self.delivered_at = stamp;
         }
         Burst {
             start,
-            count: (end - start) as u32,
+            count,
             sent: stamp,
             first_tx: self.first_tx,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
             delivered_ce: self.delivered_ce as u32,
             lost: self.counters.lost as u32,
-            in_flight: self.in_flight() + (end - start) as u32,
+            in_flight: self.in_flight() + count,
             open: 0,
             app_limited: self.app_limited_until != 0,
             retransmission,
@@ -228,12 +240,17 @@ impl Sender {
         let prior = self.pace_next;
         self.pace_next = self.pace_next.max(now);
         if self.paced && self.counters.sent >= UNPACED {
-            let rate = self.control.pacing_rate.unwrap_or(self.own_pacing_rate);
+            let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
             let span = rate.time_for(Bytes(payload));
             let credit = self.pace_next - prior;
             self.pace_next = self.pace_next.saturating_add(span - credit.min(span / 2));
         }
-        self.counters.sent += count;
+        self.count_sent(departure, bytes, out);
+    }
+
+    #[inline]
+    pub(super) fn count_sent(&mut self, departure: Departure, bytes: u64, out: &mut Vec<Departure>) {
+        self.counters.sent += u64::from(departure.count);
         self.counters.sent_bytes += bytes;
         out.push(departure);
     }
@@ -356,8 +373,9 @@ impl Sender {
     /// Sends segments again.
     fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
         self.rtx.track(self.snd_una, self.snd_nxt);
+        let stamp = now.floor_to(Time::from_micros(1));
         for seq in start..start + u64::from(count) {
-            let burst = self.new_burst(seq, seq + 1, true, now);
+            let burst = self.new_burst(seq, 1, true, stamp);
             self.rtx.retransmit(burst);
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
@@ -434,7 +452,7 @@ impl Sender {
     }
 
     /// How far the timeout of the oldest segment is away; none where it is past.
-    fn timeout_left(&self, now: Time) -> Option<Time> {
+    pub(super) fn timeout_left(&self, now: Time) -> Option<Time> {
         let due = self.rtx.burst_of(self.snd_una).sent + self.rtt.rto();
         (due > now).then(|| due - now)
     }

@@ -259,13 +259,15 @@ impl Simulation {
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
+            runs: Vec::new(),
             fetches: spec.flows.len() > CACHED_FLOWS,
             tap: None,
-            lag: None,
+            warmup: Time::from_nanos(spec.warmup),
+            epochs: None,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;
-        simulation.allow_lag();
+        simulation.allow_epochs();
         simulation.schedule(spec);
         Ok(simulation)
     }
@@ -311,8 +313,6 @@ impl Simulation {
                 SenderInit { needs: entry.needs, paced: flow.pacing, ecn: flow.ecn || per_packet, bytes: flow.bytes };
             let mut sender = Sender::new(&init, &self.sender_config);
             sender.cwnd_integral.1 = start;
-            self.senders.push(sender);
-            self.receivers.push(Receiver::new(i as u32, entry.needs.ecn));
             self.flows.push(Flow {
                 algorithm: algorithm as u32,
                 bytes: flow.bytes,
@@ -321,7 +321,7 @@ impl Simulation {
                 overhead: spec.links[flow.path[0]].overhead,
                 dropped: 0,
                 completion: None,
-                phase: u8::MAX,
+                phase: sender.control.phase,
                 ca: CaState::Open,
                 watched: false,
                 rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
@@ -332,6 +332,8 @@ impl Simulation {
                 common: 0,
                 seen_timeouts: 0,
             });
+            self.senders.push(sender);
+            self.receivers.push(Receiver::new(entry.needs.ecn));
         }
         Ok(())
     }
@@ -357,8 +359,13 @@ impl Simulation {
         self.events.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
         for (i, flow) in spec.flows.iter().enumerate() {
             let start = Time::from_nanos(flow.start);
-            self.events.push(start + warmup, Event::Measure(i as u32));
-            self.events.push(start, Event::Start(i as u32));
+            // Without a warm-up the start sees to it.
+            if warmup > Time::ZERO {
+                self.events.push(start + warmup, Event::Measure(i as u32));
+            }
+            if self.epochs.is_none() {
+                self.events.push(start, Event::Start(i as u32));
+            }
             if flow.stop < spec.duration {
                 self.events.push(Time::from_nanos(flow.stop), Event::Stop(i as u32));
             }

@@ -1,7 +1,8 @@
 //! What receivers and senders do when a packet or a timer comes.
 
-use super::{Algorithm, SYN_SIZE, Simulation, Way};
+use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
 use crate::events::Event;
+use crate::receiver::Receiver;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
 use knee_cc::{CaState, CongestionControl, Init};
@@ -23,9 +24,9 @@ impl Simulation {
             if receiver.has_blocks() {
                 return self.reply(i);
             }
-            let ack = receiver.ack();
+            let ack = receiver.ack(i);
             self.send_ack(ack, way);
-        } else if receiver.needs_arming() {
+        } else if self.epochs.is_none() && receiver.needs_arming() {
             self.arm_receiver(i);
         }
     }
@@ -77,9 +78,13 @@ impl Simulation {
             return;
         }
         receiver.queued.0 = Time::MAX;
-        receiver.on_delayed_ack(&self.receiver_config);
-        self.reply(i);
+        self.delayed_ack_fires(i);
         self.arm_receiver(i);
+    }
+
+    pub(super) fn delayed_ack_fires(&mut self, i: u32) {
+        self.receivers[i as usize].on_delayed_ack(&self.receiver_config);
+        self.reply(i);
     }
 
     pub(super) fn on_compressed_sack(&mut self, i: u32) {
@@ -88,28 +93,28 @@ impl Simulation {
             return;
         }
         receiver.queued.1 = Time::MAX;
-        if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
-            self.reply(i);
+        if receiver.compressed_at <= self.now {
+            self.compressed_sack_fires(i);
         }
         self.arm_receiver(i);
+    }
+
+    pub(super) fn compressed_sack_fires(&mut self, i: u32) {
+        if self.receivers[i as usize].on_compressed_sack() {
+            self.reply(i);
+        }
     }
 
     /// An ACK leaves whatever has come.
     #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        let mut packet = receiver.ack();
+        let mut packet = receiver.ack(i);
         if receiver.has_blocks() {
-            self.attach_blocks(&mut packet);
+            attach_blocks(receiver, &mut packet, &mut self.sacks);
         }
         let way = self.ways[i as usize];
         self.send_ack(packet, &way);
-    }
-
-    #[cold]
-    fn attach_blocks(&mut self, packet: &mut Packet) {
-        let blocks = self.receivers[packet.flow as usize].blocks(packet);
-        packet.extra = self.sacks.put(blocks);
     }
 
     #[inline]
@@ -120,6 +125,9 @@ impl Simulation {
     /// The fixed part of the base RTT lies before the sender.
     #[inline]
     pub(super) fn return_home(&mut self, packet: Packet, way: &Way) {
+        if self.homes(packet, way) {
+            return;
+        }
         let at = self.now + way.ack_delay;
         if let Some(at) = self.pipes[way.ack_pipe as usize].0.push(at, packet) {
             self.schedule_event(at, Event::Pipe(way.ack_pipe));
@@ -127,10 +135,13 @@ impl Simulation {
     }
 
     pub(super) fn start(&mut self, i: u32) {
+        if self.warmup == Time::ZERO {
+            self.measure(i);
+        }
         self.flows[i as usize].syn_at = Some(self.now);
         self.senders[i as usize].connect(self.now);
         self.send_syn(i);
-        self.arm_sender(i);
+        self.after_sender(i);
     }
 
     fn send_syn(&mut self, i: u32) {
@@ -145,7 +156,7 @@ impl Simulation {
             hop: 0,
         };
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
-        self.hand_down(first, syn, 1, false);
+        self.hand_down(first, syn, 1);
     }
 
     pub(super) fn on_ack(&mut self, packet: &Packet) {
@@ -163,20 +174,11 @@ impl Simulation {
         let sender = &mut self.senders[i as usize];
         let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures);
         self.sacks.release(packet.extra);
-        let flow = &mut self.flows[i as usize];
-        if let Some(rtt) = rtt {
-            flow.rtt.add(rtt);
-            if flow.watched {
-                flow.rtt_histogram.count(rtt);
-            }
-        }
+        self.flows[i as usize].book_rtt(rtt);
         self.after_sender(i);
-        if self.senders[i as usize].done() {
-            self.complete(i);
-        }
     }
 
-    fn establish(&mut self, i: u32) {
+    pub(super) fn establish(&mut self, i: u32) {
         let sender = &mut self.senders[i as usize];
         if sender.established() {
             return;
@@ -201,6 +203,8 @@ impl Simulation {
         };
         sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
+        // The first phase is put on record, whichever it is.
+        self.flows[i as usize].phase = u8::MAX;
         self.after_sender(i);
     }
 
@@ -220,6 +224,12 @@ impl Simulation {
             return;
         }
         sender.queued.0 = Time::MAX;
+        self.retransmit_timer_fires(i);
+    }
+
+    pub(super) fn retransmit_timer_fires(&mut self, i: u32) {
+        let now = self.now;
+        let sender = &mut self.senders[i as usize];
         if sender.established() {
             sender.on_timer(now, &self.sender_config, &mut self.departures);
         } else {
@@ -238,8 +248,13 @@ impl Simulation {
         }
         sender.queued.1 = Time::MAX;
         if sender.pace_at <= now {
-            sender.on_pace(now, &self.sender_config, &mut self.departures);
+            return self.pace_timer_fires(i);
         }
+        self.after_sender(i);
+    }
+
+    pub(super) fn pace_timer_fires(&mut self, i: u32) {
+        self.senders[i as usize].on_pace(self.now, &self.sender_config, &mut self.departures);
         self.after_sender(i);
     }
 
@@ -266,20 +281,17 @@ impl Simulation {
             self.transmit(i);
         }
         let sender = &self.senders[i as usize];
-        if sender.needs_arming() {
+        if self.epochs.is_none() && sender.needs_arming() {
             self.arm_sender(i);
         }
-        let (sender, flow) = (&self.senders[i as usize], &self.flows[i as usize]);
-        if sender.control.phase != flow.phase
-            || sender.state() != flow.ca
-            || sender.counters.timeouts as u32 != flow.seen_timeouts
-        {
+        if self.flows[i as usize].has_news(&self.senders[i as usize]) {
             self.note_state(i);
+            self.complete(i);
         }
     }
 
     #[cold]
-    fn note_state(&mut self, i: u32) {
+    pub(super) fn note_state(&mut self, i: u32) {
         let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
         let cwnd = f64::from(sender.control.cwnd);
         let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts as u32);
@@ -306,33 +318,52 @@ impl Simulation {
     #[inline(never)]
     fn transmit(&mut self, i: u32) {
         let first = self.routes[self.ways[i as usize].route as usize].data[0];
-        let stamp = Sender::tsval(self.now);
-        for k in 0..self.departures.len() {
-            let departure = self.departures[k];
-            let sender = &mut self.senders[i as usize];
-            // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
-            let ect = if sender.ecn && !departure.retransmission { Packet::ECT } else { 0 };
-            let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
-            let Departure { start, count, .. } = departure;
-            let last_size = sender.packet_size(start + u64::from(count) - 1);
-            let mut packet =
-                Packet { enqueued: self.now, seq: start, flow: i, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
-            let mut alike = count - u32::from(last_size != MTU);
-            // The first one may carry CWR, the last one may be shorter.
-            if cwr != 0 && alike > 0 {
-                self.hand_down(first, Packet { flags: ect | cwr, ..packet }, 1, k > 0);
-                packet.seq += 1;
-                alike -= 1;
-            }
-            if alike > 0 {
-                self.hand_down(first, packet, alike, k > 0 || cwr != 0);
-            }
-            if last_size != MTU {
-                let flags = if count == 1 { ect | cwr } else { ect };
-                let seq = start + u64::from(count) - 1;
-                self.hand_down(first, Packet { seq, size: last_size, flags, ..packet }, 1, k > 0 || count > 1);
-            }
+        let mut runs = std::mem::take(&mut self.runs);
+        let note = |packet, count| runs.push((packet, count));
+        packets(&mut self.departures, &mut self.senders[i as usize], i, self.now, note);
+        for (packet, count) in runs.drain(..) {
+            self.hand_down(first, packet, count);
         }
-        self.departures.clear();
+        self.runs = runs;
+    }
+}
+
+/// Puts the SACK blocks of an ACK that leaves now into the store.
+#[cold]
+pub(super) fn attach_blocks(receiver: &mut Receiver, ack: &mut Packet, sacks: &mut SackStore) {
+    let blocks = receiver.blocks(ack);
+    ack.extra = sacks.put(blocks);
+}
+
+/// Makes packets of what a sender sends now: gives the first of those that differ by their segments only, and how many.
+#[inline]
+pub(super) fn packets(
+    departures: &mut Vec<Departure>,
+    sender: &mut Sender,
+    flow: u32,
+    now: Time,
+    mut give: impl FnMut(Packet, u32),
+) {
+    let stamp = Sender::tsval(now);
+    for Departure { start, count, retransmission } in departures.drain(..) {
+        // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
+        let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
+        let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+        let last_size = sender.packet_size(start + u64::from(count) - 1);
+        let mut packet = Packet { enqueued: now, seq: start, flow, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
+        let mut alike = count - u32::from(last_size != MTU);
+        // The first one may carry CWR, the last one may be shorter.
+        if cwr != 0 && alike > 0 {
+            give(Packet { flags: ect | cwr, ..packet }, 1);
+            packet.seq += 1;
+            alike -= 1;
+        }
+        if alike > 0 {
+            give(packet, alike);
+        }
+        if last_size != MTU {
+            let flags = if count == 1 { ect | cwr } else { ect };
+            give(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
+        }
     }
 }

@@ -11,9 +11,6 @@ impl Simulation {
     /// The link at the head of the heap serves, again and again while nothing else is due before its next packet:
     /// a busy link mostly needs no heap.
     pub(super) fn on_link(&mut self, i: u32) {
-        if self.lag.is_some() {
-            return self.on_lagging_link();
-        }
         if self.links[i as usize].due != self.now {
             return self.events.pop();
         }
@@ -160,7 +157,7 @@ impl Simulation {
         if let Some(at) = link.wake(self.now) {
             // An event at another time that the link still has in the heap is void from now on.
             link.due = at;
-            match &self.lag {
+            match &self.epochs {
                 Some(_) => {}
                 None if link.is_wire() => self.events.push_leaving(at, Event::Link(i)),
                 None => self.schedule_event(at, Event::Link(i)),

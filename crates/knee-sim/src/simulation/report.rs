@@ -17,14 +17,15 @@ impl Simulation {
         if sender.established() {
             sender.note_cwnd(self.now);
         }
-        let receiver = &self.receivers[i];
+        let received_bytes = self.received_bytes(i);
+        let (sender, receiver) = (&self.senders[i], &self.receivers[i]);
         let overhead = u64::from(self.flows[i].overhead);
         let counters = &sender.counters;
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
-            received_bytes: receiver.bytes + overhead * receiver.packets,
+            received_bytes,
             received: receiver.packets,
             queued_units: receiver.queued_units,
             sent: counters.sent,
@@ -33,6 +34,12 @@ impl Simulation {
             timeouts: counters.timeouts,
             cwnd_integral: sender.cwnd_integral.0,
         }
+    }
+
+    /// Bytes received, with the overhead of the first link.
+    fn received_bytes(&self, i: usize) -> u64 {
+        let receiver = &self.receivers[i];
+        receiver.bytes + u64::from(self.flows[i].overhead) * receiver.packets
     }
 
     pub(super) fn measure(&mut self, i: u32) {
@@ -76,7 +83,7 @@ impl Simulation {
         }
         self.common.from = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common = self.counts(i).received_bytes;
+            self.flows[i].common = self.received_bytes(i);
         }
     }
 
@@ -86,7 +93,7 @@ impl Simulation {
         }
         self.common.until = Some(self.now);
         for i in 0..self.flows.len() {
-            self.flows[i].common = self.counts(i).received_bytes - self.flows[i].common;
+            self.flows[i].common = self.received_bytes(i) - self.flows[i].common;
         }
     }
 
@@ -187,8 +194,6 @@ impl Simulation {
 
     pub(super) fn reach_end(&mut self) {
         // What is due at the very end is no longer part of the run.
-        self.now = self.end - Time::from_nanos(1);
-        self.catch_up();
         self.now = self.end;
         self.finished = true;
         self.sample();
@@ -204,6 +209,7 @@ impl Simulation {
             let drops = self.links[i].watch.dropping.take();
             self.record_drops(i as u32, drops);
         }
+        self.rows.sort_events(&mut self.event_names);
         let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
         let mut flows = Vec::with_capacity(self.flows.len());
         for i in 0..self.flows.len() {

@@ -1,0 +1,650 @@
+//! Much at a time, flow by flow: how a dumbbell is gone through.
+//!
+//! Where all data crosses one wire and ACKs come home over nothing but a delay, a sender hears of what it does now only
+//! after the way of its ACKs. So time passes in epochs, none longer than the shortest such way:
+//!
+//! 1. Flow by flow, a receiver takes what has arrived up to the beginning of the epoch, and its ACKs are put beside its
+//!    sender, with the time at which they are home. Then the sender takes the ACKs and timers of the epoch, and what it
+//!    sends is noted.
+//! 2. What was sent comes to the link in the order of time, and packets leave it up to the end of the epoch. Each is
+//!    noted beside its receiver.
+//!
+//! So a flow's state is fetched once for all that it does in an epoch, nothing waits in a heap, and the code of one end
+//! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of
+//! [`Event::order`], and whoever looks at the whole does so between two epochs.
+
+use super::endpoints::{attach_blocks, packets};
+use super::{SackStore, Simulation, Way};
+use crate::events::Event;
+use crate::link::{Link, Server};
+use crate::order::Order;
+use crate::sender::AckInfo;
+use crate::spec::Change;
+use crate::timer::Timer;
+use knee_core::cache::{fetch, fetch_first};
+use knee_core::packet::MTU;
+use knee_core::{Packet, Time};
+
+/// Packets that leave the link in an epoch, about: as many as stay in a second-level cache.
+const PACKETS: u64 = 65_536;
+/// The longest epoch, whose times 32 bits hold.
+const LONGEST: Time = Time::from_secs(4);
+/// Epochs pay where at least one flow in so many has something to do in each.
+const IDLE_FLOWS: u64 = 16;
+/// Flows whose state is fetched before they are visited, and those whose state behind it is.
+const AHEAD: (usize, usize) = (6, 3);
+
+/// How far the epochs have come, and what lies between one end of the link and the other.
+pub(super) struct Epochs {
+    /// The link that all data crosses.
+    link: u32,
+    /// The shortest way of an ACK.
+    most: Time,
+    /// All before this time has happened, but for what receivers do with the packets that have landed.
+    at: Time,
+    lanes: Vec<Lane>,
+    /// When each flow has something to do, at the earliest, beside taking what has landed.
+    dues: Vec<Time>,
+    /// Flows that have not started, the next one last.
+    starts: Vec<u32>,
+    /// What was sent in this epoch, in the order of the flows.
+    sent: Vec<Sent>,
+    order: Order,
+    /// What has left the link in this epoch; its `enqueued` is the time at which it did.
+    landed: Vec<Packet>,
+    /// The same flow by flow.
+    arrivals: Vec<Packet>,
+    /// Of each flow those of `arrivals` that it has not received: from the first to before the second.
+    ranges: Vec<(u32, u32)>,
+    /// Flows to be visited in this epoch.
+    visits: Vec<u32>,
+    /// Order, among those of its time, of what a sender is doing.
+    turn: u64,
+    /// Why a receiver sends an ACK.
+    cause: Cause,
+    /// Transfers completed in this epoch.
+    completed: Vec<(Time, u32)>,
+}
+
+/// What is under way beside a flow.
+#[repr(align(64))]
+struct Lane {
+    /// ACKs on their way home, in that order, behind those that have been taken.
+    acks: Vec<Homing>,
+    /// How many have been taken in this visit.
+    taken: usize,
+    /// When the last of them is home.
+    last_home: Time,
+}
+
+/// An ACK on its way.
+#[derive(Clone, Copy)]
+struct Homing {
+    /// When it is home.
+    at: Time,
+    /// As in [`Packet`].
+    seq: u64,
+    stamp: u32,
+    extra: u32,
+    /// The pipe it would go through.
+    pipe: u32,
+    flags: u8,
+    cause: Cause,
+}
+
+impl Homing {
+    /// It as the sender sees it.
+    #[inline]
+    fn info<'a>(&self, sacks: &'a SackStore) -> AckInfo<'a> {
+        AckInfo {
+            seq: self.seq,
+            blocks: sacks.get(self.extra),
+            dsack: self.flags & Packet::DSACK != 0,
+            tsecr: self.stamp,
+            ece: self.flags & Packet::ECE != 0,
+        }
+    }
+
+    /// What orders the ACKs of a flow.
+    const fn key(&self) -> (Time, u32, u8) {
+        (self.at, self.pipe, self.cause as u8)
+    }
+}
+
+impl Lane {
+    /// When the next ACK is home; `Time::MAX`: none is under way.
+    #[inline]
+    fn home(&self) -> Time {
+        self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
+    }
+
+    /// An ACK goes on its way `now`.
+    #[inline]
+    fn sends_home(&mut self, ack: &Packet, now: Time, way: &Way, cause: Cause) {
+        let Packet { seq, stamp, extra, flags, .. } = *ack;
+        let at = now + way.ack_delay;
+        self.acks.push(Homing { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
+        if at <= self.last_home {
+            self.overtake();
+        } else {
+            self.last_home = at;
+        }
+    }
+
+    /// Brings the last ACK to its place: those on a way that has become shorter overtake.
+    #[cold]
+    fn overtake(&mut self) {
+        let mut k = self.acks.len() - 1;
+        while k > self.taken && self.acks[k - 1].key() > self.acks[k].key() {
+            self.acks.swap(k - 1, k);
+            k -= 1;
+        }
+        self.last_home = self.acks[self.acks.len() - 1].at;
+    }
+}
+
+/// Packets that were sent at once and differ by their segments only.
+struct Sent {
+    /// The first of them, with the time.
+    first: Packet,
+    /// How many.
+    count: u32,
+    /// Order, among what is due at that time, of what they were sent for.
+    turn: u64,
+}
+
+/// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
+/// they left, those of packets before those of timers, and of one kind of timer by flow.
+const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
+    Event::Pipe(0).order() << 20 | (pipe as u64) << 26 | (cause as u64) << 24 | flow as u64
+}
+
+/// The same of what a flow does.
+const fn turn_of(event: Event) -> u64 {
+    let order = event.order();
+    order >> 32 << 52 | order & u32::MAX as u64
+}
+
+/// What an ACK was sent for.
+#[derive(Clone, Copy)]
+enum Cause {
+    Packet,
+    DelayedAck,
+    CompressedSack,
+}
+
+impl Epochs {
+    /// Time up to which no ACK comes home of what is sent from now on, or less where the link carries more than
+    /// [`PACKETS`] until then.
+    fn span(&self, link: &Link) -> Time {
+        let full = Time::from_nanos(u64::from(MTU) * 8_000_000_000 / link.wire_rate().max(1) * PACKETS);
+        self.most.min(full.max(Time::from_nanos(1))).min(LONGEST)
+    }
+}
+
+impl Simulation {
+    /// Lets time pass in epochs where that can be and pays.
+    pub(super) fn allow_epochs(&mut self) {
+        let [route] = self.routes.as_slice() else { return };
+        let ([link], []) = (route.data.as_slice(), route.acks.as_slice()) else { return };
+        let Link { pipe: None, server: Server::Wire(_), .. } = &self.links[*link as usize] else { return };
+        let most = self.shortest_way_home();
+        if most == Time::ZERO {
+            return;
+        }
+        let flows = self.flows.len();
+        let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
+        starts.sort_unstable_by(|a, b| b.cmp(a));
+        let lane = || Lane { acks: Vec::new(), taken: 0, last_home: Time::ZERO };
+        let epochs = Epochs {
+            link: *link,
+            most,
+            at: Time::ZERO,
+            lanes: std::iter::repeat_with(lane).take(flows).collect(),
+            dues: vec![Time::MAX; flows],
+            starts: starts.into_iter().map(|(_, i)| i).collect(),
+            sent: Vec::new(),
+            order: Order::default(),
+            landed: Vec::new(),
+            arrivals: Vec::new(),
+            ranges: vec![(0, 0); flows],
+            visits: Vec::new(),
+            turn: 0,
+            cause: Cause::Packet,
+            completed: Vec::new(),
+        };
+        let link = &self.links[*link as usize];
+        let packets = epochs.span(link).as_nanos() / (u64::from(MTU) * 8_000_000_000 / link.wire_rate()).max(1);
+        if packets * IDLE_FLOWS >= flows as u64 {
+            self.epochs = Some(Box::new(epochs));
+        }
+    }
+
+    /// Lets time pass event by event. Only before the first one.
+    pub(super) fn leave_epochs(&mut self) {
+        let Some(epochs) = self.epochs.take() else { return };
+        for i in epochs.starts {
+            self.events.push(self.flows[i as usize].start, Event::Start(i));
+        }
+    }
+
+    /// The least that any ACK is under way.
+    fn shortest_way_home(&self) -> Time {
+        let changed = self.changes.iter().filter_map(|change| match change.what {
+            Change::Rtt { flow, rtt } => Some(self.way_home(flow, Time::from_nanos(rtt))),
+            _ => None,
+        });
+        self.ways.iter().map(|way| way.ack_delay).chain(changed).min().unwrap_or(Time::ZERO)
+    }
+
+    /// Goes through an epoch, or through what concerns the whole run at its beginning. Gives how many packets left the
+    /// link, at least 1.
+    pub(super) fn epoch(&mut self) -> u64 {
+        let Some(epochs) = &self.epochs else { return 0 };
+        let at = epochs.at;
+        let next = self.events.peek().filter(|(due, _)| *due < self.end);
+        match next {
+            Some((due, event)) if due <= at => {
+                self.receive_all(at);
+                self.now = at;
+                self.dispatch(event);
+                1
+            }
+            None if at >= self.end => {
+                self.receive_all(at);
+                self.reach_end();
+                1
+            }
+            _ => self.pass(at, next.map_or(self.end, |(due, _)| due)),
+        }
+    }
+
+    /// An epoch that begins at `at` and ends by `until`, before which nothing concerns the whole run.
+    fn pass(&mut self, at: Time, until: Time) -> u64 {
+        let Some(epochs) = &mut self.epochs else { return 0 };
+        let link = &self.links[epochs.link as usize];
+        let limit = until.min(at + epochs.span(link));
+        let earliest = epochs.choose(limit);
+        let start = epochs.starts.last().map_or(Time::MAX, |&i| self.flows[i as usize].start);
+        if epochs.visits.is_empty() && link.due == Time::MAX && start >= limit {
+            // Nothing is anywhere: on to what comes next.
+            epochs.at = earliest.min(start).min(until);
+            return 1;
+        }
+        self.visit(at, limit);
+        self.cross(limit);
+        self.book_completions();
+        let Some(epochs) = &mut self.epochs else { return 0 };
+        epochs.at = limit;
+        1 + epochs.arrivals.len() as u64
+    }
+
+    /// Step 1 for all flows that have something to do.
+    fn visit(&mut self, at: Time, until: Time) {
+        let Some(epochs) = &mut self.epochs else { return };
+        let visits = std::mem::take(&mut epochs.visits);
+        for (k, &i) in visits.iter().enumerate() {
+            if self.fetches {
+                self.fetch_ahead_of_visit(&visits[k..]);
+            }
+            self.receive(i, at);
+            self.act(i, until);
+            self.set_due(i);
+        }
+        if let Some(epochs) = &mut self.epochs {
+            epochs.visits = visits;
+        }
+        while let Some(i) = self.next_start(until) {
+            self.set_turn(turn_of(Event::Start(i)));
+            self.now = self.flows[i as usize].start;
+            self.start(i);
+            self.act(i, until);
+            self.set_due(i);
+        }
+    }
+
+    /// Takes out the next flow that starts before `until`.
+    fn next_start(&mut self, until: Time) -> Option<u32> {
+        let epochs = self.epochs.as_mut()?;
+        let flows = &self.flows;
+        epochs.starts.pop_if(|i| flows[*i as usize].start < until)
+    }
+
+    fn set_turn(&mut self, turn: u64) {
+        if let Some(epochs) = &mut self.epochs {
+            epochs.turn = turn;
+        }
+    }
+
+    /// Fetches what the flows behind the first of `visits` will need.
+    #[inline]
+    fn fetch_ahead_of_visit(&self, visits: &[u32]) {
+        let Some(epochs) = &self.epochs else { return };
+        if let Some(&i) = visits.get(AHEAD.0) {
+            let i = i as usize;
+            self.senders[i].fetch();
+            fetch(&self.receivers[i]);
+            fetch(&self.ways[i]);
+            fetch(&epochs.lanes[i]);
+            fetch_first(&self.flows[i], 192);
+        }
+        if let Some(&i) = visits.get(AHEAD.1) {
+            let lane = &epochs.lanes[i as usize];
+            self.senders[i as usize].fetch_behind();
+            self.flows[i as usize].rtt_histogram.fetch_counts();
+            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * lane.acks.capacity().min(16));
+        }
+    }
+
+    /// All receivers take what has arrived up to `at`, and their timers before.
+    fn receive_all(&mut self, at: Time) {
+        let Some(epochs) = &mut self.epochs else { return };
+        epochs.choose(at.max(Time::from_nanos(1)));
+        let visits = std::mem::take(&mut epochs.visits);
+        for &i in &visits {
+            self.receive(i, at);
+            self.set_due(i);
+        }
+        if let Some(epochs) = &mut self.epochs {
+            epochs.visits = visits;
+        }
+    }
+
+    /// A receiver takes what has arrived up to `at`, and its timers before.
+    fn receive(&mut self, i: u32, at: Time) {
+        let k = i as usize;
+        let way = self.ways[k];
+        loop {
+            let Some(epochs) = &mut self.epochs else { return };
+            let (receiver, lane) = (&mut self.receivers[k], &mut epochs.lanes[k]);
+            let (mut next, end) = epochs.ranges[k];
+            let (arrival, limit) = loop {
+                let packet = if next < end { epochs.arrivals.get(next as usize) } else { None };
+                let arrival = packet.map_or(Time::MAX, |packet| packet.enqueued);
+                let limit = arrival.min(at);
+                let Some(packet) = packet else { break (arrival, limit) };
+                let usual = packet.flags & (Packet::SYN | Packet::ECT) == 0;
+                if arrival > at || receiver.due() < limit || !usual {
+                    break (arrival, limit);
+                }
+                next += 1;
+                if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt) {
+                    let mut ack = receiver.ack(i);
+                    if receiver.has_blocks() {
+                        attach_blocks(receiver, &mut ack, &mut self.sacks);
+                    }
+                    lane.sends_home(&ack, arrival, &way, Cause::Packet);
+                }
+            };
+            epochs.ranges[k].0 = next;
+            if receiver.due() < limit {
+                self.receiver_timer(i, limit);
+            } else if arrival > at {
+                return;
+            } else {
+                self.receive_other(i, &way);
+            }
+        }
+    }
+
+    /// A receiver takes the next packet that has landed, whatever it is.
+    #[cold]
+    fn receive_other(&mut self, i: u32, way: &Way) {
+        let Some(epochs) = &mut self.epochs else { return };
+        let next = &mut epochs.ranges[i as usize].0;
+        let packet = epochs.arrivals[*next as usize];
+        *next += 1;
+        self.now = packet.enqueued;
+        self.on_data(&packet, way);
+    }
+
+    /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
+    #[inline(never)]
+    fn receiver_timer(&mut self, i: u32, limit: Time) {
+        let receiver = &mut self.receivers[i as usize];
+        let due = self.receiver_config.clock.expiry(&receiver.delayed);
+        receiver.delayed = Timer::at(due);
+        let compressed = receiver.compressed_at;
+        if due.min(compressed) >= limit {
+            return;
+        }
+        self.now = due.min(compressed);
+        if due <= compressed {
+            self.set_cause(Cause::DelayedAck);
+            self.delayed_ack_fires(i);
+        } else {
+            self.set_cause(Cause::CompressedSack);
+            self.compressed_sack_fires(i);
+        }
+        self.set_cause(Cause::Packet);
+    }
+
+    fn set_cause(&mut self, cause: Cause) {
+        if let Some(epochs) = &mut self.epochs {
+            epochs.cause = cause;
+        }
+    }
+
+    /// A sender takes its ACKs and timers before `until`.
+    fn act(&mut self, i: u32, until: Time) {
+        let k = i as usize;
+        loop {
+            let Some(epochs) = &mut self.epochs else { return };
+            let (sender, flow, lane) = (&mut self.senders[k], &mut self.flows[k], &mut epochs.lanes[k]);
+            // The usual case, in which nothing else is concerned.
+            let limit = loop {
+                let limit = lane.home().min(until);
+                let Some(&ack) = lane.acks.get(lane.taken) else { break limit };
+                if ack.at >= until || sender.due() < limit || ack.flags & Packet::SYN != 0 || flow.has_news(sender) {
+                    break limit;
+                }
+                lane.taken += 1;
+                let rtt = sender.on_ack(&ack.info(&self.sacks), ack.at, &self.sender_config, &mut self.departures);
+                self.sacks.release(ack.extra);
+                flow.book_rtt(rtt);
+                if !self.departures.is_empty() {
+                    epochs.turn = turn_of_ack(ack.pipe, ack.cause, i);
+                    let turn = epochs.turn;
+                    let note = |first, count| epochs.sent.push(Sent { first, count, turn });
+                    packets(&mut self.departures, sender, i, ack.at, note);
+                }
+                self.now = ack.at;
+            };
+            if flow.has_news(sender) {
+                self.note_state(i);
+                self.complete(i);
+            } else if sender.due() < limit {
+                self.sender_timer(i, limit);
+            } else if limit >= until {
+                // The others move up, so that the same few lines of memory are used again.
+                lane.acks.drain(..std::mem::take(&mut lane.taken));
+                return;
+            } else if let Some(&ack) = lane.acks.get(lane.taken) {
+                lane.taken += 1;
+                // Only the answer to a SYN is left.
+                (epochs.turn, self.now) = (turn_of_ack(ack.pipe, ack.cause, i), ack.at);
+                self.establish(i);
+            }
+        }
+    }
+
+    /// As [`Simulation::receiver_timer`], of a sender.
+    #[inline(never)]
+    fn sender_timer(&mut self, i: u32, limit: Time) {
+        let sender = &mut self.senders[i as usize];
+        let due = self.sender_config.clock.expiry(&sender.timer);
+        sender.timer = Timer::at(due);
+        let pace = sender.pace_at;
+        if due.min(pace) >= limit {
+            return;
+        }
+        self.now = due.min(pace);
+        if due <= pace {
+            self.set_turn(turn_of(Event::Retransmit(i)));
+            self.retransmit_timer_fires(i);
+        } else {
+            self.set_turn(turn_of(Event::Pace(i)));
+            self.pace_timer_fires(i);
+        }
+    }
+
+    /// Notes when a flow has something to do.
+    #[inline]
+    fn set_due(&mut self, i: u32) {
+        let Some(epochs) = &mut self.epochs else { return };
+        let (sender, receiver) = (&self.senders[i as usize], &self.receivers[i as usize]);
+        let lane = &epochs.lanes[i as usize];
+        epochs.dues[i as usize] = lane.home().min(sender.due()).min(receiver.due());
+    }
+
+    /// Step 2: what was sent crosses the link as far as there is time before `until`.
+    fn cross(&mut self, until: Time) {
+        let Some(epochs) = &mut self.epochs else { return };
+        let link = epochs.link;
+        let (from, mut sent, mut order) =
+            (epochs.at, std::mem::take(&mut epochs.sent), std::mem::take(&mut epochs.order));
+        for k in order.sort(sent.iter().map(|sent| (sent.first.enqueued - from, sent.turn))) {
+            let Sent { first, count, .. } = &sent[k as usize];
+            self.serve_until(link, first.enqueued);
+            self.now = first.enqueued;
+            self.admit(link, *first, *count);
+        }
+        // What leaves at the very end is no longer part of the run.
+        let last = if until == self.end { until - Time::from_nanos(1) } else { until };
+        self.serve_until(link, last);
+        sent.clear();
+        if let Some(epochs) = &mut self.epochs {
+            (epochs.sent, epochs.order) = (sent, order);
+            epochs.distribute();
+        }
+    }
+
+    /// Packets leave a link up to `until`.
+    fn serve_until(&mut self, i: u32, until: Time) {
+        while self.links[i as usize].due <= until {
+            let now = self.links[i as usize].due;
+            self.now = now;
+            // None: it only waited for its queue to release a packet.
+            if let Some((packet, since)) = self.links[i as usize].release() {
+                self.land(i, &packet, 1, since, Some(now));
+            }
+            self.carry_on(i, now, until);
+        }
+    }
+
+    /// The wire is free at `now` and takes what is next. All of it that leaves up to `until` lands, but for the last
+    /// packet of a run, which stays on the wire.
+    #[inline]
+    fn carry_on(&mut self, i: u32, now: Time, until: Time) {
+        let link = &mut self.links[i as usize];
+        let count = link.next_run(now, until);
+        if link.has_news() {
+            self.collect(i);
+        }
+        let since = match count {
+            0 => return,
+            1 => now,
+            _ => self.land(i, &self.links[i as usize].taken(), count - 1, now, None),
+        };
+        self.links[i as usize].begin(count - 1, since);
+    }
+
+    /// `count` packets that differ by their segments only leave a wire back to back. The first entered it at `since` and
+    /// leaves at `end`, where that is known already. Gives when the last one has left.
+    #[inline]
+    fn land(&mut self, i: u32, first: &Packet, count: u32, since: Time, end: Option<Time>) -> Time {
+        let Some(epochs) = &mut self.epochs else { return since };
+        let link = &mut self.links[i as usize];
+        epochs.ranges[first.flow as usize].1 += count;
+        let (mut since, mut end) = (since, end);
+        for k in 0..u64::from(count) {
+            let at = end.take().unwrap_or_else(|| since + link.time_for(first));
+            let extra = link.book(first, since);
+            epochs.landed.push(Packet { enqueued: at, seq: first.seq + k, extra, ..*first });
+            since = at;
+        }
+        since
+    }
+
+    /// What ends with the transfers completed in this epoch: their figures, and the window in which all flows run.
+    fn book_completions(&mut self) {
+        let Some(epochs) = &mut self.epochs else { return };
+        if epochs.completed.is_empty() {
+            return;
+        }
+        let mut completed = std::mem::take(&mut epochs.completed);
+        completed.sort_unstable();
+        for &(at, i) in &completed {
+            self.receive(i, at);
+            self.set_due(i);
+            self.now = at;
+            self.end_figures(i);
+            if self.common.from.is_some() && self.common.until.is_none() {
+                self.receive_all(at);
+                self.now = at;
+                self.common_end();
+            }
+        }
+    }
+
+    /// A transfer is complete; what ends with it is booked once receivers have come this far.
+    pub(super) fn note_completion(&mut self, i: u32) -> bool {
+        let Some(epochs) = &mut self.epochs else { return false };
+        epochs.completed.push((self.now, i));
+        true
+    }
+
+    /// `count` packets that differ by their segments only come to a link.
+    #[inline]
+    pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
+        let Some(epochs) = &mut self.epochs else { return self.admit(i, first, count) };
+        epochs.sent.push(Sent { first, count, turn: epochs.turn });
+    }
+
+    /// An ACK goes home beside its flow. False: it has to go through a pipe.
+    #[inline]
+    pub(super) fn homes(&mut self, ack: Packet, way: &Way) -> bool {
+        let Some(epochs) = &mut self.epochs else { return false };
+        epochs.lanes[ack.flow as usize].sends_home(&ack, self.now, way, epochs.cause);
+        true
+    }
+
+    /// Packets that have landed and have not been received, for checks.
+    pub(super) fn not_received(&self) -> u64 {
+        let Some(epochs) = &self.epochs else { return 0 };
+        epochs.ranges.iter().map(|(next, end)| u64::from(end - next)).sum()
+    }
+}
+
+impl Epochs {
+    /// Lists the flows that have something to do before `limit`. Gives when the first of the others has.
+    fn choose(&mut self, limit: Time) -> Time {
+        self.visits.clear();
+        let mut earliest = Time::MAX;
+        for ((i, &due), (next, end)) in (0..).zip(&self.dues).zip(&self.ranges) {
+            if due < limit || next < end {
+                self.visits.push(i);
+            } else {
+                earliest = earliest.min(due);
+            }
+        }
+        earliest
+    }
+
+    /// Puts what has landed, in the order of time, beside its flows, which have received all that came before.
+    fn distribute(&mut self) {
+        // The ranges hold how many came; each is filled from its beginning.
+        let mut from = 0;
+        for (next, end) in &mut self.ranges {
+            let count = *end - *next;
+            (*next, *end) = (from, from);
+            from += count;
+        }
+        self.arrivals.resize(self.landed.len(), Packet::default());
+        for packet in self.landed.drain(..) {
+            let end = &mut self.ranges[packet.flow as usize].1;
+            self.arrivals[*end as usize] = packet;
+            *end += 1;
+        }
+    }
+}
