@@ -356,6 +356,13 @@ impl Receiver {
 
     /// Puts a segment beyond `rcv_nxt` into the ranges and the SACK blocks.
     fn insert(&mut self, seq: u64) {
+        // Mostly the last range grows, and it is the one that grew last.
+        if let (Some(last), Some(newest)) = (self.out_of_order.last_mut(), self.recent.first_mut())
+            && (last.1, newest.1) == (seq, seq)
+        {
+            (last.1, newest.1) = (seq + 1, seq + 1);
+            return;
+        }
         let i = self.out_of_order.partition_point(|r| r.1 < seq);
         let known = self.out_of_order.get(i).is_some_and(|r| r.0 <= seq && seq < r.1);
         if known {
@@ -415,6 +422,8 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     const CONFIG: Config = Config {
         clock: Clock::new(Time::ZERO),
@@ -502,5 +511,33 @@ mod tests {
         let replies = feed(&mut receiver, [3]);
         assert!(replies[0].0.has(Packet::DSACK));
         assert_eq!(replies[0].1, [(3, 4)]);
+    }
+
+    proptest! {
+        /// RFC 2018, 4: the first block holds the segment that triggered the ACK, all tell only of what came, and as long
+        /// as there are no more ranges than are remembered, the first block is all of its range.
+        #[test]
+        fn the_first_block_is_the_range_of_the_newest_segment(seqs in prop::collection::vec(17u64..60, 1..60)) {
+            let config = Config { sack_delay: Time::ZERO, ..CONFIG };
+            let mut receiver = settled();
+            let (mut came, mut most) = (BTreeSet::new(), 0);
+            for seq in seqs {
+                if !came.insert(seq) {
+                    continue;
+                }
+                prop_assert!(receiver.on_data(&data(seq), Time::from_millis(1), &config, Time::from_millis(40)));
+                let blocks = reply(&mut receiver).1;
+                most = most.max(came.iter().filter(|&s| !came.contains(&(s + 1))).count());
+                let (start, end) = blocks[0];
+                prop_assert!((start..end).contains(&seq));
+                prop_assert!(blocks.iter().all(|&(start, end)| (start..end).all(|s| came.contains(&s))));
+                if most <= MAX_RECENT {
+                    prop_assert!(!came.contains(&(start - 1)) && !came.contains(&end));
+                }
+            }
+            // The gap is filled: all that came is in order up to the next hole.
+            prop_assert!(receiver.on_data(&data(16), Time::from_millis(1), &config, Time::from_millis(40)));
+            prop_assert_eq!(receiver.in_order(), (17..=60).find(|s| !came.contains(s)).unwrap());
+        }
     }
 }
