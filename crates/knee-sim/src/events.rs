@@ -189,7 +189,7 @@ impl Events {
         let mut i = self.len;
         self.len += 1;
         // Never before the head at its own time: its owner may be at work. What leaves a wire does so later than that.
-        let leaves = entry.order <= u64::from(u32::MAX);
+        let leaves = entry.order >> 32 == 0;
         while i > 0 && self.front[i - 1].key() > entry.key() && (i > 1 || self.front[0].at > entry.at || leaves) {
             self.front[i] = self.front[i - 1];
             i -= 1;
