@@ -15,7 +15,10 @@ mod plain;
 mod queue;
 mod recovery;
 mod rtt;
+#[cfg(test)]
+mod testing;
 mod transmit;
+mod window;
 
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};

@@ -106,12 +106,7 @@ impl Sender {
             self.depart_plain(count, stamp, now, out);
             room -= count;
         }
-        // As `validate_cwnd` where the window limits.
-        self.cwnd_limited = true;
-        self.max_packets_out = self.packets_out();
-        self.cwnd_usage_end = self.snd_nxt;
-        self.cwnd_used = 0;
-        self.cwnd_stamp = now;
+        self.window_limited(now);
         // As `schedule_probe`: no later than the timeout, which runs from now where nothing left, from the oldest segment
         // where something did.
         let sent = (self.snd_nxt - before) as u32;
@@ -138,38 +133,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::SenderInit;
-    use crate::timer::Clock;
-    use knee_cc::Init;
-    use knee_core::{Params, Rng};
+    use crate::sender::testing::{config, sender, state};
     use proptest::prelude::*;
-
-    fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
-        let clock = Clock::new(Time::from_millis(4));
-        Config { clock, initial_window: 10, rto_min: Time::from_millis(200), tso, tso_rtt_log, receive_window }
-    }
-
-    /// A connection that has just sent its first window.
-    fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
-        let entry = knee_cc::find(cc).unwrap();
-        let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: false, bytes }, config);
-        let now = Time::from_millis(20);
-        sender.connect(Time::ZERO);
-        sender.establish(Some(now), now);
-        let (rng, tick) = (Rng::stream(1, "cc"), config.clock.tick());
-        let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, rng };
-        sender.adopt((entry.make)(&Params::defaults(entry.params), &init), now);
-        sender.send(now, config, &mut Vec::new());
-        sender
-    }
-
-    /// All of a sender that an ACK may change, but for its algorithm's own state.
-    fn state(s: &Sender) -> String {
-        let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
-        let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp, s.cwnd_integral);
-        let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate(), s.backoffs);
-        format!("{ends:?} {limits:?} {timers:?} {:?} {:?} {:?} {:?} {:?}", s.control, s.counters, s.rtt, s.rack, s.rtx)
-    }
 
     proptest! {
         #[test]

@@ -64,7 +64,11 @@ impl Sender {
         if resend != Resend::None {
             self.resend_first(resend, now, config, out);
         }
-        self.send_new(Push::Normal, now, config, out);
+        if self.window_alone_limits_recovery(config) {
+            self.send_in_recovery(now, config, out);
+        } else {
+            self.send_new(Push::Normal, now, config, out);
+        }
     }
 
     #[cold]
@@ -191,7 +195,7 @@ impl Sender {
     }
 
     /// New segments leave in one burst.
-    fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
+    pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
         let burst = self.new_burst(start, count, false, now.floor_to(Time::from_micros(1)));
         self.rtx.push(burst);

@@ -1,0 +1,66 @@
+//! Senders for tests that hold a shorter way against the general one.
+
+use super::{Config, Sender, SenderInit};
+use crate::timer::Clock;
+use knee_cc::Init;
+use knee_core::{Params, Rng, Time};
+use std::collections::BTreeSet;
+
+/// Settings in which a test varies what decides on bursts.
+pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
+    let clock = Clock::new(Time::from_millis(4));
+    Config { clock, initial_window: 10, rto_min: Time::from_millis(200), tso, tso_rtt_log, receive_window }
+}
+
+/// A connection that has just sent its first window.
+pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
+    let entry = knee_cc::find(cc).unwrap();
+    let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: false, bytes }, config);
+    let now = Time::from_millis(20);
+    sender.connect(Time::ZERO);
+    sender.establish(Some(now), now);
+    let (rng, tick) = (Rng::stream(1, "cc"), config.clock.tick());
+    let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, rng };
+    sender.adopt((entry.make)(&Params::defaults(entry.params), &init), now);
+    sender.send(now, config, &mut Vec::new());
+    sender
+}
+
+/// All of a sender that an ACK may change, but for its algorithm's own state.
+pub fn state(s: &Sender) -> String {
+    let ends = (s.snd_una, s.snd_nxt, s.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
+    let recovery = (s.state, s.sacked_out, s.lost_out, s.retrans_out, s.prr_delivered, s.prr_out, s.high_seq);
+    let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp, s.cwnd_integral);
+    let timers = (s.pending, s.timer, s.pace_next, s.pace_at, s.own_pacing_rate(), s.backoffs);
+    let parts = (s.control, s.counters, &s.rtt, &s.rack, &s.rtx);
+    format!("{ends:?} {recovery:?} {limits:?} {timers:?} {parts:?}")
+}
+
+/// A receiver as far as the sender's scoreboard needs one: it SACKs all that it has, without delay.
+#[derive(Default)]
+pub struct Receiving {
+    /// Next segment expected.
+    pub next: u64,
+    beyond: BTreeSet<u64>,
+}
+
+impl Receiving {
+    /// Takes a segment; gives up to three SACK blocks, the highest.
+    pub fn take(&mut self, seq: u64) -> Vec<(u64, u64)> {
+        if seq >= self.next {
+            self.beyond.insert(seq);
+        }
+        while self.beyond.remove(&self.next) {
+            self.next += 1;
+        }
+        let mut blocks: Vec<(u64, u64)> = Vec::new();
+        for &seq in self.beyond.iter().rev() {
+            match blocks.last_mut() {
+                Some(block) if block.0 == seq + 1 => block.0 = seq,
+                _ => blocks.push((seq, seq + 1)),
+            }
+        }
+        blocks.truncate(3);
+        blocks
+    }
+}
