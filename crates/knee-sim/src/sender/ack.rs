@@ -202,17 +202,22 @@ impl Sender {
         }
         self.rtx.track(self.snd_una, self.snd_nxt);
         sorted[..count].sort_unstable();
-        for &block in &sorted[..count] {
+        for &(mut from, to) in &sorted[..count] {
             let highest = self.rtx.highest_sacked(self.snd_una);
-            while let Some((start, end)) = self.rtx.add_sack(block) {
+            while from < to
+                && let Some((start, end)) = self.rtx.add_sack((from, to))
+            {
                 for seq in start..end {
                     self.tag_sacked(seq, highest, stamp, found);
                 }
+                from = end;
             }
         }
     }
 
-    /// A segment is reported received for the first time (tcp_sacktag_one).
+    /// A segment is reported received for the first time (tcp_sacktag_one). Mostly it is the only one, and what a loop
+    /// over segments would keep at hand does not pay.
+    #[inline(never)]
     fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
         let (segment, &burst) = self.rtx.sack(seq);
         self.rack_advance(burst.sent, seq + 1, segment, stamp);
