@@ -76,10 +76,11 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.counters.lost);
         let prior_in_flight = self.in_flight();
-        let prior_fack = if self.rtx.tracking() { self.rtx.highest_sacked(self.snd_una) } else { self.snd_una };
         let had_packets = self.packets_out() > 0;
         let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
         found.advanced = ack.seq > prior_una;
+        let prior_fack =
+            if found.advanced && self.rtx.tracking() { self.rtx.highest_sacked(prior_una) } else { prior_una };
         if ack.seq >= prior_una {
             self.tsecr = ack.tsecr;
         }
@@ -139,7 +140,7 @@ impl Sender {
             }
             self.update_pacing_rate();
         }
-        if self.rtx.tracking() {
+        if self.rtx.tracking() && (found.advanced || self.sacked_out == 0) {
             self.tidy(found.advanced);
         }
         let before = self.snd_nxt;
@@ -186,11 +187,19 @@ impl Sender {
             blocks = &blocks[1..];
             self.take_dsack(block, ack.seq, found);
         }
-        let una = self.snd_una.max(ack.seq);
+        let (una, nxt) = (self.snd_una.max(ack.seq), self.snd_nxt);
+        let clip = |&(start, end): &(u64, u64)| (start.max(una), end.min(nxt));
+        if let [block] = blocks {
+            let block = clip(block);
+            if block.0 < block.1 {
+                self.rtx.track(self.snd_una, nxt);
+                self.tag_block(block, stamp, found);
+            }
+            return;
+        }
         let mut sorted = [(0, 0); 4];
         let mut count = 0;
-        for &(start, end) in blocks {
-            let (start, end) = (start.max(una), end.min(self.snd_nxt));
+        for (start, end) in blocks.iter().map(clip) {
             // Most of the blocks only repeat what is known.
             if start < end && !self.rtx.is_sacked((start, end)) {
                 sorted[count] = (start, end);
@@ -200,18 +209,22 @@ impl Sender {
         if count == 0 {
             return;
         }
-        self.rtx.track(self.snd_una, self.snd_nxt);
+        self.rtx.track(self.snd_una, nxt);
         sorted[..count].sort_unstable();
-        for &(mut from, to) in &sorted[..count] {
-            let highest = self.rtx.highest_sacked(self.snd_una);
-            while from < to
-                && let Some((start, end)) = self.rtx.add_sack((from, to))
-            {
-                for seq in start..end {
-                    self.tag_sacked(seq, highest, stamp, found);
-                }
-                from = end;
+        sorted[..count].iter().for_each(|&block| self.tag_block(block, stamp, found));
+    }
+
+    /// Tags what is new in a SACK block.
+    #[inline]
+    fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Time, found: &mut Findings) {
+        let highest = self.rtx.highest_sacked(self.snd_una);
+        while from < to
+            && let Some((start, end)) = self.rtx.add_sack((from, to))
+        {
+            for seq in start..end {
+                self.tag_sacked(seq, highest, stamp, found);
             }
+            from = end;
         }
     }
 

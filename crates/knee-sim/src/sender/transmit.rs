@@ -61,7 +61,8 @@ impl Sender {
     }
 
     pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        if resend != Resend::None {
+        // Mostly all that is lost has been sent again.
+        if resend == Resend::New || (resend == Resend::Lost && self.retrans_out < self.lost_out) {
             self.resend_first(resend, now, config, out);
         }
         if self.window_alone_limits_recovery(config) {
@@ -307,15 +308,15 @@ impl Sender {
 
     /// Retransmits lost segments as far as the window lets (tcp_xmit_retransmit_queue).
     pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        // Mostly all that is lost has been sent again.
-        if !self.rtx.tracking() || self.retrans_out >= self.lost_out {
+        if !self.rtx.tracking() {
             return;
         }
-        let max = self.burst_limit(config);
         let mut seq = self.rtx.retransmit_hint.max(self.snd_una);
         let mut rearm = false;
         let mut total = 0;
-        'holes: while let Some((start, end)) = self.rtx.next_hole(seq, self.snd_nxt) {
+        'holes: while self.retrans_out < self.lost_out
+            && let Some((start, end)) = self.rtx.next_hole(seq, self.snd_nxt)
+        {
             seq = start;
             while seq < end {
                 if self.retrans_out >= self.lost_out {
@@ -331,10 +332,11 @@ impl Sender {
                     self.pace_at = self.pace_next;
                     break 'holes;
                 }
-                let quota = self.control.cwnd.saturating_sub(self.in_flight()).min(max);
-                if quota == 0 {
+                let room = self.control.cwnd.saturating_sub(self.in_flight());
+                if room == 0 {
                     break 'holes;
                 }
+                let quota = self.burst_within(room, config);
                 let mut count = 1;
                 while count < quota
                     && seq + u64::from(count) < end
