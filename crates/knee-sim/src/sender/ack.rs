@@ -97,8 +97,6 @@ impl Sender {
         let mut resend = Resend::None;
         let mut timer_waits = false;
         if had_packets {
-            let rate =
-                if self.needs.rate { self.rate_sample(&found, prior_delivered, stamp) } else { RateSample::NONE };
             let mut event = Ack {
                 view: self.view(now),
                 rtt: newest_rtt,
@@ -109,8 +107,11 @@ impl Sender {
                 prior_una,
                 cwnd_limited: self.is_cwnd_limited(),
                 ece: found.ece,
-                rate,
+                rate: RateSample::NONE,
             };
+            if self.needs.rate {
+                event.rate = self.rate_sample(&found, prior_delivered, stamp);
+            }
             self.ask(now, |cc, control| cc.on_measure(&event, control));
             if let Some(prior) = found.prior_delivered() {
                 self.update_reordering_window(prior);
