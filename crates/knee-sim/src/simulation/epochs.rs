@@ -13,6 +13,7 @@
 //! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of
 //! [`Event::order`], and whoever looks at the whole does so between two epochs.
 
+use super::alarms::Alarms;
 use super::endpoints::{attach_blocks, packets};
 use super::{SackStore, Simulation, Way};
 use crate::events::Event;
@@ -223,6 +224,7 @@ impl Simulation {
     /// Lets time pass event by event. Only before the first one.
     pub(super) fn leave_epochs(&mut self) {
         let Some(epochs) = self.epochs.take() else { return };
+        self.alarms = vec![Alarms::NONE; self.flows.len()];
         for i in epochs.starts {
             self.events.push(self.flows[i as usize].start, Event::Start(i));
         }
