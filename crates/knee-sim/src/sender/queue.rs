@@ -12,36 +12,43 @@ use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub struct Burst {
     /// First segment.
     pub start: u64,
     /// When it was sent, at microseconds.
     pub sent: Time,
-    /// Start of the send interval of the rate sample.
+    /// How many segments.
+    pub count: u32,
+    /// Packets delivered at that time, lower half.
+    pub delivered: u32,
+    /// Segments whose last transmission this is and whose fate is open; counted while tracking.
+    pub open: u32,
+    /// Whether its segments had been sent before.
+    pub retransmission: bool,
+}
+
+// Two in a cache line: of thousands of flows each has a few.
+const _: () = assert!(size_of::<Burst>() == 32);
+
+/// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateStart {
+    /// Start of the send interval.
     pub first_tx: Time,
-    /// Start of the ACK interval of the rate sample.
+    /// Start of the ACK interval.
     pub delivered_at: Time,
     /// Packets delivered at that time.
     pub delivered: u64,
-    /// How many segments.
-    pub count: u32,
     /// Packets delivered with a mark at that time, lower half.
     pub delivered_ce: u32,
     /// Packets lost at that time, lower half.
     pub lost: u32,
     /// Packets in flight just after sending.
     pub in_flight: u32,
-    /// Segments whose last transmission this is and whose fate is open; counted while tracking.
-    pub open: u32,
     /// Whether the application limited sending.
     pub app_limited: bool,
-    /// Whether its segments had been sent before.
-    pub retransmission: bool,
 }
-
-// One cache line.
-const _: () = assert!(size_of::<Burst>() == 64);
 
 impl Burst {
     /// After the last segment.
@@ -50,6 +57,10 @@ impl Burst {
         self.start + self.count as u64
     }
 }
+
+/// Those of the bursts, in their order: few flows have any.
+#[derive(Debug, Default)]
+struct Starts(VecDeque<RateStart>);
 
 /// State of a segment while tracking.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +75,8 @@ pub struct Segment {
 #[derive(Debug, Default)]
 pub struct RetransmitQueue {
     bursts: VecDeque<Burst>,
+    /// Beside each burst, where the algorithm reads rate samples.
+    starts: Option<Box<Starts>>,
     /// Number of the first of `bursts`.
     first: u32,
     /// From the first unacknowledged segment on; empty unless tracking.
@@ -82,6 +95,11 @@ pub struct RetransmitQueue {
 }
 
 impl RetransmitQueue {
+    /// An empty queue, which keeps what rate samples need or not.
+    pub fn new(keeps_starts: bool) -> Self {
+        Self { starts: keeps_starts.then(Box::default), ..Self::default() }
+    }
+
     /// Whether segments have state of their own.
     pub const fn tracking(&self) -> bool {
         self.tracking
@@ -95,12 +113,28 @@ impl RetransmitQueue {
         fetch(rest);
     }
 
-    /// Books a transmission of new segments.
+    /// Books a transmission of new segments. `start` is asked for where rate samples are wanted.
     #[inline]
-    pub fn push(&mut self, burst: Burst) {
-        self.bursts.push_back(burst);
+    pub fn push(&mut self, burst: Burst, start: impl FnOnce() -> RateStart) {
+        self.push_burst(burst, start);
         if self.tracking {
             self.list_last();
+        }
+    }
+
+    #[inline]
+    fn push_burst(&mut self, burst: Burst, start: impl FnOnce() -> RateStart) {
+        self.bursts.push_back(burst);
+        if let Some(starts) = &mut self.starts {
+            starts.0.push_back(start());
+        }
+    }
+
+    /// What the last transmission of a segment took along; nothing unless that is kept.
+    pub fn start_of(&self, seq: u64) -> RateStart {
+        match &self.starts {
+            Some(starts) => starts.0[self.place_of(seq)],
+            None => RateStart::default(),
         }
     }
 
@@ -137,6 +171,9 @@ impl RetransmitQueue {
         // Where little is gained it grows, so that this remains rare.
         if dead as usize >= self.bursts.len() / 4 {
             self.bursts.drain(..dead as usize);
+            if let Some(starts) = &mut self.starts {
+                starts.0.drain(..dead as usize);
+            }
             self.first = first.wrapping_add(dead);
         }
     }
@@ -184,6 +221,10 @@ impl RetransmitQueue {
         self.tracking = false;
         self.segments = VecDeque::new();
         self.front(una);
+        if let Some(starts) = &mut self.starts {
+            let mut bursts = self.bursts.iter();
+            starts.0.retain(|_| bursts.next().is_some_and(|burst| !burst.retransmission));
+        }
         self.bursts.retain(|burst| !burst.retransmission);
         // What recovery took beside the bursts is given back: with thousands of flows it counts.
         self.bursts.shrink_to((2 * self.bursts.len()).max(16));
@@ -217,28 +258,28 @@ impl RetransmitQueue {
     pub fn burst_of(&self, seq: u64) -> &Burst {
         match self.bursts.front() {
             Some(first) if !self.tracking && first.end() > seq => first,
-            _ => self.search_burst(seq),
+            _ => &self.bursts[self.place_of(seq)],
         }
     }
 
+    /// Where the last transmission of a segment is.
     #[cold]
-    fn search_burst(&self, seq: u64) -> &Burst {
+    fn place_of(&self, seq: u64) -> usize {
         if self.tracking {
             let number = self.segments[(seq - self.base) as usize].burst;
-            &self.bursts[number.wrapping_sub(self.first) as usize]
-        } else {
-            // Asked for the first unacknowledged segment, mostly: bursts before it have been dropped.
-            let mut i = 0;
-            while self.bursts[i].end() <= seq {
-                i += 1;
-            }
-            &self.bursts[i]
+            return number.wrapping_sub(self.first) as usize;
         }
+        // Asked for one of the first, mostly: bursts before the first unacknowledged segment have been dropped.
+        let mut i = 0;
+        while self.bursts[i].end() <= seq {
+            i += 1;
+        }
+        i
     }
 
     /// Books the retransmission of a segment; only while tracking. Segments retransmitted in a row at one time share
     /// a burst.
-    pub fn retransmit(&mut self, burst: Burst) {
+    pub fn retransmit(&mut self, burst: Burst, start: impl FnOnce() -> RateStart) {
         let seq = burst.start;
         self.set_flags(seq, 0, flags::LISTED);
         self.untrack_at = self.untrack_at.max(burst.end());
@@ -248,7 +289,7 @@ impl RetransmitQueue {
                 last.open += 1;
             }
             _ => {
-                self.bursts.push_back(Burst { open: 1, ..burst });
+                self.push_burst(Burst { open: 1, ..burst }, start);
                 self.make_room();
             }
         }
@@ -280,6 +321,9 @@ impl RetransmitQueue {
     #[inline]
     fn drop_first(&mut self) {
         self.bursts.pop_front();
+        if let Some(starts) = &mut self.starts {
+            starts.0.pop_front();
+        }
         self.first = self.first.wrapping_add(1);
     }
 
@@ -411,21 +455,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Burst {
-        let (sent, zero) = (Time::from_micros(now), Time::ZERO);
-        Burst {
-            start,
-            sent,
-            first_tx: zero,
-            delivered_at: zero,
-            delivered: 0,
-            count,
-            delivered_ce: 0,
-            lost: 0,
-            in_flight: 0,
-            open: 0,
-            app_limited: false,
-            retransmission,
-        }
+        Burst { start, sent: Time::from_micros(now), count, delivered: 0, open: 0, retransmission }
+    }
+
+    /// Tells the transmissions apart.
+    fn begun(now: u64) -> RateStart {
+        RateStart { delivered: now, ..RateStart::default() }
     }
 
     proptest! {
@@ -435,9 +470,9 @@ mod tests {
             first in 1u32..12,
             steps in prop::collection::vec((0u8..4, prop_oneof![0u64..3, 0u64..30], 1u64..6), 1..300),
         ) {
-            let mut rtx = RetransmitQueue::default();
+            let mut rtx = RetransmitQueue::new(true);
             let (mut una, mut nxt) = (0, u64::from(first));
-            rtx.push(burst(0, first, 0, false));
+            rtx.push(burst(0, first, 0, false), || begun(0));
             let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
             rtx.track(una, nxt);
             for (now, (step, at, count)) in (1..).zip(steps) {
@@ -445,12 +480,12 @@ mod tests {
                 let sacked = model[&seq].1;
                 match step {
                     0 => {
-                        rtx.push(burst(nxt, count as u32, now, false));
+                        rtx.push(burst(nxt, count as u32, now, false), || begun(now));
                         model.extend((nxt..nxt + count).map(|seq| (seq, (now, false))));
                         nxt += count;
                     }
                     1 if !sacked => {
-                        rtx.retransmit(burst(seq, 1, now, true));
+                        rtx.retransmit(burst(seq, 1, now, true), || begun(now));
                         model.insert(seq, (now, false));
                     }
                     // The first segment that is missing is never SACKed.
@@ -480,6 +515,7 @@ mod tests {
                 for (&seq, &(sent, sacked)) in &model {
                     if !sacked {
                         prop_assert_eq!(rtx.burst_of(seq).sent, Time::from_micros(sent));
+                        prop_assert_eq!(rtx.start_of(seq).delivered, sent);
                     }
                     prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
                 }
@@ -492,13 +528,13 @@ mod tests {
     #[test]
     fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
         let mut rtx = RetransmitQueue::default();
-        (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
+        (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false), || begun(seq)));
         rtx.track(0, 8);
-        rtx.retransmit(burst(0, 1, 8, true));
+        rtx.retransmit(burst(0, 1, 8, true), || begun(8));
         for seq in 1..15 {
             assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
             rtx.sack(seq);
-            rtx.push(burst(seq + 7, 1, seq + 8, false));
+            rtx.push(burst(seq + 7, 1, seq + 8, false), || begun(seq + 8));
         }
         // 23 were sent.
         assert_eq!(rtx.bursts.capacity(), 16);

@@ -191,10 +191,10 @@ impl Sender {
     }
 
     /// RFC 8985, 6.2 step 4: D-SACKs widen the window, a step for each round trip that saw some. `prior`: `delivered`
-    /// when the newest packet delivered was sent.
+    /// when the newest packet delivered was sent, lower half.
     #[inline]
-    pub(super) fn update_reordering_window(&mut self, prior: u64) {
-        if prior < self.rack.last_delivered {
+    pub(super) fn update_reordering_window(&mut self, prior: u32) {
+        if prior.wrapping_sub(self.rack.last_delivered as u32).cast_signed() < 0 {
             self.rack.dsack_seen = false;
         }
         if self.rack.dsack_seen {
