@@ -62,13 +62,31 @@ impl Burst {
 #[derive(Debug, Default)]
 struct Starts(VecDeque<RateStart>);
 
-/// State of a segment while tracking.
+/// Bits of a burst's number that are kept with a segment.
+const NUMBERS: u32 = u32::MAX >> 8;
+
+/// State of a segment while tracking: the number of the burst that carried it last, but for its upper byte, and its
+/// [`flags`].
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
-    /// Number of the burst that carried it last.
-    pub burst: u32,
-    /// See [`flags`].
-    pub flags: u8,
+struct Segment(u32);
+
+impl Segment {
+    /// Just sent.
+    const fn new(number: u32) -> Self {
+        Self(number << 8 | flags::LISTED as u32)
+    }
+
+    const fn number(self) -> u32 {
+        self.0 >> 8
+    }
+
+    const fn flags(self) -> u8 {
+        self.0 as u8
+    }
+
+    const fn set_flags(&mut self, flags: u8) {
+        self.0 = self.0 & !0xff | flags as u32;
+    }
 }
 
 /// The retransmission queue.
@@ -145,7 +163,7 @@ impl RetransmitQueue {
         if let Some(burst) = self.bursts.back_mut() {
             burst.open = burst.count;
             for _ in 0..burst.count {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+                self.segments.push_back(Segment::new(number));
             }
         }
         self.make_room();
@@ -164,8 +182,8 @@ impl RetransmitQueue {
         }
         let first = self.first;
         let needed = |(i, s): (usize, &Segment)| {
-            let settled = i > 0 && s.flags & (flags::SACKED | flags::LISTED) == flags::SACKED;
-            (!settled).then(|| s.burst.wrapping_sub(first))
+            let settled = i > 0 && s.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
+            (!settled).then(|| self.place(s.number()) as u32)
         };
         let dead = self.segments.iter().enumerate().filter_map(needed).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
@@ -201,7 +219,7 @@ impl RetransmitQueue {
             let start = burst.start.max(una);
             burst.open = burst.end().saturating_sub(start) as u32;
             for _ in 0..burst.open {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+                self.segments.push_back(Segment::new(number));
             }
             number = number.wrapping_add(1);
         }
@@ -233,24 +251,30 @@ impl RetransmitQueue {
 
     /// Flags of a segment; none unless tracking.
     pub fn flags(&self, seq: u64) -> u8 {
-        if self.tracking { self.segments.get((seq - self.base) as usize).map_or(0, |s| s.flags) } else { 0 }
+        if self.tracking { self.segments.get((seq - self.base) as usize).map_or(0, |s| s.flags()) } else { 0 }
     }
 
     /// Sets and clears flags of a segment; only while tracking.
     pub fn set_flags(&mut self, seq: u64, set: u8, clear: u8) {
         let i = (seq - self.base) as usize;
         let segment = &mut self.segments[i];
-        let before = segment.flags;
-        segment.flags = before & !clear | set;
-        if before & flags::LISTED != 0 && segment.flags & flags::LISTED == 0 {
-            let number = segment.burst;
+        let before = segment.flags();
+        segment.set_flags(before & !clear | set);
+        if before & flags::LISTED != 0 && segment.flags() & flags::LISTED == 0 {
+            let number = segment.number();
             self.burst_mut(number).open -= 1;
         }
     }
 
+    /// Where the burst of this number is. There are never as many as there are numbers.
+    #[inline]
+    fn place(&self, number: u32) -> usize {
+        (number.wrapping_sub(self.first) & NUMBERS) as usize
+    }
+
     fn burst_mut(&mut self, number: u32) -> &mut Burst {
-        let i = number.wrapping_sub(self.first) as usize;
-        &mut self.bursts[i]
+        let place = self.place(number);
+        &mut self.bursts[place]
     }
 
     /// The last transmission of a segment.
@@ -266,8 +290,7 @@ impl RetransmitQueue {
     #[cold]
     fn place_of(&self, seq: u64) -> usize {
         if self.tracking {
-            let number = self.segments[(seq - self.base) as usize].burst;
-            return number.wrapping_sub(self.first) as usize;
+            return self.place(self.segments[(seq - self.base) as usize].number());
         }
         // Asked for one of the first, mostly: bursts before the first unacknowledged segment have been dropped.
         let mut i = 0;
@@ -295,8 +318,7 @@ impl RetransmitQueue {
         }
         let number = self.last();
         let segment = &mut self.segments[(seq - self.base) as usize];
-        segment.burst = number;
-        segment.flags |= flags::LISTED;
+        *segment = Segment(Segment::new(number).0 | u32::from(segment.flags()));
     }
 
     /// Unless tracking: takes out what is acknowledged from `una` to before `ack`; gives when the oldest segment of it
@@ -343,11 +365,12 @@ impl RetransmitQueue {
         let segment = self.segments.pop_front()?;
         self.base += 1;
         self.retransmit_hint = self.retransmit_hint.max(self.base);
-        if segment.flags & flags::LISTED != 0 {
-            self.burst_mut(segment.burst).open -= 1;
+        let flags = segment.flags();
+        if flags & flags::LISTED != 0 {
+            self.burst_mut(segment.number()).open -= 1;
         }
-        let sacked = segment.flags & flags::SACKED != 0;
-        Some((segment.flags, (!sacked).then(|| &*self.burst_mut(segment.burst))))
+        let sacked = flags & flags::SACKED != 0;
+        Some((flags, (!sacked).then(|| &*self.burst_mut(segment.number()))))
     }
 
     /// While tracking: drops bursts at the front whose segments were all acknowledged, and SACKed ranges before `una`.
@@ -374,12 +397,12 @@ impl RetransmitQueue {
     /// The burst of this number; none: it is not there any more, or not yet.
     #[inline]
     pub fn burst(&self, number: u32) -> Option<&Burst> {
-        self.bursts.get(number.wrapping_sub(self.first) as usize)
+        self.bursts.get(self.place(number))
     }
 
-    /// Number of the burst that last carried `seq`; only while tracking.
-    pub fn carrier(&self, seq: u64) -> u32 {
-        self.segments[(seq - self.base) as usize].burst
+    /// Whether the burst of this number is the last that carried `seq`; only while tracking.
+    pub fn carries(&self, number: u32, seq: u64) -> bool {
+        self.segments[(seq - self.base) as usize].number() == number & NUMBERS
     }
 
     /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
@@ -387,11 +410,11 @@ impl RetransmitQueue {
     pub fn sack(&mut self, seq: u64) -> (u8, &Burst) {
         let i = (seq - self.base) as usize;
         let segment = &mut self.segments[i];
-        let before = segment.flags;
+        let before = segment.flags();
         // A retransmission of what is not deemed lost any more is believed to be still in flight.
         let over = if before & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
-        segment.flags = before & !(flags::LOST | flags::LISTED | over) | flags::SACKED;
-        let number = segment.burst;
+        segment.set_flags(before & !(flags::LOST | flags::LISTED | over) | flags::SACKED);
+        let number = segment.number();
         let burst = self.burst_mut(number);
         if before & flags::LISTED != 0 {
             burst.open -= 1;

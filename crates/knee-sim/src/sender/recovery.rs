@@ -139,7 +139,7 @@ impl Sender {
     fn mark_late(&mut self, seq: u64, number: u32) {
         let segment = self.rtx.flags(seq);
         let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
-        if segment & flags::LISTED != 0 && !waiting && self.rtx.carrier(seq) == number {
+        if segment & flags::LISTED != 0 && !waiting && self.rtx.carries(number, seq) {
             self.mark_lost(seq);
             self.rtx.set_flags(seq, 0, flags::LISTED);
         }
