@@ -328,13 +328,14 @@ impl Simulation {
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
             fetch(&epochs.lanes[i]);
-            fetch_first(&self.flows[i], 192);
+            fetch_first(&self.flows[i], 128);
         }
         if let Some(&i) = visits.get(AHEAD.1) {
             let lane = &epochs.lanes[i as usize];
             self.senders[i as usize].fetch_behind();
             self.flows[i as usize].rtt_histogram.fetch_counts();
-            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * lane.acks.capacity().min(16));
+            // Those that wait, and room for as many as will follow.
+            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * (lane.acks.len() + 4).min(16));
         }
     }
 
