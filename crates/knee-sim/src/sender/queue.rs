@@ -131,20 +131,19 @@ impl RetransmitQueue {
         fetch(rest);
     }
 
-    /// Books a transmission of new segments. `start` is asked for where rate samples are wanted.
+    /// Books a transmission of new segments.
     #[inline]
-    pub fn push(&mut self, burst: Burst, start: impl FnOnce() -> RateStart) {
-        self.push_burst(burst, start);
+    pub fn push(&mut self, burst: Burst) {
+        self.bursts.push_back(burst);
         if self.tracking {
             self.list_last();
         }
     }
 
-    #[inline]
-    fn push_burst(&mut self, burst: Burst, start: impl FnOnce() -> RateStart) {
-        self.bursts.push_back(burst);
+    /// Books what the burst that was booked just before took along, where that is kept.
+    pub fn push_start(&mut self, start: RateStart) {
         if let Some(starts) = &mut self.starts {
-            starts.0.push_back(start());
+            starts.0.push_back(start);
         }
     }
 
@@ -301,24 +300,27 @@ impl RetransmitQueue {
     }
 
     /// Books the retransmission of a segment; only while tracking. Segments retransmitted in a row at one time share
-    /// a burst.
-    pub fn retransmit(&mut self, burst: Burst, start: impl FnOnce() -> RateStart) {
+    /// a burst: false where this one shares that of the one before.
+    pub fn retransmit(&mut self, burst: Burst) -> bool {
         let seq = burst.start;
         self.set_flags(seq, 0, flags::LISTED);
         self.untrack_at = self.untrack_at.max(burst.end());
-        match self.bursts.back_mut() {
+        let alone = match self.bursts.back_mut() {
             Some(last) if last.retransmission && last.end() == seq && last.sent == burst.sent => {
                 last.count += 1;
                 last.open += 1;
+                false
             }
             _ => {
-                self.push_burst(Burst { open: 1, ..burst }, start);
+                self.bursts.push_back(Burst { open: 1, ..burst });
                 self.make_room();
+                true
             }
-        }
+        };
         let number = self.last();
         let segment = &mut self.segments[(seq - self.base) as usize];
         *segment = Segment(Segment::new(number).0 | u32::from(segment.flags()));
+        alone
     }
 
     /// Unless tracking: takes out what is acknowledged from `una` to before `ack`; gives when the oldest segment of it
@@ -495,7 +497,8 @@ mod tests {
         ) {
             let mut rtx = RetransmitQueue::new(true);
             let (mut una, mut nxt) = (0, u64::from(first));
-            rtx.push(burst(0, first, 0, false), || begun(0));
+            rtx.push(burst(0, first, 0, false));
+            rtx.push_start(begun(0));
             let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
             rtx.track(una, nxt);
             for (now, (step, at, count)) in (1..).zip(steps) {
@@ -503,12 +506,15 @@ mod tests {
                 let sacked = model[&seq].1;
                 match step {
                     0 => {
-                        rtx.push(burst(nxt, count as u32, now, false), || begun(now));
+                        rtx.push(burst(nxt, count as u32, now, false));
+                        rtx.push_start(begun(now));
                         model.extend((nxt..nxt + count).map(|seq| (seq, (now, false))));
                         nxt += count;
                     }
                     1 if !sacked => {
-                        rtx.retransmit(burst(seq, 1, now, true), || begun(now));
+                        if rtx.retransmit(burst(seq, 1, now, true)) {
+                            rtx.push_start(begun(now));
+                        }
                         model.insert(seq, (now, false));
                     }
                     // The first segment that is missing is never SACKed.
@@ -551,13 +557,13 @@ mod tests {
     #[test]
     fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
         let mut rtx = RetransmitQueue::default();
-        (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false), || begun(seq)));
+        (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
         rtx.track(0, 8);
-        rtx.retransmit(burst(0, 1, 8, true), || begun(8));
+        rtx.retransmit(burst(0, 1, 8, true));
         for seq in 1..15 {
             assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
             rtx.sack(seq);
-            rtx.push(burst(seq + 7, 1, seq + 8, false), || begun(seq + 8));
+            rtx.push(burst(seq + 7, 1, seq + 8, false));
         }
         // 23 were sent.
         assert_eq!(rtx.bursts.capacity(), 16);

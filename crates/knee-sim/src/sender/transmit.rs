@@ -233,8 +233,10 @@ impl Sender {
     /// Books a transmission of new segments.
     #[inline]
     pub(super) fn push(&mut self, burst: Burst) {
-        let start = if self.needs.rate { self.rate_start(burst.count) } else { RateStart::default() };
-        self.rtx.push(burst, || start);
+        self.rtx.push(burst);
+        if self.needs.rate {
+            self.rtx.push_start(self.rate_start(burst.count));
+        }
     }
 
     /// Counts a departure and moves the time of the next one (tcp_update_skb_after_send).
@@ -383,8 +385,9 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         for seq in start..start + u64::from(count) {
             let burst = self.new_burst(seq, 1, true, stamp);
-            let start = if self.needs.rate { self.rate_start(1) } else { RateStart::default() };
-            self.rtx.retransmit(burst, || start);
+            if self.rtx.retransmit(burst) && self.needs.rate {
+                self.rtx.push_start(self.rate_start(1));
+            }
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
         self.counters.retransmitted += u64::from(count);
