@@ -108,8 +108,6 @@ pub struct Receiver {
     demand_cwr: bool,
     /// Per-packet ECN: whether the last packet was marked (RFC 8257, 3.2).
     last_ce: bool,
-    /// When the heap holds an entry for the delayed ACK and the compressed SACK.
-    pub queued: (Time, Time),
     /// Data packets that arrived, duplicates included.
     pub packets: u64,
     /// Their bytes as IP packets.
@@ -141,7 +139,6 @@ impl Receiver {
             ecn,
             demand_cwr: false,
             last_ce: false,
-            queued: (Time::MAX, Time::MAX),
             packets: 0,
             bytes: 0,
             queued_units: 0,
@@ -208,11 +205,6 @@ impl Receiver {
     #[inline]
     pub fn due(&self) -> Time {
         self.delayed.not_before().min(self.compressed_at)
-    }
-
-    /// Whether a timer is due before the heap knows of it.
-    pub fn needs_arming(&self) -> bool {
-        self.delayed.not_before() < self.queued.0 || self.compressed_at < self.queued.1
     }
 
     fn must_ack_now(&self) -> bool {

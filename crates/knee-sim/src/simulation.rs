@@ -6,6 +6,7 @@
 //! the path's links do not have lies on the way of the ACKs: only its sum matters to a loop. So a packet costs one
 //! event, and an ACK one.
 
+mod alarms;
 mod build;
 mod endpoints;
 mod epochs;
@@ -24,6 +25,7 @@ use knee_cc::{CaState, Entry};
 use knee_core::cache::fetch;
 use knee_core::{Packet, Params, Rate, Time};
 
+use alarms::Alarms;
 use epochs::Epochs;
 
 pub use build::{Links, Own, OwnMake, SpecError, check, links, path_delay};
@@ -68,6 +70,8 @@ pub struct Simulation {
     fetches: bool,
     /// Who sees the packets that leave links.
     tap: Option<Box<dyn Tap>>,
+    /// What the heap knows of each flow's timers; empty where time passes in epochs.
+    alarms: Vec<Alarms>,
     /// How far time has come, where it passes in epochs.
     epochs: Option<Box<Epochs>>,
 }

@@ -1,6 +1,6 @@
 //! What an ACK does, in the order of Linux's `tcp_ack`.
 
-use super::queue::Burst;
+use super::queue::{Burst, RateStart};
 use super::{AckInfo, Config, Departure, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
@@ -39,18 +39,22 @@ pub(super) struct Findings {
     acked: u32,
 }
 
-/// The newest transmission that an ACK delivered, and the segment after the newest of it.
+/// The newest transmission that an ACK delivered.
 #[derive(Clone, Copy, Debug)]
 struct RateBase {
-    burst: Burst,
+    sent: Time,
+    /// `delivered` at that time, lower half.
+    delivered: u32,
+    /// After the newest segment of it.
     end: u64,
     is_retrans: bool,
+    start: RateStart,
 }
 
 impl Findings {
-    /// `delivered` when the newest packet that this ACK delivered was sent.
-    pub(super) fn prior_delivered(&self) -> Option<u64> {
-        self.rate.as_ref().map(|rate| rate.burst.delivered)
+    /// `delivered` when the newest packet that this ACK delivered was sent, lower half.
+    pub(super) fn prior_delivered(&self) -> Option<u32> {
+        self.rate.as_ref().map(|rate| rate.delivered)
     }
 }
 
@@ -234,6 +238,7 @@ impl Sender {
     #[inline(never)]
     fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
         let (segment, &burst) = self.rtx.sack(seq);
+        let start = self.rtx.start_of(seq);
         self.rack_advance(burst.sent, seq + 1, segment, stamp);
         if segment & flags::LOST != 0 {
             self.lost_out -= 1;
@@ -250,7 +255,7 @@ impl Sender {
         self.sacked_out += 1;
         self.count_delivered(1, found);
         found.sacked = true;
-        self.rate_delivered(&burst, seq + 1, segment, found);
+        self.rate_delivered(&burst, start, seq + 1, segment, found);
     }
 
     /// A D-SACK: a segment arrived twice (tcp_check_dsack, tcp_dsack_seen).
@@ -301,10 +306,11 @@ impl Sender {
             self.take_tracked(ack_seq, prior_fack, stamp, found);
         } else {
             self.count_delivered(found.acked, found);
+            let start = if self.needs.rate { self.rtx.start_of(ack_seq - 1) } else { RateStart::default() };
             if let Some((oldest, newest)) = self.rtx.acknowledge(from, ack_seq) {
                 found.ack_sent = Some((oldest, newest.sent));
                 self.rack_advance(newest.sent, ack_seq, 0, stamp);
-                self.rate_delivered(&newest, ack_seq, 0, found);
+                self.rate_delivered(&newest, start, ack_seq, 0, found);
             }
             found.original_delivered |= from < self.high_seq;
         }
@@ -328,6 +334,9 @@ impl Sender {
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
         let mut lowest = u64::MAX;
         for seq in self.snd_una..ack_seq {
+            // Of a SACKed segment the burst may be gone.
+            let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
+            let start = if asked { self.rtx.start_of(seq) } else { RateStart::default() };
             let Some((segment, burst)) = self.rtx.pop() else { break };
             let burst = burst.copied();
             self.snd_una = seq + 1;
@@ -354,7 +363,7 @@ impl Sender {
             if !spurious {
                 self.rack_advance(burst.sent, seq + 1, segment, stamp);
             }
-            self.rate_delivered(&burst, seq + 1, segment, found);
+            self.rate_delivered(&burst, start, seq + 1, segment, found);
         }
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
@@ -410,7 +419,7 @@ impl Sender {
     }
 
     /// Remembers the newest transmission delivered (tcp_rate_skb_delivered).
-    fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) {
+    fn rate_delivered(&mut self, burst: &Burst, start: RateStart, end: u64, segment: u8, found: &mut Findings) {
         let newer = found
             .rate
             .as_ref()
@@ -418,42 +427,49 @@ impl Sender {
         if newer {
             self.first_tx = burst.sent;
             let is_retrans = segment & flags::EVER_RETRANSMITTED != 0;
-            found.rate = Some(RateBase { burst: *burst, end, is_retrans });
+            found.rate = Some(RateBase { sent: burst.sent, delivered: burst.delivered, end, is_retrans, start });
         }
     }
 
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
-        let Some(RateBase { burst, is_retrans, .. }) = &found.rate else {
+        let Some(RateBase { sent, is_retrans, start, .. }) = &found.rate else {
             return RateSample { delivered: (self.delivered - prior_delivered) as u32, ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;
-        self.rate_since(burst, *is_retrans, lone, stamp)
+        self.rate_since(*sent, start, *is_retrans, lone, stamp)
     }
 
-    /// The rate sample since `burst`, the newest transmission delivered. `lone`: the ACK was for a single segment.
+    /// The rate sample since `start` of the newest transmission delivered, which was sent at `sent`. `lone`: the ACK was for a single segment.
     #[inline]
-    pub(super) fn rate_since(&self, burst: &Burst, is_retrans: bool, lone: bool, stamp: Time) -> RateSample {
-        let send_interval = burst.sent.saturating_sub(burst.first_tx);
-        let interval = send_interval.max(stamp.saturating_sub(burst.delivered_at));
+    pub(super) fn rate_since(
+        &self,
+        sent: Time,
+        start: &RateStart,
+        is_retrans: bool,
+        lone: bool,
+        stamp: Time,
+    ) -> RateSample {
+        let send_interval = sent.saturating_sub(start.first_tx);
+        let interval = send_interval.max(stamp.saturating_sub(start.delivered_at));
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
-            delivered: (self.delivered - burst.delivered) as u32,
-            delivered_ce: (self.delivered_ce as u32).wrapping_sub(burst.delivered_ce),
+            delivered: (self.delivered - start.delivered) as u32,
+            delivered_ce: (self.delivered_ce as u32).wrapping_sub(start.delivered_ce),
             interval: valid.then_some(interval),
-            prior_delivered: burst.delivered,
-            prior_lost: self.counters.lost - u64::from((self.counters.lost as u32).wrapping_sub(burst.lost)),
-            tx_in_flight: burst.in_flight,
-            app_limited: burst.app_limited,
+            prior_delivered: start.delivered,
+            prior_lost: self.counters.lost - u64::from((self.counters.lost as u32).wrapping_sub(start.lost)),
+            tx_in_flight: start.in_flight,
+            app_limited: start.app_limited,
             is_retrans,
-            ack_delayed: lone && self.probably_delayed(burst),
+            ack_delayed: lone && self.probably_delayed(start),
         }
     }
 
     /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
-    fn probably_delayed(&self, burst: &Burst) -> bool {
-        self.snd_una == self.end && self.last_payload < u32::from(MSS) && burst.delivered + 1 == self.delivered
+    fn probably_delayed(&self, start: &RateStart) -> bool {
+        self.snd_una == self.end && self.last_payload < u32::from(MSS) && start.delivered + 1 == self.delivered
     }
 
     #[inline]

@@ -178,8 +178,6 @@ pub struct Sender {
     pace_next: Time,
     /// When the pacing timer is due; `Time::MAX`: it is not set.
     pub pace_at: Time,
-    /// When the heap holds an entry for the retransmission and the pacing timer.
-    pub queued: (Time, Time),
     app_limited_until: u64,
     delivered_ce: u64,
     cwnd_used: u32,
@@ -223,6 +221,9 @@ pub struct Sender {
     cwr_to_signal: bool,
 }
 
+// Whole cache lines: there may be a million.
+const _: () = assert!(size_of::<Sender>() <= 640);
+
 /// How a sender is made.
 pub struct SenderInit {
     /// What the algorithm asks for.
@@ -257,7 +258,7 @@ impl Sender {
             last_payload,
             snd_una: 0,
             snd_nxt: 0,
-            rtx: RetransmitQueue::default(),
+            rtx: RetransmitQueue::new(init.needs.rate),
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
@@ -295,7 +296,6 @@ impl Sender {
             timer: Timer::OFF,
             pace_next: Time::ZERO,
             pace_at: Time::MAX,
-            queued: (Time::MAX, Time::MAX),
             own_pace: OwnPace::default(),
             cwnd_integral: (0, Time::ZERO),
         }
@@ -358,12 +358,6 @@ impl Sender {
     #[inline]
     pub fn due(&self) -> Time {
         self.timer.not_before().min(self.pace_at)
-    }
-
-    /// Whether a timer is due before the heap knows of it.
-    #[inline]
-    pub fn needs_arming(&self) -> bool {
-        self.timer.not_before() < self.queued.0 || self.pace_at < self.queued.1
     }
 
     /// Whether all there is to send has been acknowledged.

@@ -34,7 +34,7 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
         let acked = (ack.seq - prior_una) as u32;
-        let rate_base = self.needs.rate.then(|| *self.rtx.burst_of(ack.seq - 1));
+        let start = self.needs.rate.then(|| self.rtx.start_of(ack.seq - 1));
         let (oldest, Burst { sent, delivered: prior_delivered, .. }) = self.rtx.acknowledge(prior_una, ack.seq)?;
         self.snd_una = ack.seq;
         self.tsecr = ack.tsecr;
@@ -57,8 +57,8 @@ impl Sender {
             ece: false,
             rate: RateSample::NONE,
         };
-        if let Some(burst) = &rate_base {
-            event.rate = self.rate_since(burst, false, acked == 1, stamp);
+        if let Some(start) = &start {
+            event.rate = self.rate_since(sent, start, false, acked == 1, stamp);
         }
         let cwnd = self.control.cwnd;
         if let Some(cc) = &mut self.cc {
@@ -123,7 +123,7 @@ impl Sender {
     fn depart_plain(&mut self, count: u32, stamp: Time, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
         let burst = self.new_burst(start, count, false, stamp);
-        self.rtx.push(burst);
+        self.push(burst);
         self.snd_nxt += u64::from(count);
         self.pace_next = self.pace_next.max(now);
         self.count_sent(Departure { start, count, retransmission: false }, u64::from(count) * u64::from(MTU), out);

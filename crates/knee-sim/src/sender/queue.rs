@@ -12,36 +12,43 @@ use std::collections::VecDeque;
 
 /// A transmission of consecutive segments.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub struct Burst {
     /// First segment.
     pub start: u64,
     /// When it was sent, at microseconds.
     pub sent: Time,
-    /// Start of the send interval of the rate sample.
+    /// How many segments.
+    pub count: u32,
+    /// Packets delivered at that time, lower half.
+    pub delivered: u32,
+    /// Segments whose last transmission this is and whose fate is open; counted while tracking.
+    pub open: u32,
+    /// Whether its segments had been sent before.
+    pub retransmission: bool,
+}
+
+// Two in a cache line: of thousands of flows each has a few.
+const _: () = assert!(size_of::<Burst>() == 32);
+
+/// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateStart {
+    /// Start of the send interval.
     pub first_tx: Time,
-    /// Start of the ACK interval of the rate sample.
+    /// Start of the ACK interval.
     pub delivered_at: Time,
     /// Packets delivered at that time.
     pub delivered: u64,
-    /// How many segments.
-    pub count: u32,
     /// Packets delivered with a mark at that time, lower half.
     pub delivered_ce: u32,
     /// Packets lost at that time, lower half.
     pub lost: u32,
     /// Packets in flight just after sending.
     pub in_flight: u32,
-    /// Segments whose last transmission this is and whose fate is open; counted while tracking.
-    pub open: u32,
     /// Whether the application limited sending.
     pub app_limited: bool,
-    /// Whether its segments had been sent before.
-    pub retransmission: bool,
 }
-
-// One cache line.
-const _: () = assert!(size_of::<Burst>() == 64);
 
 impl Burst {
     /// After the last segment.
@@ -51,19 +58,43 @@ impl Burst {
     }
 }
 
-/// State of a segment while tracking.
+/// Those of the bursts, in their order: few flows have any.
+#[derive(Debug, Default)]
+struct Starts(VecDeque<RateStart>);
+
+/// Bits of a burst's number that are kept with a segment.
+const NUMBERS: u32 = u32::MAX >> 8;
+
+/// State of a segment while tracking: the number of the burst that carried it last, but for its upper byte, and its
+/// [`flags`].
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
-    /// Number of the burst that carried it last.
-    pub burst: u32,
-    /// See [`flags`].
-    pub flags: u8,
+struct Segment(u32);
+
+impl Segment {
+    /// Just sent.
+    const fn new(number: u32) -> Self {
+        Self(number << 8 | flags::LISTED as u32)
+    }
+
+    const fn number(self) -> u32 {
+        self.0 >> 8
+    }
+
+    const fn flags(self) -> u8 {
+        self.0 as u8
+    }
+
+    const fn set_flags(&mut self, flags: u8) {
+        self.0 = self.0 & !0xff | flags as u32;
+    }
 }
 
 /// The retransmission queue.
 #[derive(Debug, Default)]
 pub struct RetransmitQueue {
     bursts: VecDeque<Burst>,
+    /// Beside each burst, where the algorithm reads rate samples.
+    starts: Option<Box<Starts>>,
     /// Number of the first of `bursts`.
     first: u32,
     /// From the first unacknowledged segment on; empty unless tracking.
@@ -82,6 +113,11 @@ pub struct RetransmitQueue {
 }
 
 impl RetransmitQueue {
+    /// An empty queue, which keeps what rate samples need or not.
+    pub fn new(keeps_starts: bool) -> Self {
+        Self { starts: keeps_starts.then(Box::default), ..Self::default() }
+    }
+
     /// Whether segments have state of their own.
     pub const fn tracking(&self) -> bool {
         self.tracking
@@ -104,6 +140,21 @@ impl RetransmitQueue {
         }
     }
 
+    /// Books what the burst that was booked just before took along, where that is kept.
+    pub fn push_start(&mut self, start: RateStart) {
+        if let Some(starts) = &mut self.starts {
+            starts.0.push_back(start);
+        }
+    }
+
+    /// What the last transmission of a segment took along; nothing unless that is kept.
+    pub fn start_of(&self, seq: u64) -> RateStart {
+        match &self.starts {
+            Some(starts) => starts.0[self.place_of(seq)],
+            None => RateStart::default(),
+        }
+    }
+
     /// Gives the segments of the last burst a state of their own.
     #[cold]
     fn list_last(&mut self) {
@@ -111,7 +162,7 @@ impl RetransmitQueue {
         if let Some(burst) = self.bursts.back_mut() {
             burst.open = burst.count;
             for _ in 0..burst.count {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+                self.segments.push_back(Segment::new(number));
             }
         }
         self.make_room();
@@ -130,13 +181,16 @@ impl RetransmitQueue {
         }
         let first = self.first;
         let needed = |(i, s): (usize, &Segment)| {
-            let settled = i > 0 && s.flags & (flags::SACKED | flags::LISTED) == flags::SACKED;
-            (!settled).then(|| s.burst.wrapping_sub(first))
+            let settled = i > 0 && s.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
+            (!settled).then(|| self.place(s.number()) as u32)
         };
         let dead = self.segments.iter().enumerate().filter_map(needed).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
         if dead as usize >= self.bursts.len() / 4 {
             self.bursts.drain(..dead as usize);
+            if let Some(starts) = &mut self.starts {
+                starts.0.drain(..dead as usize);
+            }
             self.first = first.wrapping_add(dead);
         }
     }
@@ -164,7 +218,7 @@ impl RetransmitQueue {
             let start = burst.start.max(una);
             burst.open = burst.end().saturating_sub(start) as u32;
             for _ in 0..burst.open {
-                self.segments.push_back(Segment { burst: number, flags: flags::LISTED });
+                self.segments.push_back(Segment::new(number));
             }
             number = number.wrapping_add(1);
         }
@@ -184,6 +238,10 @@ impl RetransmitQueue {
         self.tracking = false;
         self.segments = VecDeque::new();
         self.front(una);
+        if let Some(starts) = &mut self.starts {
+            let mut bursts = self.bursts.iter();
+            starts.0.retain(|_| bursts.next().is_some_and(|burst| !burst.retransmission));
+        }
         self.bursts.retain(|burst| !burst.retransmission);
         // What recovery took beside the bursts is given back: with thousands of flows it counts.
         self.bursts.shrink_to((2 * self.bursts.len()).max(16));
@@ -192,24 +250,30 @@ impl RetransmitQueue {
 
     /// Flags of a segment; none unless tracking.
     pub fn flags(&self, seq: u64) -> u8 {
-        if self.tracking { self.segments.get((seq - self.base) as usize).map_or(0, |s| s.flags) } else { 0 }
+        if self.tracking { self.segments.get((seq - self.base) as usize).map_or(0, |s| s.flags()) } else { 0 }
     }
 
     /// Sets and clears flags of a segment; only while tracking.
     pub fn set_flags(&mut self, seq: u64, set: u8, clear: u8) {
         let i = (seq - self.base) as usize;
         let segment = &mut self.segments[i];
-        let before = segment.flags;
-        segment.flags = before & !clear | set;
-        if before & flags::LISTED != 0 && segment.flags & flags::LISTED == 0 {
-            let number = segment.burst;
+        let before = segment.flags();
+        segment.set_flags(before & !clear | set);
+        if before & flags::LISTED != 0 && segment.flags() & flags::LISTED == 0 {
+            let number = segment.number();
             self.burst_mut(number).open -= 1;
         }
     }
 
+    /// Where the burst of this number is. There are never as many as there are numbers.
+    #[inline]
+    fn place(&self, number: u32) -> usize {
+        (number.wrapping_sub(self.first) & NUMBERS) as usize
+    }
+
     fn burst_mut(&mut self, number: u32) -> &mut Burst {
-        let i = number.wrapping_sub(self.first) as usize;
-        &mut self.bursts[i]
+        let place = self.place(number);
+        &mut self.bursts[place]
     }
 
     /// The last transmission of a segment.
@@ -217,45 +281,46 @@ impl RetransmitQueue {
     pub fn burst_of(&self, seq: u64) -> &Burst {
         match self.bursts.front() {
             Some(first) if !self.tracking && first.end() > seq => first,
-            _ => self.search_burst(seq),
+            _ => &self.bursts[self.place_of(seq)],
         }
     }
 
+    /// Where the last transmission of a segment is.
     #[cold]
-    fn search_burst(&self, seq: u64) -> &Burst {
+    fn place_of(&self, seq: u64) -> usize {
         if self.tracking {
-            let number = self.segments[(seq - self.base) as usize].burst;
-            &self.bursts[number.wrapping_sub(self.first) as usize]
-        } else {
-            // Asked for the first unacknowledged segment, mostly: bursts before it have been dropped.
-            let mut i = 0;
-            while self.bursts[i].end() <= seq {
-                i += 1;
-            }
-            &self.bursts[i]
+            return self.place(self.segments[(seq - self.base) as usize].number());
         }
+        // Asked for one of the first, mostly: bursts before the first unacknowledged segment have been dropped.
+        let mut i = 0;
+        while self.bursts[i].end() <= seq {
+            i += 1;
+        }
+        i
     }
 
     /// Books the retransmission of a segment; only while tracking. Segments retransmitted in a row at one time share
-    /// a burst.
-    pub fn retransmit(&mut self, burst: Burst) {
+    /// a burst: false where this one shares that of the one before.
+    pub fn retransmit(&mut self, burst: Burst) -> bool {
         let seq = burst.start;
         self.set_flags(seq, 0, flags::LISTED);
         self.untrack_at = self.untrack_at.max(burst.end());
-        match self.bursts.back_mut() {
+        let alone = match self.bursts.back_mut() {
             Some(last) if last.retransmission && last.end() == seq && last.sent == burst.sent => {
                 last.count += 1;
                 last.open += 1;
+                false
             }
             _ => {
                 self.bursts.push_back(Burst { open: 1, ..burst });
                 self.make_room();
+                true
             }
-        }
+        };
         let number = self.last();
         let segment = &mut self.segments[(seq - self.base) as usize];
-        segment.burst = number;
-        segment.flags |= flags::LISTED;
+        *segment = Segment(Segment::new(number).0 | u32::from(segment.flags()));
+        alone
     }
 
     /// Unless tracking: takes out what is acknowledged from `una` to before `ack`; gives when the oldest segment of it
@@ -280,6 +345,9 @@ impl RetransmitQueue {
     #[inline]
     fn drop_first(&mut self) {
         self.bursts.pop_front();
+        if let Some(starts) = &mut self.starts {
+            starts.0.pop_front();
+        }
         self.first = self.first.wrapping_add(1);
     }
 
@@ -299,11 +367,12 @@ impl RetransmitQueue {
         let segment = self.segments.pop_front()?;
         self.base += 1;
         self.retransmit_hint = self.retransmit_hint.max(self.base);
-        if segment.flags & flags::LISTED != 0 {
-            self.burst_mut(segment.burst).open -= 1;
+        let flags = segment.flags();
+        if flags & flags::LISTED != 0 {
+            self.burst_mut(segment.number()).open -= 1;
         }
-        let sacked = segment.flags & flags::SACKED != 0;
-        Some((segment.flags, (!sacked).then(|| &*self.burst_mut(segment.burst))))
+        let sacked = flags & flags::SACKED != 0;
+        Some((flags, (!sacked).then(|| &*self.burst_mut(segment.number()))))
     }
 
     /// While tracking: drops bursts at the front whose segments were all acknowledged, and SACKed ranges before `una`.
@@ -330,12 +399,12 @@ impl RetransmitQueue {
     /// The burst of this number; none: it is not there any more, or not yet.
     #[inline]
     pub fn burst(&self, number: u32) -> Option<&Burst> {
-        self.bursts.get(number.wrapping_sub(self.first) as usize)
+        self.bursts.get(self.place(number))
     }
 
-    /// Number of the burst that last carried `seq`; only while tracking.
-    pub fn carrier(&self, seq: u64) -> u32 {
-        self.segments[(seq - self.base) as usize].burst
+    /// Whether the burst of this number is the last that carried `seq`; only while tracking.
+    pub fn carries(&self, number: u32, seq: u64) -> bool {
+        self.segments[(seq - self.base) as usize].number() == number & NUMBERS
     }
 
     /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
@@ -343,11 +412,11 @@ impl RetransmitQueue {
     pub fn sack(&mut self, seq: u64) -> (u8, &Burst) {
         let i = (seq - self.base) as usize;
         let segment = &mut self.segments[i];
-        let before = segment.flags;
+        let before = segment.flags();
         // A retransmission of what is not deemed lost any more is believed to be still in flight.
         let over = if before & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
-        segment.flags = before & !(flags::LOST | flags::LISTED | over) | flags::SACKED;
-        let number = segment.burst;
+        segment.set_flags(before & !(flags::LOST | flags::LISTED | over) | flags::SACKED);
+        let number = segment.number();
         let burst = self.burst_mut(number);
         if before & flags::LISTED != 0 {
             burst.open -= 1;
@@ -411,21 +480,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Burst {
-        let (sent, zero) = (Time::from_micros(now), Time::ZERO);
-        Burst {
-            start,
-            sent,
-            first_tx: zero,
-            delivered_at: zero,
-            delivered: 0,
-            count,
-            delivered_ce: 0,
-            lost: 0,
-            in_flight: 0,
-            open: 0,
-            app_limited: false,
-            retransmission,
-        }
+        Burst { start, sent: Time::from_micros(now), count, delivered: 0, open: 0, retransmission }
+    }
+
+    /// Tells the transmissions apart.
+    fn begun(now: u64) -> RateStart {
+        RateStart { delivered: now, ..RateStart::default() }
     }
 
     proptest! {
@@ -435,9 +495,10 @@ mod tests {
             first in 1u32..12,
             steps in prop::collection::vec((0u8..4, prop_oneof![0u64..3, 0u64..30], 1u64..6), 1..300),
         ) {
-            let mut rtx = RetransmitQueue::default();
+            let mut rtx = RetransmitQueue::new(true);
             let (mut una, mut nxt) = (0, u64::from(first));
             rtx.push(burst(0, first, 0, false));
+            rtx.push_start(begun(0));
             let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
             rtx.track(una, nxt);
             for (now, (step, at, count)) in (1..).zip(steps) {
@@ -446,11 +507,14 @@ mod tests {
                 match step {
                     0 => {
                         rtx.push(burst(nxt, count as u32, now, false));
+                        rtx.push_start(begun(now));
                         model.extend((nxt..nxt + count).map(|seq| (seq, (now, false))));
                         nxt += count;
                     }
                     1 if !sacked => {
-                        rtx.retransmit(burst(seq, 1, now, true));
+                        if rtx.retransmit(burst(seq, 1, now, true)) {
+                            rtx.push_start(begun(now));
+                        }
                         model.insert(seq, (now, false));
                     }
                     // The first segment that is missing is never SACKed.
@@ -480,6 +544,7 @@ mod tests {
                 for (&seq, &(sent, sacked)) in &model {
                     if !sacked {
                         prop_assert_eq!(rtx.burst_of(seq).sent, Time::from_micros(sent));
+                        prop_assert_eq!(rtx.start_of(seq).delivered, sent);
                     }
                     prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
                 }

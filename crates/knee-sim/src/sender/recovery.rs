@@ -139,7 +139,7 @@ impl Sender {
     fn mark_late(&mut self, seq: u64, number: u32) {
         let segment = self.rtx.flags(seq);
         let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
-        if segment & flags::LISTED != 0 && !waiting && self.rtx.carrier(seq) == number {
+        if segment & flags::LISTED != 0 && !waiting && self.rtx.carries(number, seq) {
             self.mark_lost(seq);
             self.rtx.set_flags(seq, 0, flags::LISTED);
         }
@@ -191,10 +191,10 @@ impl Sender {
     }
 
     /// RFC 8985, 6.2 step 4: D-SACKs widen the window, a step for each round trip that saw some. `prior`: `delivered`
-    /// when the newest packet delivered was sent.
+    /// when the newest packet delivered was sent, lower half.
     #[inline]
-    pub(super) fn update_reordering_window(&mut self, prior: u64) {
-        if prior < self.rack.last_delivered {
+    pub(super) fn update_reordering_window(&mut self, prior: u32) {
+        if prior.wrapping_sub(self.rack.last_delivered as u32).cast_signed() < 0 {
             self.rack.dsack_seen = false;
         }
         if self.rack.dsack_seen {

@@ -1,6 +1,6 @@
 //! What leaves, and when: windows, bursts, pacing, retransmissions, timers.
 
-use super::queue::Burst;
+use super::queue::{Burst, RateStart};
 use super::{Config, Departure, Pending, Resend, Sender, flags};
 use crate::timer::Timer;
 use knee_cc::{CaState, Sent, StateEvent};
@@ -199,7 +199,7 @@ impl Sender {
     pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
         let burst = self.new_burst(start, count, false, now.floor_to(Time::from_micros(1)));
-        self.rtx.push(burst);
+        self.push(burst);
         let was_empty = self.packets_out() == 0;
         if self.in_flight() == 0 {
             self.tell(StateEvent::Restart, now);
@@ -212,26 +212,35 @@ impl Sender {
         self.leave(Departure { start, count, retransmission: false }, now, out);
     }
 
-    /// A transmission at `stamp` and the delivery state that it takes along (tcp_rate_skb_sent).
+    /// A transmission at `stamp`.
     #[inline]
     pub(super) fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Time) -> Burst {
         if self.packets_out() == 0 {
             self.first_tx = stamp;
             self.delivered_at = stamp;
         }
-        Burst {
-            start,
-            count,
-            sent: stamp,
+        Burst { start, count, sent: stamp, delivered: self.delivered as u32, open: 0, retransmission }
+    }
+
+    /// The delivery state that a transmission of `count` segments takes along (tcp_rate_skb_sent).
+    fn rate_start(&self, count: u32) -> RateStart {
+        RateStart {
             first_tx: self.first_tx,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
             delivered_ce: self.delivered_ce as u32,
             lost: self.counters.lost as u32,
             in_flight: self.in_flight() + count,
-            open: 0,
             app_limited: self.app_limited_until != 0,
-            retransmission,
+        }
+    }
+
+    /// Books a transmission of new segments.
+    #[inline]
+    pub(super) fn push(&mut self, burst: Burst) {
+        self.rtx.push(burst);
+        if self.needs.rate {
+            self.rtx.push_start(self.rate_start(burst.count));
         }
     }
 
@@ -382,7 +391,9 @@ impl Sender {
         let stamp = now.floor_to(Time::from_micros(1));
         for seq in start..start + u64::from(count) {
             let burst = self.new_burst(seq, 1, true, stamp);
-            self.rtx.retransmit(burst);
+            if self.rtx.retransmit(burst) && self.needs.rate {
+                self.rtx.push_start(self.rate_start(1));
+            }
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
         self.counters.retransmitted += u64::from(count);

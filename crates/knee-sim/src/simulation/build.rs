@@ -1,5 +1,6 @@
 //! From a specification to a simulation at rest.
 
+use super::alarms::Alarms;
 use super::{Algorithm, Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
 use crate::events::{Event, Events};
 use crate::link::{Link, Server};
@@ -263,11 +264,15 @@ impl Simulation {
             fetches: spec.flows.len() > CACHED_FLOWS,
             tap: None,
             warmup: Time::from_nanos(spec.warmup),
+            alarms: Vec::new(),
             epochs: None,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;
         simulation.allow_epochs();
+        if simulation.epochs.is_none() {
+            simulation.alarms = vec![Alarms::NONE; spec.flows.len()];
+        }
         simulation.schedule(spec);
         Ok(simulation)
     }

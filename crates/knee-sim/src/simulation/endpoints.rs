@@ -4,7 +4,6 @@ use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
 use crate::events::Event;
 use crate::receiver::Receiver;
 use crate::sender::{AckInfo, Departure, Sender};
-use crate::timer::Timer;
 use knee_cc::{CaState, CongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
@@ -26,7 +25,7 @@ impl Simulation {
             }
             let ack = receiver.ack(i);
             self.send_ack(ack, way);
-        } else if self.epochs.is_none() && receiver.needs_arming() {
+        } else {
             self.arm_receiver(i);
         }
     }
@@ -46,57 +45,9 @@ impl Simulation {
         self.receivers[packet.flow as usize].note_ecn(packet);
     }
 
-    #[inline(never)]
-    pub(super) fn arm_receiver(&mut self, i: u32) {
-        let receiver = &mut self.receivers[i as usize];
-        let due = receiver.delayed.not_before();
-        if due < receiver.queued.0 {
-            receiver.queued.0 = due;
-            self.schedule_event(due, Event::DelayedAck(i));
-        }
-        let receiver = &mut self.receivers[i as usize];
-        if receiver.compressed_at < receiver.queued.1 {
-            let due = receiver.compressed_at;
-            receiver.queued.1 = due;
-            self.schedule_event(due, Event::CompressedSack(i));
-        }
-    }
-
-    pub(super) fn on_delayed_ack(&mut self, i: u32) {
-        let receiver = &mut self.receivers[i as usize];
-        if receiver.queued.0 != self.now {
-            return;
-        }
-        let due = self.receiver_config.clock.expiry(&receiver.delayed);
-        if due > self.now {
-            // The bound came, not yet the time itself; or the timer was set anew or cleared since.
-            receiver.delayed = Timer::at(due);
-            receiver.queued.0 = due;
-            if due < Time::MAX {
-                self.schedule_event(due, Event::DelayedAck(i));
-            }
-            return;
-        }
-        receiver.queued.0 = Time::MAX;
-        self.delayed_ack_fires(i);
-        self.arm_receiver(i);
-    }
-
     pub(super) fn delayed_ack_fires(&mut self, i: u32) {
         self.receivers[i as usize].on_delayed_ack(&self.receiver_config);
         self.reply(i);
-    }
-
-    pub(super) fn on_compressed_sack(&mut self, i: u32) {
-        let receiver = &mut self.receivers[i as usize];
-        if receiver.queued.1 != self.now {
-            return;
-        }
-        receiver.queued.1 = Time::MAX;
-        if receiver.compressed_at <= self.now {
-            self.compressed_sack_fires(i);
-        }
-        self.arm_receiver(i);
     }
 
     pub(super) fn compressed_sack_fires(&mut self, i: u32) {
@@ -208,25 +159,6 @@ impl Simulation {
         self.after_sender(i);
     }
 
-    pub(super) fn on_retransmit_timer(&mut self, i: u32) {
-        let now = self.now;
-        let sender = &mut self.senders[i as usize];
-        if sender.queued.0 != now {
-            return;
-        }
-        let due = self.sender_config.clock.expiry(&sender.timer);
-        if due > now {
-            sender.timer = Timer::at(due);
-            sender.queued.0 = due;
-            if due < Time::MAX {
-                self.schedule_event(due, Event::Retransmit(i));
-            }
-            return;
-        }
-        sender.queued.0 = Time::MAX;
-        self.retransmit_timer_fires(i);
-    }
-
     pub(super) fn retransmit_timer_fires(&mut self, i: u32) {
         let now = self.now;
         let sender = &mut self.senders[i as usize];
@@ -240,38 +172,9 @@ impl Simulation {
         self.after_sender(i);
     }
 
-    pub(super) fn on_pace_timer(&mut self, i: u32) {
-        let now = self.now;
-        let sender = &mut self.senders[i as usize];
-        if sender.queued.1 != now {
-            return;
-        }
-        sender.queued.1 = Time::MAX;
-        if sender.pace_at <= now {
-            return self.pace_timer_fires(i);
-        }
-        self.after_sender(i);
-    }
-
     pub(super) fn pace_timer_fires(&mut self, i: u32) {
         self.senders[i as usize].on_pace(self.now, &self.sender_config, &mut self.departures);
         self.after_sender(i);
-    }
-
-    #[inline(never)]
-    fn arm_sender(&mut self, i: u32) {
-        let sender = &mut self.senders[i as usize];
-        let due = sender.timer.not_before();
-        if due < sender.queued.0 {
-            sender.queued.0 = due;
-            self.schedule_event(due, Event::Retransmit(i));
-        }
-        let sender = &mut self.senders[i as usize];
-        if sender.pace_at < sender.queued.1 {
-            let due = sender.pace_at;
-            sender.queued.1 = due;
-            self.schedule_event(due, Event::Pace(i));
-        }
     }
 
     /// What follows every call of a sender: its packets leave, its timers are set, its changes of state are noted.
@@ -280,10 +183,7 @@ impl Simulation {
         if !self.departures.is_empty() {
             self.transmit(i);
         }
-        let sender = &self.senders[i as usize];
-        if self.epochs.is_none() && sender.needs_arming() {
-            self.arm_sender(i);
-        }
+        self.arm_sender(i);
         if self.flows[i as usize].has_news(&self.senders[i as usize]) {
             self.note_state(i);
             self.complete(i);

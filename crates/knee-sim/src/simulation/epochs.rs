@@ -13,6 +13,7 @@
 //! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of
 //! [`Event::order`], and whoever looks at the whole does so between two epochs.
 
+use super::alarms::Alarms;
 use super::endpoints::{attach_blocks, packets};
 use super::{SackStore, Simulation, Way};
 use crate::events::Event;
@@ -223,6 +224,7 @@ impl Simulation {
     /// Lets time pass event by event. Only before the first one.
     pub(super) fn leave_epochs(&mut self) {
         let Some(epochs) = self.epochs.take() else { return };
+        self.alarms = vec![Alarms::NONE; self.flows.len()];
         for i in epochs.starts {
             self.events.push(self.flows[i as usize].start, Event::Start(i));
         }
@@ -326,13 +328,14 @@ impl Simulation {
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
             fetch(&epochs.lanes[i]);
-            fetch_first(&self.flows[i], 192);
+            fetch_first(&self.flows[i], 128);
         }
         if let Some(&i) = visits.get(AHEAD.1) {
             let lane = &epochs.lanes[i as usize];
             self.senders[i as usize].fetch_behind();
             self.flows[i as usize].rtt_histogram.fetch_counts();
-            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * lane.acks.capacity().min(16));
+            // Those that wait, and room for as many as will follow.
+            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * (lane.acks.len() + 4).min(16));
         }
     }
 
