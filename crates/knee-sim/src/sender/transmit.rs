@@ -240,8 +240,14 @@ impl Sender {
     pub(super) fn push(&mut self, burst: Burst) {
         self.rtx.push(burst);
         if self.needs.rate {
-            self.rtx.push_start(self.rate_start(burst.count));
+            self.push_start(burst.count);
         }
+    }
+
+    /// Apart, so that what few algorithms need does not lie in the way of all.
+    #[inline(never)]
+    fn push_start(&mut self, count: u32) {
+        self.rtx.push_start(self.rate_start(count));
     }
 
     /// Counts a departure and moves the time of the next one (tcp_update_skb_after_send).
