@@ -337,17 +337,18 @@ impl RetransmitQueue {
     pub fn acknowledge(&mut self, una: u64, ack: u64) -> Option<(Time, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last segment
         // is the newest.
-        let mut newest = *self.bursts.front()?;
-        debug_assert!(newest.end() > una);
-        let oldest = newest.sent;
-        while newest.end() < ack {
-            self.drop_first();
-            newest = *self.bursts.front()?;
+        let first = self.bursts.front()?;
+        debug_assert!(first.end() > una);
+        let oldest = first.sent;
+        loop {
+            let newest = *self.bursts.front()?;
+            if newest.end() <= ack {
+                self.drop_first();
+            }
+            if newest.end() >= ack {
+                return Some((oldest, newest));
+            }
         }
-        if newest.end() == ack {
-            self.drop_first();
-        }
-        Some((oldest, newest))
     }
 
     #[inline]
