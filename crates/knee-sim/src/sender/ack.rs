@@ -35,6 +35,8 @@ pub(super) struct Findings {
     ack_sent: Option<(Time, Time)>,
     /// Newest transmission among those delivered, for the rate sample.
     rate: Option<RateBase>,
+    /// What it took along, where rate samples are read.
+    start: Option<RateStart>,
     /// Segments acknowledged.
     acked: u32,
 }
@@ -48,7 +50,6 @@ struct RateBase {
     /// After the newest segment of it.
     end: u64,
     is_retrans: bool,
-    start: RateStart,
 }
 
 impl Findings {
@@ -238,7 +239,6 @@ impl Sender {
     #[inline(never)]
     fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
         let (segment, &burst) = self.rtx.sack(seq);
-        let start = self.rtx.start_of(seq);
         self.rack_advance(burst.sent, seq + 1, segment, stamp);
         if segment & flags::LOST != 0 {
             self.lost_out -= 1;
@@ -255,7 +255,9 @@ impl Sender {
         self.sacked_out += 1;
         self.count_delivered(1, found);
         found.sacked = true;
-        self.rate_delivered(&burst, start, seq + 1, segment, found);
+        if self.rate_delivered(&burst, seq + 1, segment, found) && self.needs.rate {
+            found.start = Some(self.rtx.start_of(seq));
+        }
     }
 
     /// A D-SACK: a segment arrived twice (tcp_check_dsack, tcp_dsack_seen).
@@ -306,11 +308,13 @@ impl Sender {
             self.take_tracked(ack_seq, prior_fack, stamp, found);
         } else {
             self.count_delivered(found.acked, found);
-            let start = if self.needs.rate { self.rtx.start_of(ack_seq - 1) } else { RateStart::default() };
+            let start = self.needs.rate.then(|| self.rtx.start_of(ack_seq - 1));
             if let Some((oldest, newest)) = self.rtx.acknowledge(from, ack_seq) {
                 found.ack_sent = Some((oldest, newest.sent));
                 self.rack_advance(newest.sent, ack_seq, 0, stamp);
-                self.rate_delivered(&newest, start, ack_seq, 0, found);
+                if self.rate_delivered(&newest, ack_seq, 0, found) {
+                    found.start = start;
+                }
             }
             found.original_delivered |= from < self.high_seq;
         }
@@ -336,7 +340,7 @@ impl Sender {
         for seq in self.snd_una..ack_seq {
             // Of a SACKed segment the burst may be gone.
             let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
-            let start = if asked { self.rtx.start_of(seq) } else { RateStart::default() };
+            let start = asked.then(|| self.rtx.start_of(seq));
             let Some((segment, burst)) = self.rtx.pop() else { break };
             let burst = burst.copied();
             self.snd_una = seq + 1;
@@ -363,7 +367,9 @@ impl Sender {
             if !spurious {
                 self.rack_advance(burst.sent, seq + 1, segment, stamp);
             }
-            self.rate_delivered(&burst, start, seq + 1, segment, found);
+            if self.rate_delivered(&burst, seq + 1, segment, found) {
+                found.start = start;
+            }
         }
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
@@ -418,8 +424,9 @@ impl Sender {
         Time::from_millis(u64::from(ms.min(3_600_000))).max(Time::from_millis(1))
     }
 
-    /// Remembers the newest transmission delivered (tcp_rate_skb_delivered).
-    fn rate_delivered(&mut self, burst: &Burst, start: RateStart, end: u64, segment: u8, found: &mut Findings) {
+    /// Remembers the newest transmission delivered (tcp_rate_skb_delivered). True: it is this one so far.
+    #[inline]
+    fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) -> bool {
         let newer = found
             .rate
             .as_ref()
@@ -427,13 +434,14 @@ impl Sender {
         if newer {
             self.first_tx = burst.sent;
             let is_retrans = segment & flags::EVER_RETRANSMITTED != 0;
-            found.rate = Some(RateBase { sent: burst.sent, delivered: burst.delivered, end, is_retrans, start });
+            found.rate = Some(RateBase { sent: burst.sent, delivered: burst.delivered, end, is_retrans });
         }
+        newer
     }
 
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
-        let Some(RateBase { sent, is_retrans, start, .. }) = &found.rate else {
+        let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
             return RateSample { delivered: (self.delivered - prior_delivered) as u32, ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;
