@@ -8,6 +8,7 @@
 
 mod alarms;
 mod build;
+mod crossing;
 mod endpoints;
 mod epochs;
 mod network;

@@ -26,7 +26,7 @@ use knee_core::cache::{fetch, fetch_first};
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
 
-/// Packets that leave the link in an epoch, about: as many as stay in a second-level cache.
+/// Packets that leave the link in an epoch at the most, about: what is noted of them has a bound.
 const PACKETS: u64 = 65_536;
 /// The longest epoch, whose times 32 bits hold.
 const LONGEST: Time = Time::from_secs(4);
@@ -38,25 +38,25 @@ const AHEAD: (usize, usize) = (6, 3);
 /// How far the epochs have come, and what lies between one end of the link and the other.
 pub(super) struct Epochs {
     /// The link that all data crosses.
-    link: u32,
+    pub(super) link: u32,
     /// The shortest way of an ACK.
     most: Time,
     /// All before this time has happened, but for what receivers do with the packets that have landed.
-    at: Time,
+    pub(super) at: Time,
     lanes: Vec<Lane>,
     /// When each flow has something to do, at the earliest, beside taking what has landed.
     dues: Vec<Time>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
     /// What was sent in this epoch, in the order of the flows.
-    sent: Vec<Sent>,
-    order: Order,
+    pub(super) sent: Vec<Sent>,
+    pub(super) order: Order,
     /// What has left the link in this epoch; its `enqueued` is the time at which it did.
-    landed: Vec<Packet>,
+    pub(super) landed: Vec<Packet>,
     /// The same flow by flow.
-    arrivals: Vec<Packet>,
+    pub(super) arrivals: Vec<Packet>,
     /// Of each flow those of `arrivals` that it has not received: from the first to before the second.
-    ranges: Vec<(u32, u32)>,
+    pub(super) ranges: Vec<(u32, u32)>,
     /// Flows to be visited in this epoch.
     visits: Vec<u32>,
     /// Order, among those of its time, of what a sender is doing.
@@ -145,13 +145,13 @@ impl Lane {
 }
 
 /// Packets that were sent at once and differ by their segments only.
-struct Sent {
+pub(super) struct Sent {
     /// The first of them, with the time.
-    first: Packet,
+    pub(super) first: Packet,
     /// How many.
-    count: u32,
+    pub(super) count: u32,
     /// Order, among what is due at that time, of what they were sent for.
-    turn: u64,
+    pub(super) turn: u64,
 }
 
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
@@ -500,75 +500,6 @@ impl Simulation {
         epochs.dues[i as usize] = lane.home().min(sender.due()).min(receiver.due());
     }
 
-    /// Step 2: what was sent crosses the link as far as there is time before `until`.
-    fn cross(&mut self, until: Time) {
-        let Some(epochs) = &mut self.epochs else { return };
-        let link = epochs.link;
-        let (from, mut sent, mut order) =
-            (epochs.at, std::mem::take(&mut epochs.sent), std::mem::take(&mut epochs.order));
-        for k in order.sort(sent.iter().map(|sent| (sent.first.enqueued - from, sent.turn))) {
-            let Sent { first, count, .. } = &sent[k as usize];
-            self.serve_until(link, first.enqueued);
-            self.now = first.enqueued;
-            self.admit(link, *first, *count);
-        }
-        // What leaves at the very end is no longer part of the run.
-        let last = if until == self.end { until - Time::from_nanos(1) } else { until };
-        self.serve_until(link, last);
-        sent.clear();
-        if let Some(epochs) = &mut self.epochs {
-            (epochs.sent, epochs.order) = (sent, order);
-            epochs.distribute();
-        }
-    }
-
-    /// Packets leave a link up to `until`.
-    fn serve_until(&mut self, i: u32, until: Time) {
-        while self.links[i as usize].due <= until {
-            let now = self.links[i as usize].due;
-            self.now = now;
-            // None: it only waited for its queue to release a packet.
-            if let Some((packet, since)) = self.links[i as usize].release() {
-                self.land(i, &packet, 1, since, Some(now));
-            }
-            self.carry_on(i, now, until);
-        }
-    }
-
-    /// The wire is free at `now` and takes what is next. All of it that leaves up to `until` lands, but for the last
-    /// packet of a run, which stays on the wire.
-    #[inline]
-    fn carry_on(&mut self, i: u32, now: Time, until: Time) {
-        let link = &mut self.links[i as usize];
-        let count = link.next_run(now, until);
-        if link.has_news() {
-            self.collect(i);
-        }
-        let since = match count {
-            0 => return,
-            1 => now,
-            _ => self.land(i, &self.links[i as usize].taken(), count - 1, now, None),
-        };
-        self.links[i as usize].begin(count - 1, since);
-    }
-
-    /// `count` packets that differ by their segments only leave a wire back to back. The first entered it at `since` and
-    /// leaves at `end`, where that is known already. Gives when the last one has left.
-    #[inline]
-    fn land(&mut self, i: u32, first: &Packet, count: u32, since: Time, end: Option<Time>) -> Time {
-        let Some(epochs) = &mut self.epochs else { return since };
-        let link = &mut self.links[i as usize];
-        epochs.ranges[first.flow as usize].1 += count;
-        let (mut since, mut end) = (since, end);
-        for k in 0..u64::from(count) {
-            let at = end.take().unwrap_or_else(|| since + link.time_for(first));
-            let extra = link.book(first, since);
-            epochs.landed.push(Packet { enqueued: at, seq: first.seq + k, extra, ..*first });
-            since = at;
-        }
-        since
-    }
-
     /// What ends with the transfers completed in this epoch: their figures, and the window in which all flows run.
     fn book_completions(&mut self) {
         let Some(epochs) = &mut self.epochs else { return };
@@ -632,22 +563,5 @@ impl Epochs {
             }
         }
         earliest
-    }
-
-    /// Puts what has landed, in the order of time, beside its flows, which have received all that came before.
-    fn distribute(&mut self) {
-        // The ranges hold how many came; each is filled from its beginning.
-        let mut from = 0;
-        for (next, end) in &mut self.ranges {
-            let count = *end - *next;
-            (*next, *end) = (from, from);
-            from += count;
-        }
-        self.arrivals.resize(self.landed.len(), Packet::default());
-        for packet in self.landed.drain(..) {
-            let end = &mut self.ranges[packet.flow as usize].1;
-            self.arrivals[*end as usize] = packet;
-            *end += 1;
-        }
     }
 }
