@@ -68,13 +68,6 @@ pub struct Config {
     pub window_growth: u64,
 }
 
-impl Config {
-    /// How long SACKs wait to be sent with others at a base RTT of `rtt`; none: they do not wait.
-    pub fn compression(&self, rtt: Time) -> Option<Time> {
-        (self.sack_delay > Time::ZERO).then(|| self.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100)))
-    }
-}
-
 /// The receiving end of one flow.
 pub struct Receiver {
     /// Next segment expected.
@@ -248,8 +241,7 @@ impl Receiver {
         self.ato = config.delayed_ack;
     }
 
-    /// An ACK waits for the next packet, or for its timer.
-    pub fn delay_ack(&mut self, now: Time) {
+    fn delay_ack(&mut self, now: Time) {
         let timer = Timer::set(now, self.ato);
         if timer.not_before() < self.delayed.not_before() {
             self.delayed = timer;
@@ -258,7 +250,9 @@ impl Receiver {
 
     /// Whether a SACK leaves now; otherwise it waits to be sent with others.
     fn compress(&mut self, now: Time, config: &Config, rtt: Time) -> bool {
-        let Some(wait) = config.compression(rtt).filter(|_| self.compressed < MAX_COMPRESSED) else { return true };
+        if self.compressed >= MAX_COMPRESSED || config.sack_delay == Time::ZERO {
+            return true;
+        }
         if self.dup_acks_at != self.rcv_nxt {
             (self.dup_acks_at, self.dup_acks) = (self.rcv_nxt, 0);
         }
@@ -268,7 +262,7 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.compressed_at == Time::MAX {
-            self.compressed_at = now + wait;
+            self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
         }
         false
     }

@@ -1,10 +1,10 @@
-//! The engine: links, pipes and endpoints joined by one heap of what is due.
+//! The engine: links, pipes and endpoints, and the two ways in which time passes for them.
 //!
-//! What a data packet goes through on a dumbbell: the sender's burst puts it into the bottleneck's queue; the link's
-//! event takes it out when its last bit has left and hands it straight to the receiver; the receiver's ACK, if one is
-//! due, goes into the pipe of the flow's base RTT; the pipe's event gives it to the sender. All of the base RTT that
-//! the path's links do not have lies on the way of the ACKs: only its sum matters to a loop. So a packet costs one
-//! event, and an ACK one.
+//! All of the base RTT that the path's links do not have lies on the way of the ACKs: only its sum matters to a loop. On
+//! a dumbbell time passes in epochs, flow by flow (`epochs`). Elsewhere it passes event by event, and a data packet goes
+//! through this: the sender's burst puts it into the link's queue; the link's event takes it out when its last bit has
+//! left and hands it on, at last to the receiver; the receiver's ACK, if one is due, goes into the pipe of the flow's base
+//! RTT; the pipe's event gives it to the sender. So a packet costs one event per link, and an ACK one.
 
 mod alarms;
 mod build;

@@ -24,7 +24,7 @@ use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::packet::MSS;
-use knee_core::{Rate, Time};
+use knee_core::{Packet, Rate, Time};
 use queue::RetransmitQueue;
 use rtt::RttEstimator;
 use std::mem::offset_of;
@@ -106,6 +106,14 @@ pub struct AckInfo<'a> {
     pub tsecr: u32,
     /// ECN echo.
     pub ece: bool,
+}
+
+impl<'a> AckInfo<'a> {
+    /// What a packet's header says.
+    #[inline]
+    pub const fn new(seq: u64, tsecr: u32, flags: u8, blocks: &'a [(u64, u64)]) -> Self {
+        Self { seq, blocks, dsack: flags & Packet::DSACK != 0, tsecr, ece: flags & Packet::ECE != 0 }
+    }
 }
 
 /// State of RACK (RFC 8985, 5.2).
@@ -420,7 +428,7 @@ impl Sender {
     /// Fetches what an ACK will need beside the sender itself.
     #[inline]
     pub fn fetch_behind(&self) {
-        self.rtx.fetch_ends();
+        self.rtx.fetch_bursts();
         if let Some(cc) = &self.cc {
             fetch(cc.as_ref());
         }

@@ -133,7 +133,7 @@ impl RetransmitQueue {
 
     /// Fetches the bursts.
     #[inline]
-    pub fn fetch_ends(&self) {
+    pub fn fetch_bursts(&self) {
         let (first, rest) = self.bursts.as_slices();
         fetch(first);
         fetch(rest);

@@ -22,47 +22,53 @@ impl Alarms {
         Self { retransmit: Time::MAX, pace: Time::MAX, delayed_ack: Time::MAX, compressed_sack: Time::MAX };
 }
 
+/// One of a flow's alarms.
+type Which = fn(&mut Alarms) -> &mut Time;
+
 impl Simulation {
     /// Lets the heap know of a sender's timers that are due before it expects them.
     #[inline]
     pub(super) fn arm_sender(&mut self, i: u32) {
-        // In epochs there are none.
-        let Some(alarms) = self.alarms.get_mut(i as usize) else { return };
         let sender = &self.senders[i as usize];
         let (due, pace) = (sender.timer.not_before(), sender.pace_at);
-        if due < alarms.retransmit {
-            alarms.retransmit = due;
-            self.events.push(due, Event::Retransmit(i));
-        }
-        if pace < alarms.pace {
-            alarms.pace = pace;
-            self.events.push(pace, Event::Pace(i));
-        }
+        self.arm(i, |alarms| &mut alarms.retransmit, due, Event::Retransmit(i));
+        self.arm(i, |alarms| &mut alarms.pace, pace, Event::Pace(i));
     }
 
     /// The same for a receiver.
     #[inline]
     pub(super) fn arm_receiver(&mut self, i: u32) {
-        let Some(alarms) = self.alarms.get_mut(i as usize) else { return };
         let receiver = &self.receivers[i as usize];
         let (due, compressed) = (receiver.delayed.not_before(), receiver.compressed_at);
-        if due < alarms.delayed_ack {
-            alarms.delayed_ack = due;
-            self.events.push(due, Event::DelayedAck(i));
-        }
-        if compressed < alarms.compressed_sack {
-            alarms.compressed_sack = compressed;
-            self.events.push(compressed, Event::CompressedSack(i));
+        self.arm(i, |alarms| &mut alarms.delayed_ack, due, Event::DelayedAck(i));
+        self.arm(i, |alarms| &mut alarms.compressed_sack, compressed, Event::CompressedSack(i));
+    }
+
+    #[inline]
+    fn arm(&mut self, i: u32, which: Which, due: Time, event: Event) {
+        // In epochs there are none.
+        let Some(alarm) = self.alarms.get_mut(i as usize).map(which) else { return };
+        if due < *alarm {
+            *alarm = due;
+            self.schedule_event(due, event);
         }
     }
 
+    /// Whether the event that has come is the one that counts: it does not where one for an earlier time was made
+    /// meanwhile. From now on the heap holds none.
+    fn rings(&mut self, i: u32, which: Which) -> bool {
+        let alarm = which(&mut self.alarms[i as usize]);
+        let rings = *alarm == self.now;
+        if rings {
+            *alarm = Time::MAX;
+        }
+        rings
+    }
+
     pub(super) fn on_retransmit_timer(&mut self, i: u32) {
-        let alarm = &mut self.alarms[i as usize].retransmit;
-        if *alarm != self.now {
-            // Void: an event for an earlier time was made meanwhile.
+        if !self.rings(i, |alarms| &mut alarms.retransmit) {
             return;
         }
-        *alarm = Time::MAX;
         let timer = &mut self.senders[i as usize].timer;
         let due = self.sender_config.clock.expiry(timer);
         if due > self.now {
@@ -74,11 +80,9 @@ impl Simulation {
     }
 
     pub(super) fn on_pace_timer(&mut self, i: u32) {
-        let alarm = &mut self.alarms[i as usize].pace;
-        if *alarm != self.now {
+        if !self.rings(i, |alarms| &mut alarms.pace) {
             return;
         }
-        *alarm = Time::MAX;
         if self.senders[i as usize].pace_at > self.now {
             self.arm_sender(i);
         } else {
@@ -87,11 +91,9 @@ impl Simulation {
     }
 
     pub(super) fn on_delayed_ack(&mut self, i: u32) {
-        let alarm = &mut self.alarms[i as usize].delayed_ack;
-        if *alarm != self.now {
+        if !self.rings(i, |alarms| &mut alarms.delayed_ack) {
             return;
         }
-        *alarm = Time::MAX;
         let timer = &mut self.receivers[i as usize].delayed;
         let due = self.receiver_config.clock.expiry(timer);
         if due > self.now {
@@ -103,11 +105,9 @@ impl Simulation {
     }
 
     pub(super) fn on_compressed_sack(&mut self, i: u32) {
-        let alarm = &mut self.alarms[i as usize].compressed_sack;
-        if *alarm != self.now {
+        if !self.rings(i, |alarms| &mut alarms.compressed_sack) {
             return;
         }
-        *alarm = Time::MAX;
         if self.receivers[i as usize].compressed_at <= self.now {
             self.compressed_sack_fires(i);
         }

@@ -115,13 +115,7 @@ impl Simulation {
         if packet.has(Packet::SYN) {
             return self.establish(i);
         }
-        let info = AckInfo {
-            seq: packet.seq,
-            blocks: self.sacks.get(packet.extra),
-            dsack: packet.has(Packet::DSACK),
-            tsecr: packet.stamp,
-            ece: packet.has(Packet::ECE),
-        };
+        let info = AckInfo::new(packet.seq, packet.stamp, packet.flags, self.sacks.get(packet.extra));
         let sender = &mut self.senders[i as usize];
         let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures);
         self.sacks.release(packet.extra);

@@ -15,7 +15,7 @@
 
 use super::alarms::Alarms;
 use super::endpoints::{attach_blocks, packets};
-use super::{SackStore, Simulation, Way};
+use super::{Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
 use crate::order::Order;
@@ -94,18 +94,6 @@ struct Homing {
 }
 
 impl Homing {
-    /// It as the sender sees it.
-    #[inline]
-    fn info<'a>(&self, sacks: &'a SackStore) -> AckInfo<'a> {
-        AckInfo {
-            seq: self.seq,
-            blocks: sacks.get(self.extra),
-            dsack: self.flags & Packet::DSACK != 0,
-            tsecr: self.stamp,
-            ece: self.flags & Packet::ECE != 0,
-        }
-    }
-
     /// What orders the ACKs of a flow.
     const fn key(&self) -> (Time, u32, u8) {
         (self.at, self.pipe, self.cause as u8)
@@ -174,12 +162,16 @@ enum Cause {
     CompressedSack,
 }
 
+/// How long a wire takes for a full packet, at least 1 ns.
+fn full_packet(link: &Link) -> Time {
+    Time::from_nanos((u64::from(MTU) * 8_000_000_000 / link.wire_rate().max(1)).max(1))
+}
+
 impl Epochs {
     /// Time up to which no ACK comes home of what is sent from now on, or less where the link carries more than
     /// [`PACKETS`] until then.
     fn span(&self, link: &Link) -> Time {
-        let full = Time::from_nanos(u64::from(MTU) * 8_000_000_000 / link.wire_rate().max(1) * PACKETS);
-        self.most.min(full.max(Time::from_nanos(1))).min(LONGEST)
+        self.most.min(full_packet(link) * PACKETS).min(LONGEST)
     }
 }
 
@@ -215,7 +207,7 @@ impl Simulation {
             completed: Vec::new(),
         };
         let link = &self.links[*link as usize];
-        let packets = epochs.span(link).as_nanos() / (u64::from(MTU) * 8_000_000_000 / link.wire_rate()).max(1);
+        let packets = epochs.span(link).as_nanos() / full_packet(link).as_nanos();
         if packets * IDLE_FLOWS >= flows as u64 {
             self.epochs = Some(Box::new(epochs));
         }
@@ -342,7 +334,7 @@ impl Simulation {
     /// All receivers take what has arrived up to `at`, and their timers before.
     fn receive_all(&mut self, at: Time) {
         let Some(epochs) = &mut self.epochs else { return };
-        epochs.choose(at.max(Time::from_nanos(1)));
+        epochs.choose(at);
         let visits = std::mem::take(&mut epochs.visits);
         for &i in &visits {
             self.receive(i, at);
@@ -442,7 +434,8 @@ impl Simulation {
                     break limit;
                 }
                 lane.taken += 1;
-                let rtt = sender.on_ack(&ack.info(&self.sacks), ack.at, &self.sender_config, &mut self.departures);
+                let info = AckInfo::new(ack.seq, ack.stamp, ack.flags, self.sacks.get(ack.extra));
+                let rtt = sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures);
                 self.sacks.release(ack.extra);
                 flow.book_rtt(rtt);
                 if !self.departures.is_empty() {

@@ -193,7 +193,6 @@ impl Simulation {
     }
 
     pub(super) fn reach_end(&mut self) {
-        // What is due at the very end is no longer part of the run.
         self.now = self.end;
         self.finished = true;
         self.sample();
