@@ -15,7 +15,8 @@
 
 use super::alarms::Alarms;
 use super::endpoints::{attach_blocks, packets};
-use super::{Simulation, Way};
+use super::report::Sampling;
+use super::{Flow, Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
 use crate::order::Order;
@@ -238,6 +239,7 @@ impl Simulation {
         let at = epochs.at;
         let next = self.events.peek().filter(|(due, _)| *due < self.end);
         match next {
+            Some((due, Event::Sample)) if due <= at => self.pass_with_sample(at),
             Some((due, event)) if due <= at => {
                 self.receive_all(at);
                 self.now = at;
@@ -249,23 +251,45 @@ impl Simulation {
                 self.reach_end();
                 1
             }
-            _ => self.pass(at, next.map_or(self.end, |(due, _)| due)),
+            _ => self.pass(at, next.map_or(self.end, |(due, _)| due), None),
         }
     }
 
-    /// An epoch that begins at `at` and ends by `until`, before which nothing concerns the whole run.
-    fn pass(&mut self, at: Time, until: Time) -> u64 {
+    /// An epoch that begins with a sample, which is taken of each flow as it is visited, unless something else is due at
+    /// just that time.
+    fn pass_with_sample(&mut self, at: Time) -> u64 {
+        self.now = at;
+        self.events.pop();
+        self.events.push(at + self.interval, Event::Sample);
+        let next = self.events.peek().map_or(self.end, |(due, _)| due.min(self.end));
+        if next > at {
+            let sampling = self.begin_sample();
+            return self.pass(at, next, sampling);
+        }
+        self.receive_all(at);
+        self.now = at;
+        self.sample();
+        1
+    }
+
+    /// An epoch that begins at `at`, perhaps with a sample, and ends by `until`, before which nothing concerns the whole
+    /// run.
+    fn pass(&mut self, at: Time, until: Time, sampling: Option<Sampling>) -> u64 {
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(at + epochs.span(link));
         let earliest = epochs.choose(limit);
+        if sampling.is_some() {
+            epochs.visits.clear();
+            epochs.visits.extend(0..self.flows.len() as u32);
+        }
         let start = epochs.starts.last().map_or(Time::MAX, |&i| self.flows[i as usize].start);
         if epochs.visits.is_empty() && link.due == Time::MAX && start >= limit {
             // Nothing is anywhere: on to what comes next.
             epochs.at = earliest.min(start).min(until);
             return 1;
         }
-        self.visit(at, limit);
+        self.visit(at, limit, sampling.as_ref());
         self.cross(limit);
         self.book_completions();
         let Some(epochs) = &mut self.epochs else { return 0 };
@@ -274,19 +298,27 @@ impl Simulation {
     }
 
     /// Step 1 for all flows that have something to do.
-    fn visit(&mut self, at: Time, until: Time) {
+    fn visit(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) {
         let Some(epochs) = &mut self.epochs else { return };
         let visits = std::mem::take(&mut epochs.visits);
         for (k, &i) in visits.iter().enumerate() {
             if self.fetches {
-                self.fetch_ahead_of_visit(&visits[k..]);
+                self.fetch_ahead_of_visit(&visits[k..], sampling.is_some());
             }
             self.receive(i, at);
+            if let Some(sampling) = sampling {
+                self.now = at;
+                self.sample_flow(i as usize, sampling);
+            }
             self.act(i, until);
             self.set_due(i);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.visits = visits;
+        }
+        if let Some(sampling) = sampling {
+            self.now = at;
+            self.sample_links(sampling);
         }
         while let Some(i) = self.next_start(until) {
             self.set_turn(turn_of(Event::Start(i)));
@@ -312,7 +344,7 @@ impl Simulation {
 
     /// Fetches what the flows behind the first of `visits` will need.
     #[inline]
-    fn fetch_ahead_of_visit(&self, visits: &[u32]) {
+    fn fetch_ahead_of_visit(&self, visits: &[u32], sampled: bool) {
         let Some(epochs) = &self.epochs else { return };
         if let Some(&i) = visits.get(AHEAD.0) {
             let i = i as usize;
@@ -320,7 +352,7 @@ impl Simulation {
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
             fetch(&epochs.lanes[i]);
-            fetch_first(&self.flows[i], 128);
+            fetch_first(&self.flows[i], if sampled { size_of::<Flow>() } else { 128 });
         }
         if let Some(&i) = visits.get(AHEAD.1) {
             let lane = &epochs.lanes[i as usize];
