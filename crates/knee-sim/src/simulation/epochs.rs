@@ -45,6 +45,8 @@ pub(super) struct Epochs {
     /// All before this time has happened, but for what receivers do with the packets that have landed.
     pub(super) at: Time,
     lanes: Vec<Lane>,
+    /// ACKs of the flow that is visited on their way home, in that order: most are home within the visit.
+    homing: Homing,
     /// When each flow has something to do, at the earliest, beside taking what has landed.
     dues: Vec<Time>,
     /// Flows that have not started, the next one last.
@@ -68,20 +70,17 @@ pub(super) struct Epochs {
     completed: Vec<(Time, u32)>,
 }
 
-/// What is under way beside a flow.
-#[repr(align(64))]
+/// What is under way beside a flow between two visits.
 struct Lane {
-    /// ACKs on their way home, in that order, behind those that have been taken.
-    acks: Vec<Homing>,
-    /// How many have been taken in this visit.
-    taken: usize,
+    /// ACKs on their way home, in that order.
+    acks: Vec<Returning>,
     /// When the last of them is home.
     last_home: Time,
 }
 
 /// An ACK on its way.
 #[derive(Clone, Copy)]
-struct Homing {
+struct Returning {
     /// When it is home.
     at: Time,
     /// As in [`Packet`].
@@ -94,14 +93,52 @@ struct Homing {
     cause: Cause,
 }
 
-impl Homing {
+impl Returning {
     /// What orders the ACKs of a flow.
     const fn key(&self) -> (Time, u32, u8) {
         (self.at, self.pipe, self.cause as u8)
     }
 }
 
-impl Lane {
+/// The ACKs of the flow that is visited. The same few lines of memory serve flow after flow.
+#[derive(Default)]
+struct Homing {
+    /// Those on their way, behind those that have been taken.
+    acks: Vec<Returning>,
+    taken: usize,
+    /// When the last of them is home.
+    last_home: Time,
+    /// Whether the memory is the flow's own.
+    own: bool,
+}
+
+impl Homing {
+    /// A visit begins.
+    #[inline]
+    fn enter(&mut self, lane: &mut Lane) {
+        self.last_home = lane.last_home;
+        self.own = !lane.acks.is_empty();
+        if self.own {
+            std::mem::swap(&mut self.acks, &mut lane.acks);
+        }
+    }
+
+    /// A visit ends: what is not home yet waits beside its flow.
+    #[inline]
+    fn leave(&mut self, lane: &mut Lane) {
+        lane.last_home = self.last_home;
+        if self.taken < self.acks.len() {
+            self.acks.drain(..self.taken);
+            if self.own { std::mem::swap(&mut self.acks, &mut lane.acks) } else { lane.acks.append(&mut self.acks) }
+        } else {
+            self.acks.clear();
+            if self.own {
+                std::mem::swap(&mut self.acks, &mut lane.acks);
+            }
+        }
+        self.taken = 0;
+    }
+
     /// When the next ACK is home; `Time::MAX`: none is under way.
     #[inline]
     fn home(&self) -> Time {
@@ -110,10 +147,10 @@ impl Lane {
 
     /// An ACK goes on its way `now`.
     #[inline]
-    fn sends_home(&mut self, ack: &Packet, now: Time, way: &Way, cause: Cause) {
+    fn sends(&mut self, ack: &Packet, now: Time, way: &Way, cause: Cause) {
         let Packet { seq, stamp, extra, flags, .. } = *ack;
         let at = now + way.ack_delay;
-        self.acks.push(Homing { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
+        self.acks.push(Returning { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
         if at <= self.last_home {
             self.overtake();
         } else {
@@ -189,12 +226,13 @@ impl Simulation {
         let flows = self.flows.len();
         let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let lane = || Lane { acks: Vec::new(), taken: 0, last_home: Time::ZERO };
+        let lane = || Lane { acks: Vec::new(), last_home: Time::ZERO };
         let epochs = Epochs {
             link: *link,
             most,
             at: Time::ZERO,
             lanes: std::iter::repeat_with(lane).take(flows).collect(),
+            homing: Homing::default(),
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             sent: Vec::new(),
@@ -305,13 +343,14 @@ impl Simulation {
             if self.fetches {
                 self.fetch_ahead_of_visit(&visits[k..], sampling.is_some());
             }
+            self.enter(i);
             self.receive(i, at);
             if let Some(sampling) = sampling {
                 self.now = at;
                 self.sample_flow(i as usize, sampling);
             }
             self.act(i, until);
-            self.set_due(i);
+            self.leave(i);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.visits = visits;
@@ -323,9 +362,10 @@ impl Simulation {
         while let Some(i) = self.next_start(until) {
             self.set_turn(turn_of(Event::Start(i)));
             self.now = self.flows[i as usize].start;
+            self.enter(i);
             self.start(i);
             self.act(i, until);
-            self.set_due(i);
+            self.leave(i);
         }
     }
 
@@ -351,15 +391,14 @@ impl Simulation {
             self.senders[i].fetch();
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
-            fetch(&epochs.lanes[i]);
+            fetch_first(&epochs.lanes[i], 1);
             fetch_first(&self.flows[i], if sampled { size_of::<Flow>() } else { 128 });
         }
         if let Some(&i) = visits.get(AHEAD.1) {
-            let lane = &epochs.lanes[i as usize];
             self.senders[i as usize].fetch_behind();
             self.flows[i as usize].rtt_histogram.fetch_counts();
-            // Those that wait, and room for as many as will follow.
-            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * (lane.acks.len() + 4).min(16));
+            let acks = epochs.lanes[i as usize].acks.as_slice();
+            fetch_first(acks, size_of_val(acks).min(1024));
         }
     }
 
@@ -369,8 +408,9 @@ impl Simulation {
         epochs.choose(at);
         let visits = std::mem::take(&mut epochs.visits);
         for &i in &visits {
+            self.enter(i);
             self.receive(i, at);
-            self.set_due(i);
+            self.leave(i);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.visits = visits;
@@ -383,7 +423,7 @@ impl Simulation {
         let way = self.ways[k];
         loop {
             let Some(epochs) = &mut self.epochs else { return };
-            let (receiver, lane) = (&mut self.receivers[k], &mut epochs.lanes[k]);
+            let (receiver, homing) = (&mut self.receivers[k], &mut epochs.homing);
             let (mut next, end) = epochs.ranges[k];
             let (arrival, limit) = loop {
                 let packet = if next < end { epochs.arrivals.get(next as usize) } else { None };
@@ -400,7 +440,7 @@ impl Simulation {
                     if receiver.has_blocks() {
                         attach_blocks(receiver, &mut ack, &mut self.sacks);
                     }
-                    lane.sends_home(&ack, arrival, &way, Cause::Packet);
+                    homing.sends(&ack, arrival, &way, Cause::Packet);
                 }
             };
             epochs.ranges[k].0 = next;
@@ -457,15 +497,15 @@ impl Simulation {
         let k = i as usize;
         loop {
             let Some(epochs) = &mut self.epochs else { return };
-            let (sender, flow, lane) = (&mut self.senders[k], &mut self.flows[k], &mut epochs.lanes[k]);
+            let (sender, flow, homing) = (&mut self.senders[k], &mut self.flows[k], &mut epochs.homing);
             // The usual case, in which nothing else is concerned.
             let limit = loop {
-                let limit = lane.home().min(until);
-                let Some(&ack) = lane.acks.get(lane.taken) else { break limit };
+                let limit = homing.home().min(until);
+                let Some(&ack) = homing.acks.get(homing.taken) else { break limit };
                 if ack.at >= until || sender.due() < limit || ack.flags & Packet::SYN != 0 || flow.has_news(sender) {
                     break limit;
                 }
-                lane.taken += 1;
+                homing.taken += 1;
                 let info = AckInfo::new(ack.seq, ack.stamp, ack.flags, self.sacks.get(ack.extra));
                 let rtt = sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures);
                 self.sacks.release(ack.extra);
@@ -484,11 +524,9 @@ impl Simulation {
             } else if sender.due() < limit {
                 self.sender_timer(i, limit);
             } else if limit >= until {
-                // The others move up, so that the same few lines of memory are used again.
-                lane.acks.drain(..std::mem::take(&mut lane.taken));
                 return;
-            } else if let Some(&ack) = lane.acks.get(lane.taken) {
-                lane.taken += 1;
+            } else if let Some(&ack) = homing.acks.get(homing.taken) {
+                homing.taken += 1;
                 // Only the answer to a SYN is left.
                 (epochs.turn, self.now) = (turn_of_ack(ack.pipe, ack.cause, i), ack.at);
                 self.establish(i);
@@ -516,13 +554,20 @@ impl Simulation {
         }
     }
 
-    /// Notes when a flow has something to do.
+    /// A visit of a flow begins.
     #[inline]
-    fn set_due(&mut self, i: u32) {
+    fn enter(&mut self, i: u32) {
+        let Some(epochs) = &mut self.epochs else { return };
+        epochs.homing.enter(&mut epochs.lanes[i as usize]);
+    }
+
+    /// A visit of a flow ends: notes when it has something to do.
+    #[inline]
+    fn leave(&mut self, i: u32) {
         let Some(epochs) = &mut self.epochs else { return };
         let (sender, receiver) = (&self.senders[i as usize], &self.receivers[i as usize]);
-        let lane = &epochs.lanes[i as usize];
-        epochs.dues[i as usize] = lane.home().min(sender.due()).min(receiver.due());
+        epochs.dues[i as usize] = epochs.homing.home().min(sender.due()).min(receiver.due());
+        epochs.homing.leave(&mut epochs.lanes[i as usize]);
     }
 
     /// What ends with the transfers completed in this epoch: their figures, and the window in which all flows run.
@@ -534,8 +579,9 @@ impl Simulation {
         let mut completed = std::mem::take(&mut epochs.completed);
         completed.sort_unstable();
         for &(at, i) in &completed {
+            self.enter(i);
             self.receive(i, at);
-            self.set_due(i);
+            self.leave(i);
             self.now = at;
             self.end_figures(i);
             if self.common.from.is_some() && self.common.until.is_none() {
@@ -564,7 +610,7 @@ impl Simulation {
     #[inline]
     pub(super) fn homes(&mut self, ack: Packet, way: &Way) -> bool {
         let Some(epochs) = &mut self.epochs else { return false };
-        epochs.lanes[ack.flow as usize].sends_home(&ack, self.now, way, epochs.cause);
+        epochs.homing.sends(&ack, self.now, way, epochs.cause);
         true
     }
 
