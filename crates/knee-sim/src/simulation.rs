@@ -55,6 +55,8 @@ pub struct Simulation {
     sender_config: sender::Config,
     receiver_config: receiver::Config,
     sacks: SackStore,
+    /// What receivers keep of disorder, where none needs it now.
+    spares: receiver::Spares,
     rows: Rows,
     event_names: Vec<String>,
     interval: Time,

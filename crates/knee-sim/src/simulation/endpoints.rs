@@ -2,7 +2,7 @@
 
 use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
 use crate::events::Event;
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, Spares};
 use crate::sender::{AckInfo, Departure, Sender};
 use knee_cc::{CaState, CongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
@@ -19,7 +19,7 @@ impl Simulation {
             self.note_ecn(packet);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.spares) {
             if receiver.has_blocks() {
                 return self.reply(i);
             }
@@ -62,7 +62,7 @@ impl Simulation {
         let receiver = &mut self.receivers[i as usize];
         let mut packet = receiver.ack(i);
         if receiver.has_blocks() {
-            attach_blocks(receiver, &mut packet, &mut self.sacks);
+            attach_blocks(receiver, &mut packet, &mut self.sacks, &mut self.spares);
         }
         let way = self.ways[i as usize];
         self.send_ack(packet, &way);
@@ -224,8 +224,8 @@ impl Simulation {
 
 /// Puts the SACK blocks of an ACK that leaves now into the store.
 #[cold]
-pub(super) fn attach_blocks(receiver: &mut Receiver, ack: &mut Packet, sacks: &mut SackStore) {
-    let blocks = receiver.blocks(ack);
+pub(super) fn attach_blocks(receiver: &mut Receiver, ack: &mut Packet, sacks: &mut SackStore, spares: &mut Spares) {
+    let blocks = receiver.blocks(ack, spares);
     ack.extra = sacks.put(blocks);
 }
 

@@ -302,7 +302,7 @@ impl Simulation {
         let next = self.events.peek().map_or(self.end, |(due, _)| due.min(self.end));
         if next > at {
             let sampling = self.begin_sample();
-            return self.pass(at, next, sampling);
+            return self.pass(at, next, sampling.as_ref());
         }
         self.receive_all(at);
         self.now = at;
@@ -312,7 +312,7 @@ impl Simulation {
 
     /// An epoch that begins at `at`, perhaps with a sample, and ends by `until`, before which nothing concerns the whole
     /// run.
-    fn pass(&mut self, at: Time, until: Time, sampling: Option<Sampling>) -> u64 {
+    fn pass(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) -> u64 {
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(at + epochs.span(link));
@@ -327,7 +327,7 @@ impl Simulation {
             epochs.at = earliest.min(start).min(until);
             return 1;
         }
-        self.visit(at, limit, sampling.as_ref());
+        self.visit(at, limit, sampling);
         self.cross(limit);
         self.book_completions();
         let Some(epochs) = &mut self.epochs else { return 0 };
@@ -396,6 +396,7 @@ impl Simulation {
         }
         if let Some(&i) = visits.get(AHEAD.1) {
             self.senders[i as usize].fetch_behind();
+            self.receivers[i as usize].fetch_behind();
             self.flows[i as usize].rtt_histogram.fetch_counts();
             let acks = epochs.lanes[i as usize].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
@@ -435,10 +436,10 @@ impl Simulation {
                     break (arrival, limit);
                 }
                 next += 1;
-                if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt) {
+                if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt, &mut self.spares) {
                     let mut ack = receiver.ack(i);
                     if receiver.has_blocks() {
-                        attach_blocks(receiver, &mut ack, &mut self.sacks);
+                        attach_blocks(receiver, &mut ack, &mut self.sacks, &mut self.spares);
                     }
                     homing.sends(&ack, arrival, &way, Cause::Packet);
                 }
