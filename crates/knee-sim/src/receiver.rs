@@ -28,6 +28,17 @@ const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 /// Compression waits for at most this part of the RTT, 33 % (tcp_comp_sack_rtt_percent).
 const COMPRESSION_RTT_PERCENT: u64 = 33;
 
+/// An ACK that leaves, but for its SACK blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply {
+    /// Next segment expected.
+    pub seq: u64,
+    /// TSecr.
+    pub stamp: u32,
+    /// Flags of [`Packet`].
+    pub flags: u8,
+}
+
 /// Settings that all receivers of a simulation share.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -55,10 +66,9 @@ pub struct Receiver {
     quick_acks: u8,
     ack_now: bool,
     ecn: Ecn,
-    /// Classic ECN: echo until the sender reports that it reduced its window.
-    demand_cwr: bool,
-    /// Per-packet ECN: whether the last packet was marked (RFC 8257, 3.2).
-    last_ce: bool,
+    /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet ECN: where
+    /// the last packet was marked (RFC 8257, 3.2).
+    echo: bool,
     /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
     window: u64,
     /// Delay of ACKs, adapted to the intervals of arrivals.
@@ -95,8 +105,7 @@ impl Receiver {
             delayed: Timer::OFF,
             compressed_at: Time::MAX,
             ecn,
-            demand_cwr: false,
-            last_ce: false,
+            echo: false,
             packets: 0,
             bytes: 0,
             queued_units: 0,
@@ -236,7 +245,7 @@ impl Receiver {
     /// echoes would otherwise be mixed.
     pub fn echoes_apart(&self, packet: &Packet) -> bool {
         let per_packet = matches!(self.ecn, Ecn::PerPacket | Ecn::Scalable);
-        per_packet && packet.has(Packet::CE) != self.last_ce && self.rcv_nxt > self.acked
+        per_packet && packet.has(Packet::CE) != self.echo && self.rcv_nxt > self.acked
     }
 
     /// Notes the mark, or its absence, of an ECN-capable data packet that is about to be taken.
@@ -245,28 +254,24 @@ impl Receiver {
         match self.ecn {
             Ecn::Classic => {
                 if packet.has(Packet::CWR) {
-                    self.demand_cwr = false;
+                    self.echo = false;
                 }
-                if ce && !self.demand_cwr {
-                    self.demand_cwr = true;
+                if ce && !self.echo {
+                    self.echo = true;
                     // Linux sends a few quick ACKs so that the sender hears soon.
                     self.quick_acks = self.quick_acks.max(2);
                 }
             }
             Ecn::PerPacket | Ecn::Scalable => {
-                self.ack_now |= ce != self.last_ce;
-                self.last_ce = ce;
+                self.ack_now |= ce != self.echo;
+                self.echo = ce;
             }
         }
     }
 
-    /// The ACK of this flow that leaves now, but for its SACK blocks.
+    /// The ACK that leaves now, but for its SACK blocks.
     #[inline]
-    pub fn ack(&mut self, flow: u32) -> Packet {
-        let echo = match self.ecn {
-            Ecn::Classic => self.demand_cwr,
-            Ecn::PerPacket | Ecn::Scalable => self.last_ce,
-        };
+    pub fn reply(&mut self) -> Reply {
         self.acked = self.rcv_nxt;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.ack_now = false;
@@ -275,16 +280,14 @@ impl Receiver {
             disorder.compressed = 0;
         }
         self.compressed_at = Time::MAX;
-        Packet {
-            enqueued: Time::ZERO,
-            seq: self.rcv_nxt,
-            flow,
-            stamp: self.ts_recent,
-            extra: 0,
-            size: ACK_SIZE,
-            flags: Packet::ACK | if echo { Packet::ECE } else { 0 },
-            hop: 0,
-        }
+        let echo = if self.echo { Packet::ECE } else { 0 };
+        Reply { seq: self.rcv_nxt, stamp: self.ts_recent, flags: Packet::ACK | echo }
+    }
+
+    /// The same as a packet of this flow.
+    pub fn ack(&mut self, flow: u32) -> Packet {
+        let Reply { seq, stamp, flags } = self.reply();
+        Packet { enqueued: Time::ZERO, seq, flow, stamp, extra: 0, size: ACK_SIZE, flags, hop: 0 }
     }
 
     /// Whether the ACK carries SACK blocks.
@@ -293,18 +296,13 @@ impl Receiver {
         self.disorder.as_ref().is_some_and(|disorder| disorder.has_blocks())
     }
 
-    /// The SACK blocks of the ACK that leaves now, whose size and flags change accordingly.
+    /// The SACK blocks of the ACK that leaves now, and whether the first is a D-SACK.
     #[cold]
-    pub fn blocks(&mut self, packet: &mut Packet, spares: &mut Spares) -> Blocks {
-        let Some(mut disorder) = self.disorder.take() else { return Blocks::default() };
-        let (blocks, dsack) = disorder.report();
-        if dsack {
-            packet.flags |= Packet::DSACK;
-        }
-        // RFC 2018: an option of two bytes and eight for each block, padded to words.
-        packet.size += 4 + 8 * blocks.as_slice().len() as u16;
+    pub fn blocks(&mut self, spares: &mut Spares) -> (Blocks, bool) {
+        let Some(mut disorder) = self.disorder.take() else { return Default::default() };
+        let report = disorder.report();
         self.keep(disorder, spares);
-        blocks
+        report
     }
 }
 
@@ -326,28 +324,25 @@ mod tests {
         Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 1, extra: 0, size: 1500, flags: 0, hop: 0 }
     }
 
-    /// An ACK with its SACK blocks.
-    type Reply = (Packet, Vec<Range>);
+    /// An ACK and its SACK blocks.
+    type Answer = (Reply, Vec<Range>);
 
-    fn reply(receiver: &mut Receiver) -> Reply {
-        let mut packet = receiver.ack(0);
-        let blocks = if receiver.has_blocks() {
-            receiver.blocks(&mut packet, &mut Spares::default())
-        } else {
-            Blocks::default()
-        };
-        (packet, blocks.as_slice().to_vec())
+    fn answer(receiver: &mut Receiver) -> Answer {
+        let reply = receiver.reply();
+        let (blocks, dsack) = receiver.blocks(&mut Spares::default());
+        let flags = if dsack { reply.flags | Packet::DSACK } else { reply.flags };
+        (Reply { flags, ..reply }, blocks.as_slice().to_vec())
     }
 
     fn arrives(receiver: &mut Receiver, seq: u64, config: &Config) -> bool {
         receiver.on_data(&data(seq), Time::from_millis(1), config, Time::from_millis(40), &mut Spares::default())
     }
 
-    fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Reply> {
+    fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Answer> {
         let mut replies = Vec::new();
         for seq in seqs {
             if arrives(receiver, seq, &CONFIG) {
-                replies.push(reply(receiver));
+                replies.push(answer(receiver));
             }
         }
         replies
@@ -373,7 +368,7 @@ mod tests {
         assert!(feed(&mut receiver, [16]).is_empty());
         assert_eq!(receiver.delayed, Timer::set(Time::from_millis(1), Time::from_millis(40)));
         receiver.on_delayed_ack(&CONFIG);
-        assert_eq!(receiver.ack(0).seq, 17);
+        assert_eq!(receiver.reply().seq, 17);
     }
 
     #[test]
@@ -392,7 +387,7 @@ mod tests {
         assert_eq!(feed(&mut receiver, 17..37).len(), 3);
         assert_eq!(receiver.compressed_at, Time::from_millis(2));
         assert!(receiver.on_compressed_sack());
-        assert_eq!(reply(&mut receiver).1, [(17, 37)]);
+        assert_eq!(answer(&mut receiver).1, [(17, 37)]);
     }
 
     #[test]
@@ -407,7 +402,7 @@ mod tests {
     fn a_duplicate_is_reported_by_d_sack() {
         let mut receiver = settled();
         let replies = feed(&mut receiver, [3]);
-        assert!(replies[0].0.has(Packet::DSACK));
+        assert!(replies[0].0.flags & Packet::DSACK != 0);
         assert_eq!(replies[0].1, [(3, 4)]);
     }
 
@@ -424,7 +419,7 @@ mod tests {
                     continue;
                 }
                 prop_assert!(arrives(&mut receiver, seq, &config));
-                let blocks = reply(&mut receiver).1;
+                let blocks = answer(&mut receiver).1;
                 most = most.max(came.iter().filter(|&s| !came.contains(&(s + 1))).count());
                 let (start, end) = blocks[0];
                 prop_assert!((start..end).contains(&seq));

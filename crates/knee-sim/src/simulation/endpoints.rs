@@ -60,12 +60,14 @@ impl Simulation {
     #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        let mut packet = receiver.ack(i);
+        let mut ack = receiver.ack(i);
         if receiver.has_blocks() {
-            attach_blocks(receiver, &mut packet, &mut self.sacks, &mut self.spares);
+            (ack.flags, ack.extra) = store_blocks(receiver, ack.flags, &mut self.sacks, &mut self.spares);
+            // RFC 2018: an option of two bytes and eight for each block, padded to words.
+            ack.size += 4 + 8 * self.sacks.get(ack.extra).len() as u16;
         }
         let way = self.ways[i as usize];
-        self.send_ack(packet, &way);
+        self.send_ack(ack, &way);
     }
 
     #[inline]
@@ -222,11 +224,16 @@ impl Simulation {
     }
 }
 
-/// Puts the SACK blocks of an ACK that leaves now into the store.
+/// Puts the SACK blocks of an ACK that leaves now into the store; gives its flags, and the handle.
 #[cold]
-pub(super) fn attach_blocks(receiver: &mut Receiver, ack: &mut Packet, sacks: &mut SackStore, spares: &mut Spares) {
-    let blocks = receiver.blocks(ack, spares);
-    ack.extra = sacks.put(blocks);
+pub(super) fn store_blocks(
+    receiver: &mut Receiver,
+    flags: u8,
+    sacks: &mut SackStore,
+    spares: &mut Spares,
+) -> (u8, u32) {
+    let (blocks, dsack) = receiver.blocks(spares);
+    (if dsack { flags | Packet::DSACK } else { flags }, sacks.put(blocks))
 }
 
 /// Makes packets of what a sender sends now: gives the first of those that differ by their segments only, and how many.

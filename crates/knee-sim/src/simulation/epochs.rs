@@ -14,12 +14,13 @@
 //! [`Event::order`], and whoever looks at the whole does so between two epochs.
 
 use super::alarms::Alarms;
-use super::endpoints::{attach_blocks, packets};
+use super::endpoints::{packets, store_blocks};
 use super::report::Sampling;
 use super::{Flow, Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
 use crate::order::Order;
+use crate::receiver::Reply;
 use crate::sender::AckInfo;
 use crate::spec::Change;
 use crate::timer::Timer;
@@ -147,8 +148,8 @@ impl Homing {
 
     /// An ACK goes on its way `now`.
     #[inline]
-    fn sends(&mut self, ack: &Packet, now: Time, way: &Way, cause: Cause) {
-        let Packet { seq, stamp, extra, flags, .. } = *ack;
+    fn sends(&mut self, reply: Reply, extra: u32, now: Time, way: &Way, cause: Cause) {
+        let Reply { seq, stamp, flags } = reply;
         let at = now + way.ack_delay;
         self.acks.push(Returning { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
         if at <= self.last_home {
@@ -425,26 +426,28 @@ impl Simulation {
         loop {
             let Some(epochs) = &mut self.epochs else { return };
             let (receiver, homing) = (&mut self.receivers[k], &mut epochs.homing);
-            let (mut next, end) = epochs.ranges[k];
+            let (next, end) = epochs.ranges[k];
+            let mut packets = epochs.arrivals[next as usize..end as usize].iter();
             let (arrival, limit) = loop {
-                let packet = if next < end { epochs.arrivals.get(next as usize) } else { None };
-                let arrival = packet.map_or(Time::MAX, |packet| packet.enqueued);
+                let Some(packet) = packets.as_slice().first() else { break (Time::MAX, at) };
+                let arrival = packet.enqueued;
                 let limit = arrival.min(at);
-                let Some(packet) = packet else { break (arrival, limit) };
                 let usual = packet.flags & (Packet::SYN | Packet::ECT) == 0;
                 if arrival > at || receiver.due() < limit || !usual {
                     break (arrival, limit);
                 }
-                next += 1;
+                packets.next();
                 if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt, &mut self.spares) {
-                    let mut ack = receiver.ack(i);
-                    if receiver.has_blocks() {
-                        attach_blocks(receiver, &mut ack, &mut self.sacks, &mut self.spares);
-                    }
-                    homing.sends(&ack, arrival, &way, Cause::Packet);
+                    let reply = receiver.reply();
+                    let (flags, extra) = if receiver.has_blocks() {
+                        store_blocks(receiver, reply.flags, &mut self.sacks, &mut self.spares)
+                    } else {
+                        (reply.flags, 0)
+                    };
+                    homing.sends(Reply { flags, ..reply }, extra, arrival, &way, Cause::Packet);
                 }
             };
-            epochs.ranges[k].0 = next;
+            epochs.ranges[k].0 = end - packets.len() as u32;
             if receiver.due() < limit {
                 self.receiver_timer(i, limit);
             } else if arrival > at {
@@ -611,7 +614,8 @@ impl Simulation {
     #[inline]
     pub(super) fn homes(&mut self, ack: Packet, way: &Way) -> bool {
         let Some(epochs) = &mut self.epochs else { return false };
-        epochs.homing.sends(&ack, self.now, way, epochs.cause);
+        let Packet { seq, stamp, extra, flags, .. } = ack;
+        epochs.homing.sends(Reply { seq, stamp, flags }, extra, self.now, way, epochs.cause);
         true
     }
 
