@@ -246,7 +246,7 @@ pub(super) fn packets(
     mut give: impl FnMut(Packet, u32),
 ) {
     let stamp = Sender::tsval(now);
-    for Departure { start, count, retransmission } in departures.drain(..) {
+    for &Departure { start, count, retransmission } in departures.iter() {
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
         let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
@@ -267,4 +267,5 @@ pub(super) fn packets(
             give(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
         }
     }
+    departures.clear();
 }
