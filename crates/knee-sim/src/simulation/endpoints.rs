@@ -190,7 +190,7 @@ impl Simulation {
     pub(super) fn note_state(&mut self, i: u32) {
         let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
         let cwnd = f64::from(sender.control.cwnd);
-        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts as u32);
+        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.timeouts);
         let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
         let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
         let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;

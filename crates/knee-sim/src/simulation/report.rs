@@ -28,7 +28,7 @@ impl Simulation {
         let received_bytes = self.received_bytes(i);
         let (sender, receiver) = (&self.senders[i], &self.receivers[i]);
         let overhead = u64::from(self.flows[i].overhead);
-        let counters = &sender.counters;
+        let counters = sender.counters();
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
