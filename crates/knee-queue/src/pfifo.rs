@@ -5,7 +5,7 @@
 
 use crate::bound::Bound;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate};
 use std::collections::VecDeque;
@@ -34,15 +34,9 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
-/// Packets that differ by their segments only, which follow each other: the first of them, and how many.
-struct Run {
-    first: Packet,
-    count: u32,
-}
-
 struct Pfifo {
-    /// What is held, in runs: senders hand down bursts.
-    runs: VecDeque<Run>,
+    /// What is held.
+    bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,
     overhead: u64,
@@ -53,7 +47,7 @@ struct Pfifo {
 impl Pfifo {
     fn new(init: &Init, default: Limit) -> Self {
         Self {
-            runs: VecDeque::new(),
+            bursts: VecDeque::new(),
             packets: 0,
             bytes: 0,
             overhead: u64::from(init.overhead),
@@ -69,22 +63,22 @@ impl Pfifo {
     /// The first `count` packets of the first run have left.
     #[inline]
     fn advance(&mut self, count: u32) {
-        let Some(run) = self.runs.front_mut() else { return };
-        run.first.seq += u64::from(count);
-        run.count -= count;
-        if run.count == 0 {
-            self.runs.pop_front();
+        let Some(burst) = self.bursts.front_mut() else { return };
+        burst.first.seq += u64::from(count);
+        burst.count -= count;
+        if burst.count == 0 {
+            self.bursts.pop_front();
         }
     }
 
     /// Drops from the tail what no longer fits.
     fn shrink(&mut self, cx: &mut Context) {
         while !self.bound.holds(self.packets, self.bytes) {
-            let Some(run) = self.runs.back_mut() else { return };
-            run.count -= 1;
-            let packet = Packet { seq: run.first.seq + u64::from(run.count), ..run.first };
-            if run.count == 0 {
-                self.runs.pop_back();
+            let Some(burst) = self.bursts.back_mut() else { return };
+            burst.count -= 1;
+            let packet = Packet { seq: burst.first.seq + u64::from(burst.count), ..burst.first };
+            if burst.count == 0 {
+                self.bursts.pop_back();
             }
             self.packets -= 1;
             self.bytes -= self.wire_size(&packet);
@@ -107,7 +101,7 @@ impl Queue for Pfifo {
         }
         self.packets += 1;
         self.bytes += size;
-        self.runs.push_back(Run { first: packet, count: 1 });
+        self.bursts.push_back(Burst { first: packet, count: 1 });
         Verdict::Queued
     }
 
@@ -117,16 +111,16 @@ impl Queue for Pfifo {
         if taken > 0 {
             self.packets += taken;
             self.bytes += taken * size;
-            self.runs.push_back(Run { first, count: taken as u32 });
+            self.bursts.push_back(Burst { first, count: taken as u32 });
         }
         taken as u32
     }
 
     fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
-        let run = self.runs.front_mut()?;
+        let burst = self.bursts.front_mut()?;
         // Read from the run: the copy is handed on whole, in wide moves.
-        self.bytes -= u64::from(run.first.size) + self.overhead;
-        let packet = run.first;
+        self.bytes -= u64::from(burst.first.size) + self.overhead;
+        let packet = burst.first;
         self.packets -= 1;
         self.advance(1);
         Some(packet)
@@ -134,10 +128,10 @@ impl Queue for Pfifo {
 
     #[inline]
     fn dequeue_run(&mut self, most: u32, first: &mut Packet, _: &mut Context) -> u32 {
-        let Some(run) = self.runs.front_mut() else { return 0 };
-        let count = run.count.min(most);
-        self.bytes -= (u64::from(run.first.size) + self.overhead) * u64::from(count);
-        *first = run.first;
+        let Some(burst) = self.bursts.front_mut() else { return 0 };
+        let count = burst.count.min(most);
+        self.bytes -= (u64::from(burst.first.size) + self.overhead) * u64::from(count);
+        *first = burst.first;
         self.packets -= u64::from(count);
         self.advance(count);
         count

@@ -14,6 +14,7 @@
 //! [`Event::order`], and whoever looks at the whole does so between two epochs.
 
 use super::alarms::Alarms;
+use super::crossing::Sent;
 use super::endpoints::{packets, store_blocks};
 use super::report::Sampling;
 use super::{Flow, Simulation, Way};
@@ -27,6 +28,7 @@ use crate::timer::Timer;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
+use knee_queue::Gone;
 
 /// Packets that leave the link in an epoch at the most, about: what is noted of them has a bound.
 const PACKETS: u64 = 65_536;
@@ -53,11 +55,11 @@ pub(super) struct Epochs {
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
     /// What was sent in this epoch, in the order of the flows.
-    pub(super) sent: Vec<Sent>,
+    pub(super) sent: Sent,
     pub(super) order: Order,
-    /// What has left the link in this epoch; its `enqueued` is the time at which it did.
-    pub(super) landed: Vec<Packet>,
-    /// The same flow by flow.
+    /// What has left the link in this epoch, or was dropped.
+    pub(super) gone: Gone,
+    /// What has left it flow by flow; its `enqueued` is the time at which it did.
     pub(super) arrivals: Vec<Packet>,
     /// Of each flow those of `arrivals` that it has not received: from the first to before the second.
     pub(super) ranges: Vec<(u32, u32)>,
@@ -171,16 +173,6 @@ impl Homing {
     }
 }
 
-/// Packets that were sent at once and differ by their segments only.
-pub(super) struct Sent {
-    /// The first of them, with the time.
-    pub(super) first: Packet,
-    /// How many.
-    pub(super) count: u32,
-    /// Order, among what is due at that time, of what they were sent for.
-    pub(super) turn: u64,
-}
-
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
 /// they left, those of packets before those of timers, and of one kind of timer by flow.
 const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
@@ -236,9 +228,9 @@ impl Simulation {
             homing: Homing::default(),
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
-            sent: Vec::new(),
+            sent: Sent::default(),
             order: Order::default(),
-            landed: Vec::new(),
+            gone: Gone::default(),
             arrivals: Vec::new(),
             ranges: vec![(0, 0); flows],
             visits: Vec::new(),
@@ -517,7 +509,7 @@ impl Simulation {
                 if !self.departures.is_empty() {
                     epochs.turn = turn_of_ack(ack.pipe, ack.cause, i);
                     let turn = epochs.turn;
-                    let note = |first, count| epochs.sent.push(Sent { first, count, turn });
+                    let note = |first, count| epochs.sent.push(first, count, turn);
                     packets(&mut self.departures, sender, i, ack.at, note);
                 }
                 self.now = ack.at;
@@ -607,7 +599,7 @@ impl Simulation {
     #[inline]
     pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
         let Some(epochs) = &mut self.epochs else { return self.admit(i, first, count) };
-        epochs.sent.push(Sent { first, count, turn: epochs.turn });
+        epochs.sent.push(first, count, epochs.turn);
     }
 
     /// An ACK goes home beside its flow. False: it has to go through a pipe.
