@@ -60,15 +60,21 @@ impl Service {
     }
 }
 
+/// A packet that leaves a wire.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left {
+    /// As it left the queue, but that `enqueued` is when it leaves the wire.
+    pub packet: Packet,
+    /// How long it was in the queue.
+    pub stay: Time,
+}
+
 /// What has become of the packets.
 #[derive(Debug, Default)]
 pub struct Gone {
-    /// Those that have left the wire, in that order: when they did (`enqueued`), and how long they were in the queue
-    /// (`extra`, in units of [`Packet::QUEUED_UNIT`]). The last one is still on the wire where the wire is busy.
-    pub left: Vec<Packet>,
-    /// Exactly how long each of them was in the queue.
-    pub stays: Vec<Time>,
-    /// Those that were dropped, in that order, and when (`enqueued`).
+    /// Those that left the wire, in that order. The last one is still on the wire where the wire is busy.
+    pub left: Vec<Left>,
+    /// Those that were dropped, in that order; `enqueued` is when.
     pub dropped: Vec<Packet>,
 }
 
@@ -103,87 +109,119 @@ impl Crossing<'_> {
     /// Lets all bursts come to `queue`, and what may leave it by the end cross the wire. Gives what the wire does then.
     #[inline]
     pub(crate) fn pass<Q: Queue + ?Sized>(mut self, queue: &mut Q, cx: &mut Context) -> Service {
-        for (place, key) in self.order.iter().enumerate() {
-            if let Some(later) = self.order.get(place + AHEAD) {
-                fetch(&self.bursts[later.index()]);
+        let mut order = self.order.iter();
+        loop {
+            let key = order.as_slice().first();
+            let until = key.map_or(self.until, |key| self.from + key.after());
+            if self.service.due <= until {
+                cx.now = self.service.due;
+                self.next(queue, until, cx);
+            } else if let Some(key) = order.next() {
+                if let Some(later) = order.as_slice().get(AHEAD) {
+                    fetch(&self.bursts[later.index()]);
+                }
+                cx.now = until;
+                self.admit(queue, &self.bursts[key.index()], cx);
+            } else {
+                return self.service;
             }
-            let now = self.from + key.after();
-            self.serve(queue, now, cx);
-            cx.now = now;
-            self.admit(queue, &self.bursts[key.index()], cx);
         }
-        self.serve(queue, self.until, cx);
-        self.service
     }
 
     /// A burst comes.
     #[inline]
     fn admit<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, cx: &mut Context) {
-        let Burst { first, count } = burst;
         let mut taken = 0;
-        if *count > 1 && self.loss == 0.0 && !self.service.is_idle() {
-            taken = queue.enqueue_burst(*first, *count, cx);
+        if self.loss == 0.0 && !self.service.is_idle() {
+            taken = queue.enqueue_burst(burst, cx);
         }
+        if taken < burst.count {
+            self.admit_singly(queue, burst, taken, cx);
+        }
+    }
+
+    /// The packets of a burst behind the first `taken` ones come one by one, and any may be lost.
+    #[inline(never)]
+    fn admit_singly<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, cx: &mut Context) {
+        let Burst { first, count } = burst;
         for k in taken..*count {
+            let packet = Packet { seq: first.seq + u64::from(k), ..*first };
             if self.loss > 0.0 && self.loss_rng.chance(self.loss) {
-                self.gone.dropped.push(Packet { seq: first.seq + u64::from(k), ..*first });
+                self.gone.dropped.push(packet);
                 continue;
             }
-            queue.enqueue(Packet { seq: first.seq + u64::from(k), ..*first }, cx);
+            queue.enqueue(packet, cx);
             self.note_drops(cx);
             if self.service.is_idle() {
-                self.next(queue, 1, cx);
+                self.wake(queue, cx);
             }
         }
     }
 
-    /// The wire sends up to `until`.
-    #[inline]
-    fn serve<Q: Queue + ?Sized>(&mut self, queue: &mut Q, until: Time, cx: &mut Context) {
-        while self.service.due <= until {
-            let now = self.service.due;
-            cx.now = now;
-            let most = self.wire.begun_within(until - now, u64::from(MTU) + self.overhead);
-            self.next(queue, most, cx);
-        }
+    /// The idle wire takes what may leave now.
+    #[cold]
+    fn wake<Q: Queue + ?Sized>(&mut self, queue: &mut Q, cx: &mut Context) {
+        self.next(queue, cx.now, cx);
     }
 
-    /// The wire takes what is next, at most `most` packets.
+    /// The wire takes what is next, and what else begins to be sent up to `until` without anything else coming.
     #[inline]
-    fn next<Q: Queue + ?Sized>(&mut self, queue: &mut Q, most: u32, cx: &mut Context) {
-        let mut first = Packet::default();
-        let count = queue.dequeue_run(most, &mut first, cx);
+    fn next<Q: Queue + ?Sized>(&mut self, queue: &mut Q, until: Time, cx: &mut Context) {
+        let most = self.wire.begun_within(until - cx.now, u64::from(MTU) + self.overhead);
+        let place = self.gone.left.len();
+        self.gone.left.push(Left::default());
+        let left = &mut self.gone.left[place];
+        let count = queue.dequeue_run(most, &mut left.packet, cx);
         if count == 0 {
-            let wake = queue.next_wake().map(|at| at.max(cx.now));
-            self.service.due = wake.unwrap_or(Time::MAX);
-            self.service.waiting = wake.is_some();
+            self.wait(queue.next_wake(), cx.now);
         } else {
-            self.send(&first, count, cx.now);
+            let now = cx.now;
+            let bytes = u64::from(left.packet.size) + self.overhead;
+            left.stay = now.saturating_sub(left.packet.enqueued);
+            left.packet.enqueued = now + self.wire.time_for(bytes);
+            self.service = Service { due: left.packet.enqueued, waiting: false, since: now };
+            if count > 1 {
+                self.follow(place, count, bytes);
+            }
         }
         self.note_drops(cx);
     }
 
-    /// `count` packets that differ by their segments only are sent back to back from `now` on.
-    #[inline]
-    fn send(&mut self, first: &Packet, count: u32, now: Time) {
-        let bytes = u64::from(first.size) + self.overhead;
-        let (mut since, mut at) = (now, now);
-        for k in 0..u64::from(count) {
-            since = at;
-            at = since + self.wire.time_for(bytes);
-            let stay = since.saturating_sub(first.enqueued);
-            self.gone.stays.push(stay);
-            let extra = Packet::queued_units(stay);
-            self.gone.left.push(Packet { enqueued: at, seq: first.seq + k, extra, ..*first });
+    /// Behind the packet at `place` of those that have left, which is the first of `count` that differ by their
+    /// segments only, the others are sent back to back.
+    #[inline(never)]
+    fn follow(&mut self, place: usize, count: u32, bytes: u64) {
+        let Left { mut packet, mut stay } = self.gone.left[place];
+        for _ in 1..count {
+            let since = packet.enqueued;
+            let time = self.wire.time_for(bytes);
+            stay += since - self.service.since;
+            packet.seq += 1;
+            packet.enqueued += time;
+            self.gone.left.push(Left { packet, stay });
+            self.service.since = since;
         }
-        self.service = Service { due: at, waiting: false, since };
+        self.service.due = packet.enqueued;
+    }
+
+    /// Nothing may leave `now`: the queue is empty, or releases a packet at `wake`.
+    #[cold]
+    fn wait(&mut self, wake: Option<Time>, now: Time) {
+        self.gone.left.pop();
+        self.service.due = wake.map_or(Time::MAX, |at| at.max(now));
+        self.service.waiting = wake.is_some();
     }
 
     #[inline]
     fn note_drops(&mut self, cx: &mut Context) {
         if !cx.dropped.is_empty() {
-            let now = cx.now;
-            self.gone.dropped.extend(cx.dropped.drain(..).map(|packet| Packet { enqueued: now, ..packet }));
+            self.note_all_drops(cx);
         }
+    }
+
+    #[cold]
+    fn note_all_drops(&mut self, cx: &mut Context) {
+        let now = cx.now;
+        self.gone.dropped.extend(cx.dropped.drain(..).map(|packet| Packet { enqueued: now, ..packet }));
     }
 }

@@ -28,7 +28,7 @@ mod red;
 mod testing;
 mod wire;
 
-pub use crossing::{Burst, Crossing, Gone, Key, Service};
+pub use crossing::{Burst, Crossing, Gone, Key, Left, Service};
 pub use registry::{Entry, find, registry};
 pub use wire::Wire;
 
@@ -135,9 +135,9 @@ pub trait Queue: Send {
     /// Takes `packet` in, or drops it or others.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
 
-    /// Takes in, at once, as many as it can of `count` packets that differ by their segments only, which follow that of
-    /// `first`; gives how many. The others come one by one, as all do where a discipline looks at each packet.
-    fn enqueue_burst(&mut self, _first: Packet, _count: u32, _cx: &mut Context) -> u32 {
+    /// Takes in, at once, as many packets of a burst that comes now as it can; gives how many. The others come one by
+    /// one, as all do where a discipline looks at each packet.
+    fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
         0
     }
 

@@ -60,7 +60,7 @@ impl Pfifo {
         u64::from(packet.size) + self.overhead
     }
 
-    /// The first `count` packets of the first run have left.
+    /// The first `count` packets of the first burst have left.
     #[inline]
     fn advance(&mut self, count: u32) {
         let Some(burst) = self.bursts.front_mut() else { return };
@@ -69,6 +69,19 @@ impl Pfifo {
         if burst.count == 0 {
             self.bursts.pop_front();
         }
+    }
+
+    /// Takes of a burst as many as there is room for.
+    #[cold]
+    fn take_some(&mut self, burst: &Burst) -> u32 {
+        let size = self.wire_size(&burst.first);
+        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(burst.count));
+        if taken > 0 {
+            self.packets += taken;
+            self.bytes += taken * size;
+            self.bursts.push_back(Burst { count: taken as u32, ..*burst });
+        }
+        taken as u32
     }
 
     /// Drops from the tail what no longer fits.
@@ -105,20 +118,21 @@ impl Queue for Pfifo {
         Verdict::Queued
     }
 
-    fn enqueue_burst(&mut self, first: Packet, count: u32, _: &mut Context) -> u32 {
-        let size = self.wire_size(&first);
-        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(count));
-        if taken > 0 {
-            self.packets += taken;
-            self.bytes += taken * size;
-            self.bursts.push_back(Burst { first, count: taken as u32 });
+    #[inline]
+    fn enqueue_burst(&mut self, burst: &Burst, _: &mut Context) -> u32 {
+        let (size, count) = (self.wire_size(&burst.first), u64::from(burst.count));
+        let (packets, bytes) = (self.packets + count, self.bytes + count * size);
+        if !self.bound.holds(packets, bytes) {
+            return self.take_some(burst);
         }
-        taken as u32
+        (self.packets, self.bytes) = (packets, bytes);
+        self.bursts.push_back(*burst);
+        burst.count
     }
 
     fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
         let burst = self.bursts.front_mut()?;
-        // Read from the run: the copy is handed on whole, in wide moves.
+        // Read from the burst: the copy is handed on whole, in wide moves.
         self.bytes -= u64::from(burst.first.size) + self.overhead;
         let packet = burst.first;
         self.packets -= 1;
@@ -195,7 +209,7 @@ mod tests {
         for limit in [Limit::Packets(7), Limit::Bytes(Bytes(1514 * 7 + 1513)), Limit::Time(Time::from_millis(1))] {
             let (mut burst, mut single, mut cx) = (queue(limit), queue(limit), Context::default());
             for (first, count) in [(0, 3), (3, 1), (4, 20), (24, 2)] {
-                let taken = burst.enqueue_burst(packet(first), count, &mut cx);
+                let taken = burst.enqueue_burst(&Burst { first: packet(first), count }, &mut cx);
                 let one_by_one = (first..first + u64::from(count))
                     .filter(|&seq| single.enqueue(packet(seq), &mut cx) == Verdict::Queued)
                     .count();
@@ -211,7 +225,7 @@ mod tests {
     fn a_lower_limit_drops_from_the_tail() {
         let (mut q, mut cx) = (queue(Limit::Packets(10)), Context::default());
         fill(&mut q, 4, &mut cx);
-        assert_eq!(q.enqueue_burst(packet(4), 6, &mut cx), 6);
+        assert_eq!(q.enqueue_burst(&Burst { first: packet(4), count: 6 }, &mut cx), 6);
         q.set_limit(Limit::Packets(3), &mut cx);
         assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });

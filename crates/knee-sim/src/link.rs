@@ -3,7 +3,7 @@
 use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
-use knee_queue::{Burst, Context, Crossing, Gone, Key, Queue, Service, Wire};
+use knee_queue::{Burst, Context, Crossing, Gone, Key, Left, Queue, Service, Wire};
 
 /// What a link sends at.
 pub enum Server {
@@ -228,7 +228,7 @@ impl Link {
         }
         first.enqueued = now;
         self.cx.now = now;
-        let taken = self.queue.enqueue_burst(first, count, &mut self.cx);
+        let taken = self.queue.enqueue_burst(&Burst { first, count }, &mut self.cx);
         self.counters.arrived += u64::from(taken);
         taken
     }
@@ -299,8 +299,7 @@ impl Link {
         let Transmitter { in_service, since, .. } = *line;
         if line.busy {
             let stay = since.saturating_sub(in_service.enqueued);
-            gone.left.push(Packet { enqueued: self.due, extra: Packet::queued_units(stay), ..in_service });
-            gone.stays.push(stay);
+            gone.left.push(Left { packet: Packet { enqueued: self.due, ..in_service }, stay });
         }
         self.counters.arrived += bursts.iter().map(|burst| u64::from(burst.count)).sum::<u64>();
         let crossing = Crossing {
@@ -319,13 +318,15 @@ impl Link {
         (self.due, self.waiting, line.since) = (service.due, service.waiting, service.since);
         line.busy = !service.is_idle();
         if line.busy
-            && let Some((packet, stay)) = gone.left.pop().zip(gone.stays.pop())
+            && let Some(Left { packet, stay }) = gone.left.pop()
         {
-            line.in_service = Packet { enqueued: service.since - stay, extra: 0, ..packet };
+            line.in_service = Packet { enqueued: service.since - stay, ..packet };
         }
         self.counters.departed += gone.left.len() as u64;
-        self.counters.bytes += gone.left.iter().map(|packet| u64::from(packet.size) + self.overhead).sum::<u64>();
-        self.watch.book_stays(&gone.stays);
+        for Left { packet, stay } in &gone.left {
+            self.counters.bytes += u64::from(packet.size) + self.overhead;
+            self.watch.book_stay(*stay);
+        }
     }
 
     /// The packet on the wire.

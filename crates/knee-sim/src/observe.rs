@@ -352,7 +352,7 @@ impl LinkWatch {
     #[inline]
     pub fn book(&mut self, counters: &mut Counters, packet: &mut Packet, since: Time, overhead: u64) {
         let sojourn = since.saturating_sub(packet.enqueued);
-        self.book_stays(&[sojourn]);
+        self.book_stay(sojourn);
         if !packet.has(Packet::ACK) {
             packet.add_queued(sojourn);
         }
@@ -360,16 +360,12 @@ impl LinkWatch {
         counters.bytes += u64::from(packet.size) + overhead;
     }
 
-    /// Books queueing delays of packets that have left.
+    /// Books the queueing delay of a packet that has left.
     #[inline]
-    pub fn book_stays(&mut self, stays: &[Time]) {
-        for &stay in stays {
-            self.interval.add(stay);
-        }
+    pub fn book_stay(&mut self, stay: Time) {
+        self.interval.add(stay);
         if self.from.is_some() {
-            for &stay in stays {
-                self.delay.count(stay);
-            }
+            self.delay.count(stay);
         }
     }
 

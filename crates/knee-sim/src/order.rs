@@ -22,19 +22,22 @@ const FEW: u32 = 64;
 impl Order {
     /// The order of `bursts`, each of which comes from `from` to `until`, less than 2^32 ns later, and has a turn.
     pub fn sort(&mut self, bursts: &[Burst], turns: &[u64], from: Time, until: Time) -> &[Key] {
-        self.keys.clear();
-        self.keys.extend((0..).zip(bursts).map(|(i, burst)| Key::new(burst.first.enqueued - from, i)));
+        let keys = bursts.iter().enumerate().map(|(i, burst)| Key::new(burst.first.enqueued - from, i as u32));
         let before = |a: &Key, b: &Key| precedes(*a, *b, turns);
-        if self.keys.len() < FEW as usize {
-            self.sorted.clone_from(&self.keys);
+        if bursts.len() < FEW as usize {
+            self.sorted.clear();
+            self.sorted.extend(keys);
             self.sorted.sort_unstable_by(before);
         } else {
-            self.count(until - from, before);
+            self.count(keys, until - from, before);
         }
         &self.sorted
     }
 
-    fn count(&mut self, span: Time, before: impl Fn(&Key, &Key) -> Ordering) {
+    #[inline(never)]
+    fn count(&mut self, keys: impl Iterator<Item = Key>, span: Time, before: impl Fn(&Key, &Key) -> Ordering) {
+        self.keys.clear();
+        self.keys.extend(keys);
         let stretches = self.keys.len().next_power_of_two();
         let shift = (u64::BITS - span.as_nanos().leading_zeros()).saturating_sub(stretches.trailing_zeros());
         let stretch = |key: Key| (key.after().as_nanos() >> shift) as usize & (stretches - 1);

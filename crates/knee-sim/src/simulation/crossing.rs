@@ -4,7 +4,7 @@ use super::Simulation;
 use super::epochs::Epochs;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
-use knee_queue::Burst;
+use knee_queue::{Burst, Left};
 
 /// Flows whose packets were dropped are fetched so many drops before their turn.
 const AHEAD: usize = 8;
@@ -44,6 +44,7 @@ impl Simulation {
     }
 
     /// Books what the queue has dropped or noted in this epoch.
+    #[inline(never)]
     fn book_news(&mut self) {
         let Some(epochs) = &mut self.epochs else { return };
         let i = epochs.link;
@@ -73,8 +74,9 @@ impl Simulation {
 
 impl Epochs {
     /// Puts what has left the link, in the order of time, beside its flows, which have received all that came before.
+    #[inline(never)]
     fn distribute(&mut self) {
-        for packet in &self.gone.left {
+        for Left { packet, .. } in &self.gone.left {
             self.ranges[packet.flow as usize].1 += 1;
         }
         // The ranges hold how many came; each is filled from its beginning.
@@ -85,11 +87,10 @@ impl Epochs {
             from += count;
         }
         self.arrivals.resize(self.gone.left.len(), Packet::default());
-        for packet in self.gone.left.drain(..) {
+        for Left { packet, stay } in self.gone.left.drain(..) {
             let end = &mut self.ranges[packet.flow as usize].1;
-            self.arrivals[*end as usize] = packet;
+            self.arrivals[*end as usize] = Packet { extra: Packet::queued_units(stay), ..packet };
             *end += 1;
         }
-        self.gone.stays.clear();
     }
 }
