@@ -65,7 +65,13 @@ impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
     #[inline]
     pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
-        if self.is_plain(ack) { self.take_plain(ack, now, config, out) } else { self.take_any(ack, now, config, out) }
+        if !self.is_plain(ack) {
+            self.take_any(ack, now, config, out)
+        } else if self.needs.rate {
+            self.take_plain::<true>(ack, now, config, out)
+        } else {
+            self.take_plain::<false>(ack, now, config, out)
+        }
     }
 
     /// Takes any ACK, whatever the state.
@@ -316,7 +322,7 @@ impl Sender {
         } else {
             self.count_delivered(found.acked, found);
             let start = self.needs.rate.then(|| self.rtx.start_of(ack_seq - 1));
-            if let Some((oldest, newest)) = self.rtx.acknowledge(ack_seq) {
+            if let Some((oldest, newest)) = self.rtx.acknowledge::<true>(ack_seq) {
                 found.ack_sent = Some((oldest, newest.sent()));
                 self.rack_advance(newest.sent(), ack_seq, 0, stamp);
                 if self.rate_delivered(&newest, ack_seq, 0, found) {
@@ -481,12 +487,18 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
-        if self.app_limited && self.delivered > self.app_limited_until {
-            self.app_limited = false;
+    fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
+        if self.app_limited {
+            self.end_app_limit();
         }
         if self.needs.rate && delivered > 0 {
             self.delivered_at = stamp;
         }
+    }
+
+    /// Ends the marking of what is sent where all that was limited by the application has been delivered.
+    #[cold]
+    pub(super) fn end_app_limit(&mut self) {
+        self.app_limited = self.delivered <= self.app_limited_until;
     }
 }

@@ -134,14 +134,15 @@ impl RetransmitQueue {
     /// Books a transmission of new segments.
     #[inline]
     pub fn push(&mut self, burst: Burst) {
-        self.put(burst);
+        self.push_untracked(burst);
         if self.tracking.is_some() {
             self.list_last(burst.count());
         }
     }
 
+    /// The same unless tracking.
     #[inline]
-    fn put(&mut self, burst: Burst) {
+    pub fn push_untracked(&mut self, burst: Burst) {
         if self.bursts.len() == self.bursts.capacity() {
             self.grow();
         }
@@ -317,7 +318,7 @@ impl RetransmitQueue {
         match joined {
             Some(last) if last.count() < Burst::MOST => last.extend(),
             _ => {
-                self.put(burst);
+                self.push_untracked(burst);
                 let copy = self.starts.as_mut().filter(|_| !alone).and_then(|starts| starts.0.back().copied());
                 copy.into_iter().for_each(|start| self.push_start(start));
                 self.make_room();
@@ -335,9 +336,9 @@ impl RetransmitQueue {
     }
 
     /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent, and
-    /// the transmission of the newest.
-    #[inline(always)]
-    pub fn acknowledge(&mut self, ack: u64) -> Option<(Micros, Burst)> {
+    /// the transmission of the newest. `RATE`: what rate samples need may lie beside them.
+    #[inline]
+    pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last segment
         // is the newest.
         let mut newest = *self.bursts.front()?;
@@ -345,7 +346,7 @@ impl RetransmitQueue {
         loop {
             let reach = newest.reach(ack);
             if reach <= 0 {
-                self.drop_first();
+                self.drop_first::<RATE>();
             }
             if reach >= 0 {
                 return Some((oldest, newest));
@@ -355,9 +356,9 @@ impl RetransmitQueue {
     }
 
     #[inline]
-    fn drop_first(&mut self) {
+    fn drop_first<const RATE: bool>(&mut self) {
         self.bursts.drop_front(1);
-        if let Some(starts) = &mut self.starts {
+        if RATE && let Some(starts) = &mut self.starts {
             starts.drop_first();
         }
     }
@@ -366,7 +367,7 @@ impl RetransmitQueue {
     #[inline]
     fn drop_before(&mut self, una: u64) {
         while self.bursts.front().is_some_and(|burst| burst.reach(una) <= 0) {
-            self.drop_first();
+            self.drop_first::<true>();
         }
     }
 

@@ -217,7 +217,7 @@ impl Sender {
 
     /// A transmission at `stamp`.
     #[inline]
-    pub(super) fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Micros) -> Burst {
+    fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Micros) -> Burst {
         if self.needs.rate && self.packets_out() == 0 {
             self.first_tx = stamp;
             self.delivered_at = stamp;
@@ -240,7 +240,7 @@ impl Sender {
 
     /// Books a transmission of new segments.
     #[inline]
-    pub(super) fn push(&mut self, burst: Burst) {
+    fn push(&mut self, burst: Burst) {
         self.rtx.push(burst);
         if self.needs.rate {
             self.push_start(burst.count());
@@ -249,7 +249,7 @@ impl Sender {
 
     /// Apart, so that what few algorithms need does not lie in the way of all.
     #[inline(never)]
-    fn push_start(&mut self, count: u32) {
+    pub(super) fn push_start(&mut self, count: u32) {
         self.rtx.push_start(self.rate_start(count));
     }
 
