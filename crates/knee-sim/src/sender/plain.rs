@@ -23,7 +23,7 @@ impl Sender {
         self.snd_una < ack.seq
             && ack.seq <= self.snd_nxt
             && ack.blocks.is_empty()
-            && !ack.ece
+            && !ack.ece()
             && self.state == CaState::Open
             && !self.probing
             && !self.rtx.tracking()
@@ -186,6 +186,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::Spares;
     use crate::sender::testing::{config, sender, state};
     use proptest::prelude::*;
 
@@ -206,12 +207,12 @@ mod tests {
             for (segments, us) in acks {
                 now += Time::from_micros(us);
                 let seq = (short.snd_una + segments).min(short.snd_nxt);
-                let ack = AckInfo { seq, blocks: &[], dsack: false, tsecr: 1, ece: false };
+                let ack = AckInfo { seq, blocks: &[], tsecr: 1, flags: 0 };
                 if !short.is_plain(&ack) {
                     break;
                 }
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                let rtt = short.on_ack(&ack, now, &config, &mut out);
+                let rtt = short.on_ack(&ack, now, &config, &mut out, &mut Spares::default());
                 prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
                 short.note_cwnd(now);
