@@ -37,10 +37,10 @@
 //! Departures: a buffer keeps at least one packet (an enlargement by less than one takes a packet beyond the buffer, so
 //! that the standing queue may be as long as the buffer); an LI in which nothing left reduces nothing.
 
+use crate::Context;
 use crate::fair_queue::{Admission, BufferRule, FairQueue};
 use crate::fq;
 use crate::registry::Entry;
-use crate::{Context, Note};
 use knee_core::{Packet, Param, Params, Time};
 
 /// The registry entry.
@@ -275,7 +275,7 @@ impl FlowState {
 }
 
 fn note(cx: &mut Context, flow: u32, event: &'static str, value: f64) {
-    cx.notes.push(Note { flow: Some(flow), event, value });
+    cx.note(Some(flow), event, value);
 }
 
 impl BufferRule for Cocoa {

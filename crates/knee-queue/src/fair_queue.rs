@@ -5,7 +5,7 @@ use crate::bound::Bound;
 use crate::flow_table::{List, Table};
 use crate::hash::{Collisions, FlowHash, Tuple};
 use crate::pool::{Fifo, Pool};
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::{Bytes, Packet, Params, Rate, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -353,7 +353,7 @@ impl<R: BufferRule> FairQueue<R> {
 }
 
 impl<R: BufferRule> Queue for FairQueue<R> {
-    fn enqueue_burst(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
         let size = self.wire_size(&first);
         let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
         if u64::from(count) > room || self.takes_fast_path() {

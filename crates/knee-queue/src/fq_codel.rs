@@ -16,7 +16,7 @@ use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, 
 use crate::hash::{Collisions, FlowHash, Tuple};
 use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::cache::fetch;
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate};
@@ -241,7 +241,7 @@ impl FqCodel {
 }
 
 impl Queue for FqCodel {
-    fn enqueue_burst(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
         let Backlog { packets, bytes } = self.store.backlog;
         let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
         if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {

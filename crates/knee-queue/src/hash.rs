@@ -5,7 +5,7 @@
 //! hashes with SipHash and a key drawn at boot (net/core/flow_dissector.c); any well-mixed function of key and tuple
 //! collides as often, so this takes two rounds of multiply and shift (the finaliser of MurmurHash3).
 
-use crate::{Context, Note};
+use crate::Context;
 use knee_core::{Packet, Rng};
 
 /// What stands for a packet's 5-tuple.
@@ -71,7 +71,7 @@ impl Collisions {
             self.remember(word, bit);
             // Results count flows from 1.
             let value = f64::from(other.flow() + 1);
-            cx.notes.push(Note { flow: Some(tuple.flow()), event: "collision", value });
+            cx.note(Some(tuple.flow()), "collision", value);
         }
     }
 

@@ -12,6 +12,7 @@ mod cake;
 mod cocoa;
 mod codel;
 mod codel_law;
+mod crossing;
 mod dualpi2;
 mod fair_queue;
 mod fifo;
@@ -25,8 +26,11 @@ mod pool;
 mod red;
 #[cfg(test)]
 mod testing;
+mod wire;
 
+pub use crossing::{Burst, Crossing, Gone, Key, Left, Service};
 pub use registry::{Entry, find, registry};
+pub use wire::Wire;
 
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
 
@@ -64,6 +68,8 @@ pub struct Backlog {
 /// Something a discipline wants on record: a change of state, a buffer size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Note {
+    /// When it was left.
+    pub at: Time,
     /// The flow it is about, where there is one.
     pub flow: Option<u32>,
     /// What it is.
@@ -93,6 +99,11 @@ impl Context {
             self.marks += 1;
         }
         packet.has(Packet::ECT)
+    }
+
+    /// Leaves a note.
+    pub(crate) fn note(&mut self, flow: Option<u32>, event: &'static str, value: f64) {
+        self.notes.push(Note { at: self.now, flow, event, value });
     }
 }
 
@@ -124,9 +135,9 @@ pub trait Queue: Send {
     /// Takes `packet` in, or drops it or others.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
 
-    /// Takes in, at once, as many as it can of `count` packets that differ by their segments only, which follow that of
-    /// `first`; gives how many. The others come one by one, as all do where a discipline looks at each packet.
-    fn enqueue_burst(&mut self, _first: Packet, _count: u32, _cx: &mut Context) -> u32 {
+    /// Takes in, at once, as many packets of a burst that comes now as it can; gives how many. The others come one by
+    /// one, as all do where a discipline looks at each packet.
+    fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
         0
     }
 
@@ -144,6 +155,11 @@ pub trait Queue: Send {
             }
             None => 0,
         }
+    }
+
+    /// Lets many packets come and cross the wire behind at once. Gives what the wire does then.
+    fn cross(&mut self, crossing: Crossing<'_>, cx: &mut Context) -> Service {
+        crossing.pass(self, cx)
     }
 
     /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.

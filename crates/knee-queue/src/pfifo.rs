@@ -5,7 +5,7 @@
 
 use crate::bound::Bound;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate};
 use std::collections::VecDeque;
@@ -34,15 +34,9 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
-/// Packets that differ by their segments only, which follow each other: the first of them, and how many.
-struct Run {
-    first: Packet,
-    count: u32,
-}
-
 struct Pfifo {
-    /// What is held, in runs: senders hand down bursts.
-    runs: VecDeque<Run>,
+    /// What is held.
+    bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,
     overhead: u64,
@@ -53,7 +47,7 @@ struct Pfifo {
 impl Pfifo {
     fn new(init: &Init, default: Limit) -> Self {
         Self {
-            runs: VecDeque::new(),
+            bursts: VecDeque::new(),
             packets: 0,
             bytes: 0,
             overhead: u64::from(init.overhead),
@@ -66,25 +60,38 @@ impl Pfifo {
         u64::from(packet.size) + self.overhead
     }
 
-    /// The first `count` packets of the first run have left.
+    /// The first `count` packets of the first burst have left.
     #[inline]
     fn advance(&mut self, count: u32) {
-        let Some(run) = self.runs.front_mut() else { return };
-        run.first.seq += u64::from(count);
-        run.count -= count;
-        if run.count == 0 {
-            self.runs.pop_front();
+        let Some(burst) = self.bursts.front_mut() else { return };
+        burst.first.seq += u64::from(count);
+        burst.count -= count;
+        if burst.count == 0 {
+            self.bursts.pop_front();
         }
+    }
+
+    /// Takes of a burst as many as there is room for.
+    #[cold]
+    fn take_some(&mut self, burst: &Burst) -> u32 {
+        let size = self.wire_size(&burst.first);
+        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(burst.count));
+        if taken > 0 {
+            self.packets += taken;
+            self.bytes += taken * size;
+            self.bursts.push_back(Burst { count: taken as u32, ..*burst });
+        }
+        taken as u32
     }
 
     /// Drops from the tail what no longer fits.
     fn shrink(&mut self, cx: &mut Context) {
         while !self.bound.holds(self.packets, self.bytes) {
-            let Some(run) = self.runs.back_mut() else { return };
-            run.count -= 1;
-            let packet = Packet { seq: run.first.seq + u64::from(run.count), ..run.first };
-            if run.count == 0 {
-                self.runs.pop_back();
+            let Some(burst) = self.bursts.back_mut() else { return };
+            burst.count -= 1;
+            let packet = Packet { seq: burst.first.seq + u64::from(burst.count), ..burst.first };
+            if burst.count == 0 {
+                self.bursts.pop_back();
             }
             self.packets -= 1;
             self.bytes -= self.wire_size(&packet);
@@ -107,26 +114,27 @@ impl Queue for Pfifo {
         }
         self.packets += 1;
         self.bytes += size;
-        self.runs.push_back(Run { first: packet, count: 1 });
+        self.bursts.push_back(Burst { first: packet, count: 1 });
         Verdict::Queued
     }
 
-    fn enqueue_burst(&mut self, first: Packet, count: u32, _: &mut Context) -> u32 {
-        let size = self.wire_size(&first);
-        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(count));
-        if taken > 0 {
-            self.packets += taken;
-            self.bytes += taken * size;
-            self.runs.push_back(Run { first, count: taken as u32 });
+    #[inline]
+    fn enqueue_burst(&mut self, burst: &Burst, _: &mut Context) -> u32 {
+        let (size, count) = (self.wire_size(&burst.first), u64::from(burst.count));
+        let (packets, bytes) = (self.packets + count, self.bytes + count * size);
+        if !self.bound.holds(packets, bytes) {
+            return self.take_some(burst);
         }
-        taken as u32
+        (self.packets, self.bytes) = (packets, bytes);
+        self.bursts.push_back(*burst);
+        burst.count
     }
 
     fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
-        let run = self.runs.front_mut()?;
-        // Read from the run: the copy is handed on whole, in wide moves.
-        self.bytes -= u64::from(run.first.size) + self.overhead;
-        let packet = run.first;
+        let burst = self.bursts.front_mut()?;
+        // Read from the burst: the copy is handed on whole, in wide moves.
+        self.bytes -= u64::from(burst.first.size) + self.overhead;
+        let packet = burst.first;
         self.packets -= 1;
         self.advance(1);
         Some(packet)
@@ -134,10 +142,10 @@ impl Queue for Pfifo {
 
     #[inline]
     fn dequeue_run(&mut self, most: u32, first: &mut Packet, _: &mut Context) -> u32 {
-        let Some(run) = self.runs.front_mut() else { return 0 };
-        let count = run.count.min(most);
-        self.bytes -= (u64::from(run.first.size) + self.overhead) * u64::from(count);
-        *first = run.first;
+        let Some(burst) = self.bursts.front_mut() else { return 0 };
+        let count = burst.count.min(most);
+        self.bytes -= (u64::from(burst.first.size) + self.overhead) * u64::from(count);
+        *first = burst.first;
         self.packets -= u64::from(count);
         self.advance(count);
         count
@@ -201,7 +209,7 @@ mod tests {
         for limit in [Limit::Packets(7), Limit::Bytes(Bytes(1514 * 7 + 1513)), Limit::Time(Time::from_millis(1))] {
             let (mut burst, mut single, mut cx) = (queue(limit), queue(limit), Context::default());
             for (first, count) in [(0, 3), (3, 1), (4, 20), (24, 2)] {
-                let taken = burst.enqueue_burst(packet(first), count, &mut cx);
+                let taken = burst.enqueue_burst(&Burst { first: packet(first), count }, &mut cx);
                 let one_by_one = (first..first + u64::from(count))
                     .filter(|&seq| single.enqueue(packet(seq), &mut cx) == Verdict::Queued)
                     .count();
@@ -217,7 +225,7 @@ mod tests {
     fn a_lower_limit_drops_from_the_tail() {
         let (mut q, mut cx) = (queue(Limit::Packets(10)), Context::default());
         fill(&mut q, 4, &mut cx);
-        assert_eq!(q.enqueue_burst(packet(4), 6, &mut cx), 6);
+        assert_eq!(q.enqueue_burst(&Burst { first: packet(4), count: 6 }, &mut cx), 6);
         q.set_limit(Limit::Packets(3), &mut cx);
         assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });

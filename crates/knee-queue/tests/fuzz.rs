@@ -14,7 +14,7 @@
 
 use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
-use knee_queue::{Backlog, Context, Entry, Init, Limit, Queue, Verdict, registry};
+use knee_queue::{Backlog, Burst, Context, Entry, Init, Limit, Queue, Verdict, registry};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -196,6 +196,7 @@ impl Bench {
         }
         for note in std::mem::take(&mut self.cx.notes) {
             prop_assert!(note.value.is_finite(), "{:?}", note);
+            prop_assert_eq!(note.at, self.cx.now, "when it was left");
             self.seen.notes.push((self.cx.now, note.flow, note.event, note.value.to_bits()));
         }
         prop_assert_eq!(self.queue.backlog(), self.held, "the backlog differs from what is held");
@@ -232,7 +233,7 @@ impl Bench {
             let (books, held) = (self.packets.len(), self.held);
             let first = self.next(flow, size, ack);
             (1..count).for_each(|_| _ = self.next(flow, size, ack));
-            taken = self.queue.enqueue_burst(first, u32::from(count), &mut self.cx) as u16;
+            taken = self.queue.enqueue_burst(&Burst { first, count: u32::from(count) }, &mut self.cx) as u16;
             self.packets.truncate(books + usize::from(taken));
             self.held = held;
             self.held.packets += u64::from(taken);

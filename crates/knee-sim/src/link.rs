@@ -2,63 +2,31 @@
 
 use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
-use knee_queue::{Context, Queue};
+use knee_queue::{Burst, Context, Crossing, Gone, Key, Left, Queue, Service, Wire};
 
 /// What a link sends at.
 pub enum Server {
     /// A wire: a packet leaves when its last bit has.
-    Wire(Wire),
+    Wire(Transmitter),
     /// A token bucket (Linux's htb): a packet leaves at once while there are tokens.
     Bucket(Bucket),
     /// Recorded delivery opportunities.
     Trace(Trace),
 }
 
-/// Serialisation at a fixed rate. Fractions of nanoseconds carry over, so that a busy wire keeps its rate exactly.
-pub struct Wire {
-    rate: u64,
-    /// Numerator left over from earlier packets, below `rate`.
-    carry: u64,
-    /// Size, quotient and remainder of the last division: nearly all packets have one size.
-    last: (u64, u64, u64),
+/// A wire and the packet on it.
+pub struct Transmitter {
+    wire: Wire,
     /// The packet being sent, and since when.
     in_service: Packet,
     busy: bool,
     since: Time,
 }
 
-impl Wire {
+impl Transmitter {
     fn new(rate: Rate) -> Self {
-        Self {
-            rate: rate.as_bps(),
-            carry: 0,
-            last: (0, 0, 0),
-            in_service: Packet::default(),
-            busy: false,
-            since: Time::ZERO,
-        }
-    }
-
-    #[inline]
-    fn time_for(&mut self, bytes: u64) -> Time {
-        if self.last.0 != bytes {
-            self.divide(bytes);
-        }
-        let (_, mut ns, remainder) = self.last;
-        self.carry += remainder;
-        if self.carry >= self.rate {
-            self.carry -= self.rate;
-            ns += 1;
-        }
-        Time::from_nanos(ns)
-    }
-
-    #[cold]
-    fn divide(&mut self, bytes: u64) {
-        let numerator = bytes * 8_000_000_000;
-        self.last = (bytes, numerator / self.rate, numerator % self.rate);
+        Self { wire: Wire::new(rate), in_service: Packet::default(), busy: false, since: Time::ZERO }
     }
 }
 
@@ -189,7 +157,7 @@ impl Server {
     /// Makes the server of a link.
     pub fn new(capacity: &Capacity, burst: Option<u64>, overhead: u32) -> Self {
         match (capacity, burst) {
-            (Capacity::Rate(bps), None) => Self::Wire(Wire::new(Rate::from_bps(*bps))),
+            (Capacity::Rate(bps), None) => Self::Wire(Transmitter::new(Rate::from_bps(*bps))),
             (Capacity::Rate(bps), Some(burst)) => {
                 let rate = Rate::from_bps(*bps);
                 Self::Bucket(Bucket { wire: Wire::new(rate), depth: rate.time_for(Bytes(burst)), zero_at: Time::ZERO })
@@ -231,14 +199,9 @@ impl Link {
     /// Its rate in bit/s, where it is a wire; else 0.
     pub const fn wire_rate(&self) -> u64 {
         match &self.server {
-            Server::Wire(wire) => wire.rate,
+            Server::Wire(line) => line.wire.rate(),
             _ => 0,
         }
-    }
-
-    /// Bytes that `packet` counts here.
-    pub fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
     }
 
     /// Counts a packet that comes. True: it is lost at random.
@@ -265,7 +228,7 @@ impl Link {
         }
         first.enqueued = now;
         self.cx.now = now;
-        let taken = self.queue.enqueue_burst(first, count, &mut self.cx);
+        let taken = self.queue.enqueue_burst(&Burst { first, count }, &mut self.cx);
         self.counters.arrived += u64::from(taken);
         taken
     }
@@ -297,12 +260,12 @@ impl Link {
         let Some(packet) = &self.queue.dequeue(&mut self.cx) else {
             return self.wait(now).unwrap_or(Time::MAX);
         };
-        let Server::Wire(wire) = &mut self.server else { return Time::MAX };
-        wire.in_service = *packet;
-        let bytes = u64::from(wire.in_service.size) + self.overhead;
-        wire.busy = true;
-        wire.since = now;
-        now + wire.time_for(bytes)
+        let Server::Wire(line) = &mut self.server else { return Time::MAX };
+        line.in_service = *packet;
+        let bytes = u64::from(line.in_service.size) + self.overhead;
+        line.busy = true;
+        line.since = now;
+        now + line.wire.time_for(bytes)
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
@@ -318,79 +281,51 @@ impl Link {
     #[inline]
     pub fn serve(&mut self, now: Time, served: &mut Packet) -> bool {
         self.waiting = false;
-        let Server::Wire(wire) = &mut self.server else { return self.serve_other(now, served) };
-        let leaves = std::mem::replace(&mut wire.busy, false);
+        let Server::Wire(line) = &mut self.server else { return self.serve_other(now, served) };
+        let leaves = std::mem::replace(&mut line.busy, false);
         if leaves {
-            *served = wire.in_service;
-            self.watch.book(&mut self.counters, served, wire.since, self.overhead);
+            *served = line.in_service;
+            self.watch.book(&mut self.counters, served, line.since, self.overhead);
         }
         self.due = self.start_service(now);
         leaves
     }
 
-    /// The packet on the wire has left it: gives it, and since when it was there.
-    #[inline]
-    pub fn release(&mut self) -> Option<(Packet, Time)> {
-        match &mut self.server {
-            Server::Wire(wire) if wire.busy => {
-                wire.busy = false;
-                Some((wire.in_service, wire.since))
-            }
-            _ => None,
+    /// Lets `bursts` come in their `order`, of which the times count from `from`, and all cross its wire that leaves it
+    /// up to `until`; where it is no wire nothing happens. What has become of them is put into `gone`, and booked but
+    /// for the drops.
+    pub fn cross(&mut self, bursts: &[Burst], order: &[Key], (from, until): (Time, Time), gone: &mut Gone) {
+        let Server::Wire(line) = &mut self.server else { return };
+        let Transmitter { in_service, since, .. } = *line;
+        if line.busy {
+            let stay = since.saturating_sub(in_service.enqueued);
+            gone.left.push(Left { packet: Packet { enqueued: self.due, ..in_service }, stay });
         }
-    }
-
-    /// Takes packets that enter the wire up to `until`, the first of them now, as [`Queue::dequeue_run`]; gives how many.
-    /// 0: the wire waits.
-    #[inline]
-    pub fn next_run(&mut self, now: Time, until: Time) -> u32 {
-        self.waiting = false;
-        let Server::Wire(wire) = &mut self.server else { return 0 };
-        // A packet takes as long as the last one if that was a full one, or less, or a nanosecond more.
-        let full = wire.last.0 >= u64::from(MTU) + self.overhead;
-        let most = if full { 1 + (until - now).as_nanos() / (wire.last.1 + 1) } else { 1 };
-        self.cx.now = now;
-        let count = self.queue.dequeue_run(most.min(u64::from(u32::MAX)) as u32, &mut wire.in_service, &mut self.cx);
-        if count == 0 {
-            self.due = self.wait(now).unwrap_or(Time::MAX);
+        self.counters.arrived += bursts.iter().map(|burst| u64::from(burst.count)).sum::<u64>();
+        let crossing = Crossing {
+            wire: &mut line.wire,
+            service: Service { due: self.due, waiting: self.waiting, since },
+            overhead: self.overhead,
+            loss: self.loss,
+            loss_rng: &mut self.loss_rng,
+            bursts,
+            order,
+            from,
+            until,
+            gone,
+        };
+        let service = self.queue.cross(crossing, &mut self.cx);
+        (self.due, self.waiting, line.since) = (service.due, service.waiting, service.since);
+        line.busy = !service.is_idle();
+        if line.busy
+            && let Some(Left { packet, stay }) = gone.left.pop()
+        {
+            line.in_service = Packet { enqueued: service.since - stay, ..packet };
         }
-        count
-    }
-
-    /// The packet that has been taken for the wire.
-    #[inline]
-    pub fn taken(&self) -> Packet {
-        match &self.server {
-            Server::Wire(wire) => wire.in_service,
-            _ => Packet::default(),
-        }
-    }
-
-    /// The packet `places` behind the one that has been taken enters the wire.
-    #[inline]
-    pub fn begin(&mut self, places: u32, now: Time) {
-        let Server::Wire(wire) = &mut self.server else { return };
-        wire.in_service.seq += u64::from(places);
-        (wire.busy, wire.since) = (true, now);
-        self.due = now + wire.time_for(u64::from(wire.in_service.size) + self.overhead);
-    }
-
-    /// Books a packet that has left the wire, which it entered at `since`; gives its queueing delay in units of
-    /// [`Packet::QUEUED_UNIT`].
-    #[inline]
-    pub fn book(&mut self, packet: &Packet, since: Time) -> u32 {
-        self.counters.departed += 1;
-        self.counters.bytes += self.wire_size(packet);
-        Packet::queued_units(self.watch.book_delay(packet, since))
-    }
-
-    /// How long the wire takes to send `packet`, asked once per packet.
-    #[inline]
-    pub fn time_for(&mut self, packet: &Packet) -> Time {
-        let bytes = self.wire_size(packet);
-        match &mut self.server {
-            Server::Wire(wire) => wire.time_for(bytes),
-            _ => Time::ZERO,
+        self.counters.departed += gone.left.len() as u64;
+        for Left { packet, stay } in &gone.left {
+            self.counters.bytes += u64::from(packet.size) + self.overhead;
+            self.watch.book_stay(*stay);
         }
     }
 
@@ -398,7 +333,7 @@ impl Link {
     #[inline]
     pub fn in_service(&self) -> Option<&Packet> {
         match &self.server {
-            Server::Wire(wire) if wire.busy => Some(&wire.in_service),
+            Server::Wire(line) if line.busy => Some(&line.in_service),
             _ => None,
         }
     }
@@ -468,7 +403,7 @@ impl Link {
     /// Packets inside: queued and in service.
     pub fn held(&self) -> u64 {
         let in_service = match &self.server {
-            Server::Wire(wire) => wire.busy,
+            Server::Wire(line) => line.busy,
             Server::Bucket(_) => false,
             Server::Trace(trace) => trace.in_service.is_some(),
         };
@@ -481,11 +416,9 @@ impl Link {
         self.rate_since = now;
         self.cx.now = now;
         match &mut self.server {
-            Server::Wire(wire) => {
-                (wire.rate, wire.carry, wire.last) = (rate.as_bps(), 0, (0, 0, 0));
-            }
+            Server::Wire(line) => line.wire = Wire::new(rate),
             Server::Bucket(bucket) => {
-                let old = bucket.wire.rate;
+                let old = bucket.wire.rate();
                 if bucket.zero_at > now {
                     bucket.zero_at = now + (bucket.zero_at - now).mul_div(old, rate.as_bps());
                 }
@@ -511,9 +444,9 @@ impl Link {
     pub fn offered_bits_at(&self, now: Time) -> u128 {
         match &self.server {
             Server::Trace(trace) => u128::from(trace.count(now)) * 8 * u128::from(1500 + self.overhead),
-            Server::Wire(Wire { rate, .. }) | Server::Bucket(Bucket { wire: Wire { rate, .. }, .. }) => {
+            Server::Wire(Transmitter { wire, .. }) | Server::Bucket(Bucket { wire, .. }) => {
                 let span = now.saturating_sub(self.rate_since);
-                self.offered_bits + u128::from(*rate) * u128::from(span.as_nanos()) / 1_000_000_000
+                self.offered_bits + u128::from(wire.rate()) * u128::from(span.as_nanos()) / 1_000_000_000
             }
         }
     }

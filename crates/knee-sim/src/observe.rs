@@ -351,7 +351,8 @@ impl LinkWatch {
     /// Books a packet that leaves, having left the queue at `since`; it counts `overhead` bytes more than its own.
     #[inline]
     pub fn book(&mut self, counters: &mut Counters, packet: &mut Packet, since: Time, overhead: u64) {
-        let sojourn = self.book_delay(packet, since);
+        let sojourn = since.saturating_sub(packet.enqueued);
+        self.book_stay(sojourn);
         if !packet.has(Packet::ACK) {
             packet.add_queued(sojourn);
         }
@@ -359,15 +360,13 @@ impl LinkWatch {
         counters.bytes += u64::from(packet.size) + overhead;
     }
 
-    /// Books the queueing delay of a packet that left the queue at `since`, and gives it.
+    /// Books the queueing delay of a packet that has left.
     #[inline]
-    pub fn book_delay(&mut self, packet: &Packet, since: Time) -> Time {
-        let sojourn = since.saturating_sub(packet.enqueued);
-        self.interval.add(sojourn);
+    pub fn book_stay(&mut self, stay: Time) {
+        self.interval.add(stay);
         if self.from.is_some() {
-            self.delay.count(sojourn);
+            self.delay.count(stay);
         }
-        sojourn
     }
 
     /// Notes a drop; gives those before it that it does not belong to.

@@ -55,6 +55,8 @@ pub struct Simulation {
     sender_config: sender::Config,
     receiver_config: receiver::Config,
     sacks: SackStore,
+    /// What receivers keep of disorder, where none needs it now.
+    spares: receiver::Spares,
     rows: Rows,
     event_names: Vec<String>,
     interval: Time,
@@ -66,7 +68,7 @@ pub struct Simulation {
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
     /// What senders hand on for loss recovery.
-    spares: sender::Spares,
+    recovery_spares: sender::Spares,
     /// Packets that a sender has just sent: the first of those that differ by their segments only, and how many.
     runs: Vec<(Packet, u32)>,
     /// Whether there are so many flows that their state is fetched ahead.

@@ -42,7 +42,7 @@ use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash, Tuple};
 use crate::pool::{Fifo, Pool};
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use chain::{Chain, Rotation};
 use cobalt::{Settings, State};
 use knee_core::cache::fetch;
@@ -457,7 +457,7 @@ impl Cake {
 }
 
 impl Queue for Cake {
-    fn enqueue_burst(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
         if self.would_be_over(&first, count) {
             return 0;
         }

@@ -2,7 +2,7 @@
 
 use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
 use crate::events::Event;
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, Spares};
 use crate::sender::{AckInfo, Departure, Sender};
 use knee_cc::{CaState, CongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
@@ -19,7 +19,7 @@ impl Simulation {
             self.note_ecn(packet);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.spares) {
             if receiver.has_blocks() {
                 return self.reply(i);
             }
@@ -60,12 +60,14 @@ impl Simulation {
     #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        let mut packet = receiver.ack(i);
+        let mut ack = receiver.ack(i);
         if receiver.has_blocks() {
-            attach_blocks(receiver, &mut packet, &mut self.sacks);
+            (ack.flags, ack.extra) = store_blocks(receiver, ack.flags, &mut self.sacks, &mut self.spares);
+            // RFC 2018: an option of two bytes and eight for each block, padded to words.
+            ack.size += 4 + 8 * self.sacks.get(ack.extra).len() as u16;
         }
         let way = self.ways[i as usize];
-        self.send_ack(packet, &way);
+        self.send_ack(ack, &way);
     }
 
     #[inline]
@@ -118,7 +120,7 @@ impl Simulation {
         let blocks = self.sacks.get(packet.extra);
         let info = AckInfo { seq: packet.seq, blocks, tsecr: packet.stamp, flags: packet.flags };
         let sender = &mut self.senders[i as usize];
-        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures, &mut self.spares);
+        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
         self.sacks.release(packet.extra);
         self.flows[i as usize].book_rtt(rtt);
         self.after_sender(i);
@@ -158,7 +160,7 @@ impl Simulation {
         let now = self.now;
         let sender = &mut self.senders[i as usize];
         if sender.established() {
-            sender.on_timer(now, &self.sender_config, &mut self.departures, &mut self.spares);
+            sender.on_timer(now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
         } else {
             sender.reconnect(now);
             self.flows[i as usize].syn_at = None;
@@ -223,11 +225,16 @@ impl Simulation {
     }
 }
 
-/// Puts the SACK blocks of an ACK that leaves now into the store.
+/// Puts the SACK blocks of an ACK that leaves now into the store; gives its flags, and the handle.
 #[cold]
-pub(super) fn attach_blocks(receiver: &mut Receiver, ack: &mut Packet, sacks: &mut SackStore) {
-    let blocks = receiver.blocks(ack);
-    ack.extra = sacks.put(blocks);
+pub(super) fn store_blocks(
+    receiver: &mut Receiver,
+    flags: u8,
+    sacks: &mut SackStore,
+    spares: &mut Spares,
+) -> (u8, u32) {
+    let (blocks, dsack) = receiver.blocks(spares);
+    (if dsack { flags | Packet::DSACK } else { flags }, sacks.put(blocks))
 }
 
 /// Makes packets of what a sender sends now: gives the first of those that differ by their segments only, and how many.
@@ -240,7 +247,7 @@ pub(super) fn packets(
     mut give: impl FnMut(Packet, u32),
 ) {
     let stamp = Sender::tsval(now);
-    for Departure { start, count, retransmission } in departures.drain(..) {
+    for &Departure { start, count, retransmission } in departures.iter() {
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
         let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
@@ -261,4 +268,5 @@ pub(super) fn packets(
             give(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
         }
     }
+    departures.clear();
 }

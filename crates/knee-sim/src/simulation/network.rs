@@ -148,6 +148,7 @@ impl Simulation {
         self.collect(i);
         if idle {
             self.wake(i);
+            self.collect(i);
         }
     }
 
@@ -157,10 +158,10 @@ impl Simulation {
         if let Some(at) = link.wake(self.now) {
             // An event at another time that the link still has in the heap is void from now on.
             link.due = at;
-            match &self.epochs {
-                Some(_) => {}
-                None if link.is_wire() => self.events.push_leaving(at, Event::Link(i)),
-                None => self.schedule_event(at, Event::Link(i)),
+            if link.is_wire() {
+                self.events.push_leaving(at, Event::Link(i));
+            } else {
+                self.schedule_event(at, Event::Link(i));
             }
         }
     }
@@ -180,7 +181,7 @@ impl Simulation {
         self.links[i as usize].cx.notes = notes;
     }
 
-    fn book_drop(&mut self, i: u32, packet: &Packet) {
+    pub(super) fn book_drop(&mut self, i: u32, packet: &Packet) {
         self.links[i as usize].counters.drops += 1;
         if packet.has(Packet::ACK) {
             self.sacks.release(packet.extra);
