@@ -67,6 +67,8 @@ pub struct Simulation {
     seed: u64,
     changes: Vec<ChangeSpec>,
     departures: Vec<Departure>,
+    /// What senders hand on for loss recovery.
+    recovery_spares: sender::Spares,
     /// Packets that a sender has just sent: the first of those that differ by their segments only, and how many.
     runs: Vec<(Packet, u32)>,
     /// Whether there are so many flows that their state is fetched ahead.
@@ -167,7 +169,7 @@ impl Flow {
         sender.control.phase != self.phase
             || sender.state() != self.ca
             || sender.timeouts != self.seen_timeouts
-            || sender.acked_bytes() == self.complete_at
+            || sender.done() && sender.acked_bytes() == self.complete_at
     }
 }
 

@@ -3,7 +3,7 @@
 use super::micros::Micros;
 use super::queue::RateStart;
 use super::ring::Burst;
-use super::{AckInfo, Config, Departure, Resend, Sender, flags};
+use super::{AckInfo, Config, Departure, Resend, Sender, Spares, flags};
 use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
 use knee_core::packet::MSS;
@@ -64,8 +64,33 @@ impl Findings {
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
     #[inline]
-    pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
-        if self.is_plain(ack) { self.take_plain(ack, now, config, out) } else { self.take_any(ack, now, config, out) }
+    pub fn on_ack(
+        &mut self,
+        ack: &AckInfo,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+        spares: &mut Spares,
+    ) -> Option<Time> {
+        if !self.is_plain(ack) {
+            self.take_with_spare(ack, now, config, out, spares)
+        } else if self.needs.rate {
+            self.take_plain::<true>(ack, now, config, out)
+        } else {
+            self.take_plain::<false>(ack, now, config, out)
+        }
+    }
+
+    #[inline(never)]
+    fn take_with_spare(
+        &mut self,
+        ack: &AckInfo,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+        spares: &mut Spares,
+    ) -> Option<Time> {
+        self.with_spare(spares, |sender| sender.take_any(ack, now, config, out))
     }
 
     /// Takes any ACK, whatever the state.
@@ -85,7 +110,7 @@ impl Sender {
         let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.lost);
         let prior_in_flight = self.in_flight();
         let had_packets = self.packets_out() > 0;
-        let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
+        let mut found = Findings { reordered: u64::MAX, ece: ack.ece(), ..Findings::default() };
         found.advanced = ack.seq > prior_una;
         let prior_fack =
             if found.advanced && self.rtx.tracking() { self.rtx.highest_sacked(prior_una) } else { prior_una };
@@ -176,7 +201,7 @@ impl Sender {
             self.rtx.tidy(self.snd_una);
         }
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.snd_una);
+            self.rtx.untrack(self.snd_una, &mut self.spare);
         }
     }
 
@@ -193,7 +218,7 @@ impl Sender {
     #[cold]
     fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let mut blocks = ack.blocks;
-        if ack.dsack {
+        if ack.dsack() {
             let block = blocks[0];
             blocks = &blocks[1..];
             self.take_dsack(block, ack.seq, found);
@@ -203,7 +228,7 @@ impl Sender {
         if let [block] = blocks {
             let block = clip(block);
             if block.0 < block.1 {
-                self.rtx.track(self.snd_una, nxt);
+                self.rtx.track(self.snd_una, nxt, &mut self.spare);
                 self.tag_block(block, stamp, found);
             }
             return;
@@ -220,7 +245,7 @@ impl Sender {
         if count == 0 {
             return;
         }
-        self.rtx.track(self.snd_una, nxt);
+        self.rtx.track(self.snd_una, nxt, &mut self.spare);
         sorted[..count].sort_unstable();
         sorted[..count].iter().for_each(|&block| self.tag_block(block, stamp, found));
     }
@@ -316,7 +341,7 @@ impl Sender {
         } else {
             self.count_delivered(found.acked, found);
             let start = self.needs.rate.then(|| self.rtx.start_of(ack_seq - 1));
-            if let Some((oldest, newest)) = self.rtx.acknowledge(ack_seq) {
+            if let Some((oldest, newest)) = self.rtx.acknowledge::<true>(ack_seq) {
                 found.ack_sent = Some((oldest, newest.sent()));
                 self.rack_advance(newest.sent(), ack_seq, 0, stamp);
                 if self.rate_delivered(&newest, ack_seq, 0, found) {
@@ -481,12 +506,18 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
-        if self.app_limited && self.delivered > self.app_limited_until {
-            self.app_limited = false;
+    fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
+        if self.app_limited {
+            self.end_app_limit();
         }
         if self.needs.rate && delivered > 0 {
             self.delivered_at = stamp;
         }
+    }
+
+    /// Ends the marking of what is sent where all that was limited by the application has been delivered.
+    #[cold]
+    pub(super) fn end_app_limit(&mut self) {
+        self.app_limited = self.delivered <= self.app_limited_until;
     }
 }

@@ -19,6 +19,7 @@ mod ring;
 mod rtt;
 #[cfg(test)]
 mod testing;
+mod tracking;
 mod transmit;
 mod window;
 
@@ -30,7 +31,10 @@ use knee_core::{Packet, Rate, Time};
 use micros::Micros;
 use queue::RetransmitQueue;
 use rtt::{LeastRtts, RttEstimator};
+use tracking::Spare;
+
 use std::mem::offset_of;
+pub use tracking::Spares;
 
 /// Flags of a segment (Linux's `TCPCB_*`).
 mod flags {
@@ -101,21 +105,25 @@ pub struct Departure {
 pub struct AckInfo<'a> {
     /// Next segment the receiver expects.
     pub seq: u64,
-    /// SACK blocks, a D-SACK first where `dsack` is set.
+    /// SACK blocks.
     pub blocks: &'a [(u64, u64)],
-    /// Whether the first block is a D-SACK.
-    pub dsack: bool,
     /// Echoed timestamp, ms.
     pub tsecr: u32,
-    /// ECN echo.
-    pub ece: bool,
+    /// Of its [`Packet`].
+    pub flags: u8,
 }
 
-impl<'a> AckInfo<'a> {
-    /// What a packet's header says.
+impl AckInfo<'_> {
+    /// Whether the first of `blocks` is a D-SACK.
     #[inline]
-    pub const fn new(seq: u64, tsecr: u32, flags: u8, blocks: &'a [(u64, u64)]) -> Self {
-        Self { seq, blocks, dsack: flags & Packet::DSACK != 0, tsecr, ece: flags & Packet::ECE != 0 }
+    pub const fn dsack(&self) -> bool {
+        self.flags & Packet::DSACK != 0
+    }
+
+    /// ECN echo.
+    #[inline]
+    pub const fn ece(&self) -> bool {
+        self.flags & Packet::ECE != 0
     }
 }
 
@@ -244,6 +252,8 @@ pub struct Sender {
     frto: bool,
     tlp_retransmitted: bool,
     cwr_to_signal: bool,
+    /// Lent for the time of a call.
+    spare: Spare,
 }
 
 // Whole cache lines: there may be a million. Plain ACKs need the first four.
@@ -332,6 +342,7 @@ impl Sender {
             frto: false,
             tlp_retransmitted: false,
             cwr_to_signal: false,
+            spare: None,
         }
     }
 
@@ -469,6 +480,15 @@ impl Sender {
         if self.snd_una == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
     }
 
+    /// Does what may begin or end recovery with lists that are handed on from sender to sender.
+    #[inline]
+    fn with_spare<T>(&mut self, spares: &mut Spares, act: impl FnOnce(&mut Self) -> T) -> T {
+        self.spare = if self.rtx.tracking() { None } else { spares.lend() };
+        let result = act(self);
+        spares.take_back(self.spare.take());
+        result
+    }
+
     /// Fetches what a plain ACK will need of the sender.
     #[inline]
     pub fn fetch(&self) {
@@ -479,8 +499,12 @@ impl Sender {
     #[inline]
     pub fn fetch_behind(&self) {
         self.rtx.fetch_behind();
+        if self.rtx.tracking() {
+            fetch(&self.rack);
+            fetch(&self.high_seq);
+        }
         if let Some(cc) = &self.cc {
-            fetch(cc.as_ref());
+            fetch_first(cc.as_ref(), 128.min(size_of_val(cc.as_ref())));
         }
     }
 

@@ -9,6 +9,13 @@ use super::{AckInfo, Config, Departure, Pending, Sender};
 use knee_cc::{Ack, CaState, PlainAck, RateSample, View};
 use knee_core::Time;
 
+/// The sender before an ACK.
+struct Before {
+    una: u64,
+    in_flight: u32,
+    cwnd: u32,
+}
+
 impl Sender {
     /// Whether an ACK is plain.
     #[inline]
@@ -16,15 +23,15 @@ impl Sender {
         self.snd_una < ack.seq
             && ack.seq <= self.snd_nxt
             && ack.blocks.is_empty()
-            && !ack.ece
+            && !ack.ece()
             && self.state == CaState::Open
             && !self.probing
             && !self.rtx.tracking()
     }
 
-    /// Takes a plain ACK. Returns its RTT sample.
+    /// Takes a plain ACK. Returns its RTT sample. `RATE`: whether the algorithm reads rate samples.
     #[inline(never)]
-    pub(super) fn take_plain(
+    pub(super) fn take_plain<const RATE: bool>(
         &mut self,
         ack: &AckInfo,
         now: Time,
@@ -33,8 +40,9 @@ impl Sender {
     ) -> Option<Time> {
         debug_assert_eq!(self.backoffs, 0);
         let stamp = Micros::of(now);
-        let start = self.needs.rate.then(|| self.rtx.start_of(ack.seq - 1));
-        let (oldest, newest) = self.rtx.acknowledge(ack.seq)?;
+        debug_assert_eq!(self.needs.rate, RATE);
+        let start = if RATE { Some(self.rtx.start_of(ack.seq - 1)) } else { None };
+        let (oldest, newest) = self.rtx.acknowledge::<RATE>(ack.seq)?;
         let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
         let acked = (ack.seq - prior_una) as u32;
         let cwnd_limited = self.plain_at != Time::ZERO || self.is_cwnd_limited();
@@ -45,57 +53,53 @@ impl Sender {
         self.plain_sent = newest.sent();
         let rtt = stamp.since(newest.sent());
         self.sample_rtts(stamp.since(oldest), rtt, stamp);
-        let cwnd = self.control.cwnd;
         let brief = PlainAck { now, rtt: rtt.time(), acked, cwnd_limited };
-        if let Some(cc) = &mut self.cc
+        let before = Before { una: prior_una, in_flight: prior_in_flight, cwnd: self.control.cwnd };
+        if let Some(start) = &start {
+            let rate = self.rate_since(newest.sent(), start, false, acked == 1, stamp);
+            self.first_tx = newest.sent();
+            self.delivered_at = stamp;
+            self.tell_whole(&brief, &before, rate);
+        } else if let Some(cc) = &mut self.cc
             && !cc.on_plain_ack(&brief, &mut self.control)
         {
-            let mut event = self.describe(&brief, prior_una, prior_in_flight);
-            if let Some(start) = &start {
-                event.rate = self.rate_since(newest.sent(), start, false, acked == 1, stamp);
-            }
-            self.measure_and_grow(&event);
+            self.tell_whole(&brief, &before, RateSample::NONE);
         }
-        if self.control.cwnd != cwnd {
-            self.cwnd_was(cwnd, now);
+        if self.control.cwnd != before.cwnd {
+            self.cwnd_was(before.cwnd, now);
         }
         if self.widened {
             self.update_reordering_window(newest.delivered);
         }
-        if self.needs.rate {
-            self.first_tx = newest.sent();
+        if self.app_limited {
+            self.end_app_limit();
         }
-        self.finish_rate(stamp, acked);
         if self.window_alone_limits(config) {
-            self.send_in_window(stamp, now, config, out);
+            self.send_in_window::<RATE>(stamp, now, config, out);
         } else {
             self.send_after_plain(now, config, out);
         }
         Some(rtt.time())
     }
 
-    /// All of a plain ACK but its rate sample.
-    #[inline]
-    fn describe(&self, ack: &PlainAck, prior_una: u64, prior_in_flight: u32) -> Ack {
+    /// Tells the algorithm of all of a plain ACK.
+    #[inline(never)]
+    fn tell_whole(&mut self, ack: &PlainAck, before: &Before, rate: RateSample) {
         let &PlainAck { now, rtt, acked, cwnd_limited } = ack;
-        Ack {
+        let event = Ack {
             view: View { in_flight: self.packets_out(), ..self.view(now) },
             rtt: Some(rtt),
             acked,
             delivered: acked,
             lost: 0,
-            prior_in_flight,
-            prior_una,
+            prior_in_flight: before.in_flight,
+            prior_una: before.una,
             cwnd_limited,
             ece: false,
-            rate: RateSample::NONE,
-        }
-    }
-
-    #[inline]
-    fn measure_and_grow(&mut self, event: &Ack) {
+            rate,
+        };
         if let Some(cc) = &mut self.cc {
-            cc.on_whole_ack(event, &mut self.control);
+            cc.on_whole_ack(&event, &mut self.control);
         }
     }
 
@@ -144,12 +148,18 @@ impl Sender {
     /// Sends as `send_new` does where the window alone limits: most often nothing, or a single burst. That the window
     /// limits is left to be booked.
     #[inline]
-    fn send_in_window(&mut self, stamp: Micros, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    fn send_in_window<const RATE: bool>(
+        &mut self,
+        stamp: Micros,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+    ) {
         let before = self.snd_nxt;
         let mut room = self.control.cwnd.saturating_sub(self.packets_out());
         while room > 0 && !(config.tso && self.should_defer(room, || self.burst_limit(config), now, config)) {
             let count = self.burst_within(room, config);
-            self.depart_plain(count, stamp, now, out);
+            self.depart_plain::<RATE>(count, stamp, now, out);
             room -= count;
         }
         // As `schedule_probe`: no later than the timeout, which runs from now where nothing left, from the oldest segment
@@ -161,9 +171,12 @@ impl Sender {
 
     /// New segments leave in one burst, unpaced, neither the first in flight nor the last of the transfer.
     #[inline]
-    fn depart_plain(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Departure>) {
+    fn depart_plain<const RATE: bool>(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
-        self.push(Burst::new(start, count, stamp, self.delivered, false));
+        self.rtx.push_untracked(Burst::new(start, count, stamp, self.delivered, false));
+        if RATE {
+            self.push_start(count);
+        }
         self.snd_nxt += u64::from(count);
         self.pace_next = now;
         out.push(Departure { start, count, retransmission: false });
@@ -173,6 +186,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::Spares;
     use crate::sender::testing::{config, sender, state};
     use proptest::prelude::*;
 
@@ -193,12 +207,12 @@ mod tests {
             for (segments, us) in acks {
                 now += Time::from_micros(us);
                 let seq = (short.snd_una + segments).min(short.snd_nxt);
-                let ack = AckInfo { seq, blocks: &[], dsack: false, tsecr: 1, ece: false };
+                let ack = AckInfo { seq, blocks: &[], tsecr: 1, flags: 0 };
                 if !short.is_plain(&ack) {
                     break;
                 }
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                let rtt = short.take_plain(&ack, now, &config, &mut out);
+                let rtt = short.on_ack(&ack, now, &config, &mut out, &mut Spares::default());
                 prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
                 short.note_cwnd(now);

@@ -8,6 +8,7 @@
 use super::flags;
 use super::micros::Micros;
 use super::ring::{Burst, Ring};
+use super::tracking::{NUMBERS, Segment, Spare, Tracking, hole};
 use knee_core::cache::fetch;
 use std::collections::VecDeque;
 
@@ -39,65 +40,6 @@ impl Starts {
     #[inline(never)]
     fn drop_first(&mut self) {
         self.0.pop_front();
-    }
-}
-
-/// Bits of a burst's number that are kept with a segment. There are never as many bursts as that.
-const NUMBERS: u32 = u32::MAX >> 8;
-
-/// State of a segment while tracking: the number of the burst that carried it last, but for its upper byte, and its
-/// [`flags`].
-#[derive(Clone, Copy, Debug)]
-struct Segment(u32);
-
-impl Segment {
-    /// Just sent.
-    const fn new(number: u32) -> Self {
-        Self(number << 8 | flags::LISTED as u32)
-    }
-
-    const fn number(self) -> u32 {
-        self.0 >> 8
-    }
-
-    const fn flags(self) -> u8 {
-        self.0 as u8
-    }
-
-    const fn set_flags(&mut self, flags: u8) {
-        self.0 = self.0 & !0xff | flags as u32;
-    }
-}
-
-/// What is known of each segment while tracking.
-#[derive(Debug, Default)]
-pub struct Tracking {
-    /// From the first unacknowledged segment on.
-    segments: VecDeque<Segment>,
-    /// Segment of `segments[0]`.
-    base: u64,
-    /// Of the burst in each slot of the ring: segments whose last transmission it is and whose fate is open.
-    open: Vec<u32>,
-    /// Every burst before this number has no open segment.
-    open_from: u32,
-    /// Disjoint ascending ranges of SACKed segments beyond the first unacknowledged one.
-    sacked: Vec<(u64, u64)>,
-    /// No segment before this one waits to be retransmitted.
-    retransmit_hint: u64,
-    /// Tracking may end when this segment is acknowledged: nothing from here on was ever retransmitted.
-    untrack_at: u64,
-}
-
-impl Tracking {
-    #[inline]
-    const fn place(&self, seq: u64) -> usize {
-        (seq - self.base) as usize
-    }
-
-    /// The segments of a burst in `slot` get a state of their own.
-    fn list(&mut self, number: u32, slot: usize, count: u32) {
-        self.open[slot] = count;
-        self.segments.extend(std::iter::repeat_n(Segment::new(number), count as usize));
     }
 }
 
@@ -134,14 +76,15 @@ impl RetransmitQueue {
     /// Books a transmission of new segments.
     #[inline]
     pub fn push(&mut self, burst: Burst) {
-        self.put(burst);
+        self.push_untracked(burst);
         if self.tracking.is_some() {
             self.list_last(burst.count());
         }
     }
 
+    /// The same unless tracking.
     #[inline]
-    fn put(&mut self, burst: Burst) {
+    pub fn push_untracked(&mut self, burst: Burst) {
         if self.bursts.len() == self.bursts.capacity() {
             self.grow();
         }
@@ -151,16 +94,12 @@ impl RetransmitQueue {
     /// Makes room for more bursts; what is counted beside them moves along.
     #[cold]
     fn grow(&mut self) {
-        let open = |tracking: &Box<Tracking>, bursts: &Ring| -> Vec<u32> {
-            bursts.iter().map(|(number, _)| tracking.open[bursts.slot(number)]).collect()
-        };
-        let open = self.tracking.as_ref().map(|tracking| open(tracking, &self.bursts));
+        let Some(tracking) = &mut self.tracking else { return self.bursts.grow() };
+        let open: Vec<u32> = self.bursts.iter().map(|(number, _)| tracking.open[self.bursts.slot(number)]).collect();
         self.bursts.grow();
-        if let (Some(tracking), Some(open)) = (&mut self.tracking, open) {
-            tracking.open.resize(self.bursts.capacity(), 0);
-            for ((number, _), open) in self.bursts.iter().zip(open) {
-                tracking.open[self.bursts.slot(number)] = open;
-            }
+        tracking.open.resize(self.bursts.capacity(), 0);
+        for ((number, _), open) in self.bursts.iter().zip(open) {
+            tracking.open[self.bursts.slot(number)] = open;
         }
     }
 
@@ -214,50 +153,45 @@ impl RetransmitQueue {
         }
     }
 
-    /// Gives each of the segments from `una` on a state of its own.
+    /// Gives each of the segments from `una` on a state of its own, in `spare` lists where there are some.
     #[inline]
-    pub fn track(&mut self, una: u64, nxt: u64) {
+    pub fn track(&mut self, una: u64, nxt: u64, spare: &mut Spare) {
         if self.tracking.is_none() {
-            self.begin_tracking(una, nxt);
+            self.begin_tracking(una, nxt, spare);
         }
     }
 
     #[inline(never)]
-    fn begin_tracking(&mut self, una: u64, nxt: u64) {
-        let mut tracking = Box::<Tracking>::default();
-        tracking.base = una;
-        tracking.retransmit_hint = una;
-        tracking.untrack_at = una;
-        tracking.open_from = self.bursts.first();
-        tracking.open.resize(self.bursts.capacity(), 0);
-        let count = (nxt - una) as usize;
-        // Room for what will be sent meanwhile.
-        tracking.segments.reserve(count + count / 2 + 8);
+    fn begin_tracking(&mut self, una: u64, nxt: u64, spare: &mut Spare) {
+        let mut tracking = spare.take().unwrap_or_default();
+        tracking.begin(una, (nxt - una) as usize, self.bursts.first(), self.bursts.capacity());
         for (number, burst) in self.bursts.iter() {
             let open = burst.count().min(burst.reach(una).max(0).cast_unsigned());
             tracking.list(number, self.bursts.slot(number), open);
         }
-        debug_assert_eq!(tracking.segments.len(), count);
+        debug_assert_eq!(tracking.segments.len() as u64, nxt - una);
         self.tracking = Some(tracking);
     }
 
-    /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
+    /// Ends tracking where every segment left was sent once, and leaves the lists. The caller knows of none that is lost or
+    /// SACKed.
     #[inline]
-    pub fn untrack(&mut self, una: u64) {
+    pub fn untrack(&mut self, una: u64, spare: &mut Spare) {
         if self.tracking.as_ref().is_some_and(|t| una >= t.untrack_at && t.sacked.is_empty()) {
-            self.end_tracking(una);
+            *spare = self.end_tracking(una);
         }
     }
 
     #[inline(never)]
-    fn end_tracking(&mut self, una: u64) {
-        self.tracking = None;
+    fn end_tracking(&mut self, una: u64) -> Spare {
+        let tracking = self.tracking.take();
         self.drop_before(una);
         if let Some(starts) = &mut self.starts {
             let mut bursts = self.bursts.iter();
             starts.0.retain(|_| bursts.next().is_some_and(|(_, burst)| !burst.retransmission()));
         }
         self.bursts.drop_retransmissions();
+        tracking
     }
 
     /// Flags of a segment; none unless tracking.
@@ -317,9 +251,10 @@ impl RetransmitQueue {
         match joined {
             Some(last) if last.count() < Burst::MOST => last.extend(),
             _ => {
-                self.put(burst);
-                let copy = self.starts.as_mut().filter(|_| !alone).and_then(|starts| starts.0.back().copied());
-                copy.into_iter().for_each(|start| self.push_start(start));
+                self.push_untracked(burst);
+                if let Some(starts) = self.starts.as_mut().filter(|_| !alone) {
+                    starts.0.extend(starts.0.back().copied());
+                }
                 self.make_room();
             }
         }
@@ -335,9 +270,9 @@ impl RetransmitQueue {
     }
 
     /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent, and
-    /// the transmission of the newest.
-    #[inline(always)]
-    pub fn acknowledge(&mut self, ack: u64) -> Option<(Micros, Burst)> {
+    /// the transmission of the newest. `RATE`: what rate samples need may lie beside them.
+    #[inline]
+    pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last segment
         // is the newest.
         let mut newest = *self.bursts.front()?;
@@ -345,7 +280,7 @@ impl RetransmitQueue {
         loop {
             let reach = newest.reach(ack);
             if reach <= 0 {
-                self.drop_first();
+                self.drop_first::<RATE>();
             }
             if reach >= 0 {
                 return Some((oldest, newest));
@@ -355,9 +290,9 @@ impl RetransmitQueue {
     }
 
     #[inline]
-    fn drop_first(&mut self) {
+    fn drop_first<const RATE: bool>(&mut self) {
         self.bursts.drop_front(1);
-        if let Some(starts) = &mut self.starts {
+        if RATE && let Some(starts) = &mut self.starts {
             starts.drop_first();
         }
     }
@@ -366,7 +301,7 @@ impl RetransmitQueue {
     #[inline]
     fn drop_before(&mut self, una: u64) {
         while self.bursts.front().is_some_and(|burst| burst.reach(una) <= 0) {
-            self.drop_first();
+            self.drop_first::<true>();
         }
     }
 
@@ -498,20 +433,6 @@ impl RetransmitQueue {
     }
 }
 
-/// The next range of segments from `seq` on that are not in `sacked`, up to `limit`, and the index of the SACKed range
-/// behind it.
-#[inline]
-fn hole(sacked: &[(u64, u64)], seq: u64, limit: u64) -> Option<(usize, (u64, u64))> {
-    let mut i = sacked.partition_point(|r| r.1 <= seq);
-    let mut start = seq;
-    if let Some(r) = sacked.get(i).filter(|r| r.0 <= seq) {
-        start = r.1;
-        i += 1;
-    }
-    let end = sacked.get(i).map_or(limit, |r| r.0.min(limit));
-    (start < limit).then_some((i, (start, end)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -539,7 +460,7 @@ mod tests {
             rtx.push(burst(0, first, 0, false));
             rtx.push_start(begun(0));
             let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
-            rtx.track(una, nxt);
+            rtx.track(una, nxt, &mut None);
             for (now, (step, at, count)) in (1..).zip(steps) {
                 let seq = (una + at).min(nxt - 1);
                 let sacked = model[&seq].1;
@@ -597,7 +518,7 @@ mod tests {
     fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
         let mut rtx = RetransmitQueue::default();
         (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
-        rtx.track(0, 8);
+        rtx.track(0, 8, &mut None);
         rtx.retransmit(0, burst(0, 1, 8, true));
         for seq in 1..15 {
             assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
@@ -617,7 +538,7 @@ mod tests {
         rtx.push_start(begun(0));
         rtx.push(burst(u64::from(Burst::MOST), 2, 0, false));
         rtx.push_start(begun(0));
-        rtx.track(0, segments);
+        rtx.track(0, segments, &mut None);
         for seq in 0..segments {
             if rtx.retransmit(seq, burst(seq, 1, 7, true)) {
                 rtx.push_start(begun(7));

@@ -256,7 +256,7 @@ impl Sender {
     /// All that is old counts as lost; the window falls to one packet (tcp_enter_loss).
     fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.state, CaState::Recovery | CaState::Loss);
-        self.rtx.track(self.snd_una, self.snd_nxt);
+        self.rtx.track(self.snd_una, self.snd_nxt, &mut self.spare);
         let stamp = Micros::of(now);
         for seq in self.snd_una..self.snd_nxt {
             if self.rtx.flags(seq) & flags::SACKED != 0 {

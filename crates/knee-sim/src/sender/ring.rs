@@ -188,11 +188,14 @@ impl Ring {
         }
     }
 
-    /// Fetches the bursts that will leave and the room for as many.
+    /// Fetches some of the first bursts and the room for as many.
     #[inline]
     pub fn fetch(&self) {
-        if let Some(front) = self.slots.get(self.slot(self.first)) {
-            fetch(front);
+        const LINE: u32 = 64 / size_of::<Burst>() as u32;
+        for number in [self.first, self.first.wrapping_add(LINE), self.end(), self.end().wrapping_add(LINE)] {
+            if let Some(burst) = self.slots.get(self.slot(number)) {
+                fetch(burst);
+            }
         }
     }
 }

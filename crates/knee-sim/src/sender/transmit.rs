@@ -3,7 +3,7 @@
 use super::micros::Micros;
 use super::queue::RateStart;
 use super::ring::Burst;
-use super::{Config, Departure, Pending, Resend, Sender, flags};
+use super::{Config, Departure, Pending, Resend, Sender, Spares, flags};
 use crate::timer::Timer;
 use knee_cc::{CaState, Sent, StateEvent};
 use knee_core::packet::{MSS, MTU};
@@ -217,7 +217,7 @@ impl Sender {
 
     /// A transmission at `stamp`.
     #[inline]
-    pub(super) fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Micros) -> Burst {
+    fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Micros) -> Burst {
         if self.needs.rate && self.packets_out() == 0 {
             self.first_tx = stamp;
             self.delivered_at = stamp;
@@ -240,7 +240,7 @@ impl Sender {
 
     /// Books a transmission of new segments.
     #[inline]
-    pub(super) fn push(&mut self, burst: Burst) {
+    fn push(&mut self, burst: Burst) {
         self.rtx.push(burst);
         if self.needs.rate {
             self.push_start(burst.count());
@@ -249,7 +249,7 @@ impl Sender {
 
     /// Apart, so that what few algorithms need does not lie in the way of all.
     #[inline(never)]
-    fn push_start(&mut self, count: u32) {
+    pub(super) fn push_start(&mut self, count: u32) {
         self.rtx.push_start(self.rate_start(count));
     }
 
@@ -392,7 +392,7 @@ impl Sender {
 
     /// Sends segments again.
     fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
-        self.rtx.track(self.snd_una, self.snd_nxt);
+        self.rtx.track(self.snd_una, self.snd_nxt, &mut self.spare);
         let stamp = Micros::of(now);
         for seq in start..start + u64::from(count) {
             let burst = self.new_burst(seq, 1, true, stamp);
@@ -416,7 +416,11 @@ impl Sender {
     }
 
     /// The retransmission timer fired.
-    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
+        self.with_spare(spares, |sender| sender.time_out(now, config, out));
+    }
+
+    fn time_out(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         self.settle();
         self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);

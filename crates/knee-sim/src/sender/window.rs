@@ -49,7 +49,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::sender::testing::{Receiving, config, sender, state};
-    use crate::sender::{AckInfo, Pending};
+    use crate::sender::{AckInfo, Pending, Spares};
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
@@ -69,15 +69,16 @@ mod tests {
             let mut receiver = Receiving::default();
             let mut flight: VecDeque<u64> = (1..short.snd_nxt).collect();
             let mut now = Time::from_millis(40);
+            let mut spares = Spares::default();
             for (lost, arrives, us, room, probe) in steps {
                 flight.drain(..(lost / 2).min(flight.len()));
                 let last = flight.len().saturating_sub(1);
                 let Some(seq) = flight.remove(arrives.saturating_sub(1).min(last)) else { break };
                 let blocks = receiver.take(seq);
-                let info = AckInfo { seq: receiver.next, blocks: &blocks, dsack: false, tsecr: 1, ece: false };
+                let info = AckInfo { seq: receiver.next, blocks: &blocks, tsecr: 1, flags: 0 };
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                short.on_ack(&info, now, &config, &mut out);
-                general.on_ack(&info, now, &config, &mut expected);
+                short.on_ack(&info, now, &config, &mut out, &mut spares);
+                general.on_ack(&info, now, &config, &mut expected, &mut Spares::default());
                 if short.state == CaState::Recovery {
                     for sender in [&mut short, &mut general] {
                         sender.control.cwnd = (sender.in_flight() + room).max(1);

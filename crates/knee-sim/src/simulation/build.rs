@@ -261,6 +261,7 @@ impl Simulation {
             seed: spec.seed,
             changes: spec.changes.clone(),
             departures: Vec::new(),
+            recovery_spares: sender::Spares::default(),
             runs: Vec::new(),
             fetches: spec.flows.len() > CACHED_FLOWS,
             tap: None,

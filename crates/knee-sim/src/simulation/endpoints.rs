@@ -117,9 +117,10 @@ impl Simulation {
         if packet.has(Packet::SYN) {
             return self.establish(i);
         }
-        let info = AckInfo::new(packet.seq, packet.stamp, packet.flags, self.sacks.get(packet.extra));
+        let blocks = self.sacks.get(packet.extra);
+        let info = AckInfo { seq: packet.seq, blocks, tsecr: packet.stamp, flags: packet.flags };
         let sender = &mut self.senders[i as usize];
-        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures);
+        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
         self.sacks.release(packet.extra);
         self.flows[i as usize].book_rtt(rtt);
         self.after_sender(i);
@@ -159,7 +160,7 @@ impl Simulation {
         let now = self.now;
         let sender = &mut self.senders[i as usize];
         if sender.established() {
-            sender.on_timer(now, &self.sender_config, &mut self.departures);
+            sender.on_timer(now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
         } else {
             sender.reconnect(now);
             self.flows[i as usize].syn_at = None;

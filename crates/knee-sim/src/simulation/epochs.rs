@@ -506,8 +506,10 @@ impl Simulation {
                     break limit;
                 }
                 homing.taken += 1;
-                let info = AckInfo::new(ack.seq, ack.stamp, ack.flags, self.sacks.get(ack.extra));
-                let rtt = sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures);
+                let blocks = self.sacks.get(ack.extra);
+                let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
+                let rtt =
+                    sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
                 self.sacks.release(ack.extra);
                 flow.book_rtt(rtt);
                 if !self.departures.is_empty() {
