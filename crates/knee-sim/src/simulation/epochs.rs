@@ -309,7 +309,10 @@ impl Simulation {
     /// An epoch that begins at `at`, perhaps with a sample, and ends by `until`, before which nothing concerns the whole
     /// run.
     fn pass(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) -> u64 {
-        let known = self.look_ahead(at, until);
+        let Some(epochs) = &self.epochs else { return 0 };
+        // What lands later is heard of after the end of the epoch only.
+        let ahead = until.saturating_sub(epochs.most).max(at);
+        let known = self.look_ahead(at, ahead);
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(known + epochs.most).min(at + longest(link));
@@ -326,7 +329,7 @@ impl Simulation {
         }
         let packets = epochs.arrivals.len() as u64;
         self.visit(at, known, limit, sampling);
-        self.cross(limit, until);
+        self.cross(limit, ahead);
         self.book_completions();
         if let Some(epochs) = &mut self.epochs {
             epochs.at = limit;
