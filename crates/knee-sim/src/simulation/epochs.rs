@@ -17,7 +17,7 @@ use super::alarms::Alarms;
 use super::crossing::Sent;
 use super::endpoints::{packets, store_blocks};
 use super::report::Sampling;
-use super::{Flow, Simulation, Way};
+use super::{Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
 use crate::order::Order;
@@ -387,11 +387,16 @@ impl Simulation {
         let Some(epochs) = &self.epochs else { return };
         if let Some(&i) = visits.get(AHEAD.0) {
             let i = i as usize;
-            self.senders[i].fetch();
+            if sampled {
+                fetch(&self.senders[i]);
+                fetch(&self.flows[i]);
+            } else {
+                self.senders[i].fetch();
+                fetch_first(&self.flows[i], 128);
+            }
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
             fetch_first(&epochs.lanes[i], 1);
-            fetch_first(&self.flows[i], if sampled { size_of::<Flow>() } else { 128 });
         }
         if let Some(&i) = visits.get(AHEAD.1) {
             self.senders[i as usize].fetch_behind();
