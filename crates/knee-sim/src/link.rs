@@ -323,10 +323,9 @@ impl Link {
             line.in_service = Packet { enqueued: service.since - stay, ..packet };
         }
         self.counters.departed += gone.left.len() as u64;
-        for Left { packet, stay } in &gone.left {
-            self.counters.bytes += u64::from(packet.size) + self.overhead;
-            self.watch.book_stay(*stay);
-        }
+        let bytes = |left: &Left| u64::from(left.packet.size) + self.overhead;
+        self.counters.bytes += gone.left.iter().map(bytes).sum::<u64>();
+        self.watch.book_stays(gone.left.iter().map(|left| left.stay));
     }
 
     /// The packet on the wire.
