@@ -17,8 +17,8 @@
 use crate::hystart::{self, HyStart};
 use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Ecn, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
-    View, cubic_fn, increase,
+    Ack, CaState, Congestion, CongestionControl, Control, Ecn, INFINITE_SSTHRESH, Init, Needs, PlainAck, StateChange,
+    StateEvent, View, cubic_fn, increase,
 };
 use knee_core::{Param, Time};
 
@@ -76,16 +76,17 @@ impl Decrease {
 
 /// The module parameters, but for HyStart's own.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct Params {
-    decrease: Decrease,
-    /// First `ssthresh`; 0: none, HyStart finds it.
-    initial_ssthresh: u32,
     /// C as [`cubic_fn`] takes it (`cube_rtt_scale`).
     scale: u32,
     /// Packets per increase of Reno's estimated window, in 1/8 of the window.
     reno_scale: u32,
     tcp_friendliness: bool,
     hystart: bool,
+    /// First `ssthresh`; 0: none, HyStart finds it.
+    initial_ssthresh: u32,
+    decrease: Decrease,
 }
 
 impl Params {
@@ -124,49 +125,70 @@ const fn reno_scale(beta: u32) -> u32 {
 }
 
 /// The growth between two losses.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Epoch {
     /// Packets to be acknowledged per increase by one.
     cnt: u32,
-    /// Window at the last loss (`W_max`), 0 before the first.
-    last_max_cwnd: u32,
-    /// Window and time when `cnt` was last computed.
+    /// Window when `cnt` was last computed.
     last_cwnd: u32,
+    /// That time.
     last_time: Time,
-    /// Plateau of the cubic function, in packets, and the time to it, in 2^-10 s.
-    origin: u32,
-    k: u64,
-    /// When the epoch began; none until the first ACK after a loss.
-    start: Option<Time>,
+    /// When the epoch began; `Time::MAX` until the first ACK after a loss.
+    start: Time,
     /// Packets acknowledged that Reno's estimated window has not taken up.
     ack_cnt: u32,
     /// Reno's estimated window.
     tcp_cwnd: u32,
     /// Least RTT in microseconds, 0 before the first sample.
-    delay_min_us: u64,
+    delay_min_us: u32,
+    /// Plateau of the cubic function, in packets, and the time to it, in 2^-10 s.
+    origin: u32,
+    k: u32,
+    /// Window at the last loss (`W_max`), 0 before the first.
+    last_max_cwnd: u32,
 }
 
+impl Epoch {
+    /// Before anything is known.
+    const NEW: Self = Self {
+        cnt: 0,
+        last_cwnd: 0,
+        last_time: Time::ZERO,
+        start: Time::MAX,
+        ack_cnt: 0,
+        tcp_cwnd: 0,
+        delay_min_us: 0,
+        origin: 0,
+        k: 0,
+        last_max_cwnd: 0,
+    };
+}
+
+/// What ACKs in congestion avoidance need comes first: two cache lines.
+#[repr(C, align(64))]
 struct Cubic {
-    params: Params,
     epoch: Epoch,
-    hystart: HyStart,
-    /// Whether HyStart ended slow start.
-    found: bool,
-    mss: u32,
+    /// When the newest packet that has been acknowledged was sent.
+    last_sent: Time,
+    /// The jiffy that was asked for last.
+    jiffy: Time,
     tick: Time,
     /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
     rest: Time,
-    /// The jiffy that was asked for last.
-    jiffy: Time,
-    /// When the newest packet that has been acknowledged was sent.
-    last_sent: Time,
+    params: Params,
+    mss: u32,
+    /// Whether HyStart ended slow start.
+    found: bool,
+    hystart: HyStart,
 }
+
+const _: () = assert!(size_of::<Cubic>() <= 192);
 
 impl Cubic {
     fn new(params: &knee_core::Params, init: &Init) -> Self {
         Self {
             params: Params::read(params),
-            epoch: Epoch::default(),
+            epoch: Epoch::NEW,
             hystart: HyStart::new(detect(params, init), init.now.as_micros(), 0),
             found: false,
             mss: init.mss,
@@ -178,11 +200,26 @@ impl Cubic {
     }
 
     /// The time as jiffies show it. Divides only where another jiffy has begun.
+    #[inline]
     fn jiffies(&mut self, time: Time) -> Time {
         if time < self.jiffy || time - self.jiffy >= self.tick {
             self.jiffy = time.floor_to(self.tick);
         }
         self.jiffy
+    }
+
+    /// Takes the RTT sample of an ACK; false: RTTs right after a recovery say little.
+    #[inline]
+    fn take_rtt(&mut self, now: Time, rtt: Time) -> bool {
+        self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
+        if self.epoch.start != Time::MAX && self.jiffies(now).saturating_sub(self.epoch.start) < Time::from_secs(1) {
+            return false;
+        }
+        let rtt_us = rtt.as_micros().clamp(1, u64::from(u32::MAX)) as u32;
+        if self.epoch.delay_min_us == 0 || rtt_us < self.epoch.delay_min_us {
+            self.epoch.delay_min_us = rtt_us;
+        }
+        true
     }
 
     /// Brings `cnt` up to date after `acked` packets at window `cwnd` (`bictcp_update`).
@@ -200,19 +237,20 @@ impl Cubic {
     fn renew(&mut self, now: Time, cwnd: u32, acked: u32) {
         let epoch = &mut self.epoch;
         // Once per jiffy is enough for the cubic function.
-        if epoch.start.is_none() || now != epoch.last_time {
+        if epoch.start == Time::MAX || now != epoch.last_time {
             epoch.last_cwnd = cwnd;
             epoch.last_time = now;
-            let start = *epoch.start.get_or_insert_with(|| {
+            if epoch.start == Time::MAX {
+                epoch.start = now;
                 epoch.ack_cnt = acked;
                 epoch.tcp_cwnd = cwnd;
                 epoch.origin = cwnd.max(epoch.last_max_cwnd);
-                epoch.k = cubic_fn::k(self.params.scale.into(), epoch.origin - cwnd);
-                now
-            });
+                // A cube root of 64 bits.
+                epoch.k = cubic_fn::k(self.params.scale.into(), epoch.origin - cwnd) as u32;
+            }
             // One RTT ahead: what is acknowledged by then is sent now.
-            let ahead = Time::from_micros(epoch.delay_min_us).ceil_to(self.tick);
-            let t = now.saturating_sub(start).saturating_add(ahead);
+            let ahead = Time::from_micros(epoch.delay_min_us.into()).ceil_to(self.tick);
+            let t = now.saturating_sub(epoch.start).saturating_add(ahead);
             epoch.cnt = self.params.cubic_count(epoch, t, cwnd);
         }
         if self.params.tcp_friendliness {
@@ -235,7 +273,7 @@ impl Cubic {
             snd_nxt: view.snd_nxt,
             cwnd: control.cwnd,
             rtt_us,
-            rtt_min_us: self.epoch.delay_min_us,
+            rtt_min_us: self.epoch.delay_min_us.into(),
             ack_delay_us: hystart::ack_delay_us(control.cwnd, control.ssthresh, self.mss, view.srtt),
         })
     }
@@ -244,7 +282,7 @@ impl Cubic {
 impl Params {
     /// Packets per increase that the cubic function asks for at `t`.
     fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
-        let target = cubic_fn::w_cubic(self.scale.into(), t, epoch.k, epoch.origin);
+        let target = cubic_fn::w_cubic(self.scale.into(), t, epoch.k.into(), epoch.origin);
         let cwnd = u64::from(cwnd);
         // At or above its target the window hardly grows.
         let cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
@@ -276,20 +314,11 @@ impl CongestionControl for Cubic {
             control.ssthresh = self.params.initial_ssthresh;
         }
         let Some(rtt) = ack.rtt else { return Self::in_phase(control) };
-        let now = ack.view.now;
-        self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
-        // RTTs right after a recovery say little.
-        if let Some(start) = self.epoch.start
-            && self.jiffies(now).saturating_sub(start) < Time::from_secs(1)
-        {
+        if !self.take_rtt(ack.view.now, rtt) {
             return Self::in_phase(control);
         }
-        let rtt_us = rtt.as_micros().max(1);
-        if self.epoch.delay_min_us == 0 || rtt_us < self.epoch.delay_min_us {
-            self.epoch.delay_min_us = rtt_us;
-        }
         let look = self.params.hystart && !self.found && control.in_slow_start();
-        if look && self.slow_start_ends(&ack.view, rtt_us, &control) {
+        if look && self.slow_start_ends(&ack.view, rtt.as_micros().max(1), &control) {
             self.found = true;
             control.ssthresh = control.cwnd;
         }
@@ -312,9 +341,23 @@ impl CongestionControl for Cubic {
         Self::in_phase(increase::additive_increase(control, self.epoch.cnt, acked))
     }
 
+    #[inline]
+    fn on_plain_ack(&mut self, ack: &PlainAck, control: &mut Control) -> bool {
+        if control.in_slow_start() {
+            return false;
+        }
+        self.take_rtt(ack.now, ack.rtt);
+        if ack.cwnd_limited {
+            self.update(ack.now, control.cwnd, ack.acked);
+            *control = increase::additive_increase(*control, self.epoch.cnt, ack.acked);
+        }
+        *control = Self::in_phase(*control);
+        true
+    }
+
     fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
         let decrease = self.params.decrease;
-        self.epoch.start = None;
+        self.epoch.start = Time::MAX;
         self.epoch.last_max_cwnd = decrease.w_max(control.cwnd, self.epoch.last_max_cwnd);
         decrease.ssthresh(control.cwnd)
     }
@@ -323,7 +366,7 @@ impl CongestionControl for Cubic {
         let now = change.view.now;
         match change.event {
             StateEvent::Entered(CaState::Loss) => {
-                self.epoch = Epoch::default();
+                self.epoch = Epoch::NEW;
                 self.found = false;
                 self.hystart.new_round(now.as_micros(), change.view.snd_nxt);
             }
@@ -331,7 +374,9 @@ impl CongestionControl for Cubic {
             StateEvent::Restart => {
                 let now = self.jiffies(now);
                 let idle = now.saturating_sub(self.last_sent.floor_to(self.tick));
-                self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
+                if self.epoch.start != Time::MAX {
+                    self.epoch.start = self.epoch.start.saturating_add(idle).min(now);
+                }
             }
             _ => {}
         }
@@ -345,6 +390,7 @@ mod tests {
     use crate::Signal;
     use crate::testing;
     use knee_core::Value;
+    use proptest::prelude::*;
 
     const TICK: Time = Time::from_millis(4);
 
@@ -414,6 +460,39 @@ mod tests {
         assert!((1190..=1206).contains(&l.control.cwnd), "{}", l.control.cwnd);
     }
 
+    /// All of the state but HyStart's, which plain ACKs leave alone.
+    fn state(l: &Loop) -> String {
+        let cc = &l.cc;
+        format!("{:?} {:?} {:?} {:?} {}", l.control, cc.epoch, cc.last_sent, cc.jiffy, cc.found)
+    }
+
+    proptest! {
+        #[test]
+        fn a_brief_plain_ack_is_taken_as_a_whole_one(
+            steps in prop::collection::vec((0u64..40_000, 1u64..400_000, 1u32..20, 0u8..30), 1..200),
+        ) {
+            let [mut brief, mut whole] = [(); 2].map(|()| Loop::new(&[], 10, Time::from_millis(40)));
+            for (us, rtt_us, acked, step) in steps {
+                for l in [&mut brief, &mut whole] {
+                    (l.now, l.rtt) = (l.now + Time::from_micros(us), Time::from_micros(rtt_us));
+                    if step == 0 {
+                        l.lose();
+                    }
+                }
+                let (rtt, cwnd_limited) = (brief.rtt, step != 1);
+                let plain = PlainAck { now: brief.now, rtt, acked, cwnd_limited };
+                let ack = Ack {
+                    view: whole.view(), rtt: Some(rtt), acked, delivered: acked, cwnd_limited, ..testing::ack_of_nothing()
+                };
+                if !brief.cc.on_plain_ack(&plain, &mut brief.control) {
+                    brief.cc.on_whole_ack(&ack, &mut brief.control);
+                }
+                whole.cc.on_whole_ack(&ack, &mut whole.control);
+                prop_assert_eq!(state(&brief), state(&whole));
+            }
+        }
+    }
+
     #[test]
     fn growth_does_not_depend_on_the_rtt() {
         let after = |rtt| {
@@ -447,12 +526,12 @@ mod tests {
         let mut l = Loop::new(&[], 1000, Time::from_millis(100));
         l.lose();
         l.run_until(Time::from_secs(4));
-        let start = l.cc.epoch.start.unwrap();
+        let start = l.cc.epoch.start;
         // The newest acknowledged packet left 100 ms ago; then nothing for 10 s.
         l.now += Time::from_secs(10);
         let restart = StateChange { view: l.view(), event: StateEvent::Restart };
         l.cc.on_state(&restart, l.control);
-        let shift = l.cc.epoch.start.unwrap() - start;
+        let shift = l.cc.epoch.start - start;
         assert!(shift >= Time::from_millis(10_096) && shift <= Time::from_millis(10_104), "{shift}");
     }
 

@@ -194,6 +194,20 @@ pub struct Ack {
     pub rate: RateSample,
 }
 
+/// What many algorithms need of a plain ACK: one of new data in order while nothing is SACKed, lost, retransmitted, probed
+/// for or marked.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainAck {
+    /// Current time.
+    pub now: Time,
+    /// RTT sample of this ACK, at microseconds.
+    pub rtt: Time,
+    /// Packets it acknowledged.
+    pub acked: u32,
+    /// As [`Ack::cwnd_limited`].
+    pub cwnd_limited: bool,
+}
+
 /// Why the window must come down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -295,9 +309,16 @@ pub trait CongestionControl: Send {
     /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control;
 
+    /// Takes a plain ACK as [`CongestionControl::on_measure`] and then [`CongestionControl::on_ack`] would, where what
+    /// little is said of it is enough. False: it is not, and nothing was changed. Nearly all ACKs are plain, and to describe
+    /// one whole is more work than to take it.
+    fn on_plain_ack(&mut self, _ack: &PlainAck, _control: &mut Control) -> bool {
+        false
+    }
+
     /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK, where nothing can come between
-    /// them. Nearly all ACKs are such: one call in place of two, and the control stays where it lies.
-    fn on_plain_ack(&mut self, ack: &Ack, control: &mut Control) {
+    /// them: one call in place of two, and the control stays where it lies.
+    fn on_whole_ack(&mut self, ack: &Ack, control: &mut Control) {
         let measured = self.on_measure(ack, *control);
         *control = self.on_ack(ack, Control { cwnd: measured.cwnd.max(1), ..measured });
         control.cwnd = control.cwnd.max(1);

@@ -10,7 +10,7 @@
 //! counts every packet acknowledged, without a limit per ACK; it stops where `cwnd` was not what limited sending.
 
 use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, PlainAck, increase};
 
 /// Reno's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -41,6 +41,14 @@ impl CongestionControl for Reno {
         }
         let grown = increase::reno(control, ack.delivered);
         Control { phase: increase::classic_phase(&grown), ..grown }
+    }
+
+    fn on_plain_ack(&mut self, ack: &PlainAck, control: &mut Control) -> bool {
+        if ack.cwnd_limited {
+            let grown = increase::reno(*control, ack.acked);
+            *control = Control { phase: increase::classic_phase(&grown), ..grown };
+        }
+        true
     }
 
     fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {

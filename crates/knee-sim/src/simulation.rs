@@ -55,6 +55,8 @@ pub struct Simulation {
     sender_config: sender::Config,
     receiver_config: receiver::Config,
     sacks: SackStore,
+    /// What receivers keep of disorder, where none needs it now.
+    spares: receiver::Spares,
     rows: Rows,
     event_names: Vec<String>,
     interval: Time,
@@ -164,8 +166,8 @@ impl Flow {
     fn has_news(&self, sender: &Sender) -> bool {
         sender.control.phase != self.phase
             || sender.state() != self.ca
-            || sender.counters.timeouts as u32 != self.seen_timeouts
-            || sender.counters.acked_bytes == self.complete_at
+            || sender.timeouts != self.seen_timeouts
+            || sender.acked_bytes() == self.complete_at
     }
 }
 
@@ -308,7 +310,7 @@ impl Simulation {
     fn complete(&mut self, i: u32) {
         let flow = &mut self.flows[i as usize];
         // A flow that was stopped is done without having sent it all.
-        if self.senders[i as usize].counters.acked_bytes == flow.complete_at {
+        if self.senders[i as usize].acked_bytes() == flow.complete_at {
             flow.complete_at = u64::MAX;
             flow.completion = Some(self.now - flow.start);
             if self.note_completion(i) {
@@ -379,8 +381,8 @@ impl Simulation {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let gone = receiver.packets + self.flows[i].dropped;
-            let Some(rest) = sender.counters.sent.checked_sub(gone) else {
-                return Err(format!("flow {i}: {} sent, but {gone} received or dropped", sender.counters.sent));
+            let Some(rest) = sender.counters().sent.checked_sub(gone) else {
+                return Err(format!("flow {i}: {} sent, but {gone} received or dropped", sender.counters().sent));
             };
             under_way += rest;
             let (sacked, lost, retransmitted) = sender.scoreboard();

@@ -1,6 +1,8 @@
 //! What an ACK does, in the order of Linux's `tcp_ack`.
 
-use super::queue::{Burst, RateStart};
+use super::micros::Micros;
+use super::queue::RateStart;
+use super::ring::Burst;
 use super::{AckInfo, Config, Departure, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
@@ -30,9 +32,9 @@ pub(super) struct Findings {
     /// Least segment delivered out of order that was never retransmitted; `u64::MAX`: none.
     pub reordered: u64,
     /// Transmission of the first and last newly SACKed segments never retransmitted.
-    sack_sent: Option<(Time, Time)>,
+    sack_sent: Option<(Micros, Micros)>,
     /// Transmission of the first and last newly acknowledged segments never retransmitted.
-    ack_sent: Option<(Time, Time)>,
+    ack_sent: Option<(Micros, Micros)>,
     /// Newest transmission among those delivered, for the rate sample.
     rate: Option<RateBase>,
     /// What it took along, where rate samples are read.
@@ -44,7 +46,7 @@ pub(super) struct Findings {
 /// The newest transmission that an ACK delivered.
 #[derive(Clone, Copy, Debug)]
 struct RateBase {
-    sent: Time,
+    sent: Micros,
     /// `delivered` at that time, lower half.
     delivered: u32,
     /// After the newest segment of it.
@@ -78,8 +80,9 @@ impl Sender {
         if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
             return None;
         }
-        let stamp = now.floor_to(Time::from_micros(1));
-        let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.counters.lost);
+        self.settle();
+        let stamp = Micros::of(now);
+        let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.lost);
         let prior_in_flight = self.in_flight();
         let had_packets = self.packets_out() > 0;
         let mut found = Findings { reordered: u64::MAX, ece: ack.ece, ..Findings::default() };
@@ -104,7 +107,7 @@ impl Sender {
         if had_packets {
             let mut event = Ack {
                 view: self.view(now),
-                rtt: newest_rtt,
+                rtt: newest_rtt.map(Micros::time),
                 acked: found.acked,
                 delivered: (self.delivered - prior_delivered) as u32,
                 lost: 0,
@@ -118,10 +121,12 @@ impl Sender {
                 event.rate = self.rate_sample(&found, prior_delivered, stamp);
             }
             self.ask(now, |cc, control| cc.on_measure(&event, control));
-            if let Some(prior) = found.prior_delivered() {
+            if self.widened
+                && let Some(prior) = found.prior_delivered()
+            {
                 self.update_reordering_window(prior);
             }
-            if self.tlp_end != 0 {
+            if self.probing {
                 self.check_probe(ack.seq, &found, now);
             }
             let dubious = !found.advanced || found.sacked || found.ece || found.dsack || self.state != CaState::Open;
@@ -134,7 +139,7 @@ impl Sender {
                 self.set_ack_timer(now, config);
             }
             self.finish_rate(stamp, event.delivered);
-            event.lost = (self.counters.lost - prior_lost) as u32;
+            event.lost = (self.lost - prior_lost) as u32;
             if self.needs.full_control || !self.reducing() {
                 if dubious {
                     event.view = self.view(now);
@@ -155,7 +160,7 @@ impl Sender {
         if timer_waits && self.snd_nxt == before {
             self.set_ack_timer(now, config);
         }
-        newest_rtt
+        newest_rtt.map(Micros::time)
     }
 
     /// The timer after an ACK that made progress.
@@ -186,7 +191,7 @@ impl Sender {
 
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
     #[cold]
-    fn tag_sacks(&mut self, ack: &AckInfo, stamp: Time, found: &mut Findings) {
+    fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let mut blocks = ack.blocks;
         if ack.dsack {
             let block = blocks[0];
@@ -222,7 +227,7 @@ impl Sender {
 
     /// Tags what is new in a SACK block.
     #[inline]
-    fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Time, found: &mut Findings) {
+    fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Micros, found: &mut Findings) {
         let highest = self.rtx.highest_sacked(self.snd_una);
         while from < to
             && let Some((start, end)) = self.rtx.add_sack((from, to))
@@ -237,9 +242,10 @@ impl Sender {
     /// A segment is reported received for the first time (tcp_sacktag_one). Mostly it is the only one, and what a loop
     /// over segments would keep at hand does not pay.
     #[inline(never)]
-    fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Time, found: &mut Findings) {
-        let (segment, &burst) = self.rtx.sack(seq);
-        self.rack_advance(burst.sent, seq + 1, segment, stamp);
+    fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Micros, found: &mut Findings) {
+        let Some((segment, burst)) = self.rtx.sack(seq) else { return };
+        let sent = burst.sent();
+        self.rack_advance(sent, seq + 1, segment, stamp);
         if segment & flags::LOST != 0 {
             self.lost_out -= 1;
             self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
@@ -249,8 +255,8 @@ impl Sender {
                 found.reordered = found.reordered.min(seq);
             }
             found.original_delivered |= seq < self.high_seq;
-            let first = found.sack_sent.map_or(burst.sent, |(first, _)| first);
-            found.sack_sent = Some((first, burst.sent));
+            let first = found.sack_sent.map_or(sent, |(first, _)| first);
+            found.sack_sent = Some((first, sent));
         }
         self.sacked_out += 1;
         self.count_delivered(1, found);
@@ -266,13 +272,14 @@ impl Sender {
         let segments = block.1 - block.0;
         self.dsack_segments = self.dsack_segments.saturating_add(segments as u32);
         // More duplicates than retransmissions: the network made them.
-        if u64::from(self.dsack_segments) > self.counters.retransmitted {
+        if u64::from(self.dsack_segments) > self.retransmitted {
             return;
         }
         found.dsack = true;
-        found.dsack_of_probe = self.tlp_end != 0 && self.tlp_retransmitted && block.1 == self.tlp_end;
+        found.dsack_of_probe = self.probing && self.tlp_retransmitted && block.1 == self.tlp_end;
         if self.rack.reorder_seen && !found.dsack_of_probe {
             self.rack.dsack_seen = true;
+            self.widened = true;
         }
         let counts = self.undo_marker.is_some_and(|marker| block.1 > marker) && self.undo_retrans > 0;
         if counts && block.1 <= ack_seq.max(self.snd_una) {
@@ -301,7 +308,7 @@ impl Sender {
 
     /// Removes what is acknowledged cumulatively (tcp_clean_rtx_queue).
     #[inline]
-    fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
+    fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let from = self.snd_una;
         found.acked = (ack_seq - from) as u32;
         if self.rtx.tracking() {
@@ -309,9 +316,9 @@ impl Sender {
         } else {
             self.count_delivered(found.acked, found);
             let start = self.needs.rate.then(|| self.rtx.start_of(ack_seq - 1));
-            if let Some((oldest, newest)) = self.rtx.acknowledge(from, ack_seq) {
-                found.ack_sent = Some((oldest, newest.sent));
-                self.rack_advance(newest.sent, ack_seq, 0, stamp);
+            if let Some((oldest, newest)) = self.rtx.acknowledge(ack_seq) {
+                found.ack_sent = Some((oldest, newest.sent()));
+                self.rack_advance(newest.sent(), ack_seq, 0, stamp);
                 if self.rate_delivered(&newest, ack_seq, 0, found) {
                     found.start = start;
                 }
@@ -319,30 +326,18 @@ impl Sender {
             found.original_delivered |= from < self.high_seq;
         }
         self.snd_una = ack_seq;
-        self.count_acknowledged(found.acked);
         found.set_timer = true;
-    }
-
-    /// Counts the payload of the segments that `snd_una` has moved over.
-    #[inline]
-    pub(super) fn count_acknowledged(&mut self, segments: u32) {
-        let mss = u64::from(MSS);
-        self.counters.acked_bytes += u64::from(segments) * mss;
-        if self.snd_una == self.end {
-            self.counters.acked_bytes -= mss - u64::from(self.last_payload);
-        }
     }
 
     /// Removes segment by segment what is acknowledged cumulatively.
     #[cold]
-    fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Time, found: &mut Findings) {
+    fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let mut lowest = u64::MAX;
         for seq in self.snd_una..ack_seq {
             // Of a SACKed segment the burst may be gone.
             let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
             let start = asked.then(|| self.rtx.start_of(seq));
             let Some((segment, burst)) = self.rtx.pop() else { break };
-            let burst = burst.copied();
             self.snd_una = seq + 1;
             if segment & flags::LOST != 0 {
                 self.lost_out -= 1;
@@ -356,16 +351,17 @@ impl Sender {
                 self.sacked_out -= 1;
                 continue;
             };
+            let sent = burst.sent();
             if !again {
-                let first = found.ack_sent.map_or(burst.sent, |(first, _)| first);
-                found.ack_sent = Some((first, burst.sent));
+                let first = found.ack_sent.map_or(sent, |(first, _)| first);
+                found.ack_sent = Some((first, sent));
                 lowest = lowest.min(seq);
                 found.original_delivered |= seq < self.high_seq;
             }
             self.count_delivered(1, found);
-            let spurious = again && self.echoed_before(Self::stamp(burst.sent));
+            let spurious = again && self.echoed_before(Self::stamp(sent.time()));
             if !spurious {
-                self.rack_advance(burst.sent, seq + 1, segment, stamp);
+                self.rack_advance(sent, seq + 1, segment, stamp);
             }
             if self.rate_delivered(&burst, seq + 1, segment, found) {
                 found.start = start;
@@ -380,20 +376,25 @@ impl Sender {
     /// Takes the RTT samples: the oldest newly acknowledged segment for the estimate, the newest for the algorithm
     /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
     #[inline]
-    fn sample_rtt(&mut self, found: &mut Findings, stamp: Time) -> Option<Time> {
-        let span = |sent: Time| stamp.saturating_sub(sent);
+    fn sample_rtt(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
+        let span = |sent: Micros| stamp.since(sent);
         if let (Some((first, last)), false, None) = (found.ack_sent, found.retransmitted_acked, found.sack_sent) {
             let newest = span(last);
-            self.rtt.sample(span(first), newest, stamp, self.snd_una, self.snd_nxt);
+            self.sample_rtts(span(first), newest, stamp);
             return Some(newest);
         }
         self.sample_rtt_of_rest(found, stamp)
     }
 
+    #[inline]
+    pub(super) fn sample_rtts(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
+        self.rtt.sample((oldest, newest), stamp, (self.snd_una, self.snd_nxt), &mut self.least_rtts);
+    }
+
     /// The same where SACKs or retransmissions are involved.
     #[cold]
-    fn sample_rtt_of_rest(&mut self, found: &mut Findings, stamp: Time) -> Option<Time> {
-        let span = |sent: Time| stamp.saturating_sub(sent);
+    fn sample_rtt_of_rest(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
+        let span = |sent: Micros| stamp.since(sent);
         let mut smooth = None;
         let mut newest = None;
         if let (Some((first, last)), false) = (found.ack_sent, found.retransmitted_acked) {
@@ -409,38 +410,38 @@ impl Sender {
             newest = smooth;
         }
         let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
-        self.rtt.sample(smooth, newest, stamp, self.snd_una, self.snd_nxt);
+        self.sample_rtts(smooth, newest, stamp);
         // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
         if !found.advanced && self.packets_out() > 0 {
-            let head = self.rtx.burst_of(self.snd_una).sent;
+            let head = self.rtx.burst_of(self.snd_una).sent();
             found.set_timer |= found.sack_sent.is_some_and(|(first, _)| first < head);
         }
         Some(newest)
     }
 
     #[cold]
-    fn rtt_by_timestamp(&self, stamp: Time) -> Time {
-        let ms = Self::stamp(stamp).wrapping_sub(self.tsecr);
-        Time::from_millis(u64::from(ms.min(3_600_000))).max(Time::from_millis(1))
+    fn rtt_by_timestamp(&self, stamp: Micros) -> Micros {
+        let ms = Self::stamp(stamp.time()).wrapping_sub(self.tsecr);
+        Micros(1000 * u64::from(ms.clamp(1, 3_600_000)))
     }
 
     /// Remembers the newest transmission delivered (tcp_rate_skb_delivered). True: it is this one so far.
     #[inline]
     fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) -> bool {
-        let newer = found
-            .rate
-            .as_ref()
-            .is_none_or(|rate| burst.sent > self.first_tx || (burst.sent == self.first_tx && end > rate.end));
+        let sent = burst.sent();
+        let newer = found.rate.as_ref().is_none_or(|rate| (sent, end) > (rate.sent, rate.end));
         if newer {
-            self.first_tx = burst.sent;
+            if self.needs.rate {
+                self.first_tx = sent;
+            }
             let is_retrans = segment & flags::EVER_RETRANSMITTED != 0;
-            found.rate = Some(RateBase { sent: burst.sent, delivered: burst.delivered, end, is_retrans });
+            found.rate = Some(RateBase { sent, delivered: burst.delivered, end, is_retrans });
         }
         newer
     }
 
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
-    fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Time) -> RateSample {
+    fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
         let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
             return RateSample { delivered: (self.delivered - prior_delivered) as u32, ..RateSample::NONE };
         };
@@ -452,14 +453,13 @@ impl Sender {
     #[inline]
     pub(super) fn rate_since(
         &self,
-        sent: Time,
+        sent: Micros,
         start: &RateStart,
         is_retrans: bool,
         lone: bool,
-        stamp: Time,
+        stamp: Micros,
     ) -> RateSample {
-        let send_interval = sent.saturating_sub(start.first_tx);
-        let interval = send_interval.max(stamp.saturating_sub(start.delivered_at));
+        let interval = sent.since(start.first_tx).max(stamp.since(start.delivered_at)).time();
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
@@ -467,7 +467,7 @@ impl Sender {
             delivered_ce: (self.delivered_ce as u32).wrapping_sub(start.delivered_ce),
             interval: valid.then_some(interval),
             prior_delivered: start.delivered,
-            prior_lost: self.counters.lost - u64::from((self.counters.lost as u32).wrapping_sub(start.lost)),
+            prior_lost: self.lost - u64::from((self.lost as u32).wrapping_sub(start.lost)),
             tx_in_flight: start.in_flight,
             app_limited: start.app_limited,
             is_retrans,
@@ -481,11 +481,11 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn finish_rate(&mut self, stamp: Time, delivered: u32) {
-        if self.app_limited_until != 0 && self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
+    pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
+        if self.app_limited && self.delivered > self.app_limited_until {
+            self.app_limited = false;
         }
-        if delivered > 0 {
+        if self.needs.rate && delivered > 0 {
             self.delivered_at = stamp;
         }
     }

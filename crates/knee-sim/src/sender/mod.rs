@@ -11,9 +11,11 @@
 //! lost inside the host.
 
 mod ack;
+mod micros;
 mod plain;
 mod queue;
 mod recovery;
+mod ring;
 mod rtt;
 #[cfg(test)]
 mod testing;
@@ -23,10 +25,11 @@ mod window;
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch, fetch_first};
-use knee_core::packet::MSS;
+use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rate, Time};
+use micros::Micros;
 use queue::RetransmitQueue;
-use rtt::RttEstimator;
+use rtt::{LeastRtts, RttEstimator};
 use std::mem::offset_of;
 
 /// Flags of a segment (Linux's `TCPCB_*`).
@@ -120,8 +123,8 @@ impl<'a> AckInfo<'a> {
 #[derive(Debug, Default)]
 struct Rack {
     /// Latest transmission time of a delivered segment, and the segment after it.
-    newest: (Time, u64),
-    rtt: Time,
+    newest: (Micros, u64),
+    rtt: Micros,
     advanced: bool,
     reorder_seen: bool,
     reorder_steps: u32,
@@ -139,8 +142,8 @@ struct OwnPace {
     doubled: bool,
 }
 
-/// Counters since the start, and what the observers read.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the observers read: counters since the start.
+#[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// Data packets sent, retransmissions included.
     pub sent: u64,
@@ -167,50 +170,64 @@ pub struct Sender {
     pub control: Control,
     snd_una: u64,
     snd_nxt: u64,
+    rtx: RetransmitQueue,
     /// Segments there are to send: `u64::MAX` for an endless flow.
     pub end: u64,
     delivered: u64,
-    delivered_at: Time,
-    first_tx: Time,
+    /// When the pacing timer is due; `Time::MAX`: it is not set.
+    pub pace_at: Time,
     rtt: RttEstimator,
-    /// What was done.
-    pub counters: Counters,
-    rack: Rack,
-    own_pace: OwnPace,
-    tlp_end: u64,
-    cwnd_usage_end: u64,
-    cwnd_stamp: Time,
     /// The retransmission timer.
     pub timer: Timer,
     /// When pacing lets the next burst go.
     pace_next: Time,
-    /// When the pacing timer is due; `Time::MAX`: it is not set.
-    pub pace_at: Time,
-    app_limited_until: u64,
-    delivered_ce: u64,
-    cwnd_used: u32,
-    max_packets_out: u32,
-    /// Timeouts in a row without progress.
-    backoffs: u32,
+    /// When the last ACK came, where it was a plain one of which not all has been booked (`settle`); else zero.
+    plain_at: Time,
+    /// When the newest segment that it acknowledged was sent.
+    plain_sent: Micros,
     tsecr: u32,
+    /// Retransmission timeouts so far.
+    pub timeouts: u32,
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    /// Payload of the last segment of a finite transfer.
-    last_payload: u32,
     state: CaState,
     pending: Pending,
+    /// Whether the outcome of a tail loss probe is awaited.
+    probing: bool,
+    /// Whether RACK's reordering window is or is about to be wider than at first.
+    widened: bool,
     cwnd_limited: bool,
     /// Whether window-based algorithms are paced too.
     paced: bool,
     established: bool,
     /// Whether packets are ECN-capable.
     pub ecn: bool,
+    app_limited: bool,
     needs: Needs,
-    rtx: RetransmitQueue,
+    // From here on plain ACKs read nothing, but for those of algorithms that read rate samples.
+    first_tx: Micros,
+    delivered_at: Micros,
+    app_limited_until: u64,
+    delivered_ce: u64,
+    retransmitted: u64,
+    lost: u64,
+    /// Bytes that packets sent have been shorter than full ones.
+    short_bytes: u64,
+    rack: Rack,
+    tlp_end: u64,
+    cwnd_usage_end: u64,
+    cwnd_stamp: Time,
+    cwnd_used: u32,
+    max_packets_out: u32,
+    own_pace: OwnPace,
+    /// Timeouts in a row without progress.
+    backoffs: u32,
+    /// Payload of the last segment of a finite transfer.
+    last_payload: u32,
+    least_rtts: LeastRtts,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
-    // From here on only loss recovery reads.
     high_seq: u64,
     undo_marker: Option<u64>,
     /// Retransmissions not yet reported as duplicates; -1: there was none.
@@ -229,8 +246,8 @@ pub struct Sender {
     cwr_to_signal: bool,
 }
 
-// Whole cache lines: there may be a million.
-const _: () = assert!(size_of::<Sender>() <= 640);
+// Whole cache lines: there may be a million. Plain ACKs need the first four.
+const _: () = assert!(size_of::<Sender>() <= 576 && offset_of!(Sender, first_tx) <= 256);
 
 /// How a sender is made.
 pub struct SenderInit {
@@ -257,55 +274,64 @@ impl Sender {
         };
         Self {
             cc: None,
-            needs: init.needs,
             control: Control::initial(config.initial_window),
-            paced: init.paced || init.needs.pacing,
-            ecn: init.ecn,
-            established: false,
-            end,
-            last_payload,
             snd_una: 0,
             snd_nxt: 0,
             rtx: RetransmitQueue::new(init.needs.rate),
+            end,
+            delivered: 0,
+            pace_at: Time::MAX,
+            rtt: RttEstimator::new(config.rto_min),
+            timer: Timer::OFF,
+            pace_next: Time::ZERO,
+            plain_at: Time::ZERO,
+            plain_sent: Micros(0),
+            tsecr: 0,
+            timeouts: 0,
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
-            counters: Counters::default(),
-            delivered: 0,
-            delivered_ce: 0,
-            delivered_at: Time::ZERO,
-            first_tx: Time::ZERO,
-            app_limited_until: 0,
-            rtt: RttEstimator::new(config.rto_min),
-            rack: Rack { reorder_steps: 1, ..Rack::default() },
             state: CaState::Open,
+            pending: Pending::Nothing,
+            probing: false,
+            widened: false,
+            cwnd_limited: false,
+            paced: init.paced || init.needs.pacing,
+            established: false,
+            ecn: init.ecn,
+            app_limited: false,
+            needs: init.needs,
+            first_tx: Micros(0),
+            delivered_at: Micros(0),
+            app_limited_until: 0,
+            delivered_ce: 0,
+            retransmitted: 0,
+            lost: 0,
+            short_bytes: 0,
+            rack: Rack { reorder_steps: 1, ..Rack::default() },
+            tlp_end: 0,
+            cwnd_usage_end: 0,
+            cwnd_stamp: Time::ZERO,
+            cwnd_used: 0,
+            max_packets_out: 0,
+            own_pace: OwnPace::default(),
+            backoffs: 0,
+            last_payload,
+            least_rtts: LeastRtts::NONE,
+            cwnd_integral: (0, Time::ZERO),
             high_seq: 0,
+            undo_marker: None,
+            undo_retrans: -1,
+            dsack_segments: 0,
             prior_cwnd: 0,
             prior_ssthresh: 0,
             prr_delivered: 0,
             prr_out: 0,
-            undo_marker: None,
-            undo_retrans: -1,
             retrans_stamp: 0,
-            tsecr: 0,
-            dsack_segments: 0,
             reordering: 3,
             frto: false,
-            backoffs: 0,
-            tlp_end: 0,
             tlp_retransmitted: false,
             cwr_to_signal: false,
-            cwnd_limited: false,
-            max_packets_out: 0,
-            cwnd_usage_end: 0,
-            cwnd_used: 0,
-            cwnd_stamp: Time::ZERO,
-            pending: Pending::Nothing,
-            timer: Timer::OFF,
-            pace_next: Time::ZERO,
-            pace_at: Time::MAX,
-            own_pace: OwnPace::default(),
-            cwnd_integral: (0, Time::ZERO),
         }
     }
 
@@ -317,7 +343,7 @@ impl Sender {
 
     /// The SYN's timer fired: it has to be sent again.
     pub fn reconnect(&mut self, now: Time) {
-        self.counters.timeouts += 1;
+        self.timeouts += 1;
         self.rtt.back_off();
         self.backoffs += 1;
         self.connect(now);
@@ -334,12 +360,13 @@ impl Sender {
         }
         self.backoffs = 0;
         if let Some(rtt) = rtt {
-            self.rtt.sample(rtt, rtt, now, 0, 0);
+            let rtt = Micros::of(rtt);
+            self.rtt.sample((rtt, rtt), Micros::of(now), (0, 0), &mut self.least_rtts);
         }
         // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
         self.delivered = 1;
-        self.delivered_at = now;
-        self.first_tx = now;
+        self.delivered_at = Micros::of(now);
+        self.first_tx = Micros::of(now);
         self.cwnd_stamp = now;
         self.pace_next = now;
         self.cwnd_integral = (0, now);
@@ -375,13 +402,15 @@ impl Sender {
 
     /// No new data from now on; what is under way is still repaired.
     pub fn stop(&mut self) {
-        self.end = self.end.min(self.snd_nxt);
-        self.last_payload = if self.end == self.snd_nxt { u32::from(MSS) } else { self.last_payload };
+        if self.snd_una < self.end {
+            self.end = self.end.min(self.snd_nxt);
+            self.last_payload = if self.end == self.snd_nxt { u32::from(MSS) } else { self.last_payload };
+        }
     }
 
     /// IP packet size of a segment.
     pub const fn packet_size(&self, seq: u64) -> u16 {
-        let headers = knee_core::packet::MTU - MSS;
+        let headers = MTU - MSS;
         headers + if seq + 1 == self.end { self.last_payload as u16 } else { MSS }
     }
 
@@ -419,16 +448,37 @@ impl Sender {
         self.paced.then(|| self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate()))
     }
 
+    /// Counters since the start. What follows from others is not kept.
+    pub fn counters(&self) -> Counters {
+        let sent = self.snd_nxt + self.retransmitted;
+        Counters {
+            sent,
+            sent_bytes: sent * u64::from(MTU) - self.short_bytes,
+            acked_bytes: self.acked_bytes(),
+            retransmitted: self.retransmitted,
+            lost: self.lost,
+            timeouts: u64::from(self.timeouts),
+        }
+    }
+
+    /// Payload bytes acknowledged.
+    #[inline]
+    pub fn acked_bytes(&self) -> u64 {
+        let mss = u64::from(MSS);
+        let bytes = self.snd_una * mss;
+        if self.snd_una == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
+    }
+
     /// Fetches what a plain ACK will need of the sender.
     #[inline]
     pub fn fetch(&self) {
-        fetch_first(self, offset_of!(Self, high_seq));
+        fetch_first(self, offset_of!(Self, first_tx));
     }
 
     /// Fetches what an ACK will need beside the sender itself.
     #[inline]
     pub fn fetch_behind(&self) {
-        self.rtx.fetch_bursts();
+        self.rtx.fetch_behind();
         if let Some(cc) = &self.cc {
             fetch(cc.as_ref());
         }
@@ -455,8 +505,8 @@ impl Sender {
             in_flight: self.in_flight(),
             delivered: self.delivered,
             delivered_ce: self.delivered_ce,
-            lost: self.counters.lost,
-            app_limited: self.app_limited_until != 0,
+            lost: self.lost,
+            app_limited: self.app_limited,
             paced_until: self.pace_next,
             ca: self.state,
         }
@@ -508,6 +558,12 @@ impl Sender {
         }
     }
 
+    /// A loss probe that ends before `end` is under way; 0: none is.
+    const fn set_probe_end(&mut self, end: u64) {
+        self.tlp_end = end;
+        self.probing = end != 0;
+    }
+
     const fn reducing(&self) -> bool {
         matches!(self.state, CaState::Cwr | CaState::Recovery)
     }
@@ -521,18 +577,26 @@ impl Sender {
         }
     }
 
+    /// What the sender's own pacing rate would follow from an ACK now.
+    #[inline]
+    const fn pace_now(&self) -> OwnPace {
+        let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
+        let window = if cwnd > packets_out { cwnd } else { packets_out };
+        OwnPace { window, doubled: cwnd < self.control.ssthresh / 2 }
+    }
+
     /// Notes what the sender's own pacing rate follows until the next ACK.
     #[inline]
-    fn update_pacing_rate(&mut self) {
-        let doubled = self.control.cwnd < self.control.ssthresh / 2;
-        self.own_pace = OwnPace { window: self.control.cwnd.max(self.packets_out()), doubled };
+    const fn update_pacing_rate(&mut self) {
+        self.own_pace = self.pace_now();
     }
 
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
     /// sizes bursts also where nothing is paced.
     #[inline]
     fn own_pacing_rate(&self) -> Rate {
-        let OwnPace { window, doubled } = self.own_pace;
+        // After a plain ACK the window only fills up to what counted then.
+        let OwnPace { window, doubled } = if self.plain_at == Time::ZERO { self.own_pace } else { self.pace_now() };
         let percent = if doubled { 200 } else { 120 };
         let numerator = u64::from(MSS) * 80_000 * percent * u64::from(window);
         let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);

@@ -6,38 +6,18 @@
 //! number of the burst that carried it last (`track`), until all of that is acknowledged (`untrack`).
 
 use super::flags;
-use knee_core::Time;
+use super::micros::Micros;
+use super::ring::{Burst, Ring};
 use knee_core::cache::fetch;
 use std::collections::VecDeque;
-
-/// A transmission of consecutive segments.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub struct Burst {
-    /// First segment.
-    pub start: u64,
-    /// When it was sent, at microseconds.
-    pub sent: Time,
-    /// How many segments.
-    pub count: u32,
-    /// Packets delivered at that time, lower half.
-    pub delivered: u32,
-    /// Segments whose last transmission this is and whose fate is open; counted while tracking.
-    pub open: u32,
-    /// Whether its segments had been sent before.
-    pub retransmission: bool,
-}
-
-// Two in a cache line: of thousands of flows each has a few.
-const _: () = assert!(size_of::<Burst>() == 32);
 
 /// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateStart {
     /// Start of the send interval.
-    pub first_tx: Time,
+    pub first_tx: Micros,
     /// Start of the ACK interval.
-    pub delivered_at: Time,
+    pub delivered_at: Micros,
     /// Packets delivered at that time.
     pub delivered: u64,
     /// Packets delivered with a mark at that time, lower half.
@@ -48,14 +28,6 @@ pub struct RateStart {
     pub in_flight: u32,
     /// Whether the application limited sending.
     pub app_limited: bool,
-}
-
-impl Burst {
-    /// After the last segment.
-    #[inline]
-    pub const fn end(&self) -> u64 {
-        self.start + self.count as u64
-    }
 }
 
 /// Those of the bursts, in their order: few flows have any.
@@ -70,7 +42,7 @@ impl Starts {
     }
 }
 
-/// Bits of a burst's number that are kept with a segment.
+/// Bits of a burst's number that are kept with a segment. There are never as many bursts as that.
 const NUMBERS: u32 = u32::MAX >> 8;
 
 /// State of a segment while tracking: the number of the burst that carried it last, but for its upper byte, and its
@@ -97,27 +69,45 @@ impl Segment {
     }
 }
 
-/// The retransmission queue.
+/// What is known of each segment while tracking.
 #[derive(Debug, Default)]
-pub struct RetransmitQueue {
-    bursts: VecDeque<Burst>,
-    /// Beside each burst, where the algorithm reads rate samples.
-    starts: Option<Box<Starts>>,
-    /// Number of the first of `bursts`.
-    first: u32,
-    /// From the first unacknowledged segment on; empty unless tracking.
+pub struct Tracking {
+    /// From the first unacknowledged segment on.
     segments: VecDeque<Segment>,
-    tracking: bool,
     /// Segment of `segments[0]`.
     base: u64,
-    /// Every burst before this number has no open segment; counted while tracking.
+    /// Of the burst in each slot of the ring: segments whose last transmission it is and whose fate is open.
+    open: Vec<u32>,
+    /// Every burst before this number has no open segment.
     open_from: u32,
     /// Disjoint ascending ranges of SACKed segments beyond the first unacknowledged one.
     sacked: Vec<(u64, u64)>,
     /// No segment before this one waits to be retransmitted.
-    pub retransmit_hint: u64,
+    retransmit_hint: u64,
     /// Tracking may end when this segment is acknowledged: nothing from here on was ever retransmitted.
     untrack_at: u64,
+}
+
+impl Tracking {
+    #[inline]
+    const fn place(&self, seq: u64) -> usize {
+        (seq - self.base) as usize
+    }
+
+    /// The segments of a burst in `slot` get a state of their own.
+    fn list(&mut self, number: u32, slot: usize, count: u32) {
+        self.open[slot] = count;
+        self.segments.extend(std::iter::repeat_n(Segment::new(number), count as usize));
+    }
+}
+
+/// The retransmission queue.
+#[derive(Debug, Default)]
+pub struct RetransmitQueue {
+    bursts: Ring,
+    tracking: Option<Box<Tracking>>,
+    /// Beside each burst, where the algorithm reads rate samples.
+    starts: Option<Box<Starts>>,
 }
 
 impl RetransmitQueue {
@@ -127,24 +117,50 @@ impl RetransmitQueue {
     }
 
     /// Whether segments have state of their own.
+    #[inline]
     pub const fn tracking(&self) -> bool {
-        self.tracking
+        self.tracking.is_some()
     }
 
-    /// Fetches the bursts.
+    /// Fetches what lies behind the queue.
     #[inline]
-    pub fn fetch_bursts(&self) {
-        let (first, rest) = self.bursts.as_slices();
-        fetch(first);
-        fetch(rest);
+    pub fn fetch_behind(&self) {
+        self.bursts.fetch();
+        if let Some(tracking) = &self.tracking {
+            fetch(tracking.as_ref());
+        }
     }
 
     /// Books a transmission of new segments.
     #[inline]
     pub fn push(&mut self, burst: Burst) {
-        self.bursts.push_back(burst);
-        if self.tracking {
-            self.list_last();
+        self.put(burst);
+        if self.tracking.is_some() {
+            self.list_last(burst.count());
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, burst: Burst) {
+        if self.bursts.len() == self.bursts.capacity() {
+            self.grow();
+        }
+        self.bursts.push(burst);
+    }
+
+    /// Makes room for more bursts; what is counted beside them moves along.
+    #[cold]
+    fn grow(&mut self) {
+        let open = |tracking: &Box<Tracking>, bursts: &Ring| -> Vec<u32> {
+            bursts.iter().map(|(number, _)| tracking.open[bursts.slot(number)]).collect()
+        };
+        let open = self.tracking.as_ref().map(|tracking| open(tracking, &self.bursts));
+        self.bursts.grow();
+        if let (Some(tracking), Some(open)) = (&mut self.tracking, open) {
+            tracking.open.resize(self.bursts.capacity(), 0);
+            for ((number, _), open) in self.bursts.iter().zip(open) {
+                tracking.open[self.bursts.slot(number)] = open;
+            }
         }
     }
 
@@ -158,301 +174,314 @@ impl RetransmitQueue {
     /// What the last transmission of a segment took along; nothing unless that is kept.
     pub fn start_of(&self, seq: u64) -> RateStart {
         match &self.starts {
-            Some(starts) => starts.0[self.place_of(seq)],
+            Some(starts) => starts.0[self.place(self.number_of(seq))],
             None => RateStart::default(),
         }
     }
 
     /// Gives the segments of the last burst a state of their own.
     #[cold]
-    fn list_last(&mut self) {
+    fn list_last(&mut self, count: u32) {
         let number = self.last();
-        if let Some(burst) = self.bursts.back_mut() {
-            burst.open = burst.count;
-            for _ in 0..burst.count {
-                self.segments.push_back(Segment::new(number));
-            }
+        if let Some(tracking) = &mut self.tracking {
+            tracking.list(number, self.bursts.slot(number), count);
         }
         self.make_room();
     }
 
     /// Number of the last burst.
-    fn last(&self) -> u32 {
-        self.first.wrapping_add(self.bursts.len() as u32 - 1)
+    const fn last(&self) -> u32 {
+        self.bursts.end().wrapping_sub(1)
     }
 
     /// While tracking: where the next burst would make the queue grow, drops those at the front of which nothing will
     /// be asked any more. A SACKed segment does not need its own.
     fn make_room(&mut self) {
-        if self.bursts.len() < self.bursts.capacity() {
+        let Some(tracking) = self.tracking.as_ref().filter(|_| self.bursts.len() == self.bursts.capacity()) else {
             return;
-        }
-        let first = self.first;
+        };
         let needed = |(i, s): (usize, &Segment)| {
             let settled = i > 0 && s.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
-            (!settled).then(|| self.place(s.number()) as u32)
+            (!settled).then(|| self.place(s.number()))
         };
-        let dead = self.segments.iter().enumerate().filter_map(needed).min().unwrap_or(0);
+        let dead = tracking.segments.iter().enumerate().filter_map(needed).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
-        if dead as usize >= self.bursts.len() / 4 {
-            self.bursts.drain(..dead as usize);
+        if dead >= self.bursts.len() / 4 {
+            self.bursts.drop_front(dead as u32);
             if let Some(starts) = &mut self.starts {
-                starts.0.drain(..dead as usize);
+                starts.0.drain(..dead);
             }
-            self.first = first.wrapping_add(dead);
         }
     }
 
     /// Gives each of the segments from `una` on a state of its own.
     #[inline]
     pub fn track(&mut self, una: u64, nxt: u64) {
-        if !self.tracking {
+        if self.tracking.is_none() {
             self.begin_tracking(una, nxt);
         }
     }
 
     #[inline(never)]
     fn begin_tracking(&mut self, una: u64, nxt: u64) {
-        self.tracking = true;
-        self.base = una;
-        self.retransmit_hint = una;
-        self.untrack_at = una;
-        self.open_from = self.first;
+        let mut tracking = Box::<Tracking>::default();
+        tracking.base = una;
+        tracking.retransmit_hint = una;
+        tracking.untrack_at = una;
+        tracking.open_from = self.bursts.first();
+        tracking.open.resize(self.bursts.capacity(), 0);
         let count = (nxt - una) as usize;
         // Room for what will be sent meanwhile.
-        self.segments.reserve(count + count / 2 + 8);
-        let mut number = self.first;
-        for burst in &mut self.bursts {
-            let start = burst.start.max(una);
-            burst.open = burst.end().saturating_sub(start) as u32;
-            for _ in 0..burst.open {
-                self.segments.push_back(Segment::new(number));
-            }
-            number = number.wrapping_add(1);
+        tracking.segments.reserve(count + count / 2 + 8);
+        for (number, burst) in self.bursts.iter() {
+            let open = burst.count().min(burst.reach(una).max(0).cast_unsigned());
+            tracking.list(number, self.bursts.slot(number), open);
         }
-        debug_assert_eq!(self.segments.len(), count);
+        debug_assert_eq!(tracking.segments.len(), count);
+        self.tracking = Some(tracking);
     }
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
     #[inline]
     pub fn untrack(&mut self, una: u64) {
-        if self.tracking && una >= self.untrack_at && self.sacked.is_empty() {
+        if self.tracking.as_ref().is_some_and(|t| una >= t.untrack_at && t.sacked.is_empty()) {
             self.end_tracking(una);
         }
     }
 
     #[inline(never)]
     fn end_tracking(&mut self, una: u64) {
-        self.tracking = false;
-        self.segments = VecDeque::new();
-        self.front(una);
+        self.tracking = None;
+        self.drop_before(una);
         if let Some(starts) = &mut self.starts {
             let mut bursts = self.bursts.iter();
-            starts.0.retain(|_| bursts.next().is_some_and(|burst| !burst.retransmission));
+            starts.0.retain(|_| bursts.next().is_some_and(|(_, burst)| !burst.retransmission()));
         }
-        self.bursts.retain(|burst| !burst.retransmission);
-        // What recovery took beside the bursts is given back: with thousands of flows it counts.
-        self.bursts.shrink_to((2 * self.bursts.len()).max(16));
-        self.sacked = Vec::new();
+        self.bursts.drop_retransmissions();
     }
 
     /// Flags of a segment; none unless tracking.
     pub fn flags(&self, seq: u64) -> u8 {
-        if self.tracking { self.segments.get((seq - self.base) as usize).map_or(0, |s| s.flags()) } else { 0 }
+        let tracked = self.tracking.as_ref().and_then(|t| t.segments.get(t.place(seq)));
+        tracked.map_or(0, |segment| segment.flags())
     }
 
     /// Sets and clears flags of a segment; only while tracking.
     pub fn set_flags(&mut self, seq: u64, set: u8, clear: u8) {
-        let i = (seq - self.base) as usize;
-        let segment = &mut self.segments[i];
+        let Some(tracking) = &mut self.tracking else { return };
+        let place = tracking.place(seq);
+        let segment = &mut tracking.segments[place];
         let before = segment.flags();
         segment.set_flags(before & !clear | set);
         if before & flags::LISTED != 0 && segment.flags() & flags::LISTED == 0 {
-            let number = segment.number();
-            self.burst_mut(number).open -= 1;
+            tracking.open[self.bursts.slot(segment.number())] -= 1;
         }
     }
 
-    /// Where the burst of this number is. There are never as many as there are numbers.
+    /// How many bursts are before the one of this number.
     #[inline]
-    fn place(&self, number: u32) -> usize {
-        (number.wrapping_sub(self.first) & NUMBERS) as usize
-    }
-
-    fn burst_mut(&mut self, number: u32) -> &mut Burst {
-        let place = self.place(number);
-        &mut self.bursts[place]
+    const fn place(&self, number: u32) -> usize {
+        (number.wrapping_sub(self.bursts.first()) & NUMBERS) as usize
     }
 
     /// The last transmission of a segment.
     #[inline]
     pub fn burst_of(&self, seq: u64) -> &Burst {
         match self.bursts.front() {
-            Some(first) if !self.tracking && first.end() > seq => first,
-            _ => &self.bursts[self.place_of(seq)],
+            Some(first) if self.tracking.is_none() && first.reach(seq) > 0 => first,
+            _ => self.bursts.at(self.number_of(seq)),
         }
     }
 
-    /// Where the last transmission of a segment is.
+    /// Number of the last transmission of a segment, perhaps but for its upper byte.
     #[cold]
-    fn place_of(&self, seq: u64) -> usize {
-        if self.tracking {
-            return self.place(self.segments[(seq - self.base) as usize].number());
+    fn number_of(&self, seq: u64) -> u32 {
+        if let Some(tracking) = &self.tracking {
+            return tracking.segments[tracking.place(seq)].number();
         }
         // Asked for one of the first, mostly: bursts before the first unacknowledged segment have been dropped.
-        let mut i = 0;
-        while self.bursts[i].end() <= seq {
-            i += 1;
+        let mut number = self.bursts.first();
+        while self.bursts.at(number).reach(seq) <= 0 {
+            number = number.wrapping_add(1);
         }
-        i
+        number
     }
 
-    /// Books the retransmission of a segment; only while tracking. Segments retransmitted in a row at one time share
-    /// a burst: false where this one shares that of the one before.
-    pub fn retransmit(&mut self, burst: Burst) -> bool {
-        let seq = burst.start;
+    /// Books the retransmission of the segment `seq`; only while tracking. Segments retransmitted in a row at one time
+    /// share a burst: false where this one shares that of the one before.
+    pub fn retransmit(&mut self, seq: u64, burst: Burst) -> bool {
         self.set_flags(seq, 0, flags::LISTED);
-        self.untrack_at = self.untrack_at.max(burst.end());
-        let alone = match self.bursts.back_mut() {
-            Some(last) if last.retransmission && last.end() == seq && last.sent == burst.sent => {
-                last.count += 1;
-                last.open += 1;
-                false
-            }
+        let joins = |last: &&mut Burst| last.retransmission() && last.reach(seq) == 0 && last.sent() == burst.sent();
+        let joined = self.bursts.back_mut().filter(joins);
+        let alone = joined.is_none();
+        match joined {
+            Some(last) if last.count() < Burst::MOST => last.extend(),
             _ => {
-                self.bursts.push_back(Burst { open: 1, ..burst });
+                self.put(burst);
+                let copy = self.starts.as_mut().filter(|_| !alone).and_then(|starts| starts.0.back().copied());
+                copy.into_iter().for_each(|start| self.push_start(start));
                 self.make_room();
-                true
             }
-        };
+        }
         let number = self.last();
-        let segment = &mut self.segments[(seq - self.base) as usize];
+        let slot = self.bursts.slot(number);
+        let Some(tracking) = &mut self.tracking else { return alone };
+        tracking.untrack_at = tracking.untrack_at.max(seq + 1);
+        tracking.open[slot] = if self.bursts.at(number).count() == 1 { 1 } else { tracking.open[slot] + 1 };
+        let place = tracking.place(seq);
+        let segment = &mut tracking.segments[place];
         *segment = Segment(Segment::new(number).0 | u32::from(segment.flags()));
         alone
     }
 
-    /// Unless tracking: takes out what is acknowledged from `una` to before `ack`; gives when the oldest segment of it
-    /// was sent, and the transmission of the newest.
-    #[inline]
-    pub fn acknowledge(&mut self, una: u64, ack: u64) -> Option<(Time, Burst)> {
+    /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent, and
+    /// the transmission of the newest.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, ack: u64) -> Option<(Micros, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last segment
         // is the newest.
-        let first = self.bursts.front()?;
-        debug_assert!(first.end() > una);
-        let oldest = first.sent;
+        let mut newest = *self.bursts.front()?;
+        let oldest = newest.sent();
         loop {
-            let newest = *self.bursts.front()?;
-            if newest.end() <= ack {
+            let reach = newest.reach(ack);
+            if reach <= 0 {
                 self.drop_first();
             }
-            if newest.end() >= ack {
+            if reach >= 0 {
                 return Some((oldest, newest));
             }
+            newest = *self.bursts.front()?;
         }
     }
 
     #[inline]
     fn drop_first(&mut self) {
-        self.bursts.pop_front();
+        self.bursts.drop_front(1);
         if let Some(starts) = &mut self.starts {
             starts.drop_first();
         }
-        self.first = self.first.wrapping_add(1);
     }
 
-    /// The oldest burst that reaches beyond `una`; those before it are dropped.
+    /// Drops bursts at the front that do not reach beyond `una`.
     #[inline]
-    pub fn front(&mut self, una: u64) -> Option<&Burst> {
-        while self.bursts.front().is_some_and(|b| b.end() <= una) {
+    fn drop_before(&mut self, una: u64) {
+        while self.bursts.front().is_some_and(|burst| burst.reach(una) <= 0) {
             self.drop_first();
         }
-        self.bursts.front()
     }
 
     /// While tracking: removes the first segment, which was acknowledged; gives its flags and, unless it was SACKed,
     /// its last transmission.
     #[inline]
-    pub fn pop(&mut self) -> Option<(u8, Option<&Burst>)> {
-        let segment = self.segments.pop_front()?;
-        self.base += 1;
-        self.retransmit_hint = self.retransmit_hint.max(self.base);
+    pub fn pop(&mut self) -> Option<(u8, Option<Burst>)> {
+        let tracking = self.tracking.as_mut()?;
+        let segment = tracking.segments.pop_front()?;
+        tracking.base += 1;
+        tracking.retransmit_hint = tracking.retransmit_hint.max(tracking.base);
         let flags = segment.flags();
         if flags & flags::LISTED != 0 {
-            self.burst_mut(segment.number()).open -= 1;
+            tracking.open[self.bursts.slot(segment.number())] -= 1;
         }
         let sacked = flags & flags::SACKED != 0;
-        Some((flags, (!sacked).then(|| &*self.burst_mut(segment.number()))))
+        Some((flags, (!sacked).then(|| *self.bursts.at(segment.number()))))
     }
 
     /// While tracking: drops bursts at the front whose segments were all acknowledged, and SACKed ranges before `una`.
     pub fn tidy(&mut self, una: u64) {
-        let gone = self.sacked.iter().take_while(|r| r.1 <= una).count();
-        self.sacked.drain(..gone);
-        if let Some(first) = self.sacked.first_mut() {
-            first.0 = first.0.max(una);
+        if let Some(tracking) = &mut self.tracking {
+            let gone = tracking.sacked.iter().take_while(|r| r.1 <= una).count();
+            tracking.sacked.drain(..gone);
+            if let Some(first) = tracking.sacked.first_mut() {
+                first.0 = first.0.max(una);
+            }
         }
-        self.front(una);
+        self.drop_before(una);
     }
 
     /// While tracking: number of the first burst whose fate is open; where there is none, of the last one.
     pub fn first_open(&mut self) -> u32 {
-        let ahead = self.open_from.wrapping_sub(self.first) as usize;
-        let mut i = if ahead < self.bursts.len() { ahead } else { 0 };
-        while i + 1 < self.bursts.len() && self.bursts[i].open == 0 {
-            i += 1;
+        let Some(tracking) = &mut self.tracking else { return self.bursts.first() };
+        let (first, last) = (self.bursts.first(), self.bursts.end().wrapping_sub(1));
+        let mut number = tracking.open_from;
+        if number.wrapping_sub(first) as usize >= self.bursts.len() {
+            number = first;
         }
-        self.open_from = self.first.wrapping_add(i as u32);
-        self.open_from
+        while number != last && tracking.open[self.bursts.slot(number)] == 0 {
+            number = number.wrapping_add(1);
+        }
+        tracking.open_from = number;
+        number
     }
 
-    /// The burst of this number; none: it is not there any more, or not yet.
+    /// While tracking: the burst of this number and how many of its segments are open; none: it is not there any more, or
+    /// not yet.
     #[inline]
-    pub fn burst(&self, number: u32) -> Option<&Burst> {
-        self.bursts.get(self.place(number))
+    pub fn burst(&self, number: u32) -> Option<(&Burst, u32)> {
+        let tracking = self.tracking.as_ref().filter(|_| self.place(number) < self.bursts.len())?;
+        Some((self.bursts.at(number), tracking.open[self.bursts.slot(number)]))
     }
 
     /// Whether the burst of this number is the last that carried `seq`; only while tracking.
     pub fn carries(&self, number: u32, seq: u64) -> bool {
-        self.segments[(seq - self.base) as usize].number() == number & NUMBERS
+        self.tracking.as_ref().is_some_and(|t| t.segments[t.place(seq)].number() == number & NUMBERS)
     }
 
     /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
     #[inline]
-    pub fn sack(&mut self, seq: u64) -> (u8, &Burst) {
-        let i = (seq - self.base) as usize;
-        let segment = &mut self.segments[i];
+    pub fn sack(&mut self, seq: u64) -> Option<(u8, Burst)> {
+        let tracking = self.tracking.as_mut()?;
+        let place = tracking.place(seq);
+        let segment = &mut tracking.segments[place];
         let before = segment.flags();
         // A retransmission of what is not deemed lost any more is believed to be still in flight.
         let over = if before & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
         segment.set_flags(before & !(flags::LOST | flags::LISTED | over) | flags::SACKED);
         let number = segment.number();
-        let burst = self.burst_mut(number);
         if before & flags::LISTED != 0 {
-            burst.open -= 1;
+            tracking.open[self.bursts.slot(number)] -= 1;
         }
-        (before, burst)
+        Some((before, *self.bursts.at(number)))
+    }
+
+    /// No segment before this one waits to be retransmitted; only while tracking.
+    pub fn retransmit_hint(&self) -> u64 {
+        self.tracking.as_ref().map_or(0, |t| t.retransmit_hint)
+    }
+
+    /// Sets that; only while tracking.
+    pub fn set_retransmit_hint(&mut self, seq: u64) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.retransmit_hint = seq;
+        }
+    }
+
+    /// Ranges of SACKed segments.
+    #[inline]
+    fn sacked(&self) -> &[(u64, u64)] {
+        self.tracking.as_ref().map_or(&[], |t| t.sacked.as_slice())
     }
 
     /// Whether all of a range has been SACKed.
     #[inline]
     pub fn is_sacked(&self, (start, end): (u64, u64)) -> bool {
-        let i = self.sacked.partition_point(|r| r.1 < end);
-        self.sacked.get(i).is_some_and(|r| r.0 <= start)
+        let sacked = self.sacked();
+        sacked.get(sacked.partition_point(|r| r.1 < end)).is_some_and(|r| r.0 <= start)
     }
 
     /// Adds the first part of a SACK block that is new, and gives it; none: all of it was SACKed before.
     pub fn add_sack(&mut self, (from, to): (u64, u64)) -> Option<(u64, u64)> {
-        let (i, (start, end)) = self.hole(from, to)?;
-        let joins_next = self.sacked.get(i).is_some_and(|r| r.0 == end);
-        match self.sacked[..i].last_mut() {
+        let sacked = &mut self.tracking.as_mut()?.sacked;
+        let (i, (start, end)) = hole(sacked, from, to)?;
+        let joins_next = sacked.get(i).is_some_and(|r| r.0 == end);
+        match sacked[..i].last_mut() {
             Some(before) if before.1 == start => {
                 before.1 = end;
                 if joins_next {
-                    self.sacked[i - 1].1 = self.sacked.remove(i).1;
+                    sacked[i - 1].1 = sacked.remove(i).1;
                 }
             }
-            _ if joins_next => self.sacked[i].0 = start,
-            _ => self.sacked.insert(i, (start, end)),
+            _ if joins_next => sacked[i].0 = start,
+            _ => sacked.insert(i, (start, end)),
         }
         Some((start, end))
     }
@@ -460,26 +489,27 @@ impl RetransmitQueue {
     /// After the highest SACKed segment; `una` where there is none.
     #[inline]
     pub fn highest_sacked(&self, una: u64) -> u64 {
-        self.sacked.last().map_or(una, |r| r.1)
+        self.sacked().last().map_or(una, |r| r.1)
     }
 
     /// The next range of segments from `seq` on that are not SACKed, up to `limit`.
     pub fn next_hole(&self, seq: u64, limit: u64) -> Option<(u64, u64)> {
-        self.hole(seq, limit).map(|(_, hole)| hole)
+        hole(self.sacked(), seq, limit).map(|(_, hole)| hole)
     }
+}
 
-    /// The same with the index of the SACKed range behind it.
-    #[inline]
-    fn hole(&self, seq: u64, limit: u64) -> Option<(usize, (u64, u64))> {
-        let mut i = self.sacked.partition_point(|r| r.1 <= seq);
-        let mut start = seq;
-        if let Some(r) = self.sacked.get(i).filter(|r| r.0 <= seq) {
-            start = r.1;
-            i += 1;
-        }
-        let end = self.sacked.get(i).map_or(limit, |r| r.0.min(limit));
-        (start < limit).then_some((i, (start, end)))
+/// The next range of segments from `seq` on that are not in `sacked`, up to `limit`, and the index of the SACKed range
+/// behind it.
+#[inline]
+fn hole(sacked: &[(u64, u64)], seq: u64, limit: u64) -> Option<(usize, (u64, u64))> {
+    let mut i = sacked.partition_point(|r| r.1 <= seq);
+    let mut start = seq;
+    if let Some(r) = sacked.get(i).filter(|r| r.0 <= seq) {
+        start = r.1;
+        i += 1;
     }
+    let end = sacked.get(i).map_or(limit, |r| r.0.min(limit));
+    (start < limit).then_some((i, (start, end)))
 }
 
 #[cfg(test)]
@@ -489,7 +519,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Burst {
-        Burst { start, sent: Time::from_micros(now), count, delivered: 0, open: 0, retransmission }
+        Burst::new(start, count, Micros(now), 0, retransmission)
     }
 
     /// Tells the transmissions apart.
@@ -521,7 +551,7 @@ mod tests {
                         nxt += count;
                     }
                     1 if !sacked => {
-                        if rtx.retransmit(burst(seq, 1, now, true)) {
+                        if rtx.retransmit(seq, burst(seq, 1, now, true)) {
                             rtx.push_start(begun(now));
                         }
                         model.insert(seq, (now, false));
@@ -531,15 +561,15 @@ mod tests {
                         while let Some((start, end)) = rtx.add_sack((seq, (seq + count).min(nxt))) {
                             for seq in start..end {
                                 let before = model.insert(seq, (0, true));
-                                let sent = rtx.sack(seq).1.sent;
-                                prop_assert_eq!(before, Some((sent.as_micros(), false)));
+                                let sent = rtx.sack(seq).unwrap().1.sent();
+                                prop_assert_eq!(before, Some((sent.0, false)));
                             }
                         }
                     }
                     3 if nxt - una > count => {
                         while una < seq || una + 1 < nxt && model[&una].1 {
                             let (sent, sacked) = model.remove(&una).unwrap();
-                            let burst = rtx.pop().unwrap().1.map(|burst| burst.sent.as_micros());
+                            let burst = rtx.pop().unwrap().1.map(|burst| burst.sent().0);
                             prop_assert_eq!(burst, (!sacked).then_some(sent));
                             una += 1;
                         }
@@ -552,12 +582,12 @@ mod tests {
                 }
                 for (&seq, &(sent, sacked)) in &model {
                     if !sacked {
-                        prop_assert_eq!(rtx.burst_of(seq).sent, Time::from_micros(sent));
+                        prop_assert_eq!(rtx.burst_of(seq).sent(), Micros(sent));
                         prop_assert_eq!(rtx.start_of(seq).delivered, sent);
                     }
                     prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
                 }
-                let open: u32 = rtx.bursts.iter().map(|burst| burst.open).sum();
+                let open: u32 = rtx.bursts.iter().map(|(number, _)| rtx.burst(number).unwrap().1).sum();
                 prop_assert_eq!(open as usize, model.values().filter(|(_, sacked)| !sacked).count());
             }
         }
@@ -568,7 +598,7 @@ mod tests {
         let mut rtx = RetransmitQueue::default();
         (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
         rtx.track(0, 8);
-        rtx.retransmit(burst(0, 1, 8, true));
+        rtx.retransmit(0, burst(0, 1, 8, true));
         for seq in 1..15 {
             assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
             rtx.sack(seq);
@@ -576,6 +606,25 @@ mod tests {
         }
         // 23 were sent.
         assert_eq!(rtx.bursts.capacity(), 16);
-        assert_eq!(rtx.burst_of(0).sent, Time::from_micros(8));
+        assert_eq!(rtx.burst_of(0).sent(), Micros(8));
+    }
+
+    #[test]
+    fn more_segments_are_retransmitted_at_one_time_than_a_burst_can_hold() {
+        let mut rtx = RetransmitQueue::new(true);
+        let segments = u64::from(Burst::MOST) + 2;
+        rtx.push(burst(0, Burst::MOST, 0, false));
+        rtx.push_start(begun(0));
+        rtx.push(burst(u64::from(Burst::MOST), 2, 0, false));
+        rtx.push_start(begun(0));
+        rtx.track(0, segments);
+        for seq in 0..segments {
+            if rtx.retransmit(seq, burst(seq, 1, 7, true)) {
+                rtx.push_start(begun(7));
+            }
+        }
+        for seq in [0, segments - 3, segments - 2, segments - 1] {
+            assert_eq!((rtx.burst_of(seq).sent(), rtx.start_of(seq).delivered), (Micros(7), 7));
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 
 use super::ack::Findings;
+use super::micros::Micros;
 use super::{Config, Departure, Pending, Resend, Sender, flags};
 use knee_cc::{CaState, Congestion, Control, Signal, StateEvent, Undo};
 use knee_core::Time;
@@ -97,7 +98,7 @@ impl Sender {
         self.rack.advanced = false;
         let retransmitted = self.retrans_out;
         if let Some(wait) = self.mark_lost_by_time(now) {
-            let span = (wait + REORDER_TIMER_MIN).min(self.rtt.rto());
+            let span = (wait.time() + REORDER_TIMER_MIN).min(self.rtt.rto());
             self.set_timer(Pending::Reordering, span, now);
             found.set_timer = false;
         }
@@ -105,27 +106,27 @@ impl Sender {
     }
 
     /// Marks lost segments; gives how long the reordering window still holds others back.
-    fn mark_lost_by_time(&mut self, now: Time) -> Option<Time> {
+    fn mark_lost_by_time(&mut self, now: Time) -> Option<Micros> {
         if !self.rtx.tracking() {
             return None;
         }
         let (newest, newest_end) = self.rack.newest;
         let mut number = self.rtx.first_open();
         // Mostly all that was sent so early has arrived or is known to be lost.
-        if self.rtx.burst(number).is_none_or(|burst| burst.sent > newest) {
+        if self.rtx.burst(number).is_none_or(|(burst, _)| burst.sent() > newest) {
             return None;
         }
-        let stamp = now.floor_to(Time::from_micros(1));
-        let patience = self.rack.rtt + self.reordering_window();
+        let stamp = Micros::of(now);
+        let patience = Micros(self.rack.rtt.0 + self.reordering_window().0);
         let mut wait = None;
-        while let Some(burst) = self.rtx.burst(number).filter(|burst| burst.sent <= newest) {
-            if burst.open > 0 {
-                let end =
-                    if burst.sent == newest { burst.end().min(newest_end.saturating_sub(1)) } else { burst.end() };
-                let start = burst.start.max(self.snd_una);
-                let age = stamp.saturating_sub(burst.sent);
+        while let Some((burst, open)) = self.rtx.burst(number).filter(|(burst, _)| burst.sent() <= newest) {
+            if open > 0 {
+                let (start, end) = burst.range(self.snd_una);
+                let end = if burst.sent() == newest { end.min(newest_end.saturating_sub(1)) } else { end };
+                let start = start.max(self.snd_una);
+                let age = stamp.since(burst.sent());
                 if start < end && age < patience {
-                    wait = wait.max(Some(patience - age));
+                    wait = wait.max(Some(patience.since(age)));
                 } else {
                     (start..end).for_each(|seq| self.mark_late(seq, number));
                 }
@@ -146,14 +147,14 @@ impl Sender {
     }
 
     /// RFC 8985, 6.2 step 4: a quarter of the least RTT once reordering was seen, more after D-SACKs.
-    fn reordering_window(&self) -> Time {
+    fn reordering_window(&self) -> Micros {
         if !self.rack.reorder_seen
             && (matches!(self.state, CaState::Recovery | CaState::Loss) || self.sacked_out >= self.reordering)
         {
-            return Time::ZERO;
+            return Micros(0);
         }
-        let quarter = Time::from_micros(self.rtt.min_rtt().as_micros() >> 2);
-        (quarter * u64::from(self.rack.reorder_steps)).min(self.rtt.srtt())
+        let quarter = u64::from(self.rtt.min_rtt_us().unwrap_or(u32::MAX) >> 2);
+        Micros(quarter * u64::from(self.rack.reorder_steps)).min(Micros(self.rtt.srtt8_us() >> 3))
     }
 
     /// A segment is deemed lost (tcp_mark_skb_lost).
@@ -162,25 +163,25 @@ impl Sender {
         if segment & flags::SACKED != 0 {
             return;
         }
-        self.rtx.retransmit_hint = self.rtx.retransmit_hint.min(seq);
+        self.rtx.set_retransmit_hint(self.rtx.retransmit_hint().min(seq));
         if segment & flags::LOST != 0 {
             if segment & flags::RETRANSMITTED != 0 {
                 self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
                 self.retrans_out -= 1;
-                self.counters.lost += 1;
+                self.lost += 1;
             }
         } else {
             self.rtx.set_flags(seq, flags::LOST, 0);
             self.lost_out += 1;
-            self.counters.lost += 1;
+            self.lost += 1;
         }
     }
 
     /// Step 2 of RFC 8985, 6.2: the newest transmission delivered.
-    pub(super) fn rack_advance(&mut self, sent: Time, end: u64, segment: u8, stamp: Time) {
-        let rtt = stamp.saturating_sub(sent);
+    pub(super) fn rack_advance(&mut self, sent: Micros, end: u64, segment: u8, stamp: Micros) {
+        let rtt = stamp.since(sent);
         // Too quick for the retransmission: it was the original that arrived.
-        if segment & flags::EVER_RETRANSMITTED != 0 && rtt < self.rtt.min_rtt() {
+        if segment & flags::EVER_RETRANSMITTED != 0 && rtt.time() < self.rtt.min_rtt() {
             return;
         }
         self.rack.advanced = true;
@@ -191,8 +192,8 @@ impl Sender {
     }
 
     /// RFC 8985, 6.2 step 4: D-SACKs widen the window, a step for each round trip that saw some. `prior`: `delivered`
-    /// when the newest packet delivered was sent, lower half.
-    #[inline]
+    /// when the newest packet delivered was sent, lower half. Nothing is to be done unless `widened`.
+    #[cold]
     pub(super) fn update_reordering_window(&mut self, prior: u32) {
         if prior.wrapping_sub(self.rack.last_delivered as u32).cast_signed() < 0 {
             self.rack.dsack_seen = false;
@@ -205,6 +206,7 @@ impl Sender {
         } else if self.rack.reorder_persist == 0 {
             self.rack.reorder_steps = 1;
         }
+        self.widened = self.rack.reorder_steps != 1;
     }
 
     pub(super) fn note_reordering(&mut self, lowest: u64, highest: u64) {
@@ -220,13 +222,13 @@ impl Sender {
 
     /// The timer of the reordering window fired (tcp_rack_reo_timeout).
     pub(super) fn on_reordering_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        let (in_flight, lost) = (self.in_flight(), self.counters.lost);
+        let (in_flight, lost) = (self.in_flight(), self.lost);
         self.mark_lost_by_time(now);
         if in_flight != self.in_flight() {
             if self.state != CaState::Recovery {
                 self.enter_recovery(false, now);
                 if !self.needs.full_control {
-                    self.reduce_proportionally(1, (self.counters.lost - lost) as u32, false, now);
+                    self.reduce_proportionally(1, (self.lost - lost) as u32, false, now);
                 }
             }
             self.send_lost(now, config, out);
@@ -242,7 +244,7 @@ impl Sender {
         if self.packets_out() == 0 {
             return;
         }
-        self.counters.timeouts += 1;
+        self.timeouts += 1;
         self.enter_loss(now);
         self.backoffs += 1;
         let head = self.snd_una;
@@ -255,17 +257,17 @@ impl Sender {
     fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.state, CaState::Recovery | CaState::Loss);
         self.rtx.track(self.snd_una, self.snd_nxt);
-        let stamp = now.floor_to(Time::from_micros(1));
+        let stamp = Micros::of(now);
         for seq in self.snd_una..self.snd_nxt {
             if self.rtx.flags(seq) & flags::SACKED != 0 {
                 continue;
             }
-            let recent = stamp.saturating_sub(self.rtx.burst_of(seq).sent) < self.rack.rtt;
+            let recent = stamp.since(self.rtx.burst_of(seq).sent()) < self.rack.rtt;
             if seq == self.snd_una || !recent {
                 self.mark_lost(seq);
             }
         }
-        self.rtx.retransmit_hint = self.snd_una;
+        self.rtx.set_retransmit_hint(self.snd_una);
         let reduces = matches!(self.state, CaState::Open | CaState::Disorder)
             || self.high_seq <= self.snd_una
             || (self.state == CaState::Loss && self.backoffs == 0);
@@ -283,7 +285,7 @@ impl Sender {
         }
         self.set_state(CaState::Loss, now);
         self.high_seq = self.snd_nxt;
-        self.tlp_end = 0;
+        self.set_probe_end(0);
         self.cwr_to_signal = self.ecn;
         self.frto = fresh || self.backoffs > 0;
     }
@@ -348,7 +350,7 @@ impl Sender {
 
     fn begin_reduction(&mut self, signal: Signal, now: Time) {
         self.high_seq = self.snd_nxt;
-        self.tlp_end = 0;
+        self.set_probe_end(0);
         self.control.cwnd_cnt = 0;
         self.prior_cwnd = self.control.cwnd;
         self.prr_delivered = 0;
@@ -394,7 +396,7 @@ impl Sender {
     fn init_undo(&mut self) {
         self.undo_marker = Some(self.snd_una);
         let mut retransmitted = i64::from(self.retrans_out);
-        if self.tlp_end != 0 && self.tlp_retransmitted {
+        if self.probing && self.tlp_retransmitted {
             retransmitted += 1;
         }
         self.undo_retrans = if retransmitted == 0 { -1 } else { retransmitted };
@@ -509,7 +511,7 @@ impl Sender {
             return;
         }
         if !self.tlp_retransmitted || found.dsack_of_probe {
-            self.tlp_end = 0;
+            self.set_probe_end(0);
         } else if ack_seq > self.tlp_end {
             // The probe repaired a loss that nothing else saw.
             self.begin_reduction(Signal::Loss, now);
@@ -517,7 +519,7 @@ impl Sender {
             self.end_reduction(now);
             self.try_keep_open(now);
         } else if !found.advanced && !found.sacked {
-            self.tlp_end = 0;
+            self.set_probe_end(0);
         }
     }
 }

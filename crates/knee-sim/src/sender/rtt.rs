@@ -3,14 +3,15 @@
 //! Source: RFC 6298 in the fixed-point form of `tcp_rtt_estimator` (net/ipv4/tcp_input.c); the least RTT of the last
 //! 300 s by a windowed filter of three samples (Kathleen Nichols; lib/win_minmax.c).
 
+use super::micros::Micros;
 use knee_core::Time;
 
-/// Longest retransmission timeout (TCP_RTO_MAX).
-const RTO_MAX: Time = Time::from_secs(120);
+/// Longest retransmission timeout (TCP_RTO_MAX), in microseconds.
+const RTO_MAX: u32 = 120_000_000;
 /// Timeout before there is a sample (RFC 6298, 2.1; TCP_TIMEOUT_INIT).
 pub const RTO_INITIAL: Time = Time::from_secs(1);
-/// Length of the filter of the least RTT (tcp_min_rtt_wlen).
-const MIN_RTT_WINDOW: Time = Time::from_secs(300);
+/// Length of the filter of the least RTT (tcp_min_rtt_wlen), in microseconds.
+const MIN_RTT_WINDOW: u64 = 300_000_000;
 
 /// The estimators of one connection. Spans inside are in microseconds.
 #[derive(Clone, Debug)]
@@ -23,16 +24,24 @@ pub struct RttEstimator {
     mdev_max4: u32,
     /// Deviation used for the timeout.
     rttvar4: u32,
+    rto: u32,
+    rto_min: u32,
+    /// First and third sample of the filter of the least RTT.
+    min: u32,
+    third: u32,
+    /// Until then that filter takes nothing from RTTs above its third sample.
+    min_settled: Micros,
     /// The round trip ends when this segment is acknowledged.
     round_end: u64,
-    rto: Time,
-    rto_min_us: u32,
-    /// Samples of the filter of the least RTT, least first.
-    min_us: [u32; 3],
-    /// When they were taken.
-    min_at: [Time; 3],
-    /// Until then the filter of the least RTT takes nothing from RTTs above its third sample.
-    min_settled: Time,
+}
+
+/// Samples of the filter of the least RTT, least first: when they were taken, and the RTTs.
+#[derive(Clone, Debug)]
+pub struct LeastRtts([(Micros, u32); 3]);
+
+impl LeastRtts {
+    /// A filter without a sample.
+    pub const NONE: Self = Self([(Micros(0), u32::MAX); 3]);
 }
 
 impl RttEstimator {
@@ -43,12 +52,12 @@ impl RttEstimator {
             mdev4: 0,
             mdev_max4: 0,
             rttvar4: 0,
+            rto: RTO_INITIAL.as_micros() as u32,
+            rto_min: rto_min.as_micros() as u32,
+            min: u32::MAX,
+            third: u32::MAX,
+            min_settled: Micros(0),
             round_end: 0,
-            rto: RTO_INITIAL,
-            rto_min_us: rto_min.as_micros() as u32,
-            min_us: [u32::MAX; 3],
-            min_at: [Time::ZERO; 3],
-            min_settled: Time::ZERO,
         }
     }
 
@@ -64,35 +73,47 @@ impl RttEstimator {
 
     /// Least RTT of the last 300 s; `Time::MAX` before the first sample.
     pub const fn min_rtt(&self) -> Time {
-        if self.min_us[0] == u32::MAX { Time::MAX } else { Time::from_micros(self.min_us[0] as u64) }
+        if self.min == u32::MAX { Time::MAX } else { Time::from_micros(self.min as u64) }
     }
 
     /// The same in microseconds; none before the first sample.
     pub const fn min_rtt_us(&self) -> Option<u32> {
-        if self.min_us[0] == u32::MAX { None } else { Some(self.min_us[0]) }
+        if self.min == u32::MAX { None } else { Some(self.min) }
     }
 
     /// Retransmission timeout, backed off where it was.
+    #[inline]
     pub const fn rto(&self) -> Time {
-        self.rto
+        self.rto_us().time()
+    }
+
+    /// The same on TCP's clock.
+    #[inline]
+    pub const fn rto_us(&self) -> Micros {
+        Micros(self.rto as u64)
     }
 
     /// Doubles the timeout after it fired (RFC 6298, 5.5).
     pub fn back_off(&mut self) {
-        self.rto = (self.rto * 2).min(RTO_MAX);
+        self.rto = self.rto.saturating_mul(2).min(RTO_MAX);
     }
 
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
-    /// (`newest`, of the newest).
+    /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked.
     #[inline]
-    pub fn sample(&mut self, rtt: Time, newest: Time, now: Time, snd_una: u64, snd_nxt: u64) {
-        let newest = newest.as_micros() as u32;
-        if newest <= self.min_us[2] || now > self.min_settled {
-            self.update_min(newest, now);
+    pub fn sample(
+        &mut self,
+        (rtt, newest): (Micros, Micros),
+        now: Micros,
+        (snd_una, snd_nxt): (u64, u64),
+        filter: &mut LeastRtts,
+    ) {
+        let newest = newest.0 as u32;
+        if newest <= self.third || now > self.min_settled {
+            self.update_min(newest, now, filter);
         }
-        self.update_srtt(rtt.as_micros() as i64, snd_una, snd_nxt);
-        let rto = Time::from_micros(u64::from(self.srtt8 >> 3) + u64::from(self.rttvar4));
-        self.rto = rto.min(RTO_MAX);
+        self.update_srtt(rtt.0 as i64, snd_una, snd_nxt);
+        self.rto = (self.srtt8 >> 3).saturating_add(self.rttvar4).min(RTO_MAX);
     }
 
     fn update_srtt(&mut self, rtt: i64, snd_una: u64, snd_nxt: u64) {
@@ -116,7 +137,7 @@ impl RttEstimator {
                 self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
             }
             self.round_end = snd_nxt;
-            self.mdev_max4 = self.rto_min_us;
+            self.mdev_max4 = self.rto_min;
         }
     }
 
@@ -124,52 +145,53 @@ impl RttEstimator {
     fn first_sample(&mut self, rtt: i64, snd_nxt: u64) {
         self.srtt8 = (rtt << 3).max(1) as u32;
         self.mdev4 = (rtt << 1) as u32;
-        self.rttvar4 = self.mdev4.max(self.rto_min_us);
+        self.rttvar4 = self.mdev4.max(self.rto_min);
         self.mdev_max4 = self.rttvar4;
         self.round_end = snd_nxt;
     }
 
     #[cold]
-    fn update_min(&mut self, rtt: u32, now: Time) {
-        let mut min = std::array::from_fn(|i| (self.min_at[i], self.min_us[i]));
-        filter_min(&mut min, rtt, now);
-        (self.min_at, self.min_us) = (min.map(|m| m.0), min.map(|m| m.1));
+    fn update_min(&mut self, rtt: u32, now: Micros, filter: &mut LeastRtts) {
+        filter.take(rtt.max(1), now);
+        let [first, second, third] = filter.0;
+        (self.min, self.third) = (first.1, third.1);
         // The next change that time alone can bring about.
-        let [first, second, third] = self.min_at;
-        let span = match (second == first, third == second) {
+        let span = match (second.0 == first.0, third.0 == second.0) {
             (true, _) => MIN_RTT_WINDOW / 4,
             (false, true) => MIN_RTT_WINDOW / 2,
             _ => MIN_RTT_WINDOW,
         };
-        self.min_settled = first + span;
+        self.min_settled = Micros(first.0.0 + span);
     }
 }
 
-/// Takes a sample into the filter of the least RTT.
-fn filter_min(min: &mut [(Time, u32); 3], rtt: u32, now: Time) {
-    let rtt = rtt.max(1);
-    let new = (now, rtt);
-    if rtt <= min[0].1 || now.saturating_sub(min[2].0) > MIN_RTT_WINDOW {
-        *min = [new; 3];
-        return;
-    }
-    if rtt <= min[1].1 {
-        min[1] = new;
-        min[2] = new;
-    } else if rtt <= min[2].1 {
-        min[2] = new;
-    }
-    let age = now.saturating_sub(min[0].0);
-    if age > MIN_RTT_WINDOW {
-        *min = [min[1], min[2], new];
-        if now.saturating_sub(min[0].0) > MIN_RTT_WINDOW {
-            *min = [min[1], min[2], new];
+impl LeastRtts {
+    fn take(&mut self, rtt: u32, now: Micros) {
+        let min = &mut self.0;
+        let new = (now, rtt);
+        let age = |at: Micros| now.since(at).0;
+        if rtt <= min[0].1 || age(min[2].0) > MIN_RTT_WINDOW {
+            *min = [new; 3];
+            return;
         }
-    } else if min[1].0 == min[0].0 && age > MIN_RTT_WINDOW / 4 {
-        min[1] = new;
-        min[2] = new;
-    } else if min[2].0 == min[1].0 && age > MIN_RTT_WINDOW / 2 {
-        min[2] = new;
+        if rtt <= min[1].1 {
+            min[1] = new;
+            min[2] = new;
+        } else if rtt <= min[2].1 {
+            min[2] = new;
+        }
+        let oldest = age(min[0].0);
+        if oldest > MIN_RTT_WINDOW {
+            *min = [min[1], min[2], new];
+            if age(min[0].0) > MIN_RTT_WINDOW {
+                *min = [min[1], min[2], new];
+            }
+        } else if min[1].0 == min[0].0 && oldest > MIN_RTT_WINDOW / 4 {
+            min[1] = new;
+            min[2] = new;
+        } else if min[2].0 == min[1].0 && oldest > MIN_RTT_WINDOW / 2 {
+            min[2] = new;
+        }
     }
 }
 
@@ -178,8 +200,8 @@ mod tests {
     use super::*;
 
     fn take(estimator: &mut RttEstimator, ms: u64, una: u64) {
-        let rtt = Time::from_millis(ms);
-        estimator.sample(rtt, rtt, Time::from_millis(una), una, una + 1);
+        let rtt = Micros(1000 * ms);
+        estimator.sample((rtt, rtt), Micros(1000 * una), (una, una + 1), &mut LeastRtts::NONE.clone());
     }
 
     #[test]
@@ -211,13 +233,11 @@ mod tests {
     #[test]
     fn the_least_rtt_is_forgotten_after_300_s() {
         let mut estimator = RttEstimator::new(Time::from_millis(200));
-        for (s, ms) in [(0, 10), (100, 20), (200, 30), (299, 30)] {
-            let rtt = Time::from_millis(ms);
-            estimator.sample(rtt, rtt, Time::from_secs(s), s, s + 1);
-            assert_eq!(estimator.min_rtt(), Time::from_millis(10));
+        let mut filter = LeastRtts::NONE;
+        for (s, ms, least) in [(0, 10, 10), (100, 20, 10), (200, 30, 10), (299, 30, 10), (301, 30, 20)] {
+            let rtt = Micros(1000 * ms);
+            estimator.sample((rtt, rtt), Micros(1_000_000 * s), (s, s + 1), &mut filter);
+            assert_eq!(estimator.min_rtt(), Time::from_millis(least));
         }
-        let rtt = Time::from_millis(30);
-        estimator.sample(rtt, rtt, Time::from_secs(301), 400, 401);
-        assert_eq!(estimator.min_rtt(), Time::from_millis(20));
     }
 }

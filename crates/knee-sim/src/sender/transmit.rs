@@ -1,6 +1,8 @@
 //! What leaves, and when: windows, bursts, pacing, retransmissions, timers.
 
-use super::queue::{Burst, RateStart};
+use super::micros::Micros;
+use super::queue::RateStart;
+use super::ring::Burst;
 use super::{Config, Departure, Pending, Resend, Sender, flags};
 use crate::timer::Timer;
 use knee_cc::{CaState, Sent, StateEvent};
@@ -56,6 +58,7 @@ impl Sender {
     /// Sends what may leave now after an ACK or a timer: retransmissions first where recovery wants them.
     pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         if self.established {
+            self.settle();
             self.send_new(Push::Normal, now, config, out);
         }
     }
@@ -127,7 +130,7 @@ impl Sender {
             return false;
         }
         let srtt = Time::from_nanos(self.rtt.srtt8_us() * 125);
-        self.rtx.burst_of(self.snd_una).sent + srtt <= now + DEFER.min(srtt / 2)
+        self.rtx.burst_of(self.snd_una).sent().time() + srtt <= now + DEFER.min(srtt / 2)
     }
 
     fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
@@ -198,7 +201,7 @@ impl Sender {
     /// New segments leave in one burst.
     pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let start = self.snd_nxt;
-        let burst = self.new_burst(start, count, false, now.floor_to(Time::from_micros(1)));
+        let burst = self.new_burst(start, count, false, Micros::of(now));
         self.push(burst);
         let was_empty = self.packets_out() == 0;
         if self.in_flight() == 0 {
@@ -214,12 +217,12 @@ impl Sender {
 
     /// A transmission at `stamp`.
     #[inline]
-    pub(super) fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Time) -> Burst {
-        if self.packets_out() == 0 {
+    pub(super) fn new_burst(&mut self, start: u64, count: u32, retransmission: bool, stamp: Micros) -> Burst {
+        if self.needs.rate && self.packets_out() == 0 {
             self.first_tx = stamp;
             self.delivered_at = stamp;
         }
-        Burst { start, count, sent: stamp, delivered: self.delivered as u32, open: 0, retransmission }
+        Burst::new(start, count, stamp, self.delivered, retransmission)
     }
 
     /// The delivery state that a transmission of `count` segments takes along (tcp_rate_skb_sent).
@@ -229,9 +232,9 @@ impl Sender {
             delivered_at: self.delivered_at,
             delivered: self.delivered,
             delivered_ce: self.delivered_ce as u32,
-            lost: self.counters.lost as u32,
+            lost: self.lost as u32,
             in_flight: self.in_flight() + count,
-            app_limited: self.app_limited_until != 0,
+            app_limited: self.app_limited,
         }
     }
 
@@ -240,7 +243,7 @@ impl Sender {
     pub(super) fn push(&mut self, burst: Burst) {
         self.rtx.push(burst);
         if self.needs.rate {
-            self.push_start(burst.count);
+            self.push_start(burst.count());
         }
     }
 
@@ -257,21 +260,16 @@ impl Sender {
         let last = departure.start + count - 1;
         let bytes = (count - 1) * u64::from(MTU) + u64::from(self.packet_size(last));
         let payload = bytes - count * headers;
+        self.short_bytes += count * u64::from(MTU) - bytes;
         let prior = self.pace_next;
         self.pace_next = self.pace_next.max(now);
-        if self.paced && self.counters.sent >= UNPACED {
+        let sent_before = self.snd_nxt + self.retransmitted - count;
+        if self.paced && sent_before >= UNPACED {
             let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
             let span = rate.time_for(Bytes(payload));
             let credit = self.pace_next - prior;
             self.pace_next = self.pace_next.saturating_add(span - credit.min(span / 2));
         }
-        self.count_sent(departure, bytes, out);
-    }
-
-    #[inline]
-    pub(super) fn count_sent(&mut self, departure: Departure, bytes: u64, out: &mut Vec<Departure>) {
-        self.counters.sent += u64::from(departure.count);
-        self.counters.sent_bytes += bytes;
         out.push(departure);
     }
 
@@ -317,6 +315,7 @@ impl Sender {
     /// Marks the time from which on rate samples speak of the application, not of the path.
     fn check_app_limited(&mut self) {
         if self.in_flight() < self.control.cwnd && self.lost_out <= self.retrans_out {
+            self.app_limited = true;
             self.app_limited_until = (self.delivered + u64::from(self.in_flight())).max(1);
         }
     }
@@ -326,7 +325,7 @@ impl Sender {
         if !self.rtx.tracking() {
             return;
         }
-        let mut seq = self.rtx.retransmit_hint.max(self.snd_una);
+        let mut seq = self.rtx.retransmit_hint().max(self.snd_una);
         let mut rearm = false;
         let mut total = 0;
         'holes: while self.retrans_out < self.lost_out
@@ -342,7 +341,7 @@ impl Sender {
                     seq += 1;
                     continue;
                 }
-                self.rtx.retransmit_hint = seq;
+                self.rtx.set_retransmit_hint(seq);
                 if self.paced && self.pace_next > now {
                     self.pace_at = self.pace_next;
                     break 'holes;
@@ -367,7 +366,7 @@ impl Sender {
                 }
                 total += count;
                 seq += u64::from(count);
-                self.rtx.retransmit_hint = seq;
+                self.rtx.set_retransmit_hint(seq);
             }
         }
         if total > 0 {
@@ -394,20 +393,21 @@ impl Sender {
     /// Sends segments again.
     fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
         self.rtx.track(self.snd_una, self.snd_nxt);
-        let stamp = now.floor_to(Time::from_micros(1));
+        let stamp = Micros::of(now);
         for seq in start..start + u64::from(count) {
             let burst = self.new_burst(seq, 1, true, stamp);
-            if self.rtx.retransmit(burst) && self.needs.rate {
+            if self.rtx.retransmit(seq, burst) && self.needs.rate {
                 self.rtx.push_start(self.rate_start(1));
             }
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
-        self.counters.retransmitted += u64::from(count);
+        self.retransmitted += u64::from(count);
         self.leave(Departure { start, count, retransmission: true }, now, out);
     }
 
     /// The pacing timer fired.
     pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        self.settle();
         self.pace_at = Time::MAX;
         if self.lost_out > self.retrans_out && self.control.cwnd > self.in_flight() {
             self.send_lost(now, config, out);
@@ -417,6 +417,7 @@ impl Sender {
 
     /// The retransmission timer fired.
     pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        self.settle();
         self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
         match pending {
@@ -429,7 +430,7 @@ impl Sender {
 
     /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
     fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        if self.tlp_end == 0 && self.packets_out() > 0 {
+        if !self.probing && self.packets_out() > 0 {
             self.tlp_retransmitted = false;
             let before = self.snd_nxt;
             let window_open = self.snd_nxt < self.snd_una + config.receive_window;
@@ -440,7 +441,7 @@ impl Sender {
                 self.tlp_retransmitted = true;
             }
             if self.tlp_retransmitted || self.snd_nxt > before {
-                self.tlp_end = self.snd_nxt;
+                self.set_probe_end(self.snd_nxt);
                 self.pending = Pending::Nothing;
             }
         }
@@ -476,7 +477,7 @@ impl Sender {
 
     /// How far the timeout of the oldest segment is away; none where it is past.
     pub(super) fn timeout_left(&self, now: Time) -> Option<Time> {
-        let due = self.rtx.burst_of(self.snd_una).sent + self.rtt.rto();
+        let due = Micros(self.rtx.burst_of(self.snd_una).sent().0 + self.rtt.rto_us().0).time();
         (due > now).then(|| due - now)
     }
 

@@ -90,7 +90,7 @@ mod tests {
                     short.send_in_recovery(now, &config, &mut out);
                     general.send(now, &config, &mut expected);
                     prop_assert_eq!(&out, &expected);
-                    prop_assert_eq!(state(&short), state(&general));
+                    prop_assert_eq!(state(&mut short), state(&mut general));
                 }
                 flight.extend(out.iter().flat_map(|sent| sent.start..sent.start + u64::from(sent.count)));
                 now += Time::from_micros(us);

@@ -252,6 +252,7 @@ impl Simulation {
                 window_growth: spec.tcp.window_growth,
             },
             sacks: SackStore::default(),
+            spares: receiver::Spares::default(),
             rows: Rows::default(),
             event_names: Vec::new(),
             interval: Time::from_nanos(spec.interval),

@@ -2,7 +2,7 @@
 
 use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
 use crate::events::Event;
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, Spares};
 use crate::sender::{AckInfo, Departure, Sender};
 use knee_cc::{CaState, CongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
@@ -19,7 +19,7 @@ impl Simulation {
             self.note_ecn(packet);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.spares) {
             if receiver.has_blocks() {
                 return self.reply(i);
             }
@@ -60,12 +60,14 @@ impl Simulation {
     #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        let mut packet = receiver.ack(i);
+        let mut ack = receiver.ack(i);
         if receiver.has_blocks() {
-            attach_blocks(receiver, &mut packet, &mut self.sacks);
+            (ack.flags, ack.extra) = store_blocks(receiver, ack.flags, &mut self.sacks, &mut self.spares);
+            // RFC 2018: an option of two bytes and eight for each block, padded to words.
+            ack.size += 4 + 8 * self.sacks.get(ack.extra).len() as u16;
         }
         let way = self.ways[i as usize];
-        self.send_ack(packet, &way);
+        self.send_ack(ack, &way);
     }
 
     #[inline]
@@ -188,7 +190,7 @@ impl Simulation {
     pub(super) fn note_state(&mut self, i: u32) {
         let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
         let cwnd = f64::from(sender.control.cwnd);
-        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.counters.timeouts as u32);
+        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.timeouts);
         let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
         let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
         let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
@@ -222,11 +224,16 @@ impl Simulation {
     }
 }
 
-/// Puts the SACK blocks of an ACK that leaves now into the store.
+/// Puts the SACK blocks of an ACK that leaves now into the store; gives its flags, and the handle.
 #[cold]
-pub(super) fn attach_blocks(receiver: &mut Receiver, ack: &mut Packet, sacks: &mut SackStore) {
-    let blocks = receiver.blocks(ack);
-    ack.extra = sacks.put(blocks);
+pub(super) fn store_blocks(
+    receiver: &mut Receiver,
+    flags: u8,
+    sacks: &mut SackStore,
+    spares: &mut Spares,
+) -> (u8, u32) {
+    let (blocks, dsack) = receiver.blocks(spares);
+    (if dsack { flags | Packet::DSACK } else { flags }, sacks.put(blocks))
 }
 
 /// Makes packets of what a sender sends now: gives the first of those that differ by their segments only, and how many.
@@ -239,7 +246,7 @@ pub(super) fn packets(
     mut give: impl FnMut(Packet, u32),
 ) {
     let stamp = Sender::tsval(now);
-    for Departure { start, count, retransmission } in departures.drain(..) {
+    for &Departure { start, count, retransmission } in departures.iter() {
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
         let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
@@ -260,4 +267,5 @@ pub(super) fn packets(
             give(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
         }
     }
+    departures.clear();
 }

@@ -15,11 +15,13 @@
 
 use super::alarms::Alarms;
 use super::crossing::Sent;
-use super::endpoints::{attach_blocks, packets};
-use super::{Simulation, Way};
+use super::endpoints::{packets, store_blocks};
+use super::report::Sampling;
+use super::{Flow, Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
 use crate::order::Order;
+use crate::receiver::Reply;
 use crate::sender::AckInfo;
 use crate::spec::Change;
 use crate::timer::Timer;
@@ -46,6 +48,8 @@ pub(super) struct Epochs {
     /// All before this time has happened, but for what receivers do with the packets that have landed.
     pub(super) at: Time,
     lanes: Vec<Lane>,
+    /// ACKs of the flow that is visited on their way home, in that order: most are home within the visit.
+    homing: Homing,
     /// When each flow has something to do, at the earliest, beside taking what has landed.
     dues: Vec<Time>,
     /// Flows that have not started, the next one last.
@@ -69,20 +73,17 @@ pub(super) struct Epochs {
     completed: Vec<(Time, u32)>,
 }
 
-/// What is under way beside a flow.
-#[repr(align(64))]
+/// What is under way beside a flow between two visits.
 struct Lane {
-    /// ACKs on their way home, in that order, behind those that have been taken.
-    acks: Vec<Homing>,
-    /// How many have been taken in this visit.
-    taken: usize,
+    /// ACKs on their way home, in that order.
+    acks: Vec<Returning>,
     /// When the last of them is home.
     last_home: Time,
 }
 
 /// An ACK on its way.
 #[derive(Clone, Copy)]
-struct Homing {
+struct Returning {
     /// When it is home.
     at: Time,
     /// As in [`Packet`].
@@ -95,14 +96,52 @@ struct Homing {
     cause: Cause,
 }
 
-impl Homing {
+impl Returning {
     /// What orders the ACKs of a flow.
     const fn key(&self) -> (Time, u32, u8) {
         (self.at, self.pipe, self.cause as u8)
     }
 }
 
-impl Lane {
+/// The ACKs of the flow that is visited. The same few lines of memory serve flow after flow.
+#[derive(Default)]
+struct Homing {
+    /// Those on their way, behind those that have been taken.
+    acks: Vec<Returning>,
+    taken: usize,
+    /// When the last of them is home.
+    last_home: Time,
+    /// Whether the memory is the flow's own.
+    own: bool,
+}
+
+impl Homing {
+    /// A visit begins.
+    #[inline]
+    fn enter(&mut self, lane: &mut Lane) {
+        self.last_home = lane.last_home;
+        self.own = !lane.acks.is_empty();
+        if self.own {
+            std::mem::swap(&mut self.acks, &mut lane.acks);
+        }
+    }
+
+    /// A visit ends: what is not home yet waits beside its flow.
+    #[inline]
+    fn leave(&mut self, lane: &mut Lane) {
+        lane.last_home = self.last_home;
+        if self.taken < self.acks.len() {
+            self.acks.drain(..self.taken);
+            if self.own { std::mem::swap(&mut self.acks, &mut lane.acks) } else { lane.acks.append(&mut self.acks) }
+        } else {
+            self.acks.clear();
+            if self.own {
+                std::mem::swap(&mut self.acks, &mut lane.acks);
+            }
+        }
+        self.taken = 0;
+    }
+
     /// When the next ACK is home; `Time::MAX`: none is under way.
     #[inline]
     fn home(&self) -> Time {
@@ -111,10 +150,10 @@ impl Lane {
 
     /// An ACK goes on its way `now`.
     #[inline]
-    fn sends_home(&mut self, ack: &Packet, now: Time, way: &Way, cause: Cause) {
-        let Packet { seq, stamp, extra, flags, .. } = *ack;
+    fn sends(&mut self, reply: Reply, extra: u32, now: Time, way: &Way, cause: Cause) {
+        let Reply { seq, stamp, flags } = reply;
         let at = now + way.ack_delay;
-        self.acks.push(Homing { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
+        self.acks.push(Returning { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
         if at <= self.last_home {
             self.overtake();
         } else {
@@ -180,12 +219,13 @@ impl Simulation {
         let flows = self.flows.len();
         let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let lane = || Lane { acks: Vec::new(), taken: 0, last_home: Time::ZERO };
+        let lane = || Lane { acks: Vec::new(), last_home: Time::ZERO };
         let epochs = Epochs {
             link: *link,
             most,
             at: Time::ZERO,
             lanes: std::iter::repeat_with(lane).take(flows).collect(),
+            homing: Homing::default(),
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             sent: Sent::default(),
@@ -230,6 +270,7 @@ impl Simulation {
         let at = epochs.at;
         let next = self.events.peek().filter(|(due, _)| *due < self.end);
         match next {
+            Some((due, Event::Sample)) if due <= at => self.pass_with_sample(at),
             Some((due, event)) if due <= at => {
                 self.receive_all(at);
                 self.now = at;
@@ -241,23 +282,45 @@ impl Simulation {
                 self.reach_end();
                 1
             }
-            _ => self.pass(at, next.map_or(self.end, |(due, _)| due)),
+            _ => self.pass(at, next.map_or(self.end, |(due, _)| due), None),
         }
     }
 
-    /// An epoch that begins at `at` and ends by `until`, before which nothing concerns the whole run.
-    fn pass(&mut self, at: Time, until: Time) -> u64 {
+    /// An epoch that begins with a sample, which is taken of each flow as it is visited, unless something else is due at
+    /// just that time.
+    fn pass_with_sample(&mut self, at: Time) -> u64 {
+        self.now = at;
+        self.events.pop();
+        self.events.push(at + self.interval, Event::Sample);
+        let next = self.events.peek().map_or(self.end, |(due, _)| due.min(self.end));
+        if next > at {
+            let sampling = self.begin_sample();
+            return self.pass(at, next, sampling.as_ref());
+        }
+        self.receive_all(at);
+        self.now = at;
+        self.sample();
+        1
+    }
+
+    /// An epoch that begins at `at`, perhaps with a sample, and ends by `until`, before which nothing concerns the whole
+    /// run.
+    fn pass(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) -> u64 {
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(at + epochs.span(link));
         let earliest = epochs.choose(limit);
+        if sampling.is_some() {
+            epochs.visits.clear();
+            epochs.visits.extend(0..self.flows.len() as u32);
+        }
         let start = epochs.starts.last().map_or(Time::MAX, |&i| self.flows[i as usize].start);
         if epochs.visits.is_empty() && link.due == Time::MAX && start >= limit {
             // Nothing is anywhere: on to what comes next.
             epochs.at = earliest.min(start).min(until);
             return 1;
         }
-        self.visit(at, limit);
+        self.visit(at, limit, sampling);
         self.cross(limit);
         self.book_completions();
         let Some(epochs) = &mut self.epochs else { return 0 };
@@ -266,26 +329,36 @@ impl Simulation {
     }
 
     /// Step 1 for all flows that have something to do.
-    fn visit(&mut self, at: Time, until: Time) {
+    fn visit(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) {
         let Some(epochs) = &mut self.epochs else { return };
         let visits = std::mem::take(&mut epochs.visits);
         for (k, &i) in visits.iter().enumerate() {
             if self.fetches {
-                self.fetch_ahead_of_visit(&visits[k..]);
+                self.fetch_ahead_of_visit(&visits[k..], sampling.is_some());
             }
+            self.enter(i);
             self.receive(i, at);
+            if let Some(sampling) = sampling {
+                self.now = at;
+                self.sample_flow(i as usize, sampling);
+            }
             self.act(i, until);
-            self.set_due(i);
+            self.leave(i);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.visits = visits;
         }
+        if let Some(sampling) = sampling {
+            self.now = at;
+            self.sample_links(sampling);
+        }
         while let Some(i) = self.next_start(until) {
             self.set_turn(turn_of(Event::Start(i)));
             self.now = self.flows[i as usize].start;
+            self.enter(i);
             self.start(i);
             self.act(i, until);
-            self.set_due(i);
+            self.leave(i);
         }
     }
 
@@ -304,22 +377,22 @@ impl Simulation {
 
     /// Fetches what the flows behind the first of `visits` will need.
     #[inline]
-    fn fetch_ahead_of_visit(&self, visits: &[u32]) {
+    fn fetch_ahead_of_visit(&self, visits: &[u32], sampled: bool) {
         let Some(epochs) = &self.epochs else { return };
         if let Some(&i) = visits.get(AHEAD.0) {
             let i = i as usize;
             self.senders[i].fetch();
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
-            fetch(&epochs.lanes[i]);
-            fetch_first(&self.flows[i], 128);
+            fetch_first(&epochs.lanes[i], 1);
+            fetch_first(&self.flows[i], if sampled { size_of::<Flow>() } else { 128 });
         }
         if let Some(&i) = visits.get(AHEAD.1) {
-            let lane = &epochs.lanes[i as usize];
             self.senders[i as usize].fetch_behind();
+            self.receivers[i as usize].fetch_behind();
             self.flows[i as usize].rtt_histogram.fetch_counts();
-            // Those that wait, and room for as many as will follow.
-            fetch_first(lane.acks.as_slice(), size_of::<Homing>() * (lane.acks.len() + 4).min(16));
+            let acks = epochs.lanes[i as usize].acks.as_slice();
+            fetch_first(acks, size_of_val(acks).min(1024));
         }
     }
 
@@ -329,8 +402,9 @@ impl Simulation {
         epochs.choose(at);
         let visits = std::mem::take(&mut epochs.visits);
         for &i in &visits {
+            self.enter(i);
             self.receive(i, at);
-            self.set_due(i);
+            self.leave(i);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.visits = visits;
@@ -343,27 +417,29 @@ impl Simulation {
         let way = self.ways[k];
         loop {
             let Some(epochs) = &mut self.epochs else { return };
-            let (receiver, lane) = (&mut self.receivers[k], &mut epochs.lanes[k]);
-            let (mut next, end) = epochs.ranges[k];
+            let (receiver, homing) = (&mut self.receivers[k], &mut epochs.homing);
+            let (next, end) = epochs.ranges[k];
+            let mut packets = epochs.arrivals[next as usize..end as usize].iter();
             let (arrival, limit) = loop {
-                let packet = if next < end { epochs.arrivals.get(next as usize) } else { None };
-                let arrival = packet.map_or(Time::MAX, |packet| packet.enqueued);
+                let Some(packet) = packets.as_slice().first() else { break (Time::MAX, at) };
+                let arrival = packet.enqueued;
                 let limit = arrival.min(at);
-                let Some(packet) = packet else { break (arrival, limit) };
                 let usual = packet.flags & (Packet::SYN | Packet::ECT) == 0;
                 if arrival > at || receiver.due() < limit || !usual {
                     break (arrival, limit);
                 }
-                next += 1;
-                if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt) {
-                    let mut ack = receiver.ack(i);
-                    if receiver.has_blocks() {
-                        attach_blocks(receiver, &mut ack, &mut self.sacks);
-                    }
-                    lane.sends_home(&ack, arrival, &way, Cause::Packet);
+                packets.next();
+                if receiver.on_data(packet, arrival, &self.receiver_config, way.base_rtt, &mut self.spares) {
+                    let reply = receiver.reply();
+                    let (flags, extra) = if receiver.has_blocks() {
+                        store_blocks(receiver, reply.flags, &mut self.sacks, &mut self.spares)
+                    } else {
+                        (reply.flags, 0)
+                    };
+                    homing.sends(Reply { flags, ..reply }, extra, arrival, &way, Cause::Packet);
                 }
             };
-            epochs.ranges[k].0 = next;
+            epochs.ranges[k].0 = end - packets.len() as u32;
             if receiver.due() < limit {
                 self.receiver_timer(i, limit);
             } else if arrival > at {
@@ -417,15 +493,15 @@ impl Simulation {
         let k = i as usize;
         loop {
             let Some(epochs) = &mut self.epochs else { return };
-            let (sender, flow, lane) = (&mut self.senders[k], &mut self.flows[k], &mut epochs.lanes[k]);
+            let (sender, flow, homing) = (&mut self.senders[k], &mut self.flows[k], &mut epochs.homing);
             // The usual case, in which nothing else is concerned.
             let limit = loop {
-                let limit = lane.home().min(until);
-                let Some(&ack) = lane.acks.get(lane.taken) else { break limit };
+                let limit = homing.home().min(until);
+                let Some(&ack) = homing.acks.get(homing.taken) else { break limit };
                 if ack.at >= until || sender.due() < limit || ack.flags & Packet::SYN != 0 || flow.has_news(sender) {
                     break limit;
                 }
-                lane.taken += 1;
+                homing.taken += 1;
                 let info = AckInfo::new(ack.seq, ack.stamp, ack.flags, self.sacks.get(ack.extra));
                 let rtt = sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures);
                 self.sacks.release(ack.extra);
@@ -444,11 +520,9 @@ impl Simulation {
             } else if sender.due() < limit {
                 self.sender_timer(i, limit);
             } else if limit >= until {
-                // The others move up, so that the same few lines of memory are used again.
-                lane.acks.drain(..std::mem::take(&mut lane.taken));
                 return;
-            } else if let Some(&ack) = lane.acks.get(lane.taken) {
-                lane.taken += 1;
+            } else if let Some(&ack) = homing.acks.get(homing.taken) {
+                homing.taken += 1;
                 // Only the answer to a SYN is left.
                 (epochs.turn, self.now) = (turn_of_ack(ack.pipe, ack.cause, i), ack.at);
                 self.establish(i);
@@ -476,13 +550,20 @@ impl Simulation {
         }
     }
 
-    /// Notes when a flow has something to do.
+    /// A visit of a flow begins.
     #[inline]
-    fn set_due(&mut self, i: u32) {
+    fn enter(&mut self, i: u32) {
+        let Some(epochs) = &mut self.epochs else { return };
+        epochs.homing.enter(&mut epochs.lanes[i as usize]);
+    }
+
+    /// A visit of a flow ends: notes when it has something to do.
+    #[inline]
+    fn leave(&mut self, i: u32) {
         let Some(epochs) = &mut self.epochs else { return };
         let (sender, receiver) = (&self.senders[i as usize], &self.receivers[i as usize]);
-        let lane = &epochs.lanes[i as usize];
-        epochs.dues[i as usize] = lane.home().min(sender.due()).min(receiver.due());
+        epochs.dues[i as usize] = epochs.homing.home().min(sender.due()).min(receiver.due());
+        epochs.homing.leave(&mut epochs.lanes[i as usize]);
     }
 
     /// What ends with the transfers completed in this epoch: their figures, and the window in which all flows run.
@@ -494,8 +575,9 @@ impl Simulation {
         let mut completed = std::mem::take(&mut epochs.completed);
         completed.sort_unstable();
         for &(at, i) in &completed {
+            self.enter(i);
             self.receive(i, at);
-            self.set_due(i);
+            self.leave(i);
             self.now = at;
             self.end_figures(i);
             if self.common.from.is_some() && self.common.until.is_none() {
@@ -524,7 +606,8 @@ impl Simulation {
     #[inline]
     pub(super) fn homes(&mut self, ack: Packet, way: &Way) -> bool {
         let Some(epochs) = &mut self.epochs else { return false };
-        epochs.lanes[ack.flow as usize].sends_home(&ack, self.now, way, epochs.cause);
+        let Packet { seq, stamp, extra, flags, .. } = ack;
+        epochs.homing.sends(Reply { seq, stamp, flags }, extra, self.now, way, epochs.cause);
         true
     }
 

@@ -11,6 +11,14 @@ use knee_core::cache::fetch;
 /// Flows whose state is fetched before it is sampled.
 const AHEAD: usize = 4;
 
+/// An interval of the time series that has ended.
+pub(super) struct Sampling {
+    /// When, in seconds.
+    t_s: f64,
+    /// Its length in seconds.
+    span: f64,
+}
+
 impl Simulation {
     fn counts(&mut self, i: usize) -> FlowCounts {
         let sender = &mut self.senders[i];
@@ -20,7 +28,7 @@ impl Simulation {
         let received_bytes = self.received_bytes(i);
         let (sender, receiver) = (&self.senders[i], &self.receivers[i]);
         let overhead = u64::from(self.flows[i].overhead);
-        let counters = &sender.counters;
+        let counters = sender.counters();
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
@@ -102,36 +110,48 @@ impl Simulation {
         self.events.push(self.now + self.interval, Event::Sample);
     }
 
-    fn sample(&mut self) {
-        let span = (self.now - self.sampled_at).as_secs_f64();
-        if span == 0.0 {
-            return;
-        }
-        self.sampled_at = self.now;
-        let t_s = self.now.as_secs_f64();
+    /// Takes the sample of an interval that ends now.
+    pub(super) fn sample(&mut self) {
+        let Some(sampling) = self.begin_sample() else { return };
         for i in 0..self.flows.len() {
-            if self.flows[i].start >= self.now {
-                continue;
-            }
             if self.fetches && i + AHEAD < self.flows.len() {
                 self.senders[i + AHEAD].fetch();
                 fetch(&self.receivers[i + AHEAD]);
                 fetch(&self.flows[i + AHEAD]);
             }
-            let counts = self.counts(i);
-            self.fold_rtt(i);
-            let row = self.sample_row(i, t_s, span, &counts);
-            self.rows.sample(row);
-            let flow = &mut self.flows[i];
-            flow.last = counts.rates();
-            (flow.rtt, flow.rtt_outside) = (Spread::EMPTY, Spread::EMPTY);
+            self.sample_flow(i, &sampling);
         }
+        self.sample_links(&sampling);
+    }
+
+    /// An interval ends now: of each flow in turn, then of the links, the sample has to be taken. None: it has no length.
+    pub(super) fn begin_sample(&mut self) -> Option<Sampling> {
+        let span = (self.now - self.sampled_at).as_secs_f64();
+        self.sampled_at = self.now;
+        (span > 0.0).then(|| Sampling { t_s: self.now.as_secs_f64(), span })
+    }
+
+    pub(super) fn sample_flow(&mut self, i: usize, sampling: &Sampling) {
+        if self.flows[i].start >= self.now {
+            return;
+        }
+        let counts = self.counts(i);
+        self.fold_rtt(i);
+        let row = self.sample_row(i, sampling, &counts);
+        self.rows.sample(row);
+        let flow = &mut self.flows[i];
+        flow.last = counts.rates();
+        (flow.rtt, flow.rtt_outside) = (Spread::EMPTY, Spread::EMPTY);
+    }
+
+    pub(super) fn sample_links(&mut self, sampling: &Sampling) {
         for i in 0..self.links.len() {
-            self.sample_link(i, t_s);
+            self.sample_link(i, sampling.t_s);
         }
     }
 
-    fn sample_row(&self, i: usize, t_s: f64, span: f64, counts: &FlowCounts) -> SampleRow {
+    fn sample_row(&self, i: usize, sampling: &Sampling, counts: &FlowCounts) -> SampleRow {
+        let &Sampling { t_s, span } = sampling;
         let (sender, flow) = (&self.senders[i], &self.flows[i]);
         let last = &flow.last;
         let mbps = |bytes: u64| (bytes as f64 * 8.0 / span / 1e6) as f32;

@@ -1,0 +1,198 @@
+//! Transmissions in the order of sending, each with a number, in a ring that the lower bits of the numbers index.
+
+use super::micros::Micros;
+use knee_core::cache::fetch;
+
+/// A transmission of consecutive segments. Four in a cache line: of thousands of flows each has a few.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Burst {
+    /// First segment, lower half: no two under way are further apart than that can tell.
+    start: u32,
+    /// Packets delivered when it was sent, lower half.
+    pub delivered: u32,
+    /// From the top: when it was sent, in microseconds (48 bits: 8 years); how many segments (15 bits); whether they had
+    /// been sent before.
+    word: u64,
+}
+
+const _: () = assert!(size_of::<Burst>() == 16);
+
+/// Bits of [`Burst::word`] below the time.
+const TIME_SHIFT: u32 = 16;
+
+impl Burst {
+    /// Segments that a burst can hold.
+    pub const MOST: u32 = (1 << (TIME_SHIFT - 1)) - 1;
+
+    /// Up to [`Burst::MOST`] segments from `start` on, sent when `delivered` packets had been.
+    #[inline]
+    pub fn new(start: u64, count: u32, sent: Micros, delivered: u64, retransmission: bool) -> Self {
+        debug_assert!(count <= Self::MOST && sent.0 >> (u64::BITS - TIME_SHIFT) == 0);
+        let word = sent.0 << TIME_SHIFT | u64::from(count << 1) | u64::from(retransmission);
+        Self { start: start as u32, delivered: delivered as u32, word }
+    }
+
+    /// When it was sent.
+    #[inline]
+    pub const fn sent(&self) -> Micros {
+        Micros(self.word >> TIME_SHIFT)
+    }
+
+    /// How many segments.
+    #[inline]
+    pub const fn count(&self) -> u32 {
+        (self.word as u16 >> 1) as u32
+    }
+
+    /// Whether its segments had been sent before.
+    #[inline]
+    pub const fn retransmission(&self) -> bool {
+        self.word & 1 != 0
+    }
+
+    /// Takes in one segment more.
+    pub fn extend(&mut self) {
+        debug_assert!(self.count() < Self::MOST);
+        self.word += 2;
+    }
+
+    /// How many segments its end is beyond `seq`; negative: before it.
+    #[inline]
+    pub const fn reach(&self, seq: u64) -> i32 {
+        self.start.wrapping_add(self.count()).wrapping_sub(seq as u32).cast_signed()
+    }
+
+    /// First segment and the one after the last, given one not far away.
+    #[inline]
+    pub const fn range(&self, near: u64) -> (u64, u64) {
+        let ahead = self.start.wrapping_sub(near as u32).cast_signed();
+        let start = near.wrapping_add_signed(ahead as i64);
+        (start, start + self.count() as u64)
+    }
+}
+
+/// Least slots once there are any.
+const LEAST: usize = 8;
+/// Slots that are never given back.
+const KEPT: usize = 32;
+
+/// The ring.
+#[derive(Debug, Default)]
+pub struct Ring {
+    /// A power of two of them, or none.
+    slots: Box<[Burst]>,
+    /// Number of the first burst.
+    first: u32,
+    len: u32,
+}
+
+impl Ring {
+    /// How many bursts.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// How many have room.
+    #[inline]
+    pub const fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Number of the first burst, or of the next one where there is none.
+    #[inline]
+    pub const fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Number of the burst after the last.
+    #[inline]
+    pub const fn end(&self) -> u32 {
+        self.first.wrapping_add(self.len)
+    }
+
+    /// Where the burst of this number is, or any with the same lower bits.
+    #[inline]
+    pub const fn slot(&self, number: u32) -> usize {
+        number as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    /// A burst that is there.
+    #[inline]
+    pub fn at(&self, number: u32) -> &Burst {
+        &self.slots[self.slot(number)]
+    }
+
+    /// The first burst.
+    #[inline]
+    pub fn front(&self) -> Option<&Burst> {
+        if self.len == 0 { None } else { self.slots.get(self.slot(self.first)) }
+    }
+
+    /// The last burst.
+    #[inline]
+    pub fn back_mut(&mut self) -> Option<&mut Burst> {
+        let slot = self.slot(self.end().wrapping_sub(1));
+        if self.len == 0 { None } else { self.slots.get_mut(slot) }
+    }
+
+    /// Adds a burst; there has to be room.
+    #[inline]
+    pub fn push(&mut self, burst: Burst) {
+        let slot = self.slot(self.end());
+        self.slots[slot] = burst;
+        self.len += 1;
+    }
+
+    /// Drops bursts from the front; they have to be there.
+    #[inline]
+    pub const fn drop_front(&mut self, count: u32) {
+        self.first = self.first.wrapping_add(count);
+        self.len -= count;
+    }
+
+    /// The bursts with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Burst)> {
+        (0..self.len).map(|i| self.first.wrapping_add(i)).map(|number| (number, self.at(number)))
+    }
+
+    /// Doubles the room.
+    #[cold]
+    pub fn grow(&mut self) {
+        self.resize((2 * self.slots.len()).max(LEAST));
+    }
+
+    fn resize(&mut self, capacity: usize) {
+        let mut slots = vec![Burst::default(); capacity];
+        for (number, burst) in self.iter() {
+            slots[number as usize & (capacity - 1)] = *burst;
+        }
+        self.slots = slots.into();
+    }
+
+    /// Drops retransmissions, which gives later bursts other numbers, and gives back room that is not needed.
+    pub fn drop_retransmissions(&mut self) {
+        let mut end = self.first;
+        for i in 0..self.len {
+            let burst = *self.at(self.first.wrapping_add(i));
+            if !burst.retransmission() {
+                let slot = self.slot(end);
+                self.slots[slot] = burst;
+                end = end.wrapping_add(1);
+            }
+        }
+        self.len = end.wrapping_sub(self.first);
+        let enough = (2 * self.len()).next_power_of_two().max(KEPT);
+        if self.capacity() > enough {
+            self.resize(enough);
+        }
+    }
+
+    /// Fetches the bursts that will leave and the room for as many.
+    #[inline]
+    pub fn fetch(&self) {
+        if let Some(front) = self.slots.get(self.slot(self.first)) {
+            fetch(front);
+        }
+    }
+}
