@@ -63,9 +63,9 @@ impl Service {
 /// A packet that leaves a wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
-    /// As it left the queue, but that `enqueued` is when it leaves the wire.
+    /// As it left the queue, but that `enqueued` is when it leaves the wire, and `extra` how long it was in the queue.
     pub packet: Packet,
-    /// How long it was in the queue.
+    /// How long it was in the queue, exactly.
     pub stay: Time,
 }
 
@@ -179,6 +179,7 @@ impl Crossing<'_> {
             let bytes = u64::from(left.packet.size) + self.overhead;
             left.stay = now.saturating_sub(left.packet.enqueued);
             left.packet.enqueued = now + self.wire.time_for(bytes);
+            left.packet.extra = Packet::queued_units(left.stay);
             self.service = Service { due: left.packet.enqueued, waiting: false, since: now };
             if count > 1 {
                 self.follow(place, count, bytes);
@@ -198,6 +199,7 @@ impl Crossing<'_> {
             stay += since - self.service.since;
             packet.seq += 1;
             packet.enqueued += time;
+            packet.extra = Packet::queued_units(stay);
             self.gone.left.push(Left { packet, stay });
             self.service.since = since;
         }

@@ -299,7 +299,10 @@ impl Link {
         let Transmitter { in_service, since, .. } = *line;
         if line.busy {
             let stay = since.saturating_sub(in_service.enqueued);
-            gone.left.push(Left { packet: Packet { enqueued: self.due, ..in_service }, stay });
+            gone.left.push(Left {
+                packet: Packet { enqueued: self.due, extra: Packet::queued_units(stay), ..in_service },
+                stay,
+            });
         }
         self.counters.arrived += bursts.iter().map(|burst| u64::from(burst.count)).sum::<u64>();
         let crossing = Crossing {
@@ -320,7 +323,7 @@ impl Link {
         if line.busy
             && let Some(Left { packet, stay }) = gone.left.pop()
         {
-            line.in_service = Packet { enqueued: service.since - stay, ..packet };
+            line.in_service = Packet { enqueued: service.since - stay, extra: 0, ..packet };
         }
         self.counters.departed += gone.left.len() as u64;
         let bytes = |left: &Left| u64::from(left.packet.size) + self.overhead;

@@ -87,10 +87,11 @@ impl Epochs {
             from += count;
         }
         self.arrivals.resize(self.gone.left.len(), Packet::default());
-        for Left { packet, stay } in self.gone.left.drain(..) {
+        for Left { packet, .. } in &self.gone.left {
             let end = &mut self.ranges[packet.flow as usize].1;
-            self.arrivals[*end as usize] = Packet { extra: Packet::queued_units(stay), ..packet };
+            self.arrivals[*end as usize] = *packet;
             *end += 1;
         }
+        self.gone.left.clear();
     }
 }
