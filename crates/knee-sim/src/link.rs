@@ -256,12 +256,10 @@ impl Link {
     #[inline]
     fn start_service(&mut self, now: Time) -> Time {
         self.cx.now = now;
-        // By reference: the packet is copied once, in wide moves.
-        let Some(packet) = &self.queue.dequeue(&mut self.cx) else {
-            return self.wait(now).unwrap_or(Time::MAX);
-        };
         let Server::Wire(line) = &mut self.server else { return Time::MAX };
-        line.in_service = *packet;
+        if self.queue.dequeue_run(1, &mut line.in_service, &mut self.cx) == 0 {
+            return self.wait(now).unwrap_or(Time::MAX);
+        }
         let bytes = u64::from(line.in_service.size) + self.overhead;
         line.busy = true;
         line.since = now;
