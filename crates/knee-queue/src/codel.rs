@@ -50,10 +50,12 @@ impl Fifo {
 }
 
 impl Source for Fifo {
-    fn pop(&mut self) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= self.wire_size(&packet);
-        Some(packet)
+    fn pop(&mut self, packet: &mut Packet) -> bool {
+        let Some(head) = self.packets.front() else { return false };
+        *packet = *head;
+        self.packets.pop_front();
+        self.bytes -= self.wire_size(packet);
+        true
     }
 
     fn bytes(&self) -> Bytes {
@@ -95,7 +97,8 @@ impl Queue for Codel {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        self.params.dequeue(&mut self.state, &mut self.fifo, cx)
+        let mut packet = Packet::default();
+        self.params.dequeue(&mut self.state, &mut self.fifo, &mut packet, cx).then_some(packet)
     }
 
     fn backlog(&self) -> Backlog {

@@ -143,19 +143,26 @@ impl CodelState {
 
 /// The queue that a CoDel controls.
 pub(crate) trait Source {
-    /// Takes the packet at the head.
-    fn pop(&mut self) -> Option<Packet>;
+    /// Takes the packet at the head and puts it into `packet`, by reference: so it is copied once, in wide moves. False:
+    /// there is none.
+    fn pop(&mut self, packet: &mut Packet) -> bool;
     /// Bytes left, overhead included.
     fn bytes(&self) -> Bytes;
 }
 
 impl CodelParams {
-    /// The next packet that may leave; those dropped on the way are in `cx`.
+    /// Puts the next packet that may leave into `packet`; those dropped on the way are in `cx`. False: there is none.
     #[inline]
-    pub(crate) fn dequeue(&self, state: &mut CodelState, source: &mut impl Source, cx: &mut Context) -> Option<Packet> {
+    pub(crate) fn dequeue(
+        &self,
+        state: &mut CodelState,
+        source: &mut impl Source,
+        packet: &mut Packet,
+        cx: &mut Context,
+    ) -> bool {
         let now = codel_time(cx.now);
-        let mut packet = source.pop();
-        let bad = self.is_bad(state, packet.as_ref(), source, now);
+        let mut held = source.pop(packet);
+        let bad = self.is_bad(state, held.then_some(packet), source, now);
         if state.dropping {
             if !bad {
                 state.dropping = false;
@@ -163,8 +170,8 @@ impl CodelParams {
             while state.dropping && now >= state.drop_next {
                 state.count = state.count.wrapping_add(1);
                 state.inv_sqrt = state.inv_sqrt.step(state.count);
-                let marked = self.drop_or_mark(&mut packet, source, cx);
-                if marked || self.is_bad(state, packet.as_ref(), source, now) {
+                let marked = self.drop_or_mark(&mut held, packet, source, cx);
+                if marked || self.is_bad(state, held.then_some(packet), source, now) {
                     state.drop_next += state.inv_sqrt.spacing(self.interval);
                 } else {
                     state.dropping = false;
@@ -174,27 +181,27 @@ impl CodelParams {
                 }
             }
         } else if bad {
-            if !self.drop_or_mark(&mut packet, source, cx) {
-                self.is_bad(state, packet.as_ref(), source, now);
+            if !self.drop_or_mark(&mut held, packet, source, cx) {
+                self.is_bad(state, held.then_some(packet), source, now);
             }
             self.enter(state, now);
         }
-        if let Some(packet) = packet.as_mut()
-            && now - codel_time(packet.enqueued) > self.ce_threshold
-        {
+        if held && now - codel_time(packet.enqueued) > self.ce_threshold {
             cx.mark(packet);
         }
-        packet
+        held
     }
 
-    /// Marks the packet, where it may be, and says so; or drops it for the next one.
-    fn drop_or_mark(&self, packet: &mut Option<Packet>, source: &mut impl Source, cx: &mut Context) -> bool {
-        let Some(head) = packet else { return false };
-        if self.ecn && cx.mark(head) {
+    /// Marks the packet, where one is held and may be, and says so; or drops it for the next one, if there is one.
+    fn drop_or_mark(&self, held: &mut bool, packet: &mut Packet, source: &mut impl Source, cx: &mut Context) -> bool {
+        if !*held {
+            return false;
+        }
+        if self.ecn && cx.mark(packet) {
             return true;
         }
-        cx.dropped.push(*head);
-        *packet = source.pop();
+        cx.dropped.push(*packet);
+        *held = source.pop(packet);
         false
     }
 

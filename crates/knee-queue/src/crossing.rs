@@ -63,9 +63,9 @@ impl Service {
 /// A packet that leaves a wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
-    /// As it left the queue, but that `enqueued` is when it leaves the wire.
+    /// As it left the queue, but that `enqueued` is when it leaves the wire, and `extra` how long it was in the queue.
     pub packet: Packet,
-    /// How long it was in the queue.
+    /// How long it was in the queue, exactly.
     pub stay: Time,
 }
 
@@ -98,8 +98,8 @@ pub struct Crossing<'a> {
     pub from: Time,
     /// Packets are sent until then, at the least until the last burst comes.
     pub until: Time,
-    /// What nothing that comes later can change is sent until then, where that is later still.
-    pub ahead: Time,
+    /// Whether a discipline that knows what will leave may let it leave.
+    pub foresees: bool,
     /// What has become of the packets.
     pub gone: &'a mut Gone,
 }
@@ -128,22 +128,44 @@ impl Crossing<'_> {
                 break;
             }
         }
-        self.look_ahead(queue);
         self.service
     }
 
-    /// The wire sends what it surely will.
+    /// Calls `come` with all bursts in their order, and the time at which they come.
     #[inline]
-    fn look_ahead<Q: Queue + ?Sized>(&mut self, queue: &mut Q) {
-        while self.service.due <= self.ahead
-            && let Some(packet) = queue.dequeue_ahead(self.service.due)
-        {
-            let now = self.service.due;
-            let due = now + self.wire.time_for(u64::from(packet.size) + self.overhead);
-            let stay = now.saturating_sub(packet.enqueued);
-            self.gone.left.push(Left { packet: Packet { enqueued: due, ..packet }, stay });
-            self.service = Service { due, waiting: false, since: now };
+    pub(crate) fn each(&mut self, mut come: impl FnMut(&mut Self, &Burst, Time)) {
+        for (place, key) in self.order.iter().enumerate() {
+            if let Some(later) = self.order.get(place + AHEAD) {
+                fetch(&self.bursts[later.index()]);
+            }
+            come(self, &self.bursts[key.index()], self.from + key.after());
         }
+    }
+
+    /// Whether a packet that comes is lost at random.
+    #[inline]
+    pub(crate) fn loses(&mut self) -> bool {
+        self.loss > 0.0 && self.loss_rng.chance(self.loss)
+    }
+
+    /// Sends a packet that came at `now` after all that came before. Gives when it begins to be sent.
+    #[inline]
+    pub(crate) fn send(&mut self, packet: Packet, now: Time) -> Time {
+        let begins = if self.service.due == Time::MAX { now } else { self.service.due.max(now) };
+        let due = begins + self.wire.time_for(u64::from(packet.size) + self.overhead);
+        let stay = begins - packet.enqueued;
+        self.gone
+            .left
+            .push(Left { packet: Packet { enqueued: due, extra: Packet::queued_units(stay), ..packet }, stay });
+        self.service = Service { due, waiting: false, since: begins };
+        begins
+    }
+
+    /// All has been sent; gives what the wire does at the end.
+    #[inline]
+    pub(crate) fn end(self) -> Service {
+        let due = if self.service.due <= self.until { Time::MAX } else { self.service.due };
+        Service { due, ..self.service }
     }
 
     /// A burst comes.
@@ -164,7 +186,7 @@ impl Crossing<'_> {
         let Burst { first, count } = burst;
         for k in taken..*count {
             let packet = Packet { seq: first.seq + u64::from(k), ..*first };
-            if self.loss > 0.0 && self.loss_rng.chance(self.loss) {
+            if self.loses() {
                 self.gone.dropped.push(packet);
                 continue;
             }
@@ -197,6 +219,7 @@ impl Crossing<'_> {
             let bytes = u64::from(left.packet.size) + self.overhead;
             left.stay = now.saturating_sub(left.packet.enqueued);
             left.packet.enqueued = now + self.wire.time_for(bytes);
+            left.packet.extra = Packet::queued_units(left.stay);
             self.service = Service { due: left.packet.enqueued, waiting: false, since: now };
             if count > 1 {
                 self.follow(place, count, bytes);
@@ -216,6 +239,7 @@ impl Crossing<'_> {
             stay += since - self.service.since;
             packet.seq += 1;
             packet.enqueued += time;
+            packet.extra = Packet::queued_units(stay);
             self.gone.left.push(Left { packet, stay });
             self.service.since = since;
         }

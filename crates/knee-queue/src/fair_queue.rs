@@ -236,41 +236,43 @@ impl<R: BufferRule> FairQueue<R> {
     }
 
     /// Takes the packet at the head of a flow, and of those of its burst as many as its credit lets go in this turn, at
-    /// most `most` in all; gives the first, and how many.
+    /// most `most` in all; puts the first into `first`, and gives how many.
     #[inline]
-    fn take(&mut self, i: u32, most: u32, now: Time) -> Option<(Packet, u32)> {
+    fn take(&mut self, i: u32, most: u32, first: &mut Packet, now: Time) -> u32 {
         let flow = self.flows.get(i);
         let mut some = 1;
         if R::RUNS && most > 1 {
-            let (head, alike) = self.pool.head(&flow.fifo)?;
+            let Some((head, alike)) = self.pool.head(&flow.fifo) else { return 0 };
             let size = u64::from(head.size) + self.settings.overhead;
             let by_credit = (flow.credit.max(1) as u64).div_ceil(size);
             some = alike.min(most).min(by_credit.min(u64::from(u32::MAX)) as u32);
         }
-        let packet = self.pool.pop_some(&mut flow.fifo, some)?;
+        if !self.pool.pop_some(&mut flow.fifo, some, first) {
+            return 0;
+        }
         let held = flow.fifo.len();
-        self.rule.depart(&mut flow.state, held, &packet, now);
+        self.rule.depart(&mut flow.state, held, first, now);
         self.backlogged -= u32::from(held == 0);
         self.backlog.packets -= u64::from(some);
-        self.backlog.bytes.0 -= self.wire_size(&packet) * u64::from(some);
-        Some((packet, some))
+        self.backlog.bytes.0 -= self.wire_size(first) * u64::from(some);
+        some
     }
 
     /// The next packets to send, at most `most`, as [`Queue::dequeue_run`].
     #[inline]
-    fn next(&mut self, most: u32, cx: &mut Context) -> Option<(Packet, u32)> {
+    fn next(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         if self.backlog.packets == 0 {
-            return None;
+            return 0;
         }
-        if let Some(packet) = self.pool.pop(&mut self.unclassified) {
-            self.book_out(&packet);
-            return Some((packet, 1));
+        if self.pool.pop_some(&mut self.unclassified, 1, first) {
+            self.book_out(first);
+            return 1;
         }
         if !self.throttled.is_empty() {
             self.unthrottle(cx.now);
         }
         loop {
-            let (i, list) = self.turn()?;
+            let Some((i, list)) = self.turn() else { return 0 };
             let flow = self.flows.get(i);
             if flow.credit <= 0 {
                 flow.credit += self.settings.quantum;
@@ -282,20 +284,21 @@ impl<R: BufferRule> FairQueue<R> {
                 self.throttle(i);
                 continue;
             }
-            let Some((mut packet, count)) = self.take(i, most, cx.now) else {
+            let count = self.take(i, most, first, cx.now);
+            if count == 0 {
                 self.run_empty(i, list, cx.now);
                 continue;
-            };
-            if cx.now.saturating_sub(due.max(packet.enqueued)) > self.settings.ce_threshold {
-                cx.mark(&mut packet);
+            }
+            if cx.now.saturating_sub(due.max(first.enqueued)) > self.settings.ce_threshold {
+                cx.mark(first);
             }
             self.flows.fetch_behind(i, &self.pool);
-            let size = self.wire_size(&packet);
+            let size = self.wire_size(first);
             self.flows.get(i).credit -= size as i64 * i64::from(count);
             if let Some(rate) = self.settings.flow_max_rate {
                 self.pace(i, rate, size, cx.now);
             }
-            return Some((packet, count));
+            return count;
         }
     }
 
@@ -331,10 +334,11 @@ impl<R: BufferRule> FairQueue<R> {
                 packet
             } else {
                 let Some((i, list)) = self.turn() else { return };
-                let Some((packet, _)) = self.take(i, 1, cx.now) else {
+                let mut packet = Packet::default();
+                if self.take(i, 1, &mut packet, cx.now) == 0 {
                     self.run_empty(i, list, cx.now);
                     continue;
-                };
+                }
                 self.flows.put(i, List::Old);
                 packet
             };
@@ -423,18 +427,13 @@ impl<R: BufferRule> Queue for FairQueue<R> {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        self.next(1, cx).map(|(packet, _)| packet)
+        let mut packet = Packet::default();
+        (self.next(1, &mut packet, cx) > 0).then_some(packet)
     }
 
     fn dequeue_run(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         let each_counts = self.settings.flow_max_rate.is_some() || self.settings.ce_threshold < Time::MAX;
-        match &self.next(if each_counts { 1 } else { most }, cx) {
-            Some((packet, count)) => {
-                *first = *packet;
-                *count
-            }
-            None => 0,
-        }
+        self.next(if each_counts { 1 } else { most }, first, cx)
     }
 
     fn next_wake(&self) -> Option<Time> {

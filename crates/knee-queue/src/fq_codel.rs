@@ -123,14 +123,16 @@ struct Head<'a> {
 
 impl Source for Head<'_> {
     #[inline]
-    fn pop(&mut self) -> Option<Packet> {
-        let packet = self.store.pool.pop(self.fifo)?;
-        let size = self.store.wire_size(&packet);
+    fn pop(&mut self, packet: &mut Packet) -> bool {
+        if !self.store.pool.pop_some(self.fifo, 1, packet) {
+            return false;
+        }
+        let size = self.store.wire_size(packet);
         self.store.backlog.packets -= 1;
         self.store.backlog.bytes.0 -= size;
-        self.store.memory -= memory(&packet);
+        self.store.memory -= memory(packet);
         *self.bytes -= size;
-        Some(packet)
+        true
     }
 
     #[inline]
@@ -226,7 +228,8 @@ impl FqCodel {
             let flow = &mut self.flows[longest];
             let (mut dropped, mut bytes, goal) = (0, 0, self.bytes[longest] / 2);
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[longest] };
-            while let Some(packet) = head.pop() {
+            let mut packet = Packet::default();
+            while head.pop(&mut packet) {
                 bytes += head.store.wire_size(&packet);
                 dropped += 1;
                 cx.dropped.push(packet);
@@ -264,12 +267,18 @@ impl Queue for FqCodel {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        let mut packet = Packet::default();
+        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    }
+
+    /// Each is for CoDel to look at: one at most.
+    fn dequeue_run(&mut self, _: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         loop {
             let is_new = self.new.first != NONE;
             let line = if is_new { &mut self.new } else { &mut self.old };
             let i = line.first;
             if i == NONE {
-                return None;
+                return 0;
             }
             let flow = &mut self.flows[i as usize];
             if flow.deficit <= 0 {
@@ -279,9 +288,8 @@ impl Queue for FqCodel {
                 continue;
             }
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i as usize] };
-            let packet = self.codel.dequeue(&mut flow.codel, &mut head, cx);
-            if let Some(packet) = packet {
-                flow.deficit -= self.store.wire_size(&packet) as i64;
+            if self.codel.dequeue(&mut flow.codel, &mut head, first, cx) {
+                flow.deficit -= self.store.wire_size(first) as i64;
                 let next = flow.next;
                 if let Some(next) = self.flows.get(next as usize) {
                     self.store.pool.fetch_head(&next.fifo);
@@ -289,7 +297,7 @@ impl Queue for FqCodel {
                         fetch(after);
                     }
                 }
-                return Some(packet);
+                return 1;
             }
             line.pop(&self.flows);
             // A new queue that ran empty passes through the old ones, so that it cannot starve them.

@@ -157,14 +157,17 @@ pub trait Queue: Send {
         }
     }
 
-    /// Gives the next packet to send ahead of its time: it begins to be sent at `begins` only, and whoever comes until
-    /// then finds it in the queue. None: nothing is held, or what comes may change which packet that is. Nobody asks for
-    /// the backlog, or changes limit or rate, before the time of all that was given.
-    fn dequeue_ahead(&mut self, _begins: Time) -> Option<Packet> {
+    /// What was foreseen to be sent from up to `now` on is sent: asked before [`Queue::backlog`] and [`Queue::recall`].
+    fn settle(&mut self, _now: Time) {}
+
+    /// Takes back from the end of `left` what was foreseen and is not sent yet, and gives the `wire` back the time for it.
+    /// Gives when the last one of the others began to be sent; none in a discipline that foresees nothing.
+    fn recall(&mut self, _left: &mut Vec<Left>, _wire: &mut Wire) -> Option<Time> {
         None
     }
 
-    /// Lets many packets come and cross the wire behind at once. Gives what the wire does then.
+    /// Lets many packets come and cross the wire behind at once. Gives what the wire does then. A discipline in which
+    /// nothing that comes later changes when a packet leaves may let all leave at once, where `crossing` says so.
     fn cross(&mut self, crossing: Crossing<'_>, cx: &mut Context) -> Service {
         crossing.pass(self, cx)
     }

@@ -5,7 +5,7 @@
 
 use crate::bound::Bound;
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, Crossing, Init, Left, Limit, Queue, Service, Verdict, Wire};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate, Time};
 use std::collections::VecDeque;
@@ -34,11 +34,39 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
-/// A packet that was given ahead of its time.
-struct Ahead {
-    /// Until then it counts as held.
-    begins: Time,
+/// Packets that have left ahead of their time, as whoever comes meanwhile finds them.
+#[derive(Default)]
+struct Foreseen {
+    /// When each begins to be sent, and its bytes; until then it is held.
+    waiting: VecDeque<(Time, u64)>,
     bytes: u64,
+    /// When the last one that does not wait any more began to be sent.
+    begun: Time,
+}
+
+impl Foreseen {
+    /// Those whose time has come do not wait any more.
+    #[inline]
+    fn settle(&mut self, now: Time) {
+        while let Some(&(begins, bytes)) = self.waiting.front()
+            && begins <= now
+        {
+            self.begun = begins;
+            self.bytes -= bytes;
+            self.waiting.pop_front();
+        }
+    }
+
+    /// A packet that came `now` begins to be sent later, or at once.
+    #[inline]
+    fn push(&mut self, now: Time, begins: Time, bytes: u64) {
+        if begins > now {
+            self.waiting.push_back((begins, bytes));
+            self.bytes += bytes;
+        } else {
+            self.begun = begins;
+        }
+    }
 }
 
 struct Pfifo {
@@ -46,9 +74,7 @@ struct Pfifo {
     bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,
-    /// What was given ahead of its time, in that order, and its bytes.
-    ahead: VecDeque<Ahead>,
-    bytes_ahead: u64,
+    foreseen: Foreseen,
     overhead: u64,
     bound: Bound,
     rate: Rate,
@@ -60,8 +86,7 @@ impl Pfifo {
             bursts: VecDeque::new(),
             packets: 0,
             bytes: 0,
-            ahead: VecDeque::new(),
-            bytes_ahead: 0,
+            foreseen: Foreseen::default(),
             overhead: u64::from(init.overhead),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
             rate: init.rate,
@@ -83,29 +108,17 @@ impl Pfifo {
         }
     }
 
-    /// Takes of a burst as many as there is room for beside `packets` and `bytes`.
+    /// Takes of a burst as many as there is room for.
     #[cold]
-    fn take_some(&mut self, burst: &Burst, packets: u64, bytes: u64) -> u32 {
+    fn take_some(&mut self, burst: &Burst) -> u32 {
         let size = self.wire_size(&burst.first);
-        let taken = self.bound.room(packets, bytes, size).min(u64::from(burst.count));
+        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(burst.count));
         if taken > 0 {
             self.packets += taken;
             self.bytes += taken * size;
             self.bursts.push_back(Burst { count: taken as u32, ..*burst });
         }
         taken as u32
-    }
-
-    /// Packets and bytes that whoever comes `now` finds held.
-    #[inline]
-    fn held(&mut self, now: Time) -> (u64, u64) {
-        while let Some(packet) = self.ahead.front()
-            && packet.begins <= now
-        {
-            self.bytes_ahead -= packet.bytes;
-            self.ahead.pop_front();
-        }
-        (self.packets + self.ahead.len() as u64, self.bytes + self.bytes_ahead)
     }
 
     /// Drops from the tail what no longer fits.
@@ -133,8 +146,7 @@ fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
 impl Queue for Pfifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
-        let (packets, bytes) = self.held(cx.now);
-        if !self.bound.holds(packets + 1, bytes + size) {
+        if !self.bound.holds(self.packets + 1, self.bytes + size) {
             return drop_tail(packet, cx);
         }
         self.packets += 1;
@@ -144,13 +156,13 @@ impl Queue for Pfifo {
     }
 
     #[inline]
-    fn enqueue_burst(&mut self, burst: &Burst, cx: &mut Context) -> u32 {
+    fn enqueue_burst(&mut self, burst: &Burst, _: &mut Context) -> u32 {
         let (size, count) = (self.wire_size(&burst.first), u64::from(burst.count));
-        let (packets, bytes) = self.held(cx.now);
-        if !self.bound.holds(packets + count, bytes + count * size) {
-            return self.take_some(burst, packets, bytes);
+        let (packets, bytes) = (self.packets + count, self.bytes + count * size);
+        if !self.bound.holds(packets, bytes) {
+            return self.take_some(burst);
         }
-        (self.packets, self.bytes) = (self.packets + count, self.bytes + count * size);
+        (self.packets, self.bytes) = (packets, bytes);
         self.bursts.push_back(*burst);
         burst.count
     }
@@ -176,19 +188,53 @@ impl Queue for Pfifo {
         count
     }
 
-    #[inline]
-    fn dequeue_ahead(&mut self, begins: Time) -> Option<Packet> {
-        let packet = self.bursts.front()?.first;
-        let bytes = self.wire_size(&packet);
-        (self.packets, self.bytes) = (self.packets - 1, self.bytes - bytes);
-        self.bytes_ahead += bytes;
-        self.ahead.push_back(Ahead { begins, bytes });
-        self.advance(1);
-        Some(packet)
+    fn cross(&mut self, mut crossing: Crossing<'_>, cx: &mut Context) -> Service {
+        if !crossing.foresees {
+            return crossing.pass(self, cx);
+        }
+        let now = crossing.from;
+        while let Some(packet) = self.dequeue(cx) {
+            let begins = crossing.send(packet, now);
+            self.foreseen.push(now, begins, self.wire_size(&packet));
+        }
+        let Self { foreseen, bound, overhead, .. } = self;
+        crossing.each(|crossing, Burst { first, count }, now| {
+            foreseen.settle(now);
+            let size = u64::from(first.size) + *overhead;
+            for k in 0..u64::from(*count) {
+                let packet = Packet { seq: first.seq + k, ..*first };
+                let fits = bound.holds(foreseen.waiting.len() as u64 + 1, foreseen.bytes + size);
+                if crossing.loses() || !fits {
+                    crossing.gone.dropped.push(packet);
+                } else {
+                    foreseen.push(now, crossing.send(packet, now), size);
+                }
+            }
+        });
+        crossing.end()
+    }
+
+    fn recall(&mut self, left: &mut Vec<Left>, wire: &mut Wire) -> Option<Time> {
+        let waiting = std::mem::take(&mut self.foreseen.waiting);
+        let from = left.len() - waiting.len();
+        for (Left { packet, stay }, (begins, bytes)) in left.drain(from..).zip(waiting) {
+            wire.give_back(bytes);
+            self.foreseen.bytes -= bytes;
+            self.packets += 1;
+            self.bytes += bytes;
+            let first = Packet { enqueued: begins - stay, extra: 0, ..packet };
+            self.bursts.push_back(Burst { first, count: 1 });
+        }
+        Some(self.foreseen.begun)
+    }
+
+    fn settle(&mut self, now: Time) {
+        self.foreseen.settle(now);
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.packets, bytes: Bytes(self.bytes) }
+        let Self { packets, bytes, foreseen, .. } = self;
+        Backlog { packets: packets + foreseen.waiting.len() as u64, bytes: Bytes(bytes + foreseen.bytes) }
     }
 
     fn set_limit(&mut self, limit: Limit, cx: &mut Context) {

@@ -101,7 +101,8 @@ impl Pool {
     /// Takes the packet at the head of `fifo`.
     #[inline]
     pub(crate) fn pop(&mut self, fifo: &mut Fifo) -> Option<Packet> {
-        self.pop_some(fifo, 1)
+        let mut packet = Packet::default();
+        self.pop_some(fifo, 1, &mut packet).then_some(packet)
     }
 
     /// The packet at the head of `fifo`, and how many with it differ by their segments only.
@@ -111,14 +112,15 @@ impl Pool {
         (fifo.len > 0).then(|| (&self.places[place].0, self.nodes[place].count))
     }
 
-    /// Takes `some` of those that [`Pool::head`] tells of; gives the first.
+    /// Takes `some` of those that [`Pool::head`] tells of and puts the first of them into `first`, by reference: so it is
+    /// copied once, in wide moves. False: there is none.
     #[inline]
-    pub(crate) fn pop_some(&mut self, fifo: &mut Fifo, some: u32) -> Option<Packet> {
+    pub(crate) fn pop_some(&mut self, fifo: &mut Fifo, some: u32, first: &mut Packet) -> bool {
         if fifo.len == 0 {
-            return None;
+            return false;
         }
         let place = fifo.head;
-        let packet = self.places[place as usize].0;
+        *first = self.places[place as usize].0;
         fifo.len -= some;
         let node = &mut self.nodes[place as usize];
         node.count -= some;
@@ -128,7 +130,7 @@ impl Pool {
             fifo.head = node.next;
             self.release(place);
         }
-        Some(packet)
+        true
     }
 
     /// Fetches what taking the packet at the head of `fifo` needs.

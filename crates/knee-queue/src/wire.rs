@@ -38,6 +38,12 @@ impl Wire {
         Time::from_nanos(ns)
     }
 
+    /// Undoes [`Wire::time_for`] for a packet of as many bytes that was the last one asked for.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        let remainder = bytes * 8_000_000_000 % self.rate;
+        self.carry = if self.carry < remainder { self.carry + self.rate - remainder } else { self.carry - remainder };
+    }
+
     #[cold]
     fn divide(&mut self, bytes: u64) {
         let numerator = bytes * 8_000_000_000;

@@ -3,7 +3,7 @@
 use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
-use knee_queue::{Burst, Context, Crossing, Gone, Key, Left, Queue, Service, Wire};
+use knee_queue::{Backlog, Burst, Context, Crossing, Gone, Key, Left, Queue, Service, Wire};
 
 /// What a link sends at.
 pub enum Server {
@@ -122,8 +122,8 @@ pub struct Span {
     pub from: Time,
     /// What comes before then is known.
     pub until: Time,
-    /// What surely leaves until then may be sent too.
-    pub ahead: Time,
+    /// Whether what surely leaves later may be sent too.
+    pub foresees: bool,
 }
 
 /// One direction of a link.
@@ -266,12 +266,10 @@ impl Link {
     #[inline]
     fn start_service(&mut self, now: Time) -> Time {
         self.cx.now = now;
-        // By reference: the packet is copied once, in wide moves.
-        let Some(packet) = &self.queue.dequeue(&mut self.cx) else {
-            return self.wait(now).unwrap_or(Time::MAX);
-        };
         let Server::Wire(line) = &mut self.server else { return Time::MAX };
-        line.in_service = *packet;
+        if self.queue.dequeue_run(1, &mut line.in_service, &mut self.cx) == 0 {
+            return self.wait(now).unwrap_or(Time::MAX);
+        }
         let bytes = u64::from(line.in_service.size) + self.overhead;
         line.busy = true;
         line.since = now;
@@ -301,16 +299,19 @@ impl Link {
         leaves
     }
 
-    /// Lets `bursts` come in their `order`, and all cross its wire that leaves it within `span`; where it is no wire nothing
-    /// happens. What has become of them is added to `gone`, and booked but for the drops.
+    /// Lets `bursts` come in their `order`, and all cross its wire that leaves it within `span`, or, where the queue can
+    /// foresee it, all that is left then; where it is no wire nothing happens. What has become of them is added to
+    /// `gone`.
     pub fn cross(&mut self, bursts: &[Burst], order: &[Key], span: &Span, gone: &mut Gone) {
         let Server::Wire(line) = &mut self.server else { return };
-        let &Span { from, until, ahead } = span;
-        let before = gone.left.len();
+        let &Span { from, until, foresees } = span;
         let Transmitter { in_service, since, .. } = *line;
         if line.busy {
             let stay = since.saturating_sub(in_service.enqueued);
-            gone.left.push(Left { packet: Packet { enqueued: self.due, ..in_service }, stay });
+            gone.left.push(Left {
+                packet: Packet { enqueued: self.due, extra: Packet::queued_units(stay), ..in_service },
+                stay,
+            });
         }
         self.counters.arrived += bursts.iter().map(|burst| u64::from(burst.count)).sum::<u64>();
         let crossing = Crossing {
@@ -323,7 +324,7 @@ impl Link {
             order,
             from,
             until,
-            ahead,
+            foresees,
             gone,
         };
         let service = self.queue.cross(crossing, &mut self.cx);
@@ -332,14 +333,42 @@ impl Link {
         if line.busy
             && let Some(Left { packet, stay }) = gone.left.pop()
         {
-            line.in_service = Packet { enqueued: service.since - stay, ..packet };
+            line.in_service = Packet { enqueued: service.since - stay, extra: 0, ..packet };
         }
-        let left = &gone.left[before..];
+    }
+
+    /// Takes out of `gone` what has been foreseen of the time after `now`: it is where it is now.
+    pub fn recall(&mut self, now: Time, gone: &mut Gone) {
+        self.queue.settle(now);
+        let Server::Wire(line) = &mut self.server else { return };
+        if !line.busy {
+            return;
+        }
+        let stay = line.since.saturating_sub(line.in_service.enqueued);
+        gone.left.push(Left { packet: Packet { enqueued: self.due, ..line.in_service }, stay });
+        if let Some(since) = self.queue.recall(&mut gone.left, &mut line.wire) {
+            line.since = since;
+        }
+        let on_wire = gone.left.pop_if(|left| left.packet.enqueued > now);
+        line.busy = on_wire.is_some();
+        self.due = on_wire.map_or(Time::MAX, |left| left.packet.enqueued);
+        if let Some(Left { packet, stay }) = on_wire {
+            line.in_service = Packet { enqueued: line.since - stay, extra: 0, ..packet };
+        }
+    }
+
+    /// Books packets that have left its wire.
+    pub fn book(&mut self, left: &[Left]) {
         self.counters.departed += left.len() as u64;
-        for Left { packet, stay } in left {
-            self.counters.bytes += u64::from(packet.size) + self.overhead;
-            self.watch.book_stay(*stay);
-        }
+        let bytes = |left: &Left| u64::from(left.packet.size) + self.overhead;
+        self.counters.bytes += left.iter().map(bytes).sum::<u64>();
+        self.watch.book_stays(left.iter().map(|left| left.stay));
+    }
+
+    /// What its queue holds `now`.
+    pub fn backlog(&mut self, now: Time) -> Backlog {
+        self.queue.settle(now);
+        self.queue.backlog()
     }
 
     /// The packet on the wire.

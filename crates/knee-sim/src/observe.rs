@@ -352,7 +352,7 @@ impl LinkWatch {
     #[inline]
     pub fn book(&mut self, counters: &mut Counters, packet: &mut Packet, since: Time, overhead: u64) {
         let sojourn = since.saturating_sub(packet.enqueued);
-        self.book_stay(sojourn);
+        self.book_stays(std::iter::once(sojourn));
         if !packet.has(Packet::ACK) {
             packet.add_queued(sojourn);
         }
@@ -360,12 +360,13 @@ impl LinkWatch {
         counters.bytes += u64::from(packet.size) + overhead;
     }
 
-    /// Books the queueing delay of a packet that has left.
-    #[inline]
-    pub fn book_stay(&mut self, stay: Time) {
-        self.interval.add(stay);
+    /// Books the queueing delays of packets that have left.
+    pub fn book_stays(&mut self, stays: impl Iterator<Item = Time> + Clone) {
+        let mut spread = Spread::EMPTY;
+        stays.clone().for_each(|stay| spread.add(stay));
+        self.interval.merge(&spread);
         if self.from.is_some() {
-            self.delay.count(stay);
+            stays.for_each(|stay| self.delay.count(stay));
         }
     }
 

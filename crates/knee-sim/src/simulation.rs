@@ -250,6 +250,7 @@ impl Simulation {
             while done < events && !self.finished {
                 done += self.epoch();
             }
+            self.recall();
             return !self.finished;
         }
         for _ in 0..events {
@@ -326,6 +327,7 @@ impl Simulation {
     }
 
     fn change(&mut self, i: u32) {
+        self.recall();
         let now = self.now;
         match self.changes[i as usize].what {
             Change::Rate { link, rate } => {
@@ -400,7 +402,11 @@ impl Simulation {
         for link in &self.links {
             let counters = &link.counters;
             if counters.arrived != counters.departed + counters.drops + link.held() {
-                return Err("a link's packets do not add up".into());
+                let (counters, held) = (&link.counters, link.held());
+                return Err(format!(
+                    "at a link {} came, but {} left, {} were dropped, {held} are there",
+                    counters.arrived, counters.departed, counters.drops
+                ));
             }
             inside += link.held();
         }

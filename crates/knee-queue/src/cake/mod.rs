@@ -335,18 +335,21 @@ impl Cake {
         credit(self.quantum, source.max(destination), self.rng.next_u64() >> 48)
     }
 
-    fn pop(&mut self, i: usize) -> Option<Packet> {
-        let packet = self.pool.pop(&mut self.flows[i].fifo)?;
-        let size = self.wire_size(&packet);
+    /// Takes the packet at the head of queue `i` and puts it into `packet`. False: there is none.
+    fn pop(&mut self, i: usize, packet: &mut Packet) -> bool {
+        if !self.pool.pop_some(&mut self.flows[i].fifo, 1, packet) {
+            return false;
+        }
+        let size = self.wire_size(packet);
         self.bytes[i] -= size;
         self.backlog.packets -= 1;
         self.backlog.bytes.0 -= size;
-        self.memory -= memory(&packet);
+        self.memory -= memory(packet);
         self.longest.shrunk(i, &self.bytes);
         if self.backlog.packets == 0 && self.homes.len() > HOMES_KEPT {
             self.homes = Vec::new();
         }
-        Some(packet)
+        true
     }
 
     fn is_over(&self) -> bool {
@@ -367,7 +370,10 @@ impl Cake {
     fn shed(&mut self, cx: &mut Context) {
         while self.is_over() {
             let i = self.longest.find(&self.bytes);
-            let Some(packet) = self.pop(i) else { return };
+            let mut packet = Packet::default();
+            if !self.pop(i, &mut packet) {
+                return;
+            }
             self.flows[i].cobalt.on_overflow(&self.cobalt, cx.now);
             cx.dropped.push(packet);
         }
@@ -413,18 +419,19 @@ impl Cake {
         }
     }
 
-    /// The next packet of queue `i` that COBALT lets go; the last one in a queue always.
+    /// Puts the next packet of queue `i` that COBALT lets go into `packet`; the last one in a queue always. False: there
+    /// is none.
     #[inline]
-    fn pass(&mut self, i: usize, cx: &mut Context) -> Option<Packet> {
-        loop {
-            let mut packet = self.pop(i)?;
+    fn pass(&mut self, i: usize, packet: &mut Packet, cx: &mut Context) -> bool {
+        while self.pop(i, packet) {
             let flow = &mut self.flows[i];
-            let drop = flow.cobalt.judge(&self.cobalt, &mut packet, &mut self.rng, cx);
+            let drop = flow.cobalt.judge(&self.cobalt, packet, &mut self.rng, cx);
             if !drop || flow.fifo.is_empty() {
-                return Some(packet);
+                return true;
             }
-            cx.dropped.push(packet);
+            cx.dropped.push(*packet);
         }
+        false
     }
 }
 
@@ -478,36 +485,42 @@ impl Queue for Cake {
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        let mut packet = Packet::default();
+        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    }
+
+    /// Each is for COBALT to look at: one at most.
+    fn dequeue_run(&mut self, _: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         let mut is_first = true;
         while self.backlog.packets > 0 {
             if self.bandwidth.is_some() && self.time_next > cx.now {
-                return None;
+                return 0;
             }
-            let i = self.turn(is_first)?;
+            let Some(i) = self.turn(is_first) else { return 0 };
             is_first = false;
             if self.flows[i].deficit <= 0 {
                 self.renew(i);
                 continue;
             }
-            let Some(packet) = self.pass(i, cx) else {
+            if !self.pass(i, first, cx) {
                 self.retire(i, cx.now);
                 continue;
-            };
+            }
             if let Some(next) = self.chain.after(i) {
                 self.pool.fetch_head(&self.flows[next].fifo);
                 if let Some(after) = self.chain.after(next) {
                     fetch(&self.flows[after]);
                 }
             }
-            let size = self.wire_size(&packet);
+            let size = self.wire_size(first);
             self.flows[i].deficit -= size as i64;
             if let Some(rate) = self.bandwidth {
                 self.time_next += rate.time_for(Bytes(size));
             }
             self.longest.on_dequeue();
-            return Some(packet);
+            return 1;
         }
-        None
+        0
     }
 
     fn next_wake(&self) -> Option<Time> {

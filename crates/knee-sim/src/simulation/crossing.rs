@@ -28,14 +28,13 @@ impl Sent {
 }
 
 impl Simulation {
-    /// Step 2: what was sent before `until` crosses the link as far as there is time, or further, where nothing concerns
-    /// the whole run before `ahead` and nothing can change it.
-    pub(super) fn cross(&mut self, until: Time, ahead: Time) {
-        let (last, ahead) = (self.last_before(until), self.last_before(ahead));
+    /// Step 2: what was sent crosses the link as far as there is time before `until`, or further where that is foreseen.
+    pub(super) fn cross(&mut self, until: Time) {
+        let last = self.last_before(until);
         let Some(epochs) = &mut self.epochs else { return };
         let Epochs { link, at, sent, order, gone, foresees, .. } = &mut **epochs;
         let order = order.sort(&sent.bursts, &sent.turns, *at, until);
-        let span = Span { from: *at, until: last, ahead: if *foresees { ahead } else { last } };
+        let span = Span { from: *at, until: last, foresees: *foresees };
         self.links[*link as usize].cross(&sent.bursts, order, &span, gone);
         sent.bursts.clear();
         sent.turns.clear();
@@ -43,24 +42,51 @@ impl Simulation {
     }
 
     /// What leaves at the very end is no longer part of the run.
-    fn last_before(&self, until: Time) -> Time {
+    pub(super) fn last_before(&self, until: Time) -> Time {
         if until == self.end { until - Time::from_nanos(1) } else { until }
     }
 
-    /// Puts beside their flows all packets that leave the link up to some time, or those that surely do up to `ahead`,
-    /// before which nothing concerns the whole run. Gives that time, which is `at` at the least.
-    pub(super) fn look_ahead(&mut self, at: Time, ahead: Time) -> Time {
-        let last = self.last_before(ahead);
+    /// Until when it is known `at` the beginning of an epoch what leaves the link; no later than `most`, nor before `at`.
+    pub(super) fn foresee(&mut self, at: Time, most: Time) -> Time {
         let Some(epochs) = &mut self.epochs else { return at };
         let link = &mut self.links[epochs.link as usize];
-        let mut known = at;
-        if epochs.foresees && link.in_service().is_some() {
-            link.cross(&[], &[], &Span { from: at, until: at, ahead: last }, &mut epochs.gone);
-            // What comes from now on leaves after the packet that is on the wire then.
-            known = (link.due - Time::from_nanos(1)).min(last).max(at);
+        if !epochs.foresees || link.in_service().is_none() {
+            return at;
         }
-        epochs.distribute();
-        known
+        link.cross(&[], &[], &Span { from: at, until: at, foresees: true }, &mut epochs.gone);
+        // What comes from now on leaves after all others.
+        (link.due - Time::from_nanos(1)).min(most).max(at)
+    }
+
+    /// Puts the link where it is now, if it is further, with its figures.
+    pub(super) fn recall(&mut self) {
+        let Some(at) = self.epochs.as_ref().map(|epochs| epochs.at) else { return };
+        let last = self.last_before(at);
+        if let Some(epochs) = &mut self.epochs
+            && epochs.foresees
+        {
+            self.links[epochs.link as usize].recall(last, &mut epochs.gone);
+        }
+        self.book_departures(at);
+    }
+
+    /// Books what has left the link up to `until`; gives how many packets that are of those not yet distributed.
+    pub(super) fn book_departures(&mut self, until: Time) -> usize {
+        let last = self.last_before(until);
+        let Some(epochs) = &mut self.epochs else { return 0 };
+        let Epochs { link, gone, booked, .. } = &mut **epochs;
+        let count = gone.left.partition_point(|left| left.packet.enqueued <= last);
+        self.links[*link as usize].book(&gone.left[*booked..count]);
+        *booked = count;
+        count
+    }
+
+    /// Puts what has left the link up to `until` beside its flows, which have received all that came before.
+    pub(super) fn distribute(&mut self, until: Time) {
+        let count = self.book_departures(until);
+        if let Some(epochs) = &mut self.epochs {
+            epochs.distribute(count);
+        }
     }
 
     /// Books what the queue has dropped or noted in this epoch.
@@ -93,13 +119,14 @@ impl Simulation {
 }
 
 impl Epochs {
-    /// Puts what has left the link, in the order of time, beside its flows, which have received all that came before.
+    /// Puts the first `count` packets of those that left the link, which lie in the order of time, beside their flows.
     #[inline(never)]
-    pub(super) fn distribute(&mut self) {
-        if self.gone.left.is_empty() {
+    fn distribute(&mut self, count: usize) {
+        if count == 0 {
             return;
         }
-        for Left { packet, .. } in &self.gone.left {
+        let left = &self.gone.left[..count];
+        for Left { packet, .. } in left {
             self.ranges[packet.flow as usize].1 += 1;
         }
         // The ranges hold how many came; each is filled from its beginning.
@@ -109,11 +136,13 @@ impl Epochs {
             (*next, *end) = (from, from);
             from += count;
         }
-        self.arrivals.resize(self.gone.left.len(), Packet::default());
-        for Left { packet, stay } in self.gone.left.drain(..) {
+        self.arrivals.resize(count, Packet::default());
+        for Left { packet, .. } in left {
             let end = &mut self.ranges[packet.flow as usize].1;
-            self.arrivals[*end as usize] = Packet { extra: Packet::queued_units(stay), ..packet };
+            self.arrivals[*end as usize] = *packet;
             *end += 1;
         }
+        self.gone.left.drain(..count);
+        self.booked = 0;
     }
 }

@@ -59,8 +59,10 @@ pub(super) struct Epochs {
     /// What was sent in this epoch, in the order of the flows.
     pub(super) sent: Sent,
     pub(super) order: Order,
-    /// What has left the link in this epoch, or was dropped.
+    /// What has left the link, or was dropped.
     pub(super) gone: Gone,
+    /// How many of those that left are in the link's figures.
+    pub(super) booked: usize,
     /// What has left it flow by flow; its `enqueued` is the time at which it did.
     pub(super) arrivals: Vec<Packet>,
     /// Of each flow those of `arrivals` that it has not received: from the first to before the second.
@@ -231,6 +233,7 @@ impl Simulation {
             sent: Sent::default(),
             order: Order::default(),
             gone: Gone::default(),
+            booked: 0,
             arrivals: Vec::new(),
             ranges: vec![(0, 0); flows],
             visits: Vec::new(),
@@ -296,6 +299,7 @@ impl Simulation {
         if next > at {
             let sampling = self.begin_sample();
             if let Some(sampling) = &sampling {
+                self.book_departures(at);
                 self.sample_links(sampling);
             }
             return self.pass(at, next, sampling.as_ref());
@@ -311,8 +315,9 @@ impl Simulation {
     fn pass(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) -> u64 {
         let Some(epochs) = &self.epochs else { return 0 };
         // What lands later is heard of after the end of the epoch only.
-        let ahead = until.saturating_sub(epochs.most).max(at);
-        let known = self.look_ahead(at, ahead);
+        let most = until.saturating_sub(epochs.most);
+        let known = self.foresee(at, most);
+        self.distribute(known);
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(known + epochs.most).min(at + longest(link));
@@ -322,15 +327,15 @@ impl Simulation {
             epochs.visits.extend(0..self.flows.len() as u32);
         }
         let start = epochs.starts.last().map_or(Time::MAX, |&i| self.flows[i as usize].start);
-        if epochs.visits.is_empty() && link.due == Time::MAX && start >= limit {
+        if epochs.visits.is_empty() && link.due == Time::MAX && epochs.gone.left.is_empty() && start >= limit {
             // Nothing is anywhere: on to what comes next.
             epochs.at = earliest.min(start).min(until);
             return 1;
         }
         let packets = epochs.arrivals.len() as u64;
         self.visit(at, known, limit, sampling);
-        self.cross(limit, ahead);
-        self.book_completions();
+        self.cross(limit);
+        self.book_completions(limit);
         if let Some(epochs) = &mut self.epochs {
             epochs.at = limit;
         }
@@ -409,8 +414,8 @@ impl Simulation {
 
     /// All receivers take what has arrived up to `at`, and their timers before.
     fn receive_all(&mut self, at: Time) {
+        self.distribute(at);
         let Some(epochs) = &mut self.epochs else { return };
-        epochs.distribute();
         epochs.choose(at);
         let visits = std::mem::take(&mut epochs.visits);
         for &i in &visits {
@@ -581,12 +586,12 @@ impl Simulation {
     }
 
     /// What ends with the transfers completed in this epoch: their figures, and the window in which all flows run.
-    fn book_completions(&mut self) {
-        let Some(epochs) = &mut self.epochs else { return };
-        if epochs.completed.is_empty() {
+    fn book_completions(&mut self, until: Time) {
+        if self.epochs.as_ref().is_none_or(|epochs| epochs.completed.is_empty()) {
             return;
         }
-        epochs.distribute();
+        self.distribute(until);
+        let Some(epochs) = &mut self.epochs else { return };
         let mut completed = std::mem::take(&mut epochs.completed);
         completed.sort_unstable();
         for &(at, i) in &completed {

@@ -191,8 +191,9 @@ impl Simulation {
         link.cx.now = self.now;
         link.queue.observe(&mut link.cx);
         self.collect(i as u32);
+        let last = self.last_before(self.now);
         let link = &mut self.links[i];
-        let (counts, backlog) = (link.counts(self.now), link.queue.backlog());
+        let (counts, backlog) = (link.counts(self.now), link.backlog(last));
         self.rows.links.push(link.watch.row(i as u32, t_s, counts, backlog));
     }
 
