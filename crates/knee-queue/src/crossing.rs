@@ -98,6 +98,8 @@ pub struct Crossing<'a> {
     pub from: Time,
     /// Packets are sent until then, at the least until the last burst comes.
     pub until: Time,
+    /// What nothing that comes later can change is sent until then, where that is later still.
+    pub ahead: Time,
     /// What has become of the packets.
     pub gone: &'a mut Gone,
 }
@@ -123,8 +125,24 @@ impl Crossing<'_> {
                 cx.now = until;
                 self.admit(queue, &self.bursts[key.index()], cx);
             } else {
-                return self.service;
+                break;
             }
+        }
+        self.look_ahead(queue);
+        self.service
+    }
+
+    /// The wire sends what it surely will.
+    #[inline]
+    fn look_ahead<Q: Queue + ?Sized>(&mut self, queue: &mut Q) {
+        while self.service.due <= self.ahead
+            && let Some(packet) = queue.dequeue_ahead(self.service.due)
+        {
+            let now = self.service.due;
+            let due = now + self.wire.time_for(u64::from(packet.size) + self.overhead);
+            let stay = now.saturating_sub(packet.enqueued);
+            self.gone.left.push(Left { packet: Packet { enqueued: due, ..packet }, stay });
+            self.service = Service { due, waiting: false, since: now };
         }
     }
 

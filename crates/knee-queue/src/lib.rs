@@ -157,6 +157,13 @@ pub trait Queue: Send {
         }
     }
 
+    /// Gives the next packet to send ahead of its time: it begins to be sent at `begins` only, and whoever comes until
+    /// then finds it in the queue. None: nothing is held, or what comes may change which packet that is. Nobody asks for
+    /// the backlog, or changes limit or rate, before the time of all that was given.
+    fn dequeue_ahead(&mut self, _begins: Time) -> Option<Packet> {
+        None
+    }
+
     /// Lets many packets come and cross the wire behind at once. Gives what the wire does then.
     fn cross(&mut self, crossing: Crossing<'_>, cx: &mut Context) -> Service {
         crossing.pass(self, cx)

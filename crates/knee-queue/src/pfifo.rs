@@ -7,7 +7,7 @@ use crate::bound::Bound;
 use crate::registry::Entry;
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Rate};
+use knee_core::{Bytes, Packet, Rate, Time};
 use std::collections::VecDeque;
 
 /// The registry entry of `pfifo`.
@@ -34,11 +34,21 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
+/// A packet that was given ahead of its time.
+struct Ahead {
+    /// Until then it counts as held.
+    begins: Time,
+    bytes: u64,
+}
+
 struct Pfifo {
     /// What is held.
     bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,
+    /// What was given ahead of its time, in that order, and its bytes.
+    ahead: VecDeque<Ahead>,
+    bytes_ahead: u64,
     overhead: u64,
     bound: Bound,
     rate: Rate,
@@ -50,6 +60,8 @@ impl Pfifo {
             bursts: VecDeque::new(),
             packets: 0,
             bytes: 0,
+            ahead: VecDeque::new(),
+            bytes_ahead: 0,
             overhead: u64::from(init.overhead),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
             rate: init.rate,
@@ -71,17 +83,29 @@ impl Pfifo {
         }
     }
 
-    /// Takes of a burst as many as there is room for.
+    /// Takes of a burst as many as there is room for beside `packets` and `bytes`.
     #[cold]
-    fn take_some(&mut self, burst: &Burst) -> u32 {
+    fn take_some(&mut self, burst: &Burst, packets: u64, bytes: u64) -> u32 {
         let size = self.wire_size(&burst.first);
-        let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(burst.count));
+        let taken = self.bound.room(packets, bytes, size).min(u64::from(burst.count));
         if taken > 0 {
             self.packets += taken;
             self.bytes += taken * size;
             self.bursts.push_back(Burst { count: taken as u32, ..*burst });
         }
         taken as u32
+    }
+
+    /// Packets and bytes that whoever comes `now` finds held.
+    #[inline]
+    fn held(&mut self, now: Time) -> (u64, u64) {
+        while let Some(packet) = self.ahead.front()
+            && packet.begins <= now
+        {
+            self.bytes_ahead -= packet.bytes;
+            self.ahead.pop_front();
+        }
+        (self.packets + self.ahead.len() as u64, self.bytes + self.bytes_ahead)
     }
 
     /// Drops from the tail what no longer fits.
@@ -109,7 +133,8 @@ fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
 impl Queue for Pfifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
-        if !self.bound.holds(self.packets + 1, self.bytes + size) {
+        let (packets, bytes) = self.held(cx.now);
+        if !self.bound.holds(packets + 1, bytes + size) {
             return drop_tail(packet, cx);
         }
         self.packets += 1;
@@ -119,13 +144,13 @@ impl Queue for Pfifo {
     }
 
     #[inline]
-    fn enqueue_burst(&mut self, burst: &Burst, _: &mut Context) -> u32 {
+    fn enqueue_burst(&mut self, burst: &Burst, cx: &mut Context) -> u32 {
         let (size, count) = (self.wire_size(&burst.first), u64::from(burst.count));
-        let (packets, bytes) = (self.packets + count, self.bytes + count * size);
-        if !self.bound.holds(packets, bytes) {
-            return self.take_some(burst);
+        let (packets, bytes) = self.held(cx.now);
+        if !self.bound.holds(packets + count, bytes + count * size) {
+            return self.take_some(burst, packets, bytes);
         }
-        (self.packets, self.bytes) = (packets, bytes);
+        (self.packets, self.bytes) = (self.packets + count, self.bytes + count * size);
         self.bursts.push_back(*burst);
         burst.count
     }
@@ -149,6 +174,17 @@ impl Queue for Pfifo {
         self.packets -= u64::from(count);
         self.advance(count);
         count
+    }
+
+    #[inline]
+    fn dequeue_ahead(&mut self, begins: Time) -> Option<Packet> {
+        let packet = self.bursts.front()?.first;
+        let bytes = self.wire_size(&packet);
+        (self.packets, self.bytes) = (self.packets - 1, self.bytes - bytes);
+        self.bytes_ahead += bytes;
+        self.ahead.push_back(Ahead { begins, bytes });
+        self.advance(1);
+        Some(packet)
     }
 
     fn backlog(&self) -> Backlog {

@@ -116,6 +116,16 @@ pub struct Counters {
     pub drops: u64,
 }
 
+/// How far a link is gone through at once.
+pub struct Span {
+    /// The beginning, from which the times of what comes count.
+    pub from: Time,
+    /// What comes before then is known.
+    pub until: Time,
+    /// What surely leaves until then may be sent too.
+    pub ahead: Time,
+}
+
 /// One direction of a link.
 pub struct Link {
     /// The queue discipline.
@@ -291,11 +301,12 @@ impl Link {
         leaves
     }
 
-    /// Lets `bursts` come in their `order`, of which the times count from `from`, and all cross its wire that leaves it
-    /// up to `until`; where it is no wire nothing happens. What has become of them is put into `gone`, and booked but
-    /// for the drops.
-    pub fn cross(&mut self, bursts: &[Burst], order: &[Key], (from, until): (Time, Time), gone: &mut Gone) {
+    /// Lets `bursts` come in their `order`, and all cross its wire that leaves it within `span`; where it is no wire nothing
+    /// happens. What has become of them is added to `gone`, and booked but for the drops.
+    pub fn cross(&mut self, bursts: &[Burst], order: &[Key], span: &Span, gone: &mut Gone) {
         let Server::Wire(line) = &mut self.server else { return };
+        let &Span { from, until, ahead } = span;
+        let before = gone.left.len();
         let Transmitter { in_service, since, .. } = *line;
         if line.busy {
             let stay = since.saturating_sub(in_service.enqueued);
@@ -312,6 +323,7 @@ impl Link {
             order,
             from,
             until,
+            ahead,
             gone,
         };
         let service = self.queue.cross(crossing, &mut self.cx);
@@ -322,8 +334,9 @@ impl Link {
         {
             line.in_service = Packet { enqueued: service.since - stay, ..packet };
         }
-        self.counters.departed += gone.left.len() as u64;
-        for Left { packet, stay } in &gone.left {
+        let left = &gone.left[before..];
+        self.counters.departed += left.len() as u64;
+        for Left { packet, stay } in left {
             self.counters.bytes += u64::from(packet.size) + self.overhead;
             self.watch.book_stay(*stay);
         }

@@ -445,8 +445,8 @@ pub struct Rows {
     spool_error: Option<io::Error>,
 }
 
-/// Rows held before they go to the spool.
-const SPOOL_BLOCK: usize = 4096;
+/// Rows held before they go to the spool: 32 KiB, so that what is simulated stays in the caches.
+const SPOOL_BLOCK: usize = 512;
 
 impl Rows {
     /// Spools samples to `file` from now on.

@@ -2,6 +2,7 @@
 
 use super::Simulation;
 use super::epochs::Epochs;
+use crate::link::Span;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use knee_queue::{Burst, Left};
@@ -27,20 +28,39 @@ impl Sent {
 }
 
 impl Simulation {
-    /// Step 2: what was sent crosses the link as far as there is time before `until`.
-    pub(super) fn cross(&mut self, until: Time) {
+    /// Step 2: what was sent before `until` crosses the link as far as there is time, or further, where nothing concerns
+    /// the whole run before `ahead` and nothing can change it.
+    pub(super) fn cross(&mut self, until: Time, ahead: Time) {
+        let (last, ahead) = (self.last_before(until), self.last_before(ahead));
         let Some(epochs) = &mut self.epochs else { return };
-        let Epochs { link, at, sent, order, gone, .. } = &mut **epochs;
-        // What leaves at the very end is no longer part of the run.
-        let last = if until == self.end { until - Time::from_nanos(1) } else { until };
+        let Epochs { link, at, sent, order, gone, foresees, .. } = &mut **epochs;
         let order = order.sort(&sent.bursts, &sent.turns, *at, until);
-        self.links[*link as usize].cross(&sent.bursts, order, (*at, last), gone);
+        let span = Span { from: *at, until: last, ahead: if *foresees { ahead } else { last } };
+        self.links[*link as usize].cross(&sent.bursts, order, &span, gone);
         sent.bursts.clear();
         sent.turns.clear();
         self.book_news();
-        if let Some(epochs) = &mut self.epochs {
-            epochs.distribute();
+    }
+
+    /// What leaves at the very end is no longer part of the run.
+    fn last_before(&self, until: Time) -> Time {
+        if until == self.end { until - Time::from_nanos(1) } else { until }
+    }
+
+    /// Puts beside their flows all packets that leave the link up to some time, or those that surely do up to `ahead`,
+    /// before which nothing concerns the whole run. Gives that time, which is `at` at the least.
+    pub(super) fn look_ahead(&mut self, at: Time, ahead: Time) -> Time {
+        let last = self.last_before(ahead);
+        let Some(epochs) = &mut self.epochs else { return at };
+        let link = &mut self.links[epochs.link as usize];
+        let mut known = at;
+        if epochs.foresees && link.in_service().is_some() {
+            link.cross(&[], &[], &Span { from: at, until: at, ahead: last }, &mut epochs.gone);
+            // What comes from now on leaves after the packet that is on the wire then.
+            known = (link.due - Time::from_nanos(1)).min(last).max(at);
         }
+        epochs.distribute();
+        known
     }
 
     /// Books what the queue has dropped or noted in this epoch.
@@ -75,7 +95,10 @@ impl Simulation {
 impl Epochs {
     /// Puts what has left the link, in the order of time, beside its flows, which have received all that came before.
     #[inline(never)]
-    fn distribute(&mut self) {
+    pub(super) fn distribute(&mut self) {
+        if self.gone.left.is_empty() {
+            return;
+        }
         for Left { packet, .. } in &self.gone.left {
             self.ranges[packet.flow as usize].1 += 1;
         }

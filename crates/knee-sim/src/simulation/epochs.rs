@@ -17,7 +17,7 @@ use super::alarms::Alarms;
 use super::crossing::Sent;
 use super::endpoints::{packets, store_blocks};
 use super::report::Sampling;
-use super::{Flow, Simulation, Way};
+use super::{Simulation, Way};
 use crate::events::Event;
 use crate::link::{Link, Server};
 use crate::order::Order;
@@ -31,7 +31,7 @@ use knee_core::{Packet, Time};
 use knee_queue::Gone;
 
 /// Packets that leave the link in an epoch at the most, about: what is noted of them has a bound.
-const PACKETS: u64 = 65_536;
+const PACKETS: u64 = 131_072;
 /// The longest epoch, whose times 32 bits hold.
 const LONGEST: Time = Time::from_secs(4);
 /// Epochs pay where at least one flow in so many has something to do in each.
@@ -45,6 +45,8 @@ pub(super) struct Epochs {
     pub(super) link: u32,
     /// The shortest way of an ACK.
     most: Time,
+    /// Whether packets may land ahead of their time: no transfer ends, and nobody asks when one did what its receiver had.
+    pub(super) foresees: bool,
     /// All before this time has happened, but for what receivers do with the packets that have landed.
     pub(super) at: Time,
     lanes: Vec<Lane>,
@@ -198,12 +200,9 @@ fn full_packet(link: &Link) -> Time {
     Time::from_nanos((u64::from(MTU) * 8_000_000_000 / link.wire_rate().max(1)).max(1))
 }
 
-impl Epochs {
-    /// Time up to which no ACK comes home of what is sent from now on, or less where the link carries more than
-    /// [`PACKETS`] until then.
-    fn span(&self, link: &Link) -> Time {
-        self.most.min(full_packet(link) * PACKETS).min(LONGEST)
-    }
+/// The longest epoch: at its end the link has carried [`PACKETS`] at the most, about.
+fn longest(link: &Link) -> Time {
+    (full_packet(link) * PACKETS).min(LONGEST)
 }
 
 impl Simulation {
@@ -223,6 +222,7 @@ impl Simulation {
         let epochs = Epochs {
             link: *link,
             most,
+            foresees: self.flows.iter().all(|flow| flow.complete_at == u64::MAX),
             at: Time::ZERO,
             lanes: std::iter::repeat_with(lane).take(flows).collect(),
             homing: Homing::default(),
@@ -239,7 +239,7 @@ impl Simulation {
             completed: Vec::new(),
         };
         let link = &self.links[*link as usize];
-        let packets = epochs.span(link).as_nanos() / full_packet(link).as_nanos();
+        let packets = most.min(longest(link)).as_nanos() / full_packet(link).as_nanos();
         if packets * IDLE_FLOWS >= flows as u64 {
             self.epochs = Some(Box::new(epochs));
         }
@@ -295,6 +295,9 @@ impl Simulation {
         let next = self.events.peek().map_or(self.end, |(due, _)| due.min(self.end));
         if next > at {
             let sampling = self.begin_sample();
+            if let Some(sampling) = &sampling {
+                self.sample_links(sampling);
+            }
             return self.pass(at, next, sampling.as_ref());
         }
         self.receive_all(at);
@@ -306,9 +309,13 @@ impl Simulation {
     /// An epoch that begins at `at`, perhaps with a sample, and ends by `until`, before which nothing concerns the whole
     /// run.
     fn pass(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) -> u64 {
+        let Some(epochs) = &self.epochs else { return 0 };
+        // What lands later is heard of after the end of the epoch only.
+        let ahead = until.saturating_sub(epochs.most).max(at);
+        let known = self.look_ahead(at, ahead);
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
-        let limit = until.min(at + epochs.span(link));
+        let limit = until.min(known + epochs.most).min(at + longest(link));
         let earliest = epochs.choose(limit);
         if sampling.is_some() {
             epochs.visits.clear();
@@ -320,16 +327,18 @@ impl Simulation {
             epochs.at = earliest.min(start).min(until);
             return 1;
         }
-        self.visit(at, limit, sampling);
-        self.cross(limit);
+        let packets = epochs.arrivals.len() as u64;
+        self.visit(at, known, limit, sampling);
+        self.cross(limit, ahead);
         self.book_completions();
-        let Some(epochs) = &mut self.epochs else { return 0 };
-        epochs.at = limit;
-        1 + epochs.arrivals.len() as u64
+        if let Some(epochs) = &mut self.epochs {
+            epochs.at = limit;
+        }
+        1 + packets
     }
 
-    /// Step 1 for all flows that have something to do.
-    fn visit(&mut self, at: Time, until: Time, sampling: Option<&Sampling>) {
+    /// Step 1 for all flows that have something to do: receivers come as far as what lands is `known`, senders to `until`.
+    fn visit(&mut self, at: Time, known: Time, until: Time, sampling: Option<&Sampling>) {
         let Some(epochs) = &mut self.epochs else { return };
         let visits = std::mem::take(&mut epochs.visits);
         for (k, &i) in visits.iter().enumerate() {
@@ -337,20 +346,17 @@ impl Simulation {
                 self.fetch_ahead_of_visit(&visits[k..], sampling.is_some());
             }
             self.enter(i);
-            self.receive(i, at);
             if let Some(sampling) = sampling {
+                self.receive(i, at);
                 self.now = at;
                 self.sample_flow(i as usize, sampling);
             }
+            self.receive(i, known);
             self.act(i, until);
             self.leave(i);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.visits = visits;
-        }
-        if let Some(sampling) = sampling {
-            self.now = at;
-            self.sample_links(sampling);
         }
         while let Some(i) = self.next_start(until) {
             self.set_turn(turn_of(Event::Start(i)));
@@ -381,11 +387,16 @@ impl Simulation {
         let Some(epochs) = &self.epochs else { return };
         if let Some(&i) = visits.get(AHEAD.0) {
             let i = i as usize;
-            self.senders[i].fetch();
+            if sampled {
+                fetch(&self.senders[i]);
+                fetch(&self.flows[i]);
+            } else {
+                self.senders[i].fetch();
+                fetch_first(&self.flows[i], 128);
+            }
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
             fetch_first(&epochs.lanes[i], 1);
-            fetch_first(&self.flows[i], if sampled { size_of::<Flow>() } else { 128 });
         }
         if let Some(&i) = visits.get(AHEAD.1) {
             self.senders[i as usize].fetch_behind();
@@ -399,6 +410,7 @@ impl Simulation {
     /// All receivers take what has arrived up to `at`, and their timers before.
     fn receive_all(&mut self, at: Time) {
         let Some(epochs) = &mut self.epochs else { return };
+        epochs.distribute();
         epochs.choose(at);
         let visits = std::mem::take(&mut epochs.visits);
         for &i in &visits {
@@ -574,6 +586,7 @@ impl Simulation {
         if epochs.completed.is_empty() {
             return;
         }
+        epochs.distribute();
         let mut completed = std::mem::take(&mut epochs.completed);
         completed.sort_unstable();
         for &(at, i) in &completed {
@@ -616,7 +629,7 @@ impl Simulation {
     /// Packets that have landed and have not been received, for checks.
     pub(super) fn not_received(&self) -> u64 {
         let Some(epochs) = &self.epochs else { return 0 };
-        epochs.ranges.iter().map(|(next, end)| u64::from(end - next)).sum()
+        epochs.gone.left.len() as u64 + epochs.ranges.iter().map(|(next, end)| u64::from(end - next)).sum::<u64>()
     }
 }
 
