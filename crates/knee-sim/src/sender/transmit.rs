@@ -126,7 +126,7 @@ impl Sender {
 
     /// The same where `room` is less than the largest burst, nothing is being repaired, and the oldest segment under way was
     /// sent at `oldest`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.pace_next) > DEFER
             || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)
