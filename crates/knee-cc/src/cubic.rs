@@ -208,11 +208,11 @@ impl Cubic {
         self.jiffy
     }
 
-    /// Takes the RTT sample of an ACK; false: RTTs right after a recovery say little.
+    /// Takes the RTT sample of an ACK in this `jiffy`; false: RTTs right after a recovery say little.
     #[inline]
-    fn take_rtt(&mut self, now: Time, rtt: Time) -> bool {
+    fn take_rtt(&mut self, now: Time, jiffy: Time, rtt: Time) -> bool {
         self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
-        if self.epoch.start != Time::MAX && self.jiffies(now).saturating_sub(self.epoch.start) < Time::from_secs(1) {
+        if self.epoch.start != Time::MAX && jiffy.saturating_sub(self.epoch.start) < Time::from_secs(1) {
             return false;
         }
         let rtt_us = rtt.as_micros().clamp(1, u64::from(u32::MAX)) as u32;
@@ -222,10 +222,9 @@ impl Cubic {
         true
     }
 
-    /// Brings `cnt` up to date after `acked` packets at window `cwnd` (`bictcp_update`).
+    /// Brings `cnt` up to date after `acked` packets at window `cwnd` (`bictcp_update`), `now` in jiffies.
     #[inline]
     fn update(&mut self, now: Time, cwnd: u32, acked: u32) {
-        let now = self.jiffies(now);
         self.epoch.ack_cnt = self.epoch.ack_cnt.saturating_add(acked);
         if self.epoch.last_cwnd != cwnd || now.saturating_sub(self.epoch.last_time) > self.rest {
             self.renew(now, cwnd, acked);
@@ -314,7 +313,8 @@ impl CongestionControl for Cubic {
             control.ssthresh = self.params.initial_ssthresh;
         }
         let Some(rtt) = ack.rtt else { return Self::in_phase(control) };
-        if !self.take_rtt(ack.view.now, rtt) {
+        let jiffy = self.jiffies(ack.view.now);
+        if !self.take_rtt(ack.view.now, jiffy, rtt) {
             return Self::in_phase(control);
         }
         let look = self.params.hystart && !self.found && control.in_slow_start();
@@ -337,7 +337,8 @@ impl CongestionControl for Cubic {
                 return Self::in_phase(control);
             }
         }
-        self.update(ack.view.now, control.cwnd, acked);
+        let jiffy = self.jiffies(ack.view.now);
+        self.update(jiffy, control.cwnd, acked);
         Self::in_phase(increase::additive_increase(control, self.epoch.cnt, acked))
     }
 
@@ -346,12 +347,13 @@ impl CongestionControl for Cubic {
         if control.in_slow_start() {
             return false;
         }
-        self.take_rtt(ack.now, ack.rtt);
+        let jiffy = self.jiffies(ack.now);
+        self.take_rtt(ack.now, jiffy, ack.rtt);
         if ack.cwnd_limited {
-            self.update(ack.now, control.cwnd, ack.acked);
+            self.update(jiffy, control.cwnd, ack.acked);
             *control = increase::additive_increase(*control, self.epoch.cnt, ack.acked);
         }
-        *control = Self::in_phase(*control);
+        control.phase = increase::classic_phase(control);
         true
     }
 

@@ -3,14 +3,14 @@
 //! The test plays the sender: it calls the algorithm in the order Linux's `tcp_ack` would and applies every answer.
 //! After each call: the window is within bounds, `ssthresh` and the pacing rate make sense, the phase exists and was
 //! reached along an allowed edge. The same events give the same answers twice, and without rate samples too unless the
-//! algorithm asks for them.
+//! algorithm asks for them; plain ACKs told in brief or in one call lead to the same control.
 //!
 //! Algorithms are tried with their defaults and with parameters anywhere in their declared ranges.
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these.
 
 use knee_cc::{
-    Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
-    StateChange, StateEvent, Undo, View, registry,
+    Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, PlainAck, RateSample, Sent,
+    Signal, StateChange, StateEvent, Undo, View, registry,
 };
 use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
 use knee_core::{Rate, Rng, Time};
@@ -131,6 +131,8 @@ struct Sender<'a> {
     answers: Vec<Control>,
     /// Whether ACKs bring a rate sample.
     rates: bool,
+    /// Whether plain ACKs are told in one call.
+    brief: bool,
 }
 
 impl<'a> Sender<'a> {
@@ -161,7 +163,18 @@ impl<'a> Sender<'a> {
             ca: CaState::Open,
         };
         let control = Control::initial(start.cwnd);
-        Self { entry, cc, control, view, base_rtt: rtt, sacked: 0, reduction: None, answers: Vec::new(), rates }
+        Self {
+            entry,
+            cc,
+            control,
+            view,
+            base_rtt: rtt,
+            sacked: 0,
+            reduction: None,
+            answers: Vec::new(),
+            rates,
+            brief: false,
+        }
     }
 
     /// Checks an answer against all invariants and puts it in force.
@@ -292,6 +305,11 @@ impl<'a> Sender<'a> {
             ece: step.ece,
             rate: if self.rates { rate } else { RateSample::NONE },
         };
+        let plain = acked > 0 && acked == delivered && lost == 0 && !step.ece && self.view.ca == CaState::Open;
+        if let (true, true, Some(rtt)) = (self.brief, plain, rtt) {
+            self.plain_ack(&ack, rtt);
+            return Ok(());
+        }
         let answer = self.cc.on_measure(&ack, self.control);
         self.apply("on_measure", answer)?;
         self.view.lost += u64::from(lost);
@@ -308,6 +326,15 @@ impl<'a> Sender<'a> {
             self.control.cwnd = self.control.cwnd.min(self.view.in_flight.saturating_add(delivered)).max(1);
         }
         Ok(())
+    }
+
+    /// Tells of a plain ACK in one call; in brief first, where no rate sample is asked for.
+    fn plain_ack(&mut self, ack: &Ack, rtt: Time) {
+        let brief = PlainAck { now: ack.view.now, rtt, acked: ack.acked, cwnd_limited: ack.cwnd_limited };
+        if self.entry.needs.rate || !self.cc.on_plain_ack(&brief, &mut self.control) {
+            self.cc.on_whole_ack(ack, &mut self.control);
+        }
+        self.control.cwnd = self.control.cwnd.min(MAX_WINDOW);
     }
 
     /// Enters and leaves recovery.
@@ -390,6 +417,14 @@ fn run(entry: &Entry, start: &Start, steps: &[Step], rates: bool) -> Result<Vec<
     Ok(sender.answers)
 }
 
+/// The control at the end of a sequence in which plain ACKs are told in one call or in two.
+fn outcome(entry: &Entry, start: &Start, steps: &[Step], brief: bool) -> Result<Control, TestCaseError> {
+    let mut sender = Sender { brief, ..Sender::new(entry, start, true) };
+    sender.tell(StateEvent::Start)?;
+    steps.iter().try_for_each(|step| sender.step(step))?;
+    Ok(sender.control)
+}
+
 #[test]
 fn every_algorithm_keeps_the_invariants_whatever_happens() {
     let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
@@ -399,6 +434,8 @@ fn every_algorithm_keeps_the_invariants_whatever_happens() {
         prop_assert!(once == run(entry, &start, &steps, true)?, "the same events gave other answers");
         let reads = entry.needs.rate;
         prop_assert!(reads || once == run(entry, &start, &steps, false)?, "it reads rates without asking for them");
+        let [brief, whole] = [true, false].map(|brief| outcome(entry, &start, &steps, brief));
+        prop_assert!(brief? == whole?, "plain ACKs told in brief led to another control");
         Ok(())
     });
 }

@@ -155,18 +155,57 @@ impl Sender {
         config: &Config,
         out: &mut Vec<Departure>,
     ) {
-        let before = self.snd_nxt;
-        let mut room = self.control.cwnd.saturating_sub(self.packets_out());
-        while room > 0 && !(config.tso && self.should_defer(room, || self.burst_limit(config), now, config)) {
-            let count = self.burst_within(room, config);
+        let room = self.control.cwnd.saturating_sub(self.packets_out());
+        let mut left = self.rtt.rto();
+        if room > 0 {
+            let oldest = self.rtx.burst_of(self.snd_una).sent();
+            let count = self.burst_now(room, oldest, now, config);
+            if count > 0 {
+                self.depart_plain::<RATE>(count, stamp, now, out);
+                // It runs from the oldest segment where something left; where it is past, there is none.
+                let due = Micros(oldest.0 + self.rtt.rto_us().0).time();
+                left = if due > now { due - now } else { Time::MAX };
+                if count < room {
+                    self.send_rest::<RATE>(room - count, stamp, now, config, out);
+                }
+            }
+        }
+        // As `schedule_probe`: no later than the timeout.
+        self.set_timer(Pending::Probe, self.probe_span(config).min(left), now);
+    }
+
+    /// Sends further bursts of at most `room` segments, at least 1.
+    #[inline(never)]
+    fn send_rest<const RATE: bool>(
+        &mut self,
+        mut room: u32,
+        stamp: Micros,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+    ) {
+        let oldest = self.rtx.burst_of(self.snd_una).sent();
+        while room > 0 {
+            let count = self.burst_now(room, oldest, now, config);
+            if count == 0 {
+                break;
+            }
             self.depart_plain::<RATE>(count, stamp, now, out);
             room -= count;
         }
-        // As `schedule_probe`: no later than the timeout, which runs from now where nothing left, from the oldest segment
-        // where something did.
-        let timeout = if self.snd_nxt == before { Some(self.rtt.rto()) } else { self.timeout_left(now) };
-        let span = self.probe_span(config);
-        self.set_timer(Pending::Probe, timeout.map_or(span, |timeout| span.min(timeout)), now);
+    }
+
+    /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger one.
+    /// `oldest`: when the oldest segment under way was sent.
+    #[inline]
+    fn burst_now(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> u32 {
+        let patient = config.tso && self.may_defer(room, oldest, now, config);
+        let least = self.least_burst();
+        if config.tso && (room < least || room == least && !patient) {
+            return if patient { 0 } else { room };
+        }
+        let max = self.burst_limit(config);
+        if patient && room < max { 0 } else { room.min(max) }
     }
 
     /// New segments leave in one burst, unpaced, neither the first in flight nor the last of the transfer.

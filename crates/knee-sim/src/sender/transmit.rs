@@ -105,7 +105,7 @@ impl Sender {
 
     /// What the largest burst is at least, with TSO.
     #[inline]
-    fn least_burst(&self) -> u32 {
+    pub(super) fn least_burst(&self) -> u32 {
         u32::from(self.control.min_burst).min(MAX_BURST as u32)
     }
 
@@ -115,22 +115,28 @@ impl Sender {
         if config.tso && room <= self.least_burst() { room } else { room.min(self.burst_limit(config)) }
     }
 
-    /// Whether it is better to wait for the next ACK and send a larger burst (tcp_tso_should_defer). `max` gives the
-    /// largest burst; it is asked for only where that decides.
+    /// Whether it is better to wait for the next ACK and send a larger burst than `room` (tcp_tso_should_defer); `max`: the
+    /// largest burst.
+    fn should_defer(&self, room: u32, max: u32, now: Time, config: &Config) -> bool {
+        room < max
+            && !matches!(self.state, CaState::Recovery | CaState::Loss)
+            && self.packets_out() > 0
+            && self.may_defer(room, self.rtx.burst_of(self.snd_una).sent(), now, config)
+    }
+
+    /// The same where `room` is less than the largest burst, nothing is being repaired, and the oldest segment under way was
+    /// sent at `oldest`.
     #[inline]
-    pub(super) fn should_defer(&self, room: u32, max: impl FnOnce() -> u32, now: Time, config: &Config) -> bool {
-        if matches!(self.state, CaState::Recovery | CaState::Loss)
-            || now.saturating_sub(self.pace_next) > DEFER
+    pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
+        if now.saturating_sub(self.pace_next) > DEFER
             || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)
-            || self.packets_out() == 0
-            || (room >= self.least_burst() && room >= max())
             // The application writes in such units; the rest of one is filled up from the next.
             || room >= left_of_write(self.snd_nxt, config.initial_window)
         {
             return false;
         }
         let srtt = Time::from_nanos(self.rtt.srtt8_us() * 125);
-        self.rtx.burst_of(self.snd_una).sent().time() + srtt <= now + DEFER.min(srtt / 2)
+        oldest.time() + srtt <= now + DEFER.min(srtt / 2)
     }
 
     fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
@@ -159,7 +165,7 @@ impl Sender {
             let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
             let quota = room.min(max);
             let left = self.end - self.snd_nxt;
-            if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, || max, now, config) {
+            if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, max, now, config) {
                 limited |= left > u64::from(room);
                 if left > u64::from(room) {
                     break;

@@ -1,0 +1,142 @@
+//! How a connection begins: the sender is made, the handshake, the algorithm takes its place.
+
+use super::micros::Micros;
+use super::queue::RetransmitQueue;
+use super::rtt::{LeastRtts, RttEstimator};
+use super::{Config, OwnPace, Pending, Rack, Sender};
+use crate::timer::Timer;
+use knee_cc::{CaState, CongestionControl, Control, Needs, StateEvent};
+use knee_core::Time;
+use knee_core::packet::MSS;
+
+/// How a sender is made.
+pub struct SenderInit {
+    /// What the algorithm asks for.
+    pub needs: Needs,
+    /// Whether it is paced whatever the algorithm.
+    pub paced: bool,
+    /// Whether packets are ECN-capable.
+    pub ecn: bool,
+    /// Bytes to send.
+    pub bytes: Option<u64>,
+}
+
+impl Sender {
+    /// A sender before its handshake.
+    pub fn new(init: &SenderInit, config: &Config) -> Self {
+        let mss = u64::from(MSS);
+        let (end, last_payload) = match init.bytes {
+            None => (u64::MAX, u32::from(MSS)),
+            Some(bytes) => {
+                let segments = bytes.div_ceil(mss).max(1);
+                (segments, (bytes - (segments - 1) * mss) as u32)
+            }
+        };
+        Self {
+            cc: None,
+            control: Control::initial(config.initial_window),
+            snd_una: 0,
+            snd_nxt: 0,
+            rtx: RetransmitQueue::new(init.needs.rate),
+            end,
+            delivered: 0,
+            pace_at: Time::MAX,
+            rtt: RttEstimator::new(config.rto_min),
+            timer: Timer::OFF,
+            pace_next: Time::ZERO,
+            plain_at: Time::ZERO,
+            plain_sent: Micros(0),
+            tsecr: 0,
+            timeouts: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            state: CaState::Open,
+            pending: Pending::Nothing,
+            probing: false,
+            widened: false,
+            cwnd_limited: false,
+            paced: init.paced || init.needs.pacing,
+            established: false,
+            ecn: init.ecn,
+            app_limited: false,
+            needs: init.needs,
+            first_tx: Micros(0),
+            delivered_at: Micros(0),
+            app_limited_until: 0,
+            delivered_ce: 0,
+            retransmitted: 0,
+            lost: 0,
+            short_bytes: 0,
+            rack: Rack { reorder_steps: 1, ..Rack::default() },
+            tlp_end: 0,
+            cwnd_usage_end: 0,
+            cwnd_stamp: Time::ZERO,
+            cwnd_used: 0,
+            max_packets_out: 0,
+            own_pace: OwnPace::default(),
+            backoffs: 0,
+            last_payload,
+            least_rtts: LeastRtts::NONE,
+            cwnd_integral: (0, Time::ZERO),
+            high_seq: 0,
+            undo_marker: None,
+            undo_retrans: -1,
+            dsack_segments: 0,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+            prr_delivered: 0,
+            prr_out: 0,
+            retrans_stamp: 0,
+            reordering: 3,
+            frto: false,
+            tlp_retransmitted: false,
+            cwr_to_signal: false,
+            spare: None,
+        }
+    }
+
+    /// The SYN leaves: until its answer the timer runs for the initial timeout, then for twice that, and so on.
+    pub fn connect(&mut self, now: Time) {
+        self.timer = Timer::set(now, self.rtt.rto());
+        self.pending = Pending::Timeout;
+    }
+
+    /// The SYN's timer fired: it has to be sent again.
+    pub fn reconnect(&mut self, now: Time) {
+        self.timeouts += 1;
+        self.rtt.back_off();
+        self.backoffs += 1;
+        self.connect(now);
+    }
+
+    /// The SYN was answered after `rtt` (none where it had been sent again): the connection is there.
+    pub fn establish(&mut self, rtt: Option<Time>, now: Time) {
+        self.established = true;
+        self.pending = Pending::Nothing;
+        self.timer = Timer::OFF;
+        // More than one lost SYN costs the initial window (Linux's tcp_init_transfer; RFC 6928, 3, says so of one).
+        if self.backoffs > 1 {
+            self.control.cwnd = 1;
+        }
+        self.backoffs = 0;
+        if let Some(rtt) = rtt {
+            let rtt = Micros::of(rtt);
+            self.rtt.sample((rtt, rtt), Micros::of(now), (0, 0), &mut self.least_rtts);
+        }
+        // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
+        self.delivered = 1;
+        self.delivered_at = Micros::of(now);
+        self.first_tx = Micros::of(now);
+        self.cwnd_stamp = now;
+        self.pace_next = now;
+        self.cwnd_integral = (0, now);
+        self.update_pacing_rate();
+    }
+
+    /// Puts the algorithm in place, once the connection is there.
+    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>, now: Time) {
+        self.cc = Some(cc);
+        self.tell(StateEvent::Start, now);
+    }
+}
