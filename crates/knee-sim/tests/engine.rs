@@ -74,7 +74,12 @@ prop_compose! {
         (rate, new_rate) in (1_000_000u64..200_000_000, 1_000_000u64..200_000_000),
         (us, new_us) in (60u64..2000, 60u64..2000),
         packets in 1u64..300,
-        queue in prop::sample::select(knee_queue::registry().iter().map(|entry| entry.name).collect::<Vec<_>>()),
+        // Where no transfer ends, pfifo sends ahead of its time.
+        queue in prop_oneof![
+            Just("pfifo"),
+            prop::sample::select(knee_queue::registry().iter().map(|entry| entry.name).collect::<Vec<_>>()),
+        ],
+        endless in any::<bool>(),
         loss in prop_oneof![Just(0.0), 0.0..0.02],
         flows in prop::collection::vec(
             (any_cc(), 2 * MS..80 * MS, 0..S, prop::option::of(1u64..300_000), any::<bool>(), any::<bool>()), 1..9
@@ -94,6 +99,7 @@ prop_compose! {
         }
         let flows: Vec<Value> = flows.into_iter().map(|(cc, rtt, start, bytes, paced, ecn)| {
             let mut f = flow(cc, rounded(rtt).max(2 * MS), rounded(start), 2 * S - rounded(start / 4));
+            let bytes = if endless { None } else { bytes };
             (f["bytes"], f["pacing"], f["ecn"]) = (json!(bytes), json!(paced), json!(ecn));
             f
         }).collect();
