@@ -397,7 +397,7 @@ impl Simulation {
                 fetch(&self.flows[i]);
             } else {
                 self.senders[i].fetch();
-                fetch_first(&self.flows[i], 128);
+                fetch_first(&self.flows[i], 1);
             }
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
@@ -519,11 +519,16 @@ impl Simulation {
                     break limit;
                 }
                 homing.taken += 1;
-                let blocks = self.sacks.get(ack.extra);
-                let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
-                let rtt =
-                    sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
-                self.sacks.release(ack.extra);
+                let (config, out) = (&self.sender_config, &mut self.departures);
+                let rtt = if ack.extra == 0 && ack.flags & Packet::ECE == 0 && sender.is_plain(ack.seq) {
+                    sender.on_plain_ack(ack.seq, ack.stamp, ack.at, config, out)
+                } else {
+                    let blocks = self.sacks.get(ack.extra);
+                    let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
+                    let rtt = sender.on_ack(&info, ack.at, config, out, &mut self.recovery_spares);
+                    self.sacks.release(ack.extra);
+                    rtt
+                };
                 flow.book_rtt(rtt);
                 if !self.departures.is_empty() {
                     epochs.turn = turn_of_ack(ack.pipe, ack.cause, i);
