@@ -46,16 +46,20 @@ impl Simulation {
         if until == self.end { until - Time::from_nanos(1) } else { until }
     }
 
-    /// Until when it is known `at` the beginning of an epoch what leaves the link; no later than `most`, nor before `at`.
+    /// Until when it is known `at` the beginning of an epoch what leaves the link; where that is foreseen, no later than
+    /// `most`.
     pub(super) fn foresee(&mut self, at: Time, most: Time) -> Time {
         let Some(epochs) = &mut self.epochs else { return at };
-        let link = &mut self.links[epochs.link as usize];
-        if !epochs.foresees || link.in_service().is_none() {
+        if !epochs.foresees {
             return at;
+        }
+        let link = &mut self.links[epochs.link as usize];
+        if link.in_service().is_none() {
+            return at.min(most);
         }
         link.cross(&[], &[], &Span { from: at, until: at, foresees: true }, &mut epochs.gone);
         // What comes from now on leaves after all others.
-        (link.due - Time::from_nanos(1)).min(most).max(at)
+        (link.due - Time::from_nanos(1)).min(most)
     }
 
     /// Puts the link where it is now, if it is further, with its figures.
@@ -76,8 +80,10 @@ impl Simulation {
         let Some(epochs) = &mut self.epochs else { return 0 };
         let Epochs { link, gone, booked, .. } = &mut **epochs;
         let count = gone.left.partition_point(|left| left.packet.enqueued <= last);
-        self.links[*link as usize].book(&gone.left[*booked..count]);
-        *booked = count;
+        if let Some(left) = gone.left.get(*booked..count) {
+            self.links[*link as usize].book(left);
+            *booked = count;
+        }
         count
     }
 
@@ -143,6 +149,6 @@ impl Epochs {
             *end += 1;
         }
         self.gone.left.drain(..count);
-        self.booked = 0;
+        self.booked -= count;
     }
 }

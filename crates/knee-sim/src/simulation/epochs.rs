@@ -317,7 +317,7 @@ impl Simulation {
         // What lands later is heard of after the end of the epoch only.
         let most = until.saturating_sub(epochs.most);
         let known = self.foresee(at, most);
-        self.distribute(known);
+        self.distribute(if sampling.is_some() { known.max(at) } else { known });
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(known + epochs.most).min(at + longest(link));
