@@ -75,20 +75,8 @@ impl Sender {
         if ack.blocks.is_empty() && !ack.ece() && self.is_plain(ack.seq) {
             self.on_plain_ack(ack.seq, ack.tsecr, now, config, out)
         } else {
-            self.take_with_spare(ack, now, config, out, spares)
+            self.take_any(ack, now, config, out, spares)
         }
-    }
-
-    #[inline(never)]
-    fn take_with_spare(
-        &mut self,
-        ack: &AckInfo,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<Departure>,
-        spares: &mut Spares,
-    ) -> Option<Time> {
-        self.with_spare(spares, |sender| sender.take_any(ack, now, config, out))
     }
 
     /// Takes any ACK, whatever the state.
@@ -99,6 +87,7 @@ impl Sender {
         now: Time,
         config: &Config,
         out: &mut Vec<Departure>,
+        spares: &mut Spares,
     ) -> Option<Time> {
         if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
             return None;
@@ -119,7 +108,7 @@ impl Sender {
             self.backoffs = 0;
         }
         if !ack.blocks.is_empty() && had_packets {
-            self.tag_sacks(ack, stamp, &mut found);
+            self.tag_sacks(ack, stamp, &mut found, spares);
         }
         if found.advanced {
             self.take_acknowledged(ack.seq, prior_fack, stamp, &mut found);
@@ -175,7 +164,7 @@ impl Sender {
             self.update_pacing_rate();
         }
         if self.rtx.tracking() && (found.advanced || self.sacked_out == 0) {
-            self.tidy(found.advanced);
+            self.tidy(found.advanced, spares);
         }
         let before = self.snd_nxt;
         self.send_after_ack(resend, now, config, out);
@@ -194,12 +183,12 @@ impl Sender {
     }
 
     #[cold]
-    fn tidy(&mut self, advanced: bool) {
+    fn tidy(&mut self, advanced: bool, spares: &mut Spares) {
         if advanced {
             self.rtx.tidy(self.snd_una);
         }
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.snd_una, &mut self.spare);
+            self.rtx.untrack(self.snd_una, spares);
         }
     }
 
@@ -214,7 +203,7 @@ impl Sender {
 
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
     #[cold]
-    fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
+    fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings, spares: &mut Spares) {
         let mut blocks = ack.blocks;
         if ack.dsack() {
             let block = blocks[0];
@@ -226,7 +215,7 @@ impl Sender {
         if let [block] = blocks {
             let block = clip(block);
             if block.0 < block.1 {
-                self.rtx.track(self.snd_una, nxt, &mut self.spare);
+                self.rtx.track(self.snd_una, nxt, spares);
                 self.tag_block(block, stamp, found);
             }
             return;
@@ -243,7 +232,7 @@ impl Sender {
         if count == 0 {
             return;
         }
-        self.rtx.track(self.snd_una, nxt, &mut self.spare);
+        self.rtx.track(self.snd_una, nxt, spares);
         sorted[..count].sort_unstable();
         sorted[..count].iter().for_each(|&block| self.tag_block(block, stamp, found));
     }

@@ -32,7 +32,6 @@ use knee_core::{Packet, Rate, Time};
 use micros::Micros;
 use queue::RetransmitQueue;
 use rtt::{LeastRtts, RttEstimator};
-use tracking::Spare;
 
 pub use start::SenderInit;
 use std::mem::offset_of;
@@ -254,8 +253,6 @@ pub struct Sender {
     frto: bool,
     tlp_retransmitted: bool,
     cwr_to_signal: bool,
-    /// Lent for the time of a call.
-    spare: Spare,
 }
 
 // Whole cache lines: there may be a million. Plain ACKs need the first four.
@@ -350,15 +347,6 @@ impl Sender {
         let mss = u64::from(MSS);
         let bytes = self.snd_una * mss;
         if self.snd_una == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
-    }
-
-    /// Does what may begin or end recovery with lists that are handed on from sender to sender.
-    #[inline]
-    fn with_spare<T>(&mut self, spares: &mut Spares, act: impl FnOnce(&mut Self) -> T) -> T {
-        self.spare = if self.rtx.tracking() { None } else { spares.lend() };
-        let result = act(self);
-        spares.take_back(self.spare.take());
-        result
     }
 
     /// Fetches what a plain ACK will need of the sender.

@@ -241,8 +241,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::{AckInfo, Spares};
     use crate::sender::testing::{config, sender, state};
+    use crate::sender::{AckInfo, Spares};
     use proptest::prelude::*;
 
     proptest! {
@@ -268,7 +268,7 @@ mod tests {
                 }
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
                 let rtt = short.on_ack(&ack, now, &config, &mut out, &mut Spares::default());
-                prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected));
+                prop_assert_eq!(rtt, long.take_any(&ack, now, &config, &mut expected, &mut Spares::default()));
                 prop_assert_eq!(out, expected);
                 short.note_cwnd(now);
                 long.note_cwnd(now);

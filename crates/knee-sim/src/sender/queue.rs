@@ -8,7 +8,7 @@
 use super::flags;
 use super::micros::Micros;
 use super::ring::{Burst, Ring};
-use super::tracking::{NUMBERS, Segment, Spare, Tracking, hole};
+use super::tracking::{NUMBERS, Segment, Spares, Tracking, hole};
 use knee_core::cache::fetch;
 use std::collections::VecDeque;
 
@@ -78,7 +78,7 @@ impl RetransmitQueue {
     pub fn push(&mut self, burst: Burst) {
         self.push_untracked(burst);
         if self.tracking.is_some() {
-            self.list_last(burst.count());
+            self.list_last();
         }
     }
 
@@ -86,21 +86,9 @@ impl RetransmitQueue {
     #[inline]
     pub fn push_untracked(&mut self, burst: Burst) {
         if self.bursts.len() == self.bursts.capacity() {
-            self.grow();
+            self.bursts.grow();
         }
         self.bursts.push(burst);
-    }
-
-    /// Makes room for more bursts; what is counted beside them moves along.
-    #[cold]
-    fn grow(&mut self) {
-        let Some(tracking) = &mut self.tracking else { return self.bursts.grow() };
-        let open: Vec<u32> = self.bursts.iter().map(|(number, _)| tracking.open[self.bursts.slot(number)]).collect();
-        self.bursts.grow();
-        tracking.open.resize(self.bursts.capacity(), 0);
-        for ((number, _), open) in self.bursts.iter().zip(open) {
-            tracking.open[self.bursts.slot(number)] = open;
-        }
     }
 
     /// Books what the burst that was booked just before took along, where that is kept.
@@ -120,10 +108,11 @@ impl RetransmitQueue {
 
     /// Gives the segments of the last burst a state of their own.
     #[cold]
-    fn list_last(&mut self, count: u32) {
+    fn list_last(&mut self) {
         let number = self.last();
-        if let Some(tracking) = &mut self.tracking {
-            tracking.list(number, self.bursts.slot(number), count);
+        if let (Some(tracking), Some(burst)) = (&mut self.tracking, self.bursts.back_mut()) {
+            burst.set_open(burst.count());
+            tracking.list(number, burst.count());
         }
         self.make_room();
     }
@@ -139,11 +128,12 @@ impl RetransmitQueue {
         let Some(tracking) = self.tracking.as_ref().filter(|_| self.bursts.len() == self.bursts.capacity()) else {
             return;
         };
-        let needed = |(i, s): (usize, &Segment)| {
-            let settled = i > 0 && s.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
-            (!settled).then(|| self.place(s.number()))
+        let needed = |seq: u64| {
+            let segment = tracking.segment(seq);
+            let settled = seq > tracking.base && segment.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
+            (!settled).then(|| self.place(segment.number()))
         };
-        let dead = tracking.segments.iter().enumerate().filter_map(needed).min().unwrap_or(0);
+        let dead = tracking.range().filter_map(needed).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
         if dead >= self.bursts.len() / 4 {
             self.bursts.drop_front(dead as u32);
@@ -153,62 +143,63 @@ impl RetransmitQueue {
         }
     }
 
-    /// Gives each of the segments from `una` on a state of its own, in `spare` lists where there are some.
+    /// Gives each of the segments from `una` to before `nxt` a state of its own.
     #[inline]
-    pub fn track(&mut self, una: u64, nxt: u64, spare: &mut Spare) {
+    pub fn track(&mut self, una: u64, nxt: u64, spares: &mut Spares) {
         if self.tracking.is_none() {
-            self.begin_tracking(una, nxt, spare);
+            self.begin_tracking(una, nxt, spares);
         }
     }
 
     #[inline(never)]
-    fn begin_tracking(&mut self, una: u64, nxt: u64, spare: &mut Spare) {
-        let mut tracking = spare.take().unwrap_or_default();
-        tracking.begin(una, (nxt - una) as usize, self.bursts.first(), self.bursts.capacity());
-        for (number, burst) in self.bursts.iter() {
+    fn begin_tracking(&mut self, una: u64, nxt: u64, spares: &mut Spares) {
+        let mut tracking = spares.take();
+        tracking.begin(una, (nxt - una) as usize, self.bursts.first());
+        for i in 0..self.bursts.len() as u32 {
+            let number = self.bursts.first().wrapping_add(i);
+            let burst = self.bursts.at_mut(number);
             let open = burst.count().min(burst.reach(una).max(0).cast_unsigned());
-            tracking.list(number, self.bursts.slot(number), open);
+            burst.set_open(open);
+            tracking.list(number, open);
         }
-        debug_assert_eq!(tracking.segments.len() as u64, nxt - una);
+        debug_assert_eq!(tracking.range(), una..nxt);
         self.tracking = Some(tracking);
     }
 
-    /// Ends tracking where every segment left was sent once, and leaves the lists. The caller knows of none that is lost or
-    /// SACKed.
+    /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
     #[inline]
-    pub fn untrack(&mut self, una: u64, spare: &mut Spare) {
+    pub fn untrack(&mut self, una: u64, spares: &mut Spares) {
         if self.tracking.as_ref().is_some_and(|t| una >= t.untrack_at && t.sacked.is_empty()) {
-            *spare = self.end_tracking(una);
+            self.end_tracking(una, spares);
         }
     }
 
     #[inline(never)]
-    fn end_tracking(&mut self, una: u64) -> Spare {
-        let tracking = self.tracking.take();
+    fn end_tracking(&mut self, una: u64, spares: &mut Spares) {
+        if let Some(tracking) = self.tracking.take() {
+            spares.put(tracking);
+        }
         self.drop_before(una);
         if let Some(starts) = &mut self.starts {
             let mut bursts = self.bursts.iter();
             starts.0.retain(|_| bursts.next().is_some_and(|(_, burst)| !burst.retransmission()));
         }
         self.bursts.drop_retransmissions();
-        tracking
     }
 
     /// Flags of a segment; none unless tracking.
     pub fn flags(&self, seq: u64) -> u8 {
-        let tracked = self.tracking.as_ref().and_then(|t| t.segments.get(t.place(seq)));
-        tracked.map_or(0, |segment| segment.flags())
+        self.tracking.as_ref().map_or(0, |tracking| tracking.segment(seq).flags())
     }
 
     /// Sets and clears flags of a segment; only while tracking.
     pub fn set_flags(&mut self, seq: u64, set: u8, clear: u8) {
         let Some(tracking) = &mut self.tracking else { return };
-        let place = tracking.place(seq);
-        let segment = &mut tracking.segments[place];
+        let segment = tracking.segment_mut(seq);
         let before = segment.flags();
         segment.set_flags(before & !clear | set);
         if before & flags::LISTED != 0 && segment.flags() & flags::LISTED == 0 {
-            tracking.open[self.bursts.slot(segment.number())] -= 1;
+            self.bursts.at_mut(segment.number()).close_one();
         }
     }
 
@@ -231,7 +222,7 @@ impl RetransmitQueue {
     #[cold]
     fn number_of(&self, seq: u64) -> u32 {
         if let Some(tracking) = &self.tracking {
-            return tracking.segments[tracking.place(seq)].number();
+            return tracking.segment(seq).number();
         }
         // Asked for one of the first, mostly: bursts before the first unacknowledged segment have been dropped.
         let mut number = self.bursts.first();
@@ -259,12 +250,11 @@ impl RetransmitQueue {
             }
         }
         let number = self.last();
-        let slot = self.bursts.slot(number);
+        let burst = self.bursts.at_mut(number);
+        burst.set_open(burst.open() + 1);
         let Some(tracking) = &mut self.tracking else { return alone };
         tracking.untrack_at = tracking.untrack_at.max(seq + 1);
-        tracking.open[slot] = if self.bursts.at(number).count() == 1 { 1 } else { tracking.open[slot] + 1 };
-        let place = tracking.place(seq);
-        let segment = &mut tracking.segments[place];
+        let segment = tracking.segment_mut(seq);
         *segment = Segment(Segment::new(number).0 | u32::from(segment.flags()));
         alone
     }
@@ -309,13 +299,10 @@ impl RetransmitQueue {
     /// its last transmission.
     #[inline]
     pub fn pop(&mut self) -> Option<(u8, Option<Burst>)> {
-        let tracking = self.tracking.as_mut()?;
-        let segment = tracking.segments.pop_front()?;
-        tracking.base += 1;
-        tracking.retransmit_hint = tracking.retransmit_hint.max(tracking.base);
+        let segment = self.tracking.as_mut()?.pop()?;
         let flags = segment.flags();
         if flags & flags::LISTED != 0 {
-            tracking.open[self.bursts.slot(segment.number())] -= 1;
+            self.bursts.at_mut(segment.number()).close_one();
         }
         let sacked = flags & flags::SACKED != 0;
         Some((flags, (!sacked).then(|| *self.bursts.at(segment.number()))))
@@ -341,41 +328,38 @@ impl RetransmitQueue {
         if number.wrapping_sub(first) as usize >= self.bursts.len() {
             number = first;
         }
-        while number != last && tracking.open[self.bursts.slot(number)] == 0 {
+        while number != last && self.bursts.at(number).open() == 0 {
             number = number.wrapping_add(1);
         }
         tracking.open_from = number;
         number
     }
 
-    /// While tracking: the burst of this number and how many of its segments are open; none: it is not there any more, or
-    /// not yet.
+    /// The burst of this number; none: it is not there any more, or not yet.
     #[inline]
-    pub fn burst(&self, number: u32) -> Option<(&Burst, u32)> {
-        let tracking = self.tracking.as_ref().filter(|_| self.place(number) < self.bursts.len())?;
-        Some((self.bursts.at(number), tracking.open[self.bursts.slot(number)]))
+    pub fn burst(&self, number: u32) -> Option<&Burst> {
+        (self.place(number) < self.bursts.len()).then(|| self.bursts.at(number))
     }
 
     /// Whether the burst of this number is the last that carried `seq`; only while tracking.
     pub fn carries(&self, number: u32, seq: u64) -> bool {
-        self.tracking.as_ref().is_some_and(|t| t.segments[t.place(seq)].number() == number & NUMBERS)
+        self.tracking.as_ref().is_some_and(|t| t.segment(seq).number() == number & NUMBERS)
     }
 
     /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
     #[inline]
     pub fn sack(&mut self, seq: u64) -> Option<(u8, Burst)> {
         let tracking = self.tracking.as_mut()?;
-        let place = tracking.place(seq);
-        let segment = &mut tracking.segments[place];
+        let segment = tracking.segment_mut(seq);
         let before = segment.flags();
         // A retransmission of what is not deemed lost any more is believed to be still in flight.
         let over = if before & flags::LOST != 0 { flags::RETRANSMITTED } else { 0 };
         segment.set_flags(before & !(flags::LOST | flags::LISTED | over) | flags::SACKED);
-        let number = segment.number();
+        let burst = self.bursts.at_mut(segment.number());
         if before & flags::LISTED != 0 {
-            tracking.open[self.bursts.slot(number)] -= 1;
+            burst.close_one();
         }
-        Some((before, *self.bursts.at(number)))
+        Some((before, *burst))
     }
 
     /// No segment before this one waits to be retransmitted; only while tracking.
@@ -460,7 +444,7 @@ mod tests {
             rtx.push(burst(0, first, 0, false));
             rtx.push_start(begun(0));
             let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
-            rtx.track(una, nxt, &mut None);
+            rtx.track(una, nxt, &mut Spares::default());
             for (now, (step, at, count)) in (1..).zip(steps) {
                 let seq = (una + at).min(nxt - 1);
                 let sacked = model[&seq].1;
@@ -508,7 +492,7 @@ mod tests {
                     }
                     prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
                 }
-                let open: u32 = rtx.bursts.iter().map(|(number, _)| rtx.burst(number).unwrap().1).sum();
+                let open: u32 = rtx.bursts.iter().map(|(_, burst)| burst.open()).sum();
                 prop_assert_eq!(open as usize, model.values().filter(|(_, sacked)| !sacked).count());
             }
         }
@@ -518,7 +502,7 @@ mod tests {
     fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
         let mut rtx = RetransmitQueue::default();
         (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
-        rtx.track(0, 8, &mut None);
+        rtx.track(0, 8, &mut Spares::default());
         rtx.retransmit(0, burst(0, 1, 8, true));
         for seq in 1..15 {
             assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
@@ -538,7 +522,7 @@ mod tests {
         rtx.push_start(begun(0));
         rtx.push(burst(u64::from(Burst::MOST), 2, 0, false));
         rtx.push_start(begun(0));
-        rtx.track(0, segments, &mut None);
+        rtx.track(0, segments, &mut Spares::default());
         for seq in 0..segments {
             if rtx.retransmit(seq, burst(seq, 1, 7, true)) {
                 rtx.push_start(begun(7));

@@ -10,7 +10,7 @@
 
 use super::ack::Findings;
 use super::micros::Micros;
-use super::{Config, Departure, Pending, Resend, Sender, flags};
+use super::{Config, Departure, Pending, Resend, Sender, Spares, flags};
 use knee_cc::{CaState, Congestion, Control, Signal, StateEvent, Undo};
 use knee_core::Time;
 
@@ -113,14 +113,14 @@ impl Sender {
         let (newest, newest_end) = self.rack.newest;
         let mut number = self.rtx.first_open();
         // Mostly all that was sent so early has arrived or is known to be lost.
-        if self.rtx.burst(number).is_none_or(|(burst, _)| burst.sent() > newest) {
+        if self.rtx.burst(number).is_none_or(|burst| burst.sent() > newest) {
             return None;
         }
         let stamp = Micros::of(now);
         let patience = Micros(self.rack.rtt.0 + self.reordering_window().0);
         let mut wait = None;
-        while let Some((burst, open)) = self.rtx.burst(number).filter(|(burst, _)| burst.sent() <= newest) {
-            if open > 0 {
+        while let Some(burst) = self.rtx.burst(number).filter(|burst| burst.sent() <= newest) {
+            if burst.open() > 0 {
                 let (start, end) = burst.range(self.snd_una);
                 let end = if burst.sent() == newest { end.min(newest_end.saturating_sub(1)) } else { end };
                 let start = start.max(self.snd_una);
@@ -240,12 +240,12 @@ impl Sender {
     }
 
     /// The retransmission timeout fired (tcp_retransmit_timer).
-    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Departure>) {
+    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Departure>, spares: &mut Spares) {
         if self.packets_out() == 0 {
             return;
         }
         self.timeouts += 1;
-        self.enter_loss(now);
+        self.enter_loss(now, spares);
         self.backoffs += 1;
         let head = self.snd_una;
         self.retransmit(head, 1, now, out);
@@ -254,9 +254,9 @@ impl Sender {
     }
 
     /// All that is old counts as lost; the window falls to one packet (tcp_enter_loss).
-    fn enter_loss(&mut self, now: Time) {
+    fn enter_loss(&mut self, now: Time, spares: &mut Spares) {
         let fresh = !matches!(self.state, CaState::Recovery | CaState::Loss);
-        self.rtx.track(self.snd_una, self.snd_nxt, &mut self.spare);
+        self.rtx.track(self.snd_una, self.snd_nxt, spares);
         let stamp = Micros::of(now);
         for seq in self.snd_una..self.snd_nxt {
             if self.rtx.flags(seq) & flags::SACKED != 0 {

@@ -10,8 +10,9 @@ pub struct Burst {
     start: u32,
     /// Packets delivered when it was sent, lower half.
     pub delivered: u32,
-    /// From the top: when it was sent, in microseconds (48 bits: 8 years); how many segments (15 bits); whether they had
-    /// been sent before.
+    /// From the top: when it was sent, in microseconds (48 bits: 8 years); of how many segments it is the last transmission
+    /// and their fate is open, which is kept while tracking (8 bits); how many segments (7 bits); whether they had been sent
+    /// before.
     word: u64,
 }
 
@@ -19,10 +20,11 @@ const _: () = assert!(size_of::<Burst>() == 16);
 
 /// Bits of [`Burst::word`] below the time.
 const TIME_SHIFT: u32 = 16;
+const OPEN_SHIFT: u32 = 8;
 
 impl Burst {
     /// Segments that a burst can hold.
-    pub const MOST: u32 = (1 << (TIME_SHIFT - 1)) - 1;
+    pub const MOST: u32 = (1 << (OPEN_SHIFT - 1)) - 1;
 
     /// Up to [`Burst::MOST`] segments from `start` on, sent when `delivered` packets had been.
     #[inline]
@@ -41,7 +43,27 @@ impl Burst {
     /// How many segments.
     #[inline]
     pub const fn count(&self) -> u32 {
-        (self.word as u16 >> 1) as u32
+        (self.word as u8 >> 1) as u32
+    }
+
+    /// While tracking: of how many segments it is the last transmission and their fate is open.
+    #[inline]
+    pub const fn open(&self) -> u32 {
+        (self.word as u16 >> OPEN_SHIFT) as u32
+    }
+
+    /// Sets that, to [`Burst::MOST`] at the most.
+    #[inline]
+    pub const fn set_open(&mut self, open: u32) {
+        debug_assert!(open <= Self::MOST);
+        self.word = self.word & !(0xff << OPEN_SHIFT) | (open as u64) << OPEN_SHIFT;
+    }
+
+    /// The fate of one of those is known, or it was sent again.
+    #[inline]
+    pub const fn close_one(&mut self) {
+        debug_assert!(self.open() > 0);
+        self.word -= 1 << OPEN_SHIFT;
     }
 
     /// Whether its segments had been sent before.
@@ -121,6 +143,13 @@ impl Ring {
     #[inline]
     pub fn at(&self, number: u32) -> &Burst {
         &self.slots[self.slot(number)]
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, number: u32) -> &mut Burst {
+        let slot = self.slot(number);
+        &mut self.slots[slot]
     }
 
     /// The first burst.

@@ -92,7 +92,6 @@ impl Sender {
             frto: false,
             tlp_retransmitted: false,
             cwr_to_signal: false,
-            spare: None,
         }
     }
 

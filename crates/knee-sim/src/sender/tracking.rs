@@ -1,21 +1,22 @@
 //! What is known of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
 //!
-//! Its lists are handed on from flow to flow: few flows are in recovery at a time, and the memory of the last one is warm.
+//! It is handed on from flow to flow: few flows are in recovery at a time, and the memory of the last one is warm.
 
 use super::flags;
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 
-/// Longest lists that are kept for others.
+/// Segments that have room inside; so many are there at least.
+const USUAL: usize = 32;
+/// Most segments for which the room is kept for others, and how many such are kept.
 const HANDY: usize = 4096;
-/// How many are kept at the most.
-const SPARES: usize = 1024;
+const LARGE_SPARES: usize = 1024;
 
 /// Bits of a burst's number that are kept with a segment. There are never as many bursts as that.
 pub const NUMBERS: u32 = u32::MAX >> 8;
 
 /// State of a segment while tracking: the number of the burst that carried it last, but for its upper byte, and its
 /// [`flags`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Segment(pub u32);
 
 impl Segment {
@@ -40,76 +41,127 @@ impl Segment {
     }
 }
 
-/// What is known of each segment while tracking.
+/// What is known of each segment while tracking: four cache lines, which are fetched at once.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub struct Tracking {
-    /// From the first unacknowledged segment on.
-    pub segments: VecDeque<Segment>,
-    /// Segment of `segments[0]`.
+    /// First unacknowledged segment.
     pub base: u64,
-    /// Of the burst in each slot of the ring: segments whose last transmission it is and whose fate is open.
-    pub open: Vec<u32>,
-    /// Every burst before this number has no open segment.
-    pub open_from: u32,
-    /// Disjoint ascending ranges of SACKed segments beyond the first unacknowledged one.
-    pub sacked: Vec<(u64, u64)>,
+    /// After the last one.
+    end: u64,
     /// No segment before this one waits to be retransmitted.
     pub retransmit_hint: u64,
     /// Tracking may end when this segment is acknowledged: nothing from here on was ever retransmitted.
     pub untrack_at: u64,
+    /// Disjoint ascending ranges of SACKed segments beyond the first unacknowledged one.
+    pub sacked: SmallVec<[(u64, u64); 3]>,
+    /// A ring, indexed by the lower bits of the segments' numbers.
+    segments: SmallVec<[Segment; USUAL]>,
+    /// Every burst before this number has no open segment.
+    pub open_from: u32,
 }
 
-/// Lists that nobody uses, if there are any.
-pub type Spare = Option<Box<Tracking>>;
+const _: () = assert!(size_of::<Tracking>() == 256);
 
-/// Those that senders hand on, the last one first.
+/// Those that nobody uses, which senders hand on, the last one first.
 #[derive(Default)]
-pub struct Spares(Vec<Spare>);
+#[expect(clippy::vec_box, reason = "the boxes go to and fro")]
+pub struct Spares(Vec<Box<Tracking>>);
 
 impl Spares {
-    /// Takes lists out.
-    #[inline]
-    pub fn lend(&mut self) -> Spare {
-        self.0.pop().flatten()
+    /// One in any state.
+    pub(super) fn take(&mut self) -> Box<Tracking> {
+        self.0.pop().unwrap_or_default()
     }
 
-    /// Takes lists back, whether they were used or not.
-    #[inline]
-    pub fn take_back(&mut self, spare: Spare) {
-        if self.0.len() < SPARES && spare.as_ref().is_some_and(|lists| lists.is_handy()) {
-            self.0.push(spare);
+    /// Takes back one that is over.
+    pub(super) fn put(&mut self, tracking: Box<Tracking>) {
+        if tracking.is_usual() || tracking.is_handy() && self.0.len() < LARGE_SPARES {
+            self.0.push(tracking);
         }
     }
 }
 
 impl Tracking {
-    /// Begins anew with `una` as the first of `count` segments, in a ring of so many slots with `first` as its first burst.
-    pub fn begin(&mut self, una: u64, count: usize, first: u32, slots: usize) {
-        (self.base, self.retransmit_hint, self.untrack_at) = (una, una, una);
+    /// Begins anew, with `una` as the next segment and `first` as the number of the first burst; there will be `count`
+    /// segments soon.
+    pub fn begin(&mut self, una: u64, count: usize, first: u32) {
+        (self.base, self.end, self.retransmit_hint, self.untrack_at) = (una, una, una, una);
         self.open_from = first;
-        self.open.clear();
-        self.open.resize(slots, 0);
         self.sacked.clear();
         self.segments.clear();
-        // Room for what will be sent meanwhile.
-        self.segments.reserve(count + count / 2 + 8);
+        self.make_room(count);
     }
 
-    /// Whether its lists are small enough to be kept for others.
+    /// Whether nothing of it lies elsewhere.
+    fn is_usual(&self) -> bool {
+        !self.segments.spilled() && !self.sacked.spilled()
+    }
+
+    /// Whether it is small enough to be kept for others.
     fn is_handy(&self) -> bool {
-        self.segments.capacity().max(self.open.capacity()) <= HANDY && self.sacked.capacity() <= HANDY
+        self.segments.capacity() <= HANDY && self.sacked.capacity() <= HANDY
     }
 
-    /// Where the state of a segment is.
+    /// From the first unacknowledged segment to the last one.
     #[inline]
-    pub const fn place(&self, seq: u64) -> usize {
-        (seq - self.base) as usize
+    pub const fn range(&self) -> std::ops::Range<u64> {
+        self.base..self.end
     }
 
-    /// The segments of a burst in `slot` get a state of their own.
-    pub fn list(&mut self, number: u32, slot: usize, count: u32) {
-        self.open[slot] = count;
-        self.segments.extend(std::iter::repeat_n(Segment::new(number), count as usize));
+    /// State of a segment that is there.
+    #[inline]
+    pub fn segment(&self, seq: u64) -> Segment {
+        debug_assert!(self.range().contains(&seq));
+        self.segments[seq as usize & (self.segments.len() - 1)]
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn segment_mut(&mut self, seq: u64) -> &mut Segment {
+        debug_assert!(self.range().contains(&seq));
+        let mask = self.segments.len() - 1;
+        &mut self.segments[seq as usize & mask]
+    }
+
+    /// Removes the first segment.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Segment> {
+        if self.base == self.end {
+            return None;
+        }
+        let segment = self.segment(self.base);
+        self.base += 1;
+        self.retransmit_hint = self.retransmit_hint.max(self.base);
+        Some(segment)
+    }
+
+    /// The next segments, those of a burst, get a state of their own.
+    #[inline]
+    pub fn list(&mut self, number: u32, count: u32) {
+        let from = self.end;
+        self.end += u64::from(count);
+        let segments = (self.end - self.base) as usize;
+        if segments > self.segments.len() {
+            self.grow(segments, from);
+        }
+        (from..self.end).for_each(|seq| *self.segment_mut(seq) = Segment::new(number));
+    }
+
+    /// Makes room for `count` segments, of which those before `end` are there already.
+    #[cold]
+    fn grow(&mut self, count: usize, end: u64) {
+        let old = self.segments.to_vec();
+        self.make_room(count);
+        for seq in self.base..end {
+            *self.segment_mut(seq) = old[seq as usize & (old.len() - 1)];
+        }
+    }
+
+    /// A ring for `count` segments and for what will be sent meanwhile.
+    fn make_room(&mut self, count: usize) {
+        let slots = (count + count / 2).next_power_of_two().max(USUAL);
+        self.segments.resize(slots, Segment::default());
     }
 }
 

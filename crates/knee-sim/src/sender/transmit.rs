@@ -396,9 +396,8 @@ impl Sender {
         self.undo_retrans = self.undo_retrans.max(0) + i64::from(count);
     }
 
-    /// Sends segments again.
+    /// Sends segments again; only while tracking.
     fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
-        self.rtx.track(self.snd_una, self.snd_nxt, &mut self.spare);
         let stamp = Micros::of(now);
         for seq in start..start + u64::from(count) {
             let burst = self.new_burst(seq, 1, true, stamp);
@@ -423,23 +422,19 @@ impl Sender {
 
     /// The retransmission timer fired.
     pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
-        self.with_spare(spares, |sender| sender.time_out(now, config, out));
-    }
-
-    fn time_out(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         self.settle();
         self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
         match pending {
             Pending::Nothing => {}
             Pending::Reordering => self.on_reordering_timeout(now, config, out),
-            Pending::Probe => self.send_probe(now, config, out),
-            Pending::Timeout => self.on_timeout(now, out),
+            Pending::Probe => self.send_probe(now, config, out, spares),
+            Pending::Timeout => self.on_timeout(now, out, spares),
         }
     }
 
     /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
-    fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
         if !self.probing && self.packets_out() > 0 {
             self.tlp_retransmitted = false;
             let before = self.snd_nxt;
@@ -447,6 +442,7 @@ impl Sender {
             if self.snd_nxt < self.end && window_open {
                 self.send_new(Push::Probe, now, config, out);
             } else {
+                self.rtx.track(self.snd_una, self.snd_nxt, spares);
                 self.resend(self.snd_nxt - 1, 1, now, out);
                 self.tlp_retransmitted = true;
             }
