@@ -326,6 +326,20 @@ impl CongestionControl for Cubic {
     }
 
     #[inline]
+    fn on_brief_measure(&mut self, now: Time, rtt: Option<Time>, control: &mut Control) -> bool {
+        // HyStart looks at more.
+        if control.in_slow_start() {
+            return false;
+        }
+        if let Some(rtt) = rtt {
+            let jiffy = self.jiffies(now);
+            self.take_rtt(now, jiffy, rtt);
+        }
+        control.phase = increase::classic_phase(control);
+        true
+    }
+
+    #[inline]
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
         if !ack.cwnd_limited {
             return control;

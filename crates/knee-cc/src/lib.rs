@@ -305,6 +305,11 @@ pub trait CongestionControl: Send {
         control
     }
 
+    /// The same where the time and the RTT sample are enough of the ACK. False: they are not, and nothing was changed.
+    fn on_brief_measure(&mut self, _now: Time, _rtt: Option<Time>, _control: &mut Control) -> bool {
+        false
+    }
+
     /// Grows the window on an ACK of new data outside of reductions (Linux's `cong_avoid`); with
     /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
     fn on_ack(&mut self, ack: &Ack, control: Control) -> Control;

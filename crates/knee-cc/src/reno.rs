@@ -11,6 +11,7 @@
 
 use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, PlainAck, increase};
+use knee_core::Time;
 
 /// Reno's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -41,6 +42,10 @@ impl CongestionControl for Reno {
         }
         let grown = increase::reno(control, ack.delivered);
         Control { phase: increase::classic_phase(&grown), ..grown }
+    }
+
+    fn on_brief_measure(&mut self, _: Time, _: Option<Time>, _: &mut Control) -> bool {
+        true
     }
 
     fn on_plain_ack(&mut self, ack: &PlainAck, control: &mut Control) -> bool {

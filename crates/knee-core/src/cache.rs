@@ -4,6 +4,7 @@
 //! known from the queues, so the memory can be on its way meanwhile. This changes nothing but the time that a run takes.
 
 use prefetch_index::prefetch_index;
+use std::ops::Range;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -17,9 +18,17 @@ pub fn fetch<T: ?Sized>(value: &T) {
 /// As [`fetch`], of the first `bytes` only.
 #[inline]
 pub fn fetch_first<T: ?Sized>(value: &T, bytes: usize) {
-    let start = std::ptr::from_ref(value).cast::<u8>().addr();
+    fetch_range(value, 0..bytes);
+}
+
+/// As [`fetch`], of these bytes only.
+#[inline]
+pub fn fetch_range<T: ?Sized>(value: &T, range: Range<usize>) {
+    let start = std::ptr::from_ref(value).cast::<u8>().addr() + range.start;
+    let bytes = range.len();
     // What is not aligned to lines may reach into one more.
-    let lines = bytes.div_ceil(LINE) + usize::from(align_of_val(value) < LINE && bytes > 0);
+    let aligned = align_of_val(value) >= LINE && range.start.is_multiple_of(LINE);
+    let lines = bytes.div_ceil(LINE) + usize::from(!aligned && bytes > 0);
     for line in 0..lines {
         // The crate counts from the start of a slice; a prefetch of any address is harmless.
         let (at, base): (usize, &[u8]) = (start + (line * LINE).min(bytes - 1), &[]);

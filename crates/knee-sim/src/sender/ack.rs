@@ -117,22 +117,28 @@ impl Sender {
         let mut resend = Resend::None;
         let mut timer_waits = false;
         if had_packets {
-            let mut event = Ack {
-                view: self.view(now),
-                rtt: newest_rtt.map(Micros::time),
-                acked: found.acked,
-                delivered: (self.delivered - prior_delivered) as u32,
-                lost: 0,
+            let (rtt, delivered) = (newest_rtt.map(Micros::time), (self.delivered - prior_delivered) as u32);
+            let rate =
+                if self.needs.rate { self.rate_sample(&found, prior_delivered, stamp) } else { RateSample::NONE };
+            let (acked, ece) = (found.acked, found.ece);
+            let describe = |sender: &Self| Ack {
+                view: sender.view(now),
+                rtt,
+                acked,
+                delivered,
+                lost: (sender.lost - prior_lost) as u32,
                 prior_in_flight,
                 prior_una,
-                cwnd_limited: self.is_cwnd_limited(),
-                ece: found.ece,
-                rate: RateSample::NONE,
+                cwnd_limited: sender.is_cwnd_limited(),
+                ece,
+                rate,
             };
-            if self.needs.rate {
-                event.rate = self.rate_sample(&found, prior_delivered, stamp);
+            // A dubious ACK is described anew, if at all, once it is known what it meant.
+            let in_brief = !self.probing && self.is_dubious(&found) && self.measure_in_brief(rtt, now);
+            let event = (!in_brief).then(|| describe(self));
+            if let Some(event) = &event {
+                self.ask(now, |cc, control| cc.on_measure(event, control));
             }
-            self.ask(now, |cc, control| cc.on_measure(&event, control));
             if self.widened
                 && let Some(prior) = found.prior_delivered()
             {
@@ -141,7 +147,7 @@ impl Sender {
             if self.probing {
                 self.check_probe(ack.seq, &found, now);
             }
-            let dubious = !found.advanced || found.sacked || found.ece || found.dsack || self.state != CaState::Open;
+            let dubious = self.is_dubious(&found);
             if dubious {
                 let duplicate = !found.advanced && !found.dsack;
                 resend = self.recover(prior_una, duplicate, &mut found, now);
@@ -150,16 +156,12 @@ impl Sender {
             if found.set_timer && dubious {
                 self.set_ack_timer(now, config);
             }
-            self.finish_rate(stamp, event.delivered);
-            event.lost = (self.lost - prior_lost) as u32;
-            if self.needs.full_control || !self.reducing() {
-                if dubious {
-                    event.view = self.view(now);
-                    event.cwnd_limited = self.is_cwnd_limited();
-                }
-                self.grow_window(&event, &found, now);
-            } else {
-                self.reduce_proportionally(event.delivered, event.lost, found.advanced, now);
+            self.finish_rate(stamp, delivered);
+            if !self.needs.full_control && self.reducing() {
+                self.reduce_proportionally(delivered, (self.lost - prior_lost) as u32, found.advanced, now);
+            } else if self.needs.full_control || self.grows(&found) {
+                let event = event.filter(|_| !dubious).unwrap_or_else(|| describe(self));
+                self.ask(now, |cc, control| cc.on_ack(&event, control));
             }
             self.update_pacing_rate();
         }
@@ -192,13 +194,26 @@ impl Sender {
         }
     }
 
-    /// Lets the algorithm grow the window, or set it (tcp_cong_control).
-    fn grow_window(&mut self, event: &Ack, found: &Findings, now: Time) {
-        // RFC 5681 grows on new data only; where reordering is common, on every delivery.
-        let grows = found.advanced || found.sacked && self.reordering > 3;
-        if grows || self.needs.full_control {
-            self.ask(now, |cc, control| cc.on_ack(event, control));
+    /// Whether an ACK tells of anything but progress.
+    const fn is_dubious(&self, found: &Findings) -> bool {
+        !found.advanced || found.sacked || found.ece || found.dsack || !matches!(self.state, CaState::Open)
+    }
+
+    /// Whether the window may grow outside of reductions: RFC 5681 grows on new data only; where reordering is common, on
+    /// every delivery.
+    const fn grows(&self, found: &Findings) -> bool {
+        found.advanced || found.sacked && self.reordering > 3
+    }
+
+    /// Tells the algorithm of an ACK's RTT, if that is enough.
+    fn measure_in_brief(&mut self, rtt: Option<Time>, now: Time) -> bool {
+        let before = self.control.cwnd;
+        let taken =
+            !self.needs.rate && self.cc.as_mut().is_some_and(|cc| cc.on_brief_measure(now, rtt, &mut self.control));
+        if self.control.cwnd != before {
+            self.cwnd_was(before, now);
         }
+        taken
     }
 
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).

@@ -26,7 +26,7 @@ mod window;
 
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
-use knee_core::cache::{fetch, fetch_first};
+use knee_core::cache::{fetch_first, fetch_range};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rate, Time};
 use micros::Micros;
@@ -217,14 +217,18 @@ pub struct Sender {
     // From here on plain ACKs read nothing, but for those of algorithms that read rate samples.
     first_tx: Micros,
     delivered_at: Micros,
-    app_limited_until: u64,
     delivered_ce: u64,
-    retransmitted: u64,
     lost: u64,
+    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
+    pub cwnd_integral: (u128, Time),
+    rack: Rack,
+    retransmitted: u64,
     /// Bytes that packets sent have been shorter than full ones.
     short_bytes: u64,
-    rack: Rack,
-    tlp_end: u64,
+    high_seq: u64,
+    undo_marker: Option<u64>,
+    /// Retransmissions not yet reported as duplicates; -1: there was none.
+    undo_retrans: i64,
     cwnd_usage_end: u64,
     cwnd_stamp: Time,
     cwnd_used: u32,
@@ -232,16 +236,6 @@ pub struct Sender {
     own_pace: OwnPace,
     /// Timeouts in a row without progress.
     backoffs: u32,
-    /// Payload of the last segment of a finite transfer.
-    last_payload: u32,
-    least_rtts: LeastRtts,
-    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
-    pub cwnd_integral: (u128, Time),
-    high_seq: u64,
-    undo_marker: Option<u64>,
-    /// Retransmissions not yet reported as duplicates; -1: there was none.
-    undo_retrans: i64,
-    dsack_segments: u32,
     prior_cwnd: u32,
     /// `ssthresh` before the reduction under way; 0: it may not be undone.
     prior_ssthresh: u32,
@@ -253,10 +247,18 @@ pub struct Sender {
     frto: bool,
     tlp_retransmitted: bool,
     cwr_to_signal: bool,
+    // From here on loss recovery reads nothing, mostly.
+    least_rtts: LeastRtts,
+    app_limited_until: u64,
+    tlp_end: u64,
+    /// Payload of the last segment of a finite transfer.
+    last_payload: u32,
+    dsack_segments: u32,
 }
 
-// Whole cache lines: there may be a million. Plain ACKs need the first four.
+// Whole cache lines: there may be a million. Plain ACKs need the first four, loss recovery four more.
 const _: () = assert!(size_of::<Sender>() <= 576 && offset_of!(Sender, first_tx) <= 256);
+const _: () = assert!(offset_of!(Sender, least_rtts) <= 512);
 
 impl Sender {
     /// Whether it is paced.
@@ -360,8 +362,7 @@ impl Sender {
     pub fn fetch_behind(&self) {
         self.rtx.fetch_behind();
         if self.rtx.tracking() {
-            fetch(&self.rack);
-            fetch(&self.high_seq);
+            fetch_range(self, offset_of!(Self, first_tx)..offset_of!(Self, least_rtts));
         }
         if let Some(cc) = &self.cc {
             fetch_first(cc.as_ref(), 128.min(size_of_val(cc.as_ref())));

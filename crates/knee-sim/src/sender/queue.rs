@@ -312,7 +312,9 @@ impl RetransmitQueue {
     pub fn tidy(&mut self, una: u64) {
         if let Some(tracking) = &mut self.tracking {
             let gone = tracking.sacked.iter().take_while(|r| r.1 <= una).count();
-            tracking.sacked.drain(..gone);
+            if gone > 0 {
+                tracking.sacked.drain(..gone);
+            }
             if let Some(first) = tracking.sacked.first_mut() {
                 first.0 = first.0.max(una);
             }

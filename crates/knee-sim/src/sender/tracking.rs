@@ -3,6 +3,7 @@
 //! It is handed on from flow to flow: few flows are in recovery at a time, and the memory of the last one is warm.
 
 use super::flags;
+use knee_core::cache::fetch;
 use smallvec::SmallVec;
 
 /// Segments that have room inside; so many are there at least.
@@ -71,7 +72,12 @@ pub struct Spares(Vec<Box<Tracking>>);
 impl Spares {
     /// One in any state.
     pub(super) fn take(&mut self) -> Box<Tracking> {
-        self.0.pop().unwrap_or_default()
+        let spare = self.0.pop();
+        // The next one will be asked for soon.
+        if let Some(next) = self.0.last() {
+            fetch(next.as_ref());
+        }
+        spare.unwrap_or_default()
     }
 
     /// Takes back one that is over.
