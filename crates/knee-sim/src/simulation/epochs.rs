@@ -1,13 +1,17 @@
 //! Much at a time, flow by flow: how a dumbbell is gone through.
 //!
 //! Where all data crosses one wire and ACKs come home over nothing but a delay, a sender hears of what it does now only
-//! after the way of its ACKs. So time passes in epochs, none longer than the shortest such way:
+//! after the way of its ACKs. So time passes in epochs:
 //!
-//! 1. Flow by flow, a receiver takes what has arrived up to the beginning of the epoch, and its ACKs are put beside its
-//!    sender, with the time at which they are home. Then the sender takes the ACKs and timers of the epoch, and what it
-//!    sends is noted.
-//! 2. What was sent comes to the link in the order of time, and packets leave it up to the end of the epoch. Each is
-//!    noted beside its receiver.
+//! 1. What has left the link up to the beginning of the epoch is put beside its flows.
+//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home. Then
+//!    the sender takes the ACKs and timers of the epoch, and what it sends is noted.
+//! 3. What was sent comes to the link in the order of time, and packets leave it up to the end of the epoch.
+//!
+//! An epoch ends when an ACK may come home of what has not landed yet: the shortest way of an ACK after its beginning, or
+//! later where it is foreseen what will land. A queue that is first in, first out says when a packet leaves as soon as it
+//! comes (`Queue::cross`), and until its last one has, nothing else lands. Receivers are ahead of the time then, but never
+//! beyond what concerns the whole run: a sample, a change, the end of a flow.
 //!
 //! So a flow's state is fetched once for all that it does in an epoch, nothing waits in a heap, and the code of one end
 //! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of
@@ -47,7 +51,8 @@ pub(super) struct Epochs {
     most: Time,
     /// Whether packets may land ahead of their time: no transfer ends, and nobody asks when one did what its receiver had.
     pub(super) foresees: bool,
-    /// All before this time has happened, but for what receivers do with the packets that have landed.
+    /// All before this time has happened, but for what receivers do with packets that have landed. They may have done more,
+    /// where that was foreseen.
     pub(super) at: Time,
     lanes: Vec<Lane>,
     /// ACKs of the flow that is visited on their way home, in that order: most are home within the visit.
