@@ -11,6 +11,7 @@ mod build;
 mod crossing;
 mod endpoints;
 mod epochs;
+mod homing;
 mod network;
 mod report;
 

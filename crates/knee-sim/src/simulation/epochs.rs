@@ -20,6 +20,7 @@
 use super::alarms::Alarms;
 use super::crossing::Sent;
 use super::endpoints::{packets, store_blocks};
+use super::homing::{Cause, Homing, Lane};
 use super::report::Sampling;
 use super::{Simulation, Way};
 use crate::events::Event;
@@ -82,106 +83,6 @@ pub(super) struct Epochs {
     completed: Vec<(Time, u32)>,
 }
 
-/// What is under way beside a flow between two visits.
-struct Lane {
-    /// ACKs on their way home, in that order.
-    acks: Vec<Returning>,
-    /// When the last of them is home.
-    last_home: Time,
-}
-
-/// An ACK on its way.
-#[derive(Clone, Copy)]
-struct Returning {
-    /// When it is home.
-    at: Time,
-    /// As in [`Packet`].
-    seq: u64,
-    stamp: u32,
-    extra: u32,
-    /// The pipe it would go through.
-    pipe: u32,
-    flags: u8,
-    cause: Cause,
-}
-
-impl Returning {
-    /// What orders the ACKs of a flow.
-    const fn key(&self) -> (Time, u32, u8) {
-        (self.at, self.pipe, self.cause as u8)
-    }
-}
-
-/// The ACKs of the flow that is visited. The same few lines of memory serve flow after flow.
-#[derive(Default)]
-struct Homing {
-    /// Those on their way, behind those that have been taken.
-    acks: Vec<Returning>,
-    taken: usize,
-    /// When the last of them is home.
-    last_home: Time,
-    /// Whether the memory is the flow's own.
-    own: bool,
-}
-
-impl Homing {
-    /// A visit begins.
-    #[inline]
-    fn enter(&mut self, lane: &mut Lane) {
-        self.last_home = lane.last_home;
-        self.own = !lane.acks.is_empty();
-        if self.own {
-            std::mem::swap(&mut self.acks, &mut lane.acks);
-        }
-    }
-
-    /// A visit ends: what is not home yet waits beside its flow.
-    #[inline]
-    fn leave(&mut self, lane: &mut Lane) {
-        lane.last_home = self.last_home;
-        if self.taken < self.acks.len() {
-            self.acks.drain(..self.taken);
-            if self.own { std::mem::swap(&mut self.acks, &mut lane.acks) } else { lane.acks.append(&mut self.acks) }
-        } else {
-            self.acks.clear();
-            if self.own {
-                std::mem::swap(&mut self.acks, &mut lane.acks);
-            }
-        }
-        self.taken = 0;
-    }
-
-    /// When the next ACK is home; `Time::MAX`: none is under way.
-    #[inline]
-    fn home(&self) -> Time {
-        self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
-    }
-
-    /// An ACK goes on its way `now`.
-    #[inline]
-    fn sends(&mut self, reply: Reply, extra: u32, now: Time, way: &Way, cause: Cause) {
-        let Reply { seq, stamp, flags } = reply;
-        let at = now + way.ack_delay;
-        self.acks.push(Returning { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
-        if at <= self.last_home {
-            self.overtake();
-        } else {
-            self.last_home = at;
-        }
-    }
-
-    /// Brings the last ACK to its place: those on a way that has become shorter overtake.
-    #[cold]
-    fn overtake(&mut self) {
-        let mut k = self.acks.len() - 1;
-        while k > self.taken && self.acks[k - 1].key() > self.acks[k].key() {
-            self.acks.swap(k - 1, k);
-            k -= 1;
-        }
-        self.last_home = self.acks[self.acks.len() - 1].at;
-    }
-}
-
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
 /// they left, those of packets before those of timers, and of one kind of timer by flow.
 const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
@@ -192,14 +93,6 @@ const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
 const fn turn_of(event: Event) -> u64 {
     let order = event.order();
     order >> 32 << 52 | order & u32::MAX as u64
-}
-
-/// What an ACK was sent for.
-#[derive(Clone, Copy)]
-enum Cause {
-    Packet,
-    DelayedAck,
-    CompressedSack,
 }
 
 /// How long a wire takes for a full packet, at least 1 ns.
@@ -225,13 +118,12 @@ impl Simulation {
         let flows = self.flows.len();
         let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let lane = || Lane { acks: Vec::new(), last_home: Time::ZERO };
         let epochs = Epochs {
             link: *link,
             most,
             foresees: self.flows.iter().all(|flow| flow.complete_at == u64::MAX),
             at: Time::ZERO,
-            lanes: std::iter::repeat_with(lane).take(flows).collect(),
+            lanes: std::iter::repeat_with(Lane::default).take(flows).collect(),
             homing: Homing::default(),
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
