@@ -18,8 +18,8 @@ pub fn fetch<T: ?Sized>(value: &T) {
 #[inline]
 pub fn fetch_first<T: ?Sized>(value: &T, bytes: usize) {
     let start = std::ptr::from_ref(value).cast::<u8>().addr();
-    // What is not aligned to lines may reach into one more.
-    let lines = bytes.div_ceil(LINE) + usize::from(align_of_val(value) < LINE && bytes > 0);
+    // What is not aligned to lines may reach into one more, unless it is as small as it is aligned.
+    let lines = bytes.div_ceil(LINE) + usize::from(align_of_val(value) < bytes.min(LINE));
     for line in 0..lines {
         // The crate counts from the start of a slice; a prefetch of any address is harmless.
         let (at, base): (usize, &[u8]) = (start + (line * LINE).min(bytes - 1), &[]);
