@@ -17,6 +17,26 @@ pub struct Burst {
     pub count: u32,
 }
 
+/// A burst on its way to its first queue, in the memory of a packet: half a line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct Coming(Packet);
+
+impl Coming {
+    /// `count` packets like `first`, which have met no queue; it says when they come.
+    #[inline]
+    pub fn new(first: Packet, count: u32) -> Self {
+        debug_assert_eq!(first.extra, 0, "data that has been queued before");
+        Self(Packet { extra: count, ..first })
+    }
+
+    /// The same as a burst.
+    #[inline]
+    pub(crate) fn burst(&self) -> Burst {
+        Burst { first: Packet { extra: 0, ..self.0 }, count: self.0.extra }
+    }
+}
+
 /// When a burst comes and which it is, in one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(u64);
@@ -91,7 +111,7 @@ pub struct Crossing<'a> {
     /// Stream of the losses.
     pub loss_rng: &'a mut Rng,
     /// What comes, in any order.
-    pub bursts: &'a [Burst],
+    pub bursts: &'a [Coming],
     /// Its order.
     pub order: &'a [Key],
     /// From when on the keys count.
@@ -121,8 +141,8 @@ impl<'a> Line<'a> {
         Self { wire, free, since: service.since, left }
     }
 
-    /// Sends a packet of so many `bytes` that comes `now`, like `first` but for its segment. Gives when it begins to be
-    /// sent.
+    /// Sends a packet of so many `bytes` that comes `now`, like `first` but for its segment and what it has been through.
+    /// Gives when it begins to be sent.
     #[inline]
     pub(crate) fn send(&mut self, first: &Packet, seq: u64, bytes: u64, now: Time) -> Time {
         let begins = self.free.max(now);
@@ -148,14 +168,16 @@ impl<'a> Line<'a> {
 /// Bursts are fetched so many places before their turn.
 const AHEAD: usize = 12;
 
-/// Calls `come` with all `bursts` in their `order`, and how long after the beginning they come.
+/// Calls `come` with all `bursts` in their `order`: how many packets come, like which one, and how long after the
+/// beginning.
 #[inline]
-pub(crate) fn in_order(bursts: &[Burst], order: &[Key], mut come: impl FnMut(&Burst, Time)) {
+pub(crate) fn in_order(bursts: &[Coming], order: &[Key], mut come: impl FnMut(u32, &Packet, Time)) {
     for (place, key) in order.iter().enumerate() {
         if let Some(later) = order.get(place + AHEAD) {
             fetch(&bursts[later.index()]);
         }
-        come(&bursts[key.index()], key.after());
+        let Coming(first) = &bursts[key.index()];
+        come(first.extra, first, key.after());
     }
 }
 
@@ -175,7 +197,7 @@ impl Crossing<'_> {
                     fetch(&self.bursts[later.index()]);
                 }
                 cx.now = until;
-                self.admit(queue, &self.bursts[key.index()], cx);
+                self.admit(queue, &self.bursts[key.index()].burst(), cx);
             } else {
                 break;
             }

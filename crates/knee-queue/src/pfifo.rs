@@ -165,7 +165,7 @@ impl Pfifo {
 /// Segment `seq` of a burst like `first` is dropped.
 #[inline(never)]
 fn drop_of(first: &Packet, seq: u64, dropped: &mut Vec<Packet>) {
-    dropped.push(Packet { seq, ..*first });
+    dropped.push(Packet { seq, extra: 0, ..*first });
 }
 
 #[cold]
@@ -235,10 +235,10 @@ impl Queue for Pfifo {
         let Self { foreseen, bound, overhead, .. } = self;
         // There is surely room for so many of a size: as long as there is, nobody asks which others have begun.
         let (mut room, mut of) = (0, 0);
-        in_order(bursts, order, |Burst { first, count }, after| {
+        in_order(bursts, order, |count, first, after| {
             let now = from + after;
             let size = u64::from(first.size) + *overhead;
-            for seq in first.seq..first.seq + u64::from(*count) {
+            for seq in first.seq..first.seq + u64::from(count) {
                 if loss > 0.0 && loss_rng.chance(loss) {
                     drop_of(first, seq, dropped);
                     continue;

@@ -3,9 +3,10 @@
 use super::Simulation;
 use super::epochs::Epochs;
 use crate::link::Span;
+use crate::order::Turn;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
-use knee_queue::{Burst, Left};
+use knee_queue::{Coming, Key, Left};
 
 /// Flows whose packets were dropped are fetched so many drops before their turn.
 const AHEAD: usize = 8;
@@ -13,17 +14,26 @@ const AHEAD: usize = 8;
 /// What was sent in an epoch.
 #[derive(Default)]
 pub(super) struct Sent {
-    pub(super) bursts: Vec<Burst>,
-    /// The order of each, among what is due at its time, of what it was sent for.
-    pub(super) turns: Vec<u64>,
+    bursts: Vec<Coming>,
+    /// When each was.
+    turns: Vec<Turn>,
+    packets: u64,
 }
 
 impl Sent {
-    /// Adds `count` packets that differ by their segments only; the `first` says when they are sent.
+    /// Adds `count` packets that differ by their segments only; the `first` says when they are sent, which is in the epoch
+    /// that began `at`, and `turn` the order, among what is due at that time, of what they are sent for.
     #[inline]
-    pub(super) fn push(&mut self, first: Packet, count: u32, turn: u64) {
-        self.bursts.push(Burst { first, count });
-        self.turns.push(turn);
+    pub(super) fn push(&mut self, at: Time, first: Packet, count: u32, turn: u64) {
+        self.turns.push((Key::new(first.enqueued - at, self.turns.len() as u32), turn));
+        self.bursts.push(Coming::new(first, count));
+        self.packets += u64::from(count);
+    }
+
+    fn clear(&mut self) {
+        self.bursts.clear();
+        self.turns.clear();
+        self.packets = 0;
     }
 }
 
@@ -33,11 +43,12 @@ impl Simulation {
         let last = self.last_before(until);
         let Some(epochs) = &mut self.epochs else { return };
         let Epochs { link, at, sent, order, gone, foresees, .. } = &mut **epochs;
-        let order = order.sort(&sent.bursts, &sent.turns, *at, until);
+        let order = order.sort(&sent.turns, until - *at);
         let span = Span { from: *at, until: last, foresees: *foresees };
-        self.links[*link as usize].cross(&sent.bursts, order, &span, gone);
-        sent.bursts.clear();
-        sent.turns.clear();
+        let link = &mut self.links[*link as usize];
+        link.counters.arrived += sent.packets;
+        link.cross(&sent.bursts, order, &span, gone);
+        sent.clear();
         self.book_news();
     }
 

@@ -429,8 +429,8 @@ impl Simulation {
                 flow.book_rtt(rtt);
                 if !self.departures.is_empty() {
                     epochs.turn = turn_of_ack(ack.pipe, ack.cause, i);
-                    let turn = epochs.turn;
-                    let note = |first, count| epochs.sent.push(first, count, turn);
+                    let (at, turn) = (epochs.at, epochs.turn);
+                    let note = |first, count| epochs.sent.push(at, first, count, turn);
                     packets(&mut self.departures, sender, i, ack.at, note);
                 }
                 self.now = ack.at;
@@ -521,7 +521,7 @@ impl Simulation {
     #[inline]
     pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
         let Some(epochs) = &mut self.epochs else { return self.admit(i, first, count) };
-        epochs.sent.push(first, count, epochs.turn);
+        epochs.sent.push(epochs.at, first, count, epochs.turn);
     }
 
     /// An ACK goes home beside its flow. False: it has to go through a pipe.
