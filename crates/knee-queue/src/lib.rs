@@ -161,7 +161,7 @@ pub trait Queue: Send {
     fn settle(&mut self, _now: Time) {}
 
     /// Takes back from the end of `left` what was foreseen and is not sent yet, and gives the `wire` back the time for it.
-    /// Gives when the last one of the others began to be sent; none in a discipline that foresees nothing.
+    /// Gives when the last one of the others began to be sent; none where nothing is taken back.
     fn recall(&mut self, _left: &mut Vec<Left>, _wire: &mut Wire) -> Option<Time> {
         None
     }

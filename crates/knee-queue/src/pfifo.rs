@@ -227,6 +227,10 @@ impl Queue for Pfifo {
         let Gone { left, dropped } = gone;
         let mut line = Line::new(wire, &service, from, left);
         self.foreseen.forget();
+        if self.foreseen.begins.is_empty() {
+            // What is on the wire may have been sent packet by packet.
+            self.foreseen.last = service.since;
+        }
         while let Some(packet) = self.dequeue(cx) {
             let size = self.wire_size(&packet);
             let at = line.send(&packet, packet.seq, size, from);
@@ -272,7 +276,7 @@ impl Queue for Pfifo {
             self.bursts.push_back(Burst { first, count: 1 });
         }
         self.foreseen.clear();
-        Some(self.foreseen.last)
+        (waiting > 0).then_some(self.foreseen.last)
     }
 
     fn settle(&mut self, now: Time) {

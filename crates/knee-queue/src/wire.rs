@@ -62,3 +62,31 @@ impl Wire {
         (1 + span.as_nanos() / (ns + 1)).min(u64::from(u32::MAX)) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn time_given_back_has_never_been_taken(
+            rate in 1u64..10_000_000_000,
+            before in prop::collection::vec(64u64..1600, 0..20),
+            taken in prop::collection::vec(64u64..1600, 1..20),
+        ) {
+            let mut wire = Wire::new(Rate::from_bps(rate));
+            for bytes in before {
+                wire.time_for(bytes);
+            }
+            let carry = wire.carry;
+            let times: Vec<_> = taken.iter().map(|&bytes| wire.time_for(bytes)).collect();
+            for &bytes in taken.iter().rev() {
+                wire.give_back(bytes);
+            }
+            prop_assert_eq!(wire.carry, carry);
+            let again: Vec<_> = taken.iter().map(|&bytes| wire.time_for(bytes)).collect();
+            prop_assert_eq!(again, times);
+        }
+    }
+}
