@@ -17,6 +17,26 @@ pub struct Burst {
     pub count: u32,
 }
 
+/// A burst on its way to its first queue, in the memory of a packet: half a line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct Coming(Packet);
+
+impl Coming {
+    /// `count` packets like `first`, which have met no queue; it says when they come.
+    #[inline]
+    pub fn new(first: Packet, count: u32) -> Self {
+        debug_assert_eq!(first.extra, 0, "data that has been queued before");
+        Self(Packet { extra: count, ..first })
+    }
+
+    /// The same as a burst.
+    #[inline]
+    pub(crate) fn burst(&self) -> Burst {
+        Burst { first: Packet { extra: 0, ..self.0 }, count: self.0.extra }
+    }
+}
+
 /// When a burst comes and which it is, in one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(u64);
@@ -91,7 +111,7 @@ pub struct Crossing<'a> {
     /// Stream of the losses.
     pub loss_rng: &'a mut Rng,
     /// What comes, in any order.
-    pub bursts: &'a [Burst],
+    pub bursts: &'a [Coming],
     /// Its order.
     pub order: &'a [Key],
     /// From when on the keys count.
@@ -104,8 +124,62 @@ pub struct Crossing<'a> {
     pub gone: &'a mut Gone,
 }
 
+/// A wire over which packets are sent ahead of their time, each when it comes, behind all that came before.
+pub(crate) struct Line<'a> {
+    wire: &'a mut Wire,
+    /// From when on it is free.
+    free: Time,
+    /// When the last packet began to be sent.
+    since: Time,
+    left: &'a mut Vec<Left>,
+}
+
+impl<'a> Line<'a> {
+    /// The `wire`, from a time on at which it does what `service` says; what leaves it is added to `left`.
+    pub(crate) fn new(wire: &'a mut Wire, service: &Service, from: Time, left: &'a mut Vec<Left>) -> Self {
+        let free = if service.is_idle() { from } else { service.due };
+        Self { wire, free, since: service.since, left }
+    }
+
+    /// Sends a packet of so many `bytes` that comes `now`, like `first` but for its segment and what it has been through.
+    /// Gives when it begins to be sent.
+    #[inline]
+    pub(crate) fn send(&mut self, first: &Packet, seq: u64, bytes: u64, now: Time) -> Time {
+        let begins = self.free.max(now);
+        let stay = begins - first.enqueued;
+        (self.free, self.since) = (begins + self.wire.time_for(bytes), begins);
+        // Copied whole, then changed where it lies.
+        self.left.push(Left { packet: *first, stay });
+        if let Some(Left { packet, .. }) = self.left.last_mut() {
+            packet.enqueued = self.free;
+            packet.seq = seq;
+            packet.extra = Packet::queued_units(stay);
+        }
+        begins
+    }
+
+    /// What the wire does if no more than this comes by `until`.
+    pub(crate) fn service(&self, until: Time) -> Service {
+        let due = if self.free <= until { Time::MAX } else { self.free };
+        Service { due, waiting: false, since: self.since }
+    }
+}
+
 /// Bursts are fetched so many places before their turn.
 const AHEAD: usize = 12;
+
+/// Calls `come` with all `bursts` in their `order`: how many packets come, like which one, and how long after the
+/// beginning.
+#[inline]
+pub(crate) fn in_order(bursts: &[Coming], order: &[Key], mut come: impl FnMut(u32, &Packet, Time)) {
+    for (place, key) in order.iter().enumerate() {
+        if let Some(later) = order.get(place + AHEAD) {
+            fetch(&bursts[later.index()]);
+        }
+        let Coming(first) = &bursts[key.index()];
+        come(first.extra, first, key.after());
+    }
+}
 
 impl Crossing<'_> {
     /// Lets all bursts come to `queue`, and what may leave it by the end cross the wire. Gives what the wire does then.
@@ -123,7 +197,7 @@ impl Crossing<'_> {
                     fetch(&self.bursts[later.index()]);
                 }
                 cx.now = until;
-                self.admit(queue, &self.bursts[key.index()], cx);
+                self.admit(queue, &self.bursts[key.index()].burst(), cx);
             } else {
                 break;
             }
@@ -131,41 +205,10 @@ impl Crossing<'_> {
         self.service
     }
 
-    /// Calls `come` with all bursts in their order, and the time at which they come.
-    #[inline]
-    pub(crate) fn each(&mut self, mut come: impl FnMut(&mut Self, &Burst, Time)) {
-        for (place, key) in self.order.iter().enumerate() {
-            if let Some(later) = self.order.get(place + AHEAD) {
-                fetch(&self.bursts[later.index()]);
-            }
-            come(self, &self.bursts[key.index()], self.from + key.after());
-        }
-    }
-
     /// Whether a packet that comes is lost at random.
     #[inline]
-    pub(crate) fn loses(&mut self) -> bool {
+    fn loses(&mut self) -> bool {
         self.loss > 0.0 && self.loss_rng.chance(self.loss)
-    }
-
-    /// Sends a packet that came at `now` after all that came before. Gives when it begins to be sent.
-    #[inline]
-    pub(crate) fn send(&mut self, packet: Packet, now: Time) -> Time {
-        let begins = if self.service.due == Time::MAX { now } else { self.service.due.max(now) };
-        let due = begins + self.wire.time_for(u64::from(packet.size) + self.overhead);
-        let stay = begins - packet.enqueued;
-        self.gone
-            .left
-            .push(Left { packet: Packet { enqueued: due, extra: Packet::queued_units(stay), ..packet }, stay });
-        self.service = Service { due, waiting: false, since: begins };
-        begins
-    }
-
-    /// All has been sent; gives what the wire does at the end.
-    #[inline]
-    pub(crate) fn end(self) -> Service {
-        let due = if self.service.due <= self.until { Time::MAX } else { self.service.due };
-        Service { due, ..self.service }
     }
 
     /// A burst comes.

@@ -28,7 +28,7 @@ mod red;
 mod testing;
 mod wire;
 
-pub use crossing::{Burst, Crossing, Gone, Key, Left, Service};
+pub use crossing::{Burst, Coming, Crossing, Gone, Key, Left, Service};
 pub use registry::{Entry, find, registry};
 pub use wire::Wire;
 

@@ -4,8 +4,9 @@
 //! packets, `bfifo` bytes. A given limit may be in packets, in bytes or in time at the link's rate for both.
 
 use crate::bound::Bound;
+use crate::crossing::{Line, in_order};
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Crossing, Init, Left, Limit, Queue, Service, Verdict, Wire};
+use crate::{Backlog, Burst, Context, Crossing, Gone, Init, Left, Limit, Queue, Service, Verdict, Wire};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate, Time};
 use std::collections::VecDeque;
@@ -37,35 +38,59 @@ const TX_QUEUE_LEN: u64 = 1000;
 /// Packets that have left ahead of their time, as whoever comes meanwhile finds them.
 #[derive(Default)]
 struct Foreseen {
-    /// When each begins to be sent, and its bytes; until then it is held.
-    waiting: VecDeque<(Time, u64)>,
-    bytes: u64,
-    /// When the last one that does not wait any more began to be sent.
-    begun: Time,
+    /// When each begins to be sent, until when it is held, and what `total` was with it; behind those that have begun.
+    begins: Vec<(Time, u64)>,
+    /// How many have begun.
+    begun: usize,
+    /// Bytes of all that had to wait, and of those of them that have begun.
+    total: u64,
+    gone: u64,
+    /// When the last of those that have begun did.
+    last: Time,
 }
 
 impl Foreseen {
     /// Those whose time has come do not wait any more.
     #[inline]
     fn settle(&mut self, now: Time) {
-        while let Some(&(begins, bytes)) = self.waiting.front()
-            && begins <= now
-        {
-            self.begun = begins;
-            self.bytes -= bytes;
-            self.waiting.pop_front();
+        let waiting = &self.begins[self.begun..];
+        let count = waiting.iter().take_while(|(at, _)| *at <= now).count();
+        if count > 0 {
+            (self.last, self.gone) = waiting[count - 1];
+            self.begun += count;
         }
     }
 
-    /// A packet that came `now` begins to be sent later, or at once.
+    /// A packet that came `now` begins to be sent `at` a later time, or at once: then none waits any more.
     #[inline]
-    fn push(&mut self, now: Time, begins: Time, bytes: u64) {
-        if begins > now {
-            self.waiting.push_back((begins, bytes));
-            self.bytes += bytes;
+    fn push(&mut self, now: Time, at: Time, bytes: u64) {
+        if at > now {
+            self.total += bytes;
+            self.begins.push((at, self.total));
         } else {
-            self.begun = begins;
+            self.clear();
+            self.last = at;
         }
+    }
+
+    #[inline(never)]
+    fn clear(&mut self) {
+        self.begins.clear();
+        (self.begun, self.gone) = (0, self.total);
+    }
+
+    /// Forgets those that have begun, where they are the most.
+    fn forget(&mut self) {
+        if self.begun > self.begins.len() / 2 {
+            self.begins.drain(..self.begun);
+            self.begun = 0;
+        }
+    }
+
+    /// What is held of them.
+    #[inline]
+    fn backlog(&self) -> (u64, u64) {
+        ((self.begins.len() - self.begun) as u64, self.total - self.gone)
     }
 }
 
@@ -137,6 +162,12 @@ impl Pfifo {
     }
 }
 
+/// Segment `seq` of a burst like `first` is dropped.
+#[inline(never)]
+fn drop_of(first: &Packet, seq: u64, dropped: &mut Vec<Packet>) {
+    dropped.push(Packet { seq, extra: 0, ..*first });
+}
+
 #[cold]
 fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
     cx.dropped.push(packet);
@@ -188,44 +219,60 @@ impl Queue for Pfifo {
         count
     }
 
-    fn cross(&mut self, mut crossing: Crossing<'_>, cx: &mut Context) -> Service {
+    fn cross(&mut self, crossing: Crossing<'_>, cx: &mut Context) -> Service {
         if !crossing.foresees {
             return crossing.pass(self, cx);
         }
-        let now = crossing.from;
+        let Crossing { wire, service, loss, loss_rng, bursts, order, from, until, gone, .. } = crossing;
+        let Gone { left, dropped } = gone;
+        let mut line = Line::new(wire, &service, from, left);
+        self.foreseen.forget();
         while let Some(packet) = self.dequeue(cx) {
-            let begins = crossing.send(packet, now);
-            self.foreseen.push(now, begins, self.wire_size(&packet));
+            let size = self.wire_size(&packet);
+            let at = line.send(&packet, packet.seq, size, from);
+            self.foreseen.push(from, at, size);
         }
         let Self { foreseen, bound, overhead, .. } = self;
-        crossing.each(|crossing, Burst { first, count }, now| {
-            foreseen.settle(now);
+        // There is surely room for so many of a size: as long as there is, nobody asks which others have begun.
+        let (mut room, mut of) = (0, 0);
+        in_order(bursts, order, |count, first, after| {
+            let now = from + after;
             let size = u64::from(first.size) + *overhead;
-            for k in 0..u64::from(*count) {
-                let packet = Packet { seq: first.seq + k, ..*first };
-                let fits = bound.holds(foreseen.waiting.len() as u64 + 1, foreseen.bytes + size);
-                if crossing.loses() || !fits {
-                    crossing.gone.dropped.push(packet);
+            for seq in first.seq..first.seq + u64::from(count) {
+                if loss > 0.0 && loss_rng.chance(loss) {
+                    drop_of(first, seq, dropped);
+                    continue;
+                }
+                if room == 0 || of != size {
+                    foreseen.settle(now);
+                    let (packets, bytes) = foreseen.backlog();
+                    (room, of) = (bound.room(packets, bytes, size), size);
+                }
+                if room == 0 {
+                    drop_of(first, seq, dropped);
                 } else {
-                    foreseen.push(now, crossing.send(packet, now), size);
+                    room -= 1;
+                    foreseen.push(now, line.send(first, seq, size, now), size);
                 }
             }
         });
-        crossing.end()
+        line.service(until)
     }
 
     fn recall(&mut self, left: &mut Vec<Left>, wire: &mut Wire) -> Option<Time> {
-        let waiting = std::mem::take(&mut self.foreseen.waiting);
-        let from = left.len() - waiting.len();
-        for (Left { packet, stay }, (begins, bytes)) in left.drain(from..).zip(waiting) {
+        let (waiting, _) = self.foreseen.backlog();
+        let from = left.len() - waiting as usize;
+        let begins = &self.foreseen.begins[self.foreseen.begun..];
+        for (Left { packet, stay }, (at, _)) in left.drain(from..).zip(begins) {
+            let bytes = u64::from(packet.size) + self.overhead;
             wire.give_back(bytes);
-            self.foreseen.bytes -= bytes;
             self.packets += 1;
             self.bytes += bytes;
-            let first = Packet { enqueued: begins - stay, extra: 0, ..packet };
+            let first = Packet { enqueued: *at - stay, extra: 0, ..packet };
             self.bursts.push_back(Burst { first, count: 1 });
         }
-        Some(self.foreseen.begun)
+        self.foreseen.clear();
+        Some(self.foreseen.last)
     }
 
     fn settle(&mut self, now: Time) {
@@ -233,8 +280,8 @@ impl Queue for Pfifo {
     }
 
     fn backlog(&self) -> Backlog {
-        let Self { packets, bytes, foreseen, .. } = self;
-        Backlog { packets: packets + foreseen.waiting.len() as u64, bytes: Bytes(bytes + foreseen.bytes) }
+        let (packets, bytes) = self.foreseen.backlog();
+        Backlog { packets: self.packets + packets, bytes: Bytes(self.bytes + bytes) }
     }
 
     fn set_limit(&mut self, limit: Limit, cx: &mut Context) {

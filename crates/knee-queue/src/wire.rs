@@ -44,7 +44,7 @@ impl Wire {
         self.carry = if self.carry < remainder { self.carry + self.rate - remainder } else { self.carry - remainder };
     }
 
-    #[cold]
+    #[inline(never)]
     fn divide(&mut self, bytes: u64) {
         let numerator = bytes * 8_000_000_000;
         self.last = (bytes, numerator / self.rate, numerator % self.rate);

@@ -3,7 +3,7 @@
 use crate::observe::{LinkCounts, LinkWatch};
 use crate::spec::Capacity;
 use knee_core::{Bytes, Packet, Rate, Rng, Time};
-use knee_queue::{Backlog, Burst, Context, Crossing, Gone, Key, Left, Queue, Service, Wire};
+use knee_queue::{Backlog, Burst, Coming, Context, Crossing, Gone, Key, Left, Queue, Service, Wire};
 
 /// What a link sends at.
 pub enum Server {
@@ -302,7 +302,7 @@ impl Link {
     /// Lets `bursts` come in their `order`, and all cross its wire that leaves it within `span`, or, where the queue can
     /// foresee it, all that is left then; where it is no wire nothing happens. What has become of them is added to
     /// `gone`.
-    pub fn cross(&mut self, bursts: &[Burst], order: &[Key], span: &Span, gone: &mut Gone) {
+    pub fn cross(&mut self, bursts: &[Coming], order: &[Key], span: &Span, gone: &mut Gone) {
         let Server::Wire(line) = &mut self.server else { return };
         let &Span { from, until, foresees } = span;
         let Transmitter { in_service, since, .. } = *line;
@@ -313,7 +313,6 @@ impl Link {
                 stay,
             });
         }
-        self.counters.arrived += bursts.iter().map(|burst| u64::from(burst.count)).sum::<u64>();
         let crossing = Crossing {
             wire: &mut line.wire,
             service: Service { due: self.due, waiting: self.waiting, since },

@@ -15,17 +15,20 @@ use std::io::{self, Write};
 #[repr(C)]
 pub struct Histogram {
     counts: Box<[u32]>,
-    bits: u32,
     /// The bucket of `counts[0]`.
-    base: u32,
+    base: u16,
     /// Where the last value is counted.
-    last: u32,
+    last: u16,
+    bits: u8,
     total: Spread,
 }
 
 impl Histogram {
-    /// An empty histogram with `2^bits` buckets per octave, at least two.
-    pub fn new(bits: u32) -> Self {
+    /// Bytes at its beginning that counting reads and writes.
+    pub const HOT: usize = std::mem::offset_of!(Self, total);
+
+    /// An empty histogram with `2^bits` buckets per octave, at least two and at most 1,024.
+    pub fn new(bits: u8) -> Self {
         Self { counts: Box::default(), bits, base: 0, last: 0, total: Spread::EMPTY }
     }
 
@@ -33,11 +36,11 @@ impl Histogram {
     #[inline]
     pub fn count(&mut self, span: Time) {
         let bucket = self.bucket(span.as_nanos());
-        let place = bucket.wrapping_sub(self.base);
+        let place = bucket.wrapping_sub(u32::from(self.base));
         match self.counts.get_mut(place as usize) {
             Some(count) => {
                 *count += 1;
-                self.last = place;
+                self.last = place as u16;
             }
             None => self.extend_to(bucket),
         }
@@ -49,16 +52,14 @@ impl Histogram {
         // Half an octave at once.
         let page = 1 << (self.bits - 1);
         let start = bucket - bucket % page;
-        if self.counts.is_empty() {
-            self.base = start;
-        }
-        let before = self.base.saturating_sub(start) as usize;
-        self.base -= before as u32;
-        let needed = (start + page - self.base) as usize;
+        let base = if self.counts.is_empty() { start } else { start.min(u32::from(self.base)) };
+        let before = u32::from(self.base).saturating_sub(base) as usize;
+        self.base = base as u16;
+        let needed = (start + page - base) as usize;
         let mut counts = vec![0; needed.max(before + self.counts.len())];
         counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
         self.counts = counts.into_boxed_slice();
-        self.counts[(bucket - self.base) as usize] += 1;
+        self.counts[(bucket - base) as usize] += 1;
     }
 
     /// Fetches where the next value will be counted, most likely.
@@ -75,8 +76,9 @@ impl Histogram {
     }
 
     fn bucket(&self, value: u64) -> u32 {
-        let octave = (u64::BITS - value.leading_zeros()).saturating_sub(self.bits + 1);
-        (octave << self.bits) + (value >> octave) as u32
+        let bits = u32::from(self.bits);
+        let octave = (u64::BITS - value.leading_zeros()).saturating_sub(bits + 1);
+        (octave << bits) + (value >> octave) as u32
     }
 
     /// First value of a bucket, and its width.
@@ -95,7 +97,7 @@ impl Histogram {
         let mut below = 0u64;
         for (i, &count) in self.counts.iter().enumerate() {
             if rank < below + u64::from(count) {
-                let (start, width) = self.bounds(self.base + i as u32);
+                let (start, width) = self.bounds(u32::from(self.base) + i as u32);
                 let within = ((rank - below) as f64 + 0.5) / f64::from(count);
                 let value = start as f64 + width as f64 * within;
                 return Some(value.clamp(self.total.min as f64, self.total.max as f64) / 1e6);
@@ -165,6 +167,40 @@ impl Spread {
         }
         let ms = |ns: f64| (ns / 1e6) as f32;
         (ms(self.sum as f64 / self.count as f64), ms(self.min as f64), ms(self.max as f64))
+    }
+}
+
+/// As [`Spread`], in little memory, of RTTs, which are whole microseconds.
+#[derive(Clone, Copy)]
+pub struct RttSpread {
+    sum_us: u64,
+    count: u32,
+    min_us: u32,
+    max_us: u32,
+}
+
+impl RttSpread {
+    /// Of no RTTs at all.
+    pub const EMPTY: Self = Self { sum_us: 0, count: 0, min_us: u32::MAX, max_us: 0 };
+
+    /// Takes an RTT of less than 71 minutes.
+    #[inline]
+    pub fn add(&mut self, rtt: Time) {
+        let us = rtt.as_micros();
+        self.sum_us += us;
+        self.count += 1;
+        self.min_us = self.min_us.min(us as u32);
+        self.max_us = self.max_us.max(us as u32);
+    }
+
+    /// The same as a spread, which begins anew.
+    pub fn take(&mut self) -> Spread {
+        let Self { sum_us, count, min_us, max_us } = std::mem::replace(self, Self::EMPTY);
+        if count == 0 {
+            return Spread::EMPTY;
+        }
+        let [min, max] = [min_us, max_us].map(|us| u64::from(us) * 1000);
+        Spread { sum: sum_us * 1000, count: u64::from(count), min, max }
     }
 }
 
@@ -522,7 +558,7 @@ mod tests {
         fn quantiles_are_within_a_bucket_of_the_exact_ones(
             mut values in prop::collection::vec(1u64..10_000_000_000, 1..500),
             p in 0.0f64..1.0,
-            bits in 6u32..11,
+            bits in 6u8..11,
         ) {
             let mut histogram = Histogram::new(bits);
             feed(&mut histogram, values.iter().map(|&v| Time::from_nanos(v)));

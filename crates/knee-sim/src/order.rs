@@ -1,8 +1,11 @@
 //! The order in time of many bursts that are known at once.
 
 use knee_core::Time;
-use knee_queue::{Burst, Key};
+use knee_queue::Key;
 use std::cmp::Ordering;
+
+/// When a burst comes and which it is, and its turn among those of its time.
+pub type Turn = (Key, u64);
 
 /// Sorts by time, then by turn, then by place.
 ///
@@ -10,7 +13,6 @@ use std::cmp::Ordering;
 /// little.
 #[derive(Default)]
 pub struct Order {
-    keys: Vec<Key>,
     sorted: Vec<Key>,
     /// Where each stretch begins.
     begins: Vec<u32>,
@@ -20,76 +22,80 @@ pub struct Order {
 const FEW: u32 = 64;
 
 impl Order {
-    /// The order of `bursts`, each of which comes from `from` to `until`, less than 2^32 ns later, and has a turn.
-    pub fn sort(&mut self, bursts: &[Burst], turns: &[u64], from: Time, until: Time) -> &[Key] {
-        let keys = bursts.iter().enumerate().map(|(i, burst)| Key::new(burst.first.enqueued - from, i as u32));
-        let before = |a: &Key, b: &Key| precedes(*a, *b, turns);
-        if bursts.len() < FEW as usize {
+    /// The order of bursts, whose indices are their places in `turns`, that all come within a `span`, less than 2^32 ns.
+    pub fn sort(&mut self, turns: &[Turn], span: Time) -> &[Key] {
+        if turns.len() < FEW as usize {
             self.sorted.clear();
-            self.sorted.extend(keys);
-            self.sorted.sort_unstable_by(before);
+            self.sorted.extend(turns.iter().map(|(key, _)| key));
+            self.sorted.sort_unstable_by(|a, b| precedes(*a, *b, turns));
         } else {
-            self.count(keys, until - from, before);
+            self.count(turns, span);
         }
         &self.sorted
     }
 
     #[inline(never)]
-    fn count(&mut self, keys: impl Iterator<Item = Key>, span: Time, before: impl Fn(&Key, &Key) -> Ordering) {
-        self.keys.clear();
-        self.keys.extend(keys);
-        let stretches = self.keys.len().next_power_of_two();
+    fn count(&mut self, turns: &[Turn], span: Time) {
+        let before = |a: &Key, b: &Key| precedes(*a, *b, turns);
+        let stretches = turns.len().next_power_of_two();
         let shift = (u64::BITS - span.as_nanos().leading_zeros()).saturating_sub(stretches.trailing_zeros());
-        let stretch = |key: Key| (key.after().as_nanos() >> shift) as usize & (stretches - 1);
         self.begins.clear();
         self.begins.resize(stretches, 0);
-        for &key in &self.keys {
-            self.begins[stretch(key)] += 1;
+        self.sorted.resize(turns.len(), Key::default());
+        let (begins, sorted) = (self.begins.as_mut_slice(), self.sorted.as_mut_slice());
+        let mask = begins.len() - 1;
+        let stretch = |key: Key| (key.after().as_nanos() >> shift) as usize & mask;
+        for &(key, _) in turns {
+            begins[stretch(key)] += 1;
         }
         let (mut sum, mut longest) = (0, 0);
-        for begin in &mut self.begins {
+        for begin in &mut *begins {
             let count = *begin;
             longest = longest.max(count);
             *begin = sum;
             sum += count;
         }
-        self.sorted.resize(self.keys.len(), Key::default());
-        for &key in &self.keys {
-            let place = &mut self.begins[stretch(key)];
-            self.sorted[*place as usize] = key;
+        for &(key, _) in turns {
+            let place = &mut begins[stretch(key)];
+            sorted[*place as usize] = key;
             *place += 1;
         }
         // Each is in its stretch, which now ends where it began.
         if longest > FEW {
             let mut from = 0;
-            for &to in &self.begins {
-                self.sorted[from as usize..to as usize].sort_unstable_by(&before);
+            for &to in &*begins {
+                sorted[from as usize..to as usize].sort_unstable_by(&before);
                 from = to;
             }
             return;
         }
-        for i in 1..self.sorted.len() {
-            let key = self.sorted[i];
+        let mut last = Key::default();
+        for i in 0..sorted.len() {
+            let key = sorted[i];
+            if last.after() < key.after() {
+                last = key;
+                continue;
+            }
             let mut k = i;
-            while k > 0 && before(&self.sorted[k - 1], &key).is_gt() {
-                self.sorted[k] = self.sorted[k - 1];
+            while k > 0 && before(&sorted[k - 1], &key).is_gt() {
+                sorted[k] = sorted[k - 1];
                 k -= 1;
             }
-            self.sorted[k] = key;
+            sorted[k] = key;
+            last = sorted[i];
         }
     }
 }
 
 /// Which of two comes first: their turns are looked up only where they come at one time.
 #[inline]
-fn precedes(a: Key, b: Key, turns: &[u64]) -> Ordering {
-    if a.after() == b.after() { (turns[a.index()], a).cmp(&(turns[b.index()], b)) } else { a.cmp(&b) }
+fn precedes(a: Key, b: Key, turns: &[Turn]) -> Ordering {
+    if a.after() == b.after() { (turns[a.index()].1, a).cmp(&(turns[b.index()].1, b)) } else { a.cmp(&b) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knee_core::Packet;
     use proptest::prelude::*;
 
     proptest! {
@@ -103,16 +109,15 @@ mod tests {
         ) {
             let at = |i: usize, at: u64| Time::from_nanos(from + if i < crowd { at % span.min(9) } else { at % span });
             let times: Vec<_> = things.iter().enumerate().map(|(i, (t, _))| at(i, *t)).collect();
-            let turns: Vec<_> = things.iter().map(|(_, turn)| *turn).collect();
-            let burst = |&enqueued: &Time| Burst { first: Packet { enqueued, ..Packet::default() }, count: 1 };
-            let bursts: Vec<_> = times.iter().map(burst).collect();
+            let from = Time::from_nanos(from);
+            let turns: Vec<_> = (0..).zip(&times).zip(&things).map(|((i, at), thing)| (Key::new(*at - from, i), thing.1)).collect();
             let mut expected: Vec<usize> = (0..things.len()).collect();
-            expected.sort_by_key(|&i| (times[i], turns[i]));
-            let (from, until) = (Time::from_nanos(from), Time::from_nanos(from + span));
+            expected.sort_by_key(|&i| (times[i], things[i].1));
+            let span = Time::from_nanos(span);
             let mut order = Order::default();
             // Whatever was sorted before.
-            order.sort(&bursts[bursts.len() / 2..], &turns, from, until);
-            let sorted = order.sort(&bursts, &turns, from, until).iter().map(|key| key.index());
+            order.sort(&turns[..turns.len() / 2], span);
+            let sorted = order.sort(&turns, span).iter().map(|key| key.index());
             prop_assert_eq!(sorted.collect::<Vec<_>>(), expected);
         }
     }

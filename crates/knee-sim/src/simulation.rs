@@ -11,12 +11,13 @@ mod build;
 mod crossing;
 mod endpoints;
 mod epochs;
+mod homing;
 mod network;
 mod report;
 
 use crate::events::{Event, Events};
 use crate::link::Link;
-use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, Spread, Tap};
+use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, RttSpread, Spread, Tap};
 use crate::output::Output;
 use crate::pipe::Pipe;
 use crate::receiver::{self, Blocks, Receiver};
@@ -124,19 +125,19 @@ struct Algorithm {
 /// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
 #[repr(C, align(64))]
 struct Flow {
+    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
+    complete_at: u64,
     seen_timeouts: u32,
     phase: u8,
     ca: CaState,
     /// Whether the window of the figures has begun and not ended.
     watched: bool,
-    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
-    complete_at: u64,
-    /// RTT samples of the interval.
-    rtt: Spread,
+    /// RTT samples of the interval, since they were last folded.
+    rtt: RttSpread,
     /// Those of the window of the figures; beside `rtt`, since both take each sample.
     rtt_histogram: Histogram,
-    /// RTT samples of the interval that lie outside of that window.
-    rtt_outside: Spread,
+    /// RTT samples of the interval that were folded.
+    rtt_folded: Spread,
     last: FlowRates,
     watch: Option<Box<FlowWatch>>,
     /// Index of its algorithm.
@@ -152,6 +153,8 @@ struct Flow {
     common: u64,
 }
 
+const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64);
+
 impl Flow {
     /// Takes the RTT sample of an ACK, if it gave one.
     #[inline]
@@ -163,12 +166,11 @@ impl Flow {
         }
     }
 
-    /// Whether something about its sender is to be put on record.
+    /// Whether something about its sender is to be put on record after an ACK.
     #[inline]
     fn has_news(&self, sender: &Sender) -> bool {
         sender.control.phase != self.phase
             || sender.state() != self.ca
-            || sender.timeouts != self.seen_timeouts
             || sender.done() && sender.acked_bytes() == self.complete_at
     }
 }

@@ -72,12 +72,10 @@ impl Sender {
         out: &mut Vec<Departure>,
         spares: &mut Spares,
     ) -> Option<Time> {
-        if !self.is_plain(ack) {
-            self.take_other(ack, now, config, out, spares)
-        } else if self.needs.rate {
-            self.take_plain::<true>(ack, now, config, out)
+        if ack.blocks.is_empty() && !ack.ece() && self.is_plain(ack.seq) {
+            self.on_plain_ack(ack.seq, ack.tsecr, now, config, out)
         } else {
-            self.take_plain::<false>(ack, now, config, out)
+            self.take_other(ack, now, config, out, spares)
         }
     }
 

@@ -285,9 +285,9 @@ impl Sender {
 
     /// No new data from now on; what is under way is still repaired.
     pub fn stop(&mut self) {
-        if self.snd_una < self.end {
-            self.end = self.end.min(self.snd_nxt);
-            self.last_payload = if self.end == self.snd_nxt { u32::from(MSS) } else { self.last_payload };
+        if self.snd_nxt < self.end {
+            self.end = self.snd_nxt;
+            self.last_payload = u32::from(MSS);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::micros::Micros;
 use super::ring::Burst;
-use super::{AckInfo, Config, Departure, Pending, Sender};
+use super::{Config, Departure, Pending, Sender};
 use knee_cc::{Ack, CaState, PlainAck, RateSample, View};
 use knee_core::Time;
 
@@ -17,23 +17,39 @@ struct Before {
 }
 
 impl Sender {
-    /// Whether an ACK is plain.
+    /// Whether an ACK that acknowledges all before `seq`, without SACK blocks or ECN echo, is plain.
     #[inline]
-    pub(super) fn is_plain(&self, ack: &AckInfo) -> bool {
-        self.snd_una < ack.seq
-            && ack.seq <= self.snd_nxt
-            && ack.blocks.is_empty()
-            && !ack.ece()
+    pub fn is_plain(&self, seq: u64) -> bool {
+        self.snd_una < seq
+            && seq <= self.snd_nxt
             && self.state == CaState::Open
             && !self.probing
             && !self.rtx.tracking()
     }
 
-    /// Takes a plain ACK. Returns its RTT sample. `RATE`: whether the algorithm reads rate samples.
-    #[inline(never)]
-    pub(super) fn take_plain<const RATE: bool>(
+    /// Takes a plain ACK with this echoed timestamp. Returns its RTT sample.
+    #[inline]
+    pub fn on_plain_ack(
         &mut self,
-        ack: &AckInfo,
+        seq: u64,
+        tsecr: u32,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+    ) -> Option<Time> {
+        if self.needs.rate {
+            self.take_plain::<true>(seq, tsecr, now, config, out)
+        } else {
+            self.take_plain::<false>(seq, tsecr, now, config, out)
+        }
+    }
+
+    /// `RATE`: whether the algorithm reads rate samples.
+    #[inline(never)]
+    fn take_plain<const RATE: bool>(
+        &mut self,
+        seq: u64,
+        tsecr: u32,
         now: Time,
         config: &Config,
         out: &mut Vec<Departure>,
@@ -41,13 +57,13 @@ impl Sender {
         debug_assert_eq!(self.backoffs, 0);
         let stamp = Micros::of(now);
         debug_assert_eq!(self.needs.rate, RATE);
-        let start = if RATE { Some(self.rtx.start_of(ack.seq - 1)) } else { None };
-        let (oldest, newest) = self.rtx.acknowledge::<RATE>(ack.seq)?;
+        let start = if RATE { Some(self.rtx.start_of(seq - 1)) } else { None };
+        let (oldest, newest) = self.rtx.acknowledge::<RATE>(seq)?;
         let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
-        let acked = (ack.seq - prior_una) as u32;
+        let acked = (seq - prior_una) as u32;
         let cwnd_limited = self.plain_at != Time::ZERO || self.is_cwnd_limited();
-        self.snd_una = ack.seq;
-        self.tsecr = ack.tsecr;
+        self.snd_una = seq;
+        self.tsecr = tsecr;
         self.delivered += u64::from(acked);
         self.plain_at = now;
         self.plain_sent = newest.sent();
@@ -225,8 +241,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::Spares;
     use crate::sender::testing::{config, sender, state};
+    use crate::sender::{AckInfo, Spares};
     use proptest::prelude::*;
 
     proptest! {
@@ -247,7 +263,7 @@ mod tests {
                 now += Time::from_micros(us);
                 let seq = (short.snd_una + segments).min(short.snd_nxt);
                 let ack = AckInfo { seq, blocks: &[], tsecr: 1, flags: 0 };
-                if !short.is_plain(&ack) {
+                if !short.is_plain(seq) {
                     break;
                 }
                 let (mut out, mut expected) = (Vec::new(), Vec::new());

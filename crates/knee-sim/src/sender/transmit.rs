@@ -512,7 +512,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::SenderInit;
+    use crate::sender::testing::{config, sender};
+    use crate::sender::{AckInfo, SenderInit, Spares};
     use crate::timer::Clock;
     use knee_core::Rate;
 
@@ -527,6 +528,16 @@ mod tests {
         sender.establish(Some(Time::from_micros(rtt_us)), Time::from_micros(rtt_us));
         sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(6_250_000));
         sender.burst_limit(&config)
+    }
+
+    #[test]
+    fn a_transfer_that_is_stopped_when_all_of_it_is_under_way_has_its_size() {
+        let config = config(true, 9, 1000);
+        let mut sender = sender("reno", Some(2000), false, &config);
+        sender.stop();
+        let ack = AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 };
+        sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
+        assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::alarms::Alarms;
 use super::{Algorithm, Common, Flow, PipeEnd, Route, SackStore, Simulation, Way};
 use crate::events::{Event, Events};
 use crate::link::{Link, Server};
-use crate::observe::{FlowRates, Histogram, Rows, Spread};
+use crate::observe::{FlowRates, Histogram, Rows, RttSpread, Spread};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
@@ -201,7 +201,7 @@ pub fn links(spec: &Spec) -> Result<Links, SpecError> {
 }
 
 /// Bits of the histograms' resolution: fewer where there are many flows, each with its own.
-const fn histogram_bits(flows: usize) -> u32 {
+const fn histogram_bits(flows: usize) -> u8 {
     if flows <= 64 { 10 } else { 6 }
 }
 
@@ -332,8 +332,8 @@ impl Simulation {
                 ca: CaState::Open,
                 watched: false,
                 rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
-                rtt: Spread::EMPTY,
-                rtt_outside: Spread::EMPTY,
+                rtt: RttSpread::EMPTY,
+                rtt_folded: Spread::EMPTY,
                 last: FlowRates::default(),
                 watch: None,
                 common: 0,

@@ -3,9 +3,10 @@
 use super::Simulation;
 use super::epochs::Epochs;
 use crate::link::Span;
+use crate::order::Turn;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
-use knee_queue::{Burst, Left};
+use knee_queue::{Coming, Key, Left};
 
 /// Flows whose packets were dropped are fetched so many drops before their turn.
 const AHEAD: usize = 8;
@@ -13,17 +14,26 @@ const AHEAD: usize = 8;
 /// What was sent in an epoch.
 #[derive(Default)]
 pub(super) struct Sent {
-    pub(super) bursts: Vec<Burst>,
-    /// The order of each, among what is due at its time, of what it was sent for.
-    pub(super) turns: Vec<u64>,
+    bursts: Vec<Coming>,
+    /// When each was.
+    turns: Vec<Turn>,
+    packets: u64,
 }
 
 impl Sent {
-    /// Adds `count` packets that differ by their segments only; the `first` says when they are sent.
+    /// Adds `count` packets that differ by their segments only; the `first` says when they are sent, which is in the epoch
+    /// that began `at`, and `turn` the order, among what is due at that time, of what they are sent for.
     #[inline]
-    pub(super) fn push(&mut self, first: Packet, count: u32, turn: u64) {
-        self.bursts.push(Burst { first, count });
-        self.turns.push(turn);
+    pub(super) fn push(&mut self, at: Time, first: Packet, count: u32, turn: u64) {
+        self.turns.push((Key::new(first.enqueued - at, self.turns.len() as u32), turn));
+        self.bursts.push(Coming::new(first, count));
+        self.packets += u64::from(count);
+    }
+
+    fn clear(&mut self) {
+        self.bursts.clear();
+        self.turns.clear();
+        self.packets = 0;
     }
 }
 
@@ -33,11 +43,12 @@ impl Simulation {
         let last = self.last_before(until);
         let Some(epochs) = &mut self.epochs else { return };
         let Epochs { link, at, sent, order, gone, foresees, .. } = &mut **epochs;
-        let order = order.sort(&sent.bursts, &sent.turns, *at, until);
+        let order = order.sort(&sent.turns, until - *at);
         let span = Span { from: *at, until: last, foresees: *foresees };
-        self.links[*link as usize].cross(&sent.bursts, order, &span, gone);
-        sent.bursts.clear();
-        sent.turns.clear();
+        let link = &mut self.links[*link as usize];
+        link.counters.arrived += sent.packets;
+        link.cross(&sent.bursts, order, &span, gone);
+        sent.clear();
         self.book_news();
     }
 
@@ -46,16 +57,20 @@ impl Simulation {
         if until == self.end { until - Time::from_nanos(1) } else { until }
     }
 
-    /// Until when it is known `at` the beginning of an epoch what leaves the link; no later than `most`, nor before `at`.
+    /// Until when it is known `at` the beginning of an epoch what leaves the link; where that is foreseen, no later than
+    /// `most`.
     pub(super) fn foresee(&mut self, at: Time, most: Time) -> Time {
         let Some(epochs) = &mut self.epochs else { return at };
-        let link = &mut self.links[epochs.link as usize];
-        if !epochs.foresees || link.in_service().is_none() {
+        if !epochs.foresees {
             return at;
+        }
+        let link = &mut self.links[epochs.link as usize];
+        if link.in_service().is_none() {
+            return at.min(most);
         }
         link.cross(&[], &[], &Span { from: at, until: at, foresees: true }, &mut epochs.gone);
         // What comes from now on leaves after all others.
-        (link.due - Time::from_nanos(1)).min(most).max(at)
+        (link.due - Time::from_nanos(1)).min(most)
     }
 
     /// Puts the link where it is now, if it is further, with its figures.
@@ -76,8 +91,10 @@ impl Simulation {
         let Some(epochs) = &mut self.epochs else { return 0 };
         let Epochs { link, gone, booked, .. } = &mut **epochs;
         let count = gone.left.partition_point(|left| left.packet.enqueued <= last);
-        self.links[*link as usize].book(&gone.left[*booked..count]);
-        *booked = count;
+        if let Some(left) = gone.left.get(*booked..count) {
+            self.links[*link as usize].book(left);
+            *booked = count;
+        }
         count
     }
 
@@ -143,6 +160,6 @@ impl Epochs {
             *end += 1;
         }
         self.gone.left.drain(..count);
-        self.booked = 0;
+        self.booked -= count;
     }
 }

@@ -181,7 +181,8 @@ impl Simulation {
             self.transmit(i);
         }
         self.arm_sender(i);
-        if self.flows[i as usize].has_news(&self.senders[i as usize]) {
+        let (flow, sender) = (&self.flows[i as usize], &self.senders[i as usize]);
+        if flow.has_news(sender) || sender.timeouts != flow.seen_timeouts {
             self.note_state(i);
             self.complete(i);
         }
@@ -247,12 +248,32 @@ pub(super) fn packets(
     mut give: impl FnMut(Packet, u32),
 ) {
     let stamp = Sender::tsval(now);
+    let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
+    // The usual case.
+    if let &[Departure { start, count, .. }] = departures.as_slice()
+        && !sender.ecn
+        && start + u64::from(count) != sender.end
+    {
+        give(packet(start), count);
+        return departures.clear();
+    }
+    packets_of_any(departures, sender, packet, give);
+}
+
+/// As [`packets`], in any case.
+#[inline(never)]
+fn packets_of_any(
+    departures: &mut Vec<Departure>,
+    sender: &mut Sender,
+    packet: impl Fn(u64) -> Packet,
+    mut give: impl FnMut(Packet, u32),
+) {
     for &Departure { start, count, retransmission } in departures.iter() {
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
         let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
         let last_size = sender.packet_size(start + u64::from(count) - 1);
-        let mut packet = Packet { enqueued: now, seq: start, flow, stamp, extra: 0, size: MTU, flags: ect, hop: 0 };
+        let mut packet = Packet { flags: ect, ..packet(start) };
         let mut alike = count - u32::from(last_size != MTU);
         // The first one may carry CWR, the last one may be shorter.
         if cwr != 0 && alike > 0 {

@@ -1,13 +1,17 @@
 //! Much at a time, flow by flow: how a dumbbell is gone through.
 //!
 //! Where all data crosses one wire and ACKs come home over nothing but a delay, a sender hears of what it does now only
-//! after the way of its ACKs. So time passes in epochs, none longer than the shortest such way:
+//! after the way of its ACKs. So time passes in epochs:
 //!
-//! 1. Flow by flow, a receiver takes what has arrived up to the beginning of the epoch, and its ACKs are put beside its
-//!    sender, with the time at which they are home. Then the sender takes the ACKs and timers of the epoch, and what it
-//!    sends is noted.
-//! 2. What was sent comes to the link in the order of time, and packets leave it up to the end of the epoch. Each is
-//!    noted beside its receiver.
+//! 1. What has left the link up to the beginning of the epoch is put beside its flows.
+//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home. Then
+//!    the sender takes the ACKs and timers of the epoch, and what it sends is noted.
+//! 3. What was sent comes to the link in the order of time, and packets leave it up to the end of the epoch.
+//!
+//! An epoch ends when an ACK may come home of what has not landed yet: the shortest way of an ACK after its beginning, or
+//! later where it is foreseen what will land. A queue that is first in, first out says when a packet leaves as soon as it
+//! comes (`Queue::cross`), and until its last one has, nothing else lands. Receivers are ahead of the time then, but never
+//! beyond what concerns the whole run: a sample, a change, the end of a flow.
 //!
 //! So a flow's state is fetched once for all that it does in an epoch, nothing waits in a heap, and the code of one end
 //! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of
@@ -16,6 +20,7 @@
 use super::alarms::Alarms;
 use super::crossing::Sent;
 use super::endpoints::{packets, store_blocks};
+use super::homing::{Cause, Homing, Lane};
 use super::report::Sampling;
 use super::{Simulation, Way};
 use crate::events::Event;
@@ -47,7 +52,8 @@ pub(super) struct Epochs {
     most: Time,
     /// Whether packets may land ahead of their time: no transfer ends, and nobody asks when one did what its receiver had.
     pub(super) foresees: bool,
-    /// All before this time has happened, but for what receivers do with the packets that have landed.
+    /// All before this time has happened, but for what receivers do with packets that have landed. They may have done more,
+    /// where that was foreseen.
     pub(super) at: Time,
     lanes: Vec<Lane>,
     /// ACKs of the flow that is visited on their way home, in that order: most are home within the visit.
@@ -77,106 +83,6 @@ pub(super) struct Epochs {
     completed: Vec<(Time, u32)>,
 }
 
-/// What is under way beside a flow between two visits.
-struct Lane {
-    /// ACKs on their way home, in that order.
-    acks: Vec<Returning>,
-    /// When the last of them is home.
-    last_home: Time,
-}
-
-/// An ACK on its way.
-#[derive(Clone, Copy)]
-struct Returning {
-    /// When it is home.
-    at: Time,
-    /// As in [`Packet`].
-    seq: u64,
-    stamp: u32,
-    extra: u32,
-    /// The pipe it would go through.
-    pipe: u32,
-    flags: u8,
-    cause: Cause,
-}
-
-impl Returning {
-    /// What orders the ACKs of a flow.
-    const fn key(&self) -> (Time, u32, u8) {
-        (self.at, self.pipe, self.cause as u8)
-    }
-}
-
-/// The ACKs of the flow that is visited. The same few lines of memory serve flow after flow.
-#[derive(Default)]
-struct Homing {
-    /// Those on their way, behind those that have been taken.
-    acks: Vec<Returning>,
-    taken: usize,
-    /// When the last of them is home.
-    last_home: Time,
-    /// Whether the memory is the flow's own.
-    own: bool,
-}
-
-impl Homing {
-    /// A visit begins.
-    #[inline]
-    fn enter(&mut self, lane: &mut Lane) {
-        self.last_home = lane.last_home;
-        self.own = !lane.acks.is_empty();
-        if self.own {
-            std::mem::swap(&mut self.acks, &mut lane.acks);
-        }
-    }
-
-    /// A visit ends: what is not home yet waits beside its flow.
-    #[inline]
-    fn leave(&mut self, lane: &mut Lane) {
-        lane.last_home = self.last_home;
-        if self.taken < self.acks.len() {
-            self.acks.drain(..self.taken);
-            if self.own { std::mem::swap(&mut self.acks, &mut lane.acks) } else { lane.acks.append(&mut self.acks) }
-        } else {
-            self.acks.clear();
-            if self.own {
-                std::mem::swap(&mut self.acks, &mut lane.acks);
-            }
-        }
-        self.taken = 0;
-    }
-
-    /// When the next ACK is home; `Time::MAX`: none is under way.
-    #[inline]
-    fn home(&self) -> Time {
-        self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
-    }
-
-    /// An ACK goes on its way `now`.
-    #[inline]
-    fn sends(&mut self, reply: Reply, extra: u32, now: Time, way: &Way, cause: Cause) {
-        let Reply { seq, stamp, flags } = reply;
-        let at = now + way.ack_delay;
-        self.acks.push(Returning { at, seq, stamp, extra, pipe: way.ack_pipe, flags, cause });
-        if at <= self.last_home {
-            self.overtake();
-        } else {
-            self.last_home = at;
-        }
-    }
-
-    /// Brings the last ACK to its place: those on a way that has become shorter overtake.
-    #[cold]
-    fn overtake(&mut self) {
-        let mut k = self.acks.len() - 1;
-        while k > self.taken && self.acks[k - 1].key() > self.acks[k].key() {
-            self.acks.swap(k - 1, k);
-            k -= 1;
-        }
-        self.last_home = self.acks[self.acks.len() - 1].at;
-    }
-}
-
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
 /// they left, those of packets before those of timers, and of one kind of timer by flow.
 const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
@@ -187,14 +93,6 @@ const fn turn_of_ack(pipe: u32, cause: Cause, flow: u32) -> u64 {
 const fn turn_of(event: Event) -> u64 {
     let order = event.order();
     order >> 32 << 52 | order & u32::MAX as u64
-}
-
-/// What an ACK was sent for.
-#[derive(Clone, Copy)]
-enum Cause {
-    Packet,
-    DelayedAck,
-    CompressedSack,
 }
 
 /// How long a wire takes for a full packet, at least 1 ns.
@@ -220,13 +118,12 @@ impl Simulation {
         let flows = self.flows.len();
         let mut starts: Vec<(Time, u32)> = self.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let lane = || Lane { acks: Vec::new(), last_home: Time::ZERO };
         let epochs = Epochs {
             link: *link,
             most,
             foresees: self.flows.iter().all(|flow| flow.complete_at == u64::MAX),
             at: Time::ZERO,
-            lanes: std::iter::repeat_with(lane).take(flows).collect(),
+            lanes: std::iter::repeat_with(Lane::default).take(flows).collect(),
             homing: Homing::default(),
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
@@ -317,7 +214,7 @@ impl Simulation {
         // What lands later is heard of after the end of the epoch only.
         let most = until.saturating_sub(epochs.most);
         let known = self.foresee(at, most);
-        self.distribute(known);
+        self.distribute(if sampling.is_some() { known.max(at) } else { known });
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(known + epochs.most).min(at + longest(link));
@@ -397,7 +294,7 @@ impl Simulation {
                 fetch(&self.flows[i]);
             } else {
                 self.senders[i].fetch();
-                fetch_first(&self.flows[i], 128);
+                fetch_first(&self.flows[i], 1);
             }
             fetch(&self.receivers[i]);
             fetch(&self.ways[i]);
@@ -519,16 +416,21 @@ impl Simulation {
                     break limit;
                 }
                 homing.taken += 1;
-                let blocks = self.sacks.get(ack.extra);
-                let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
-                let rtt =
-                    sender.on_ack(&info, ack.at, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
-                self.sacks.release(ack.extra);
+                let (config, out) = (&self.sender_config, &mut self.departures);
+                let rtt = if ack.extra == 0 && ack.flags & Packet::ECE == 0 && sender.is_plain(ack.seq) {
+                    sender.on_plain_ack(ack.seq, ack.stamp, ack.at, config, out)
+                } else {
+                    let blocks = self.sacks.get(ack.extra);
+                    let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
+                    let rtt = sender.on_ack(&info, ack.at, config, out, &mut self.recovery_spares);
+                    self.sacks.release(ack.extra);
+                    rtt
+                };
                 flow.book_rtt(rtt);
                 if !self.departures.is_empty() {
                     epochs.turn = turn_of_ack(ack.pipe, ack.cause, i);
-                    let turn = epochs.turn;
-                    let note = |first, count| epochs.sent.push(first, count, turn);
+                    let (at, turn) = (epochs.at, epochs.turn);
+                    let note = |first, count| epochs.sent.push(at, first, count, turn);
                     packets(&mut self.departures, sender, i, ack.at, note);
                 }
                 self.now = ack.at;
@@ -619,7 +521,7 @@ impl Simulation {
     #[inline]
     pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
         let Some(epochs) = &mut self.epochs else { return self.admit(i, first, count) };
-        epochs.sent.push(first, count, epochs.turn);
+        epochs.sent.push(epochs.at, first, count, epochs.turn);
     }
 
     /// An ACK goes home beside its flow. False: it has to go through a pipe.

@@ -53,7 +53,7 @@ impl Simulation {
     pub(super) fn measure(&mut self, i: u32) {
         let counts = self.counts(i as usize);
         let flow = &mut self.flows[i as usize];
-        flow.rtt_outside = std::mem::take(&mut flow.rtt);
+        flow.rtt_folded = flow.rtt.take();
         flow.watch = Some(Box::new(FlowWatch::new(counts)));
         flow.watched = true;
     }
@@ -68,14 +68,14 @@ impl Simulation {
         }
     }
 
-    /// Adds the interval's RTT samples to the figures, if those are being taken.
+    /// Folds the interval's RTT samples, and adds them to the figures, if those are being taken.
     fn fold_rtt(&mut self, i: usize) {
         let flow = &mut self.flows[i];
+        let spread = flow.rtt.take();
         if flow.watched {
-            flow.rtt_histogram.fold(&flow.rtt);
-            let spread = std::mem::take(&mut flow.rtt);
-            flow.rtt_outside.merge(&spread);
+            flow.rtt_histogram.fold(&spread);
         }
+        flow.rtt_folded.merge(&spread);
     }
 
     pub(super) fn measure_links(&mut self) {
@@ -141,7 +141,7 @@ impl Simulation {
         self.rows.sample(row);
         let flow = &mut self.flows[i];
         flow.last = counts.rates();
-        (flow.rtt, flow.rtt_outside) = (Spread::EMPTY, Spread::EMPTY);
+        flow.rtt_folded = Spread::EMPTY;
     }
 
     pub(super) fn sample_links(&mut self, sampling: &Sampling) {
@@ -155,9 +155,7 @@ impl Simulation {
         let (sender, flow) = (&self.senders[i], &self.flows[i]);
         let last = &flow.last;
         let mbps = |bytes: u64| (bytes as f64 * 8.0 / span / 1e6) as f32;
-        let mut rtt = flow.rtt_outside;
-        rtt.merge(&flow.rtt);
-        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = rtt.mean_min_max_ms();
+        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = flow.rtt_folded.mean_min_max_ms();
         let srtt = sender.srtt();
         let ca = match sender.state() {
             CaState::Open => 0,
