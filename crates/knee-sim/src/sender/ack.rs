@@ -75,7 +75,23 @@ impl Sender {
         if ack.blocks.is_empty() && !ack.ece() && self.is_plain(ack.seq) {
             self.on_plain_ack(ack.seq, ack.tsecr, now, config, out)
         } else {
-            self.take_any(ack, now, config, out, spares)
+            self.take_other(ack, now, config, out, spares)
+        }
+    }
+
+    /// Takes an ACK that is not plain.
+    #[inline(never)]
+    fn take_other(
+        &mut self,
+        ack: &AckInfo,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+        spares: &mut Spares,
+    ) -> Option<Time> {
+        match self.lone_sack(ack) {
+            Some(seq) => self.take_lone_sack(seq, ack, now, config, out),
+            None => self.take_any(ack, now, config, out, spares),
         }
     }
 
@@ -206,7 +222,7 @@ impl Sender {
     }
 
     /// Tells the algorithm of an ACK's RTT, if that is enough.
-    fn measure_in_brief(&mut self, rtt: Option<Time>, now: Time) -> bool {
+    pub(super) fn measure_in_brief(&mut self, rtt: Option<Time>, now: Time) -> bool {
         let before = self.control.cwnd;
         let taken =
             !self.needs.rate && self.cc.as_mut().is_some_and(|cc| cc.on_brief_measure(now, rtt, &mut self.control));
@@ -508,7 +524,7 @@ impl Sender {
     }
 
     #[inline]
-    fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
+    pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
         if self.app_limited {
             self.end_app_limit();
         }

@@ -17,6 +17,7 @@ mod queue;
 mod recovery;
 mod ring;
 mod rtt;
+mod sack;
 mod start;
 #[cfg(test)]
 mod testing;

@@ -322,9 +322,10 @@ impl RetransmitQueue {
         self.drop_before(una);
     }
 
-    /// While tracking: number of the first burst whose fate is open; where there is none, of the last one.
-    pub fn first_open(&mut self) -> u32 {
-        let Some(tracking) = &mut self.tracking else { return self.bursts.first() };
+    /// Number of the first burst whose fate is open; where there is none, of the last one. None unless tracking.
+    #[inline]
+    pub fn first_open(&mut self) -> Option<u32> {
+        let tracking = self.tracking.as_mut()?;
         let (first, last) = (self.bursts.first(), self.bursts.end().wrapping_sub(1));
         let mut number = tracking.open_from;
         if number.wrapping_sub(first) as usize >= self.bursts.len() {
@@ -334,7 +335,7 @@ impl RetransmitQueue {
             number = number.wrapping_add(1);
         }
         tracking.open_from = number;
-        number
+        Some(number)
     }
 
     /// The burst of this number; none: it is not there any more, or not yet.
@@ -392,6 +393,12 @@ impl RetransmitQueue {
     /// Adds the first part of a SACK block that is new, and gives it; none: all of it was SACKed before.
     pub fn add_sack(&mut self, (from, to): (u64, u64)) -> Option<(u64, u64)> {
         let sacked = &mut self.tracking.as_mut()?.sacked;
+        // Mostly the last range grows.
+        if let Some(last) = sacked.last_mut().filter(|last| last.0 <= from && from <= last.1) {
+            let start = last.1;
+            last.1 = last.1.max(to);
+            return (start < to).then_some((start, to));
+        }
         let (i, (start, end)) = hole(sacked, from, to)?;
         let joins_next = sacked.get(i).is_some_and(|r| r.0 == end);
         match sacked[..i].last_mut() {
@@ -411,6 +418,28 @@ impl RetransmitQueue {
     #[inline]
     pub fn highest_sacked(&self, una: u64) -> u64 {
         self.sacked().last().map_or(una, |r| r.1)
+    }
+
+    /// Where a SACK block does no more than to let the highest SACKed range grow by one segment that was sent just once and
+    /// is not deemed lost: that segment.
+    #[inline]
+    pub fn next_sacked(&self, (from, to): (u64, u64)) -> Option<u64> {
+        let tracking = self.tracking.as_ref()?;
+        let &(start, end) = tracking.sacked.last()?;
+        let next = start <= from && from <= end && end + 1 == to && tracking.range().contains(&end);
+        (next && tracking.segment(end).flags() == flags::LISTED).then_some(end)
+    }
+
+    /// Such a segment was SACKed. Gives its transmission.
+    #[inline]
+    pub fn sack_next(&mut self, seq: u64) -> Option<Burst> {
+        let tracking = self.tracking.as_mut()?;
+        tracking.sacked.last_mut()?.1 = seq + 1;
+        let segment = tracking.segment_mut(seq);
+        segment.set_flags(flags::SACKED);
+        let burst = self.bursts.at_mut(segment.number());
+        burst.close_one();
+        Some(*burst)
     }
 
     /// The next range of segments from `seq` on that are not SACKed, up to `limit`.

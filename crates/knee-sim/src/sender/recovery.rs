@@ -90,32 +90,40 @@ impl Sender {
         Resend::Lost
     }
 
-    /// RACK marks what was sent well before something that was delivered (RFC 8985, 6.2).
     fn find_losses(&mut self, found: &mut Findings, now: Time) {
-        if self.packets_out() == 0 || !self.rack.advanced {
-            return;
-        }
-        self.rack.advanced = false;
         let retransmitted = self.retrans_out;
-        if let Some(wait) = self.mark_lost_by_time(now) {
-            let span = (wait.time() + REORDER_TIMER_MIN).min(self.rtt.rto());
-            self.set_timer(Pending::Reordering, span, now);
+        if self.detect_losses(now) {
             found.set_timer = false;
         }
         found.lost_retransmission |= retransmitted > self.retrans_out;
     }
 
+    /// RACK marks what was sent well before something that was delivered (RFC 8985, 6.2). True: the timer was set since
+    /// others may still be late.
+    #[inline]
+    pub(super) fn detect_losses(&mut self, now: Time) -> bool {
+        if self.packets_out() == 0 || !self.rack.advanced {
+            return false;
+        }
+        self.rack.advanced = false;
+        let Some(wait) = self.mark_lost_by_time(now) else { return false };
+        let span = (wait.time() + REORDER_TIMER_MIN).min(self.rtt.rto());
+        self.set_timer(Pending::Reordering, span, now);
+        true
+    }
+
     /// Marks lost segments; gives how long the reordering window still holds others back.
     fn mark_lost_by_time(&mut self, now: Time) -> Option<Micros> {
-        if !self.rtx.tracking() {
-            return None;
-        }
-        let (newest, newest_end) = self.rack.newest;
-        let mut number = self.rtx.first_open();
+        let number = self.rtx.first_open()?;
         // Mostly all that was sent so early has arrived or is known to be lost.
-        if self.rtx.burst(number).is_none_or(|burst| burst.sent() > newest) {
-            return None;
-        }
+        let open = self.rtx.burst(number).is_some_and(|burst| burst.sent() <= self.rack.newest.0);
+        if open { self.mark_lost_from(number, now) } else { None }
+    }
+
+    /// The same from the burst of this number on.
+    #[inline(never)]
+    fn mark_lost_from(&mut self, mut number: u32, now: Time) -> Option<Micros> {
+        let (newest, newest_end) = self.rack.newest;
         let stamp = Micros::of(now);
         let patience = Micros(self.rack.rtt.0 + self.reordering_window().0);
         let mut wait = None;

@@ -93,6 +93,8 @@ impl Burst {
     }
 }
 
+/// Bursts in a cache line.
+const LINE: u32 = 64 / size_of::<Burst>() as u32;
 /// Least slots once there are any.
 const LEAST: usize = 8;
 /// Slots that are never given back.
@@ -220,7 +222,6 @@ impl Ring {
     /// Fetches some of the first bursts and the room for as many.
     #[inline]
     pub fn fetch(&self) {
-        const LINE: u32 = 64 / size_of::<Burst>() as u32;
         for number in [self.first, self.first.wrapping_add(LINE), self.end(), self.end().wrapping_add(LINE)] {
             if let Some(burst) = self.slots.get(self.slot(number)) {
                 fetch(burst);
