@@ -3,6 +3,7 @@
 
 use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// A whole experiment.
@@ -180,6 +181,17 @@ pub enum ValueSpec {
     Choice(String),
 }
 
+/// Parameters by name.
+pub type ParamsSpec = BTreeMap<String, ValueSpec>;
+
+impl FlowSpec {
+    /// Whether the congestion control of `other` is told the same.
+    pub fn same_cc(&self, other: &Self) -> bool {
+        let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));
+        self.cc == other.cc && mine == theirs
+    }
+}
+
 impl ValueSpec {
     /// The value as `param` declares it; `None` for a word that is not one of its choices.
     pub fn to_value(&self, param: &Param) -> Option<Value> {
@@ -206,9 +218,9 @@ pub struct FlowSpec {
     pub label: String,
     /// Name of the congestion control.
     pub cc: String,
-    /// Parameters of the congestion control.
-    #[serde(default)]
-    pub cc_params: BTreeMap<String, ValueSpec>,
+    /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row that are
+    /// told the same: there may be a million.
+    pub cc_params: Option<Box<RawValue>>,
     /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.
     pub rtt: u64,
     /// When the connection is opened, ns.

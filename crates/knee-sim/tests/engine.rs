@@ -201,6 +201,25 @@ proptest! {
 }
 
 #[test]
+fn parameters_are_those_of_each_flow_and_refused_by_name() {
+    let mut flows = [0; 3].map(|start| flow("cubic", 20 * MS, start, 20 * S));
+    for (flow, beta) in flows.iter_mut().zip([300, 300, 900]) {
+        flow["cc_params"] = json!({"beta": {"count": beta}});
+    }
+    let links = [link(10_000_000, &json!({"packets": 50}))];
+    let (output, _) = run(&spec(20 * S, &links, &flows));
+    // The one that yields less takes more (RFC 9438, 4.6).
+    let goodput: Vec<f64> = output.flows.iter().map(|flow| flow.goodput_mbps).collect();
+    assert!(goodput[2] > 1.5 * goodput[0].max(goodput[1]), "{goodput:?}");
+
+    flows[1]["label"] = json!("second");
+    flows[1]["cc_params"] = json!({"beta": 300});
+    let refused =
+        Simulation::new(&serde_json::from_value(spec(20 * S, &links, &flows)).unwrap()).err().unwrap().to_string();
+    assert!(refused.starts_with("flow `second`: its parameters cannot be read: "), "{refused}");
+}
+
+#[test]
 fn a_lone_flow_fills_its_link() {
     // Payload over wire bytes: 1448 / 1514 of the rate; slow start and one recovery cost less than 3 % of 20 s.
     let (output, _) =

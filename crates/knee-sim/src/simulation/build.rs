@@ -8,7 +8,7 @@ use crate::observe::{FlowRates, Histogram, Rows, RttSpread, Spread};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
-use crate::spec::{Capacity, FlowSpec, LimitSpec, LinkSpec, Spec, ValueSpec};
+use crate::spec::{Capacity, FlowSpec, LimitSpec, LinkSpec, ParamsSpec, Spec, ValueSpec};
 use crate::timer::Clock;
 use knee_cc::{CaState, CongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
@@ -46,6 +46,14 @@ pub enum SpecError {
     /// A span that must not be zero.
     #[error("{0} is zero")]
     Zero(&'static str),
+    /// Parameters that cannot be read.
+    #[error("{owner}: its parameters cannot be read: {error}")]
+    Text {
+        /// Whose they are.
+        owner: String,
+        /// Why not.
+        error: String,
+    },
     /// No such algorithm.
     #[error("flow `{flow}`: no congestion control `{name}`")]
     UnknownCc {
@@ -300,7 +308,7 @@ impl Simulation {
     fn add_flows(&mut self, spec: &Spec, reverse: &[Option<u32>], own: &[Own]) -> Result<(), SpecError> {
         for (i, flow) in spec.flows.iter().enumerate() {
             let before = i.checked_sub(1).map(|before| &spec.flows[before]);
-            if before.is_none_or(|before| (&before.cc, &before.cc_params) != (&flow.cc, &flow.cc_params)) {
+            if before.is_none_or(|before| !before.same_cc(flow)) {
                 self.algorithms.push(algorithm(flow, own)?);
             }
             let algorithm = self.algorithms.len() - 1;
@@ -396,7 +404,12 @@ fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))
         .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
-    let params = params(entry.params, &flow.cc_params, &format!("flow `{}`", flow.label))?;
+    let owner = format!("flow `{}`", flow.label);
+    let given = flow.cc_params.as_ref().map(|raw| serde_json::from_str(raw.get())).transpose();
+    let given: ParamsSpec = given
+        .map_err(|error: serde_json::Error| SpecError::Text { owner: owner.clone(), error: error.to_string() })?
+        .unwrap_or_default();
+    let params = params(entry.params, &given, &owner)?;
     Ok(Algorithm { entry, make: own.map(|own| own.make.clone()), params })
 }
 
