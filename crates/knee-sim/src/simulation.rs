@@ -252,7 +252,6 @@ impl Simulation {
             while done < events && !self.finished {
                 done += self.epoch();
             }
-            self.recall();
             return !self.finished;
         }
         for _ in 0..events {
@@ -383,7 +382,9 @@ impl Simulation {
     ///
     /// # Errors
     /// What does not add up.
-    pub fn audit(&self) -> Result<(), String> {
+    pub fn audit(&mut self) -> Result<(), String> {
+        // What was foreseen is not on the books.
+        self.recall();
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let gone = receiver.packets + self.flows[i].dropped;
