@@ -42,7 +42,7 @@ const LONGEST: Time = Time::from_secs(4);
 /// Epochs pay where at least one flow in so many has something to do in each.
 const IDLE_FLOWS: u64 = 16;
 /// Flows whose state is fetched before they are visited, and those whose state behind it is.
-const AHEAD: (usize, usize) = (6, 3);
+const AHEAD: (usize, usize) = (3, 1);
 
 /// How far the epochs have come, and what lies between one end of the link and the other.
 pub(super) struct Epochs {
