@@ -98,12 +98,14 @@ impl Simulation {
         count
     }
 
-    /// Puts what has left the link up to `until` beside its flows, which have received all that came before.
-    pub(super) fn distribute(&mut self, until: Time) {
+    /// Puts what has left the link up to `until` beside its flows, which have received all that came before. Gives how many
+    /// packets that is.
+    pub(super) fn distribute(&mut self, until: Time) -> usize {
         let count = self.book_departures(until);
         if let Some(epochs) = &mut self.epochs {
             epochs.distribute(count);
         }
+        count
     }
 
     /// Books what the queue has dropped or noted in this epoch.
@@ -153,7 +155,9 @@ impl Epochs {
             (*next, *end) = (from, from);
             from += count;
         }
-        self.arrivals.resize(count, Packet::default());
+        if self.arrivals.len() < count {
+            self.arrivals.resize(count, Packet::default());
+        }
         for Left { packet, .. } in left {
             let end = &mut self.ranges[packet.flow as usize].1;
             self.arrivals[*end as usize] = *packet;

@@ -214,7 +214,7 @@ impl Simulation {
         // What lands later is heard of after the end of the epoch only.
         let most = until.saturating_sub(epochs.most);
         let known = self.foresee(at, most);
-        self.distribute(if sampling.is_some() { known.max(at) } else { known });
+        let packets = self.distribute(if sampling.is_some() { known.max(at) } else { known }) as u64;
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(known + epochs.most).min(at + longest(link));
@@ -229,7 +229,6 @@ impl Simulation {
             epochs.at = earliest.min(start).min(until);
             return 1;
         }
-        let packets = epochs.arrivals.len() as u64;
         self.visit(at, known, limit, sampling);
         self.cross(limit);
         self.book_completions(limit);
