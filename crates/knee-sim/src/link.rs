@@ -28,6 +28,13 @@ impl Transmitter {
     fn new(rate: Rate) -> Self {
         Self { wire: Wire::new(rate), in_service: Packet::default(), busy: false, since: Time::ZERO }
     }
+
+    /// The packet on the wire, if there is one, as one that leaves it when it is `due`.
+    fn on_wire(&self, due: Time) -> Option<Left> {
+        let stay = self.since.saturating_sub(self.in_service.enqueued);
+        let packet = Packet { enqueued: due, extra: Packet::queued_units(stay), ..self.in_service };
+        self.busy.then_some(Left { packet, stay })
+    }
 }
 
 /// A token bucket, counted in time at its rate as htb does.
@@ -305,14 +312,8 @@ impl Link {
     pub fn cross(&mut self, bursts: &[Coming], order: &[Key], span: &Span, gone: &mut Gone) {
         let Server::Wire(line) = &mut self.server else { return };
         let &Span { from, until, foresees } = span;
-        let Transmitter { in_service, since, .. } = *line;
-        if line.busy {
-            let stay = since.saturating_sub(in_service.enqueued);
-            gone.left.push(Left {
-                packet: Packet { enqueued: self.due, extra: Packet::queued_units(stay), ..in_service },
-                stay,
-            });
-        }
+        let since = line.since;
+        gone.left.extend(line.on_wire(self.due));
         let crossing = Crossing {
             wire: &mut line.wire,
             service: Service { due: self.due, waiting: self.waiting, since },
@@ -340,11 +341,8 @@ impl Link {
     pub fn recall(&mut self, now: Time, gone: &mut Gone) {
         self.queue.settle(now);
         let Server::Wire(line) = &mut self.server else { return };
-        if !line.busy {
-            return;
-        }
-        let stay = line.since.saturating_sub(line.in_service.enqueued);
-        gone.left.push(Left { packet: Packet { enqueued: self.due, ..line.in_service }, stay });
+        let Some(last) = line.on_wire(self.due) else { return };
+        gone.left.push(last);
         if let Some(since) = self.queue.recall(&mut gone.left, &mut line.wire) {
             line.since = since;
         }

@@ -38,7 +38,7 @@ impl Sent {
 }
 
 impl Simulation {
-    /// Step 2: what was sent crosses the link as far as there is time before `until`, or further where that is foreseen.
+    /// Step 3: what was sent crosses the link as far as there is time before `until`, or further where that is foreseen.
     pub(super) fn cross(&mut self, until: Time) {
         let last = self.last_before(until);
         let Some(epochs) = &mut self.epochs else { return };

@@ -238,7 +238,7 @@ impl Simulation {
         1 + packets
     }
 
-    /// Step 1 for all flows that have something to do: receivers come as far as what lands is `known`, senders to `until`.
+    /// Step 2 for all flows that have something to do: receivers come as far as what lands is `known`, senders to `until`.
     fn visit(&mut self, at: Time, known: Time, until: Time, sampling: Option<&Sampling>) {
         let Some(epochs) = &mut self.epochs else { return };
         let visits = std::mem::take(&mut epochs.visits);
