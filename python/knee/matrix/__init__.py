@@ -104,7 +104,12 @@ def run(
     frame.write_parquet(partial)
     partial.replace(out / "matrix.parquet")
     write(out / "matrix.png", picture.png(frame))
-    write(out / "matrix.html", page.page(frame, todo[0].scenario).encode())
+    several = f"-seed{todo[0].scenario.seed}" if seeds > 1 else ""
+
+    def where(first: str, second: str, _: str) -> str:
+        return f"runs/{first}--{second}{several}"
+
+    write(out / "matrix.html", page.page(frame, todo[0].scenario, out, where).encode())
     return frame
 
 
