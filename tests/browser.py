@@ -32,8 +32,8 @@ PATIENCE_S = 120
 
 #: The pipe is file descriptors 3 and 4 of Chromium's; a launcher moves ours there, whatever their numbers are.
 _LAUNCHER = """
-import os, sys
-ends = [os.dup(int(end)) for end in sys.argv[1:3]]
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
 for end, wanted in zip(ends, (3, 4)):
     os.dup2(end, wanted)
 os.execv(sys.argv[3], sys.argv[3:])
@@ -161,6 +161,13 @@ class Tab:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def until(self, condition: str) -> None:
+        """Waits until an expression is true."""
+        end = time.monotonic() + PATIENCE_S
+        while not self.evaluate(condition):
+            assert time.monotonic() < end, f"never: {condition}"
+            time.sleep(0.05)
+
     def ask(self, probe: str = "") -> dict[str, Any]:
         """What `look` gives."""
         told: dict[str, Any] = self.evaluate(_ASK % probe)
@@ -183,11 +190,11 @@ class Tab:
                 self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **code)
 
     def tap(self, selector: str) -> None:
-        """Touches the middle of an element, which is brought into view first."""
+        """Touches the middle of an element (of its first line), which is brought into view first."""
         place = f"""(() => {{
           const found = document.querySelector({json.dumps(selector)});
           found.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});
-          const box = found.getBoundingClientRect();
+          const [box] = found.getClientRects();
           return {{ x: box.x + box.width / 2, y: box.y + box.height / 2 }};
         }})()"""
         at = self.evaluate(place)

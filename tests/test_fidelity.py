@@ -308,7 +308,5 @@ def test_the_verdict_is_in_sight(tmp_path: Path, width: int) -> None:
 def test_a_case_opens_where_its_name_is_touched(tmp_path: Path) -> None:
     tab = Tab(_page(tmp_path), PHONE)
     tab.tap('#cases tbody a[href="#case-1"]')
-    assert tab.evaluate(
-        "new Promise((done) => setTimeout(done, 300)).then(() => document.getElementById('case-1').checkVisibility())"
-    )
+    tab.until("document.getElementById('case-1').checkVisibility()")
     tab.close()

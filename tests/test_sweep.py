@@ -171,14 +171,14 @@ def test_twenty_lines_look_different_and_the_page_fits(tmp_path: Path, width: in
     (tmp_path / "sweep.html").write_text(page.page(_frame(axes), axes, scenario, "tiny"))
     check_layout(tmp_path / "sweep.html", width, tallest=3000)
     probe = """
-    const looks = document.getElementById("chart").data.map(({ line, marker }) => [line.color, line.dash, marker.symbol]);
+    const looks = document.getElementById("chart").data.map(({ line }) => [line.color, line.dash]);
     const title = document.querySelector(".chart .xtitle").getBoundingClientRect();
     const buttons = [...document.querySelectorAll(".legend button")];
     const over = buttons.filter((button) => button.getBoundingClientRect().bottom > title.top);
     return [looks, buttons.map((button) => button.textContent), over.length];
     """
     looks, names, over = look(tmp_path / "sweep.html", width, probe)["probe"]
-    assert len({tuple(each[:2]) for each in looks}) == 20, "by colour and dash alone"
+    assert len({tuple(each) for each in looks}) == 20, "by colour and dash"
     assert names == [f"name {i}" for i in range(20)]
     assert over == 0
 

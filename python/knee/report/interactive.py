@@ -96,8 +96,8 @@ def spec(chart: Chart, view: View | None = None) -> dict[str, object]:
 
 
 def _text(text: str) -> str:
-    """Text for plotly, which takes some tags for markup and reads entities."""
-    return escape(visible(text), quote=False)
+    """Text for plotly, which takes some tags for markup and what is between dollars for TeX, and reads entities."""
+    return escape(visible(text), quote=False).replace("$", "&#36;")
 
 
 def _y_axis(panel: Panel, domain: tuple[float, float], axis: str) -> dict[str, object]:

@@ -1,8 +1,8 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const [figure, over, about] = ["figure", "over", "about"].map((id) => document.getElementById(id));
-// Plotly takes some tags for markup, and reads entities.
-const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+// Plotly takes some tags for markup and what is between dollars for TeX, and reads entities.
+const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "&#36;");
 
 const option = (text, value) => Object.assign(document.createElement("option"), { textContent: text, value });
 figure.append(...data.figures.map(({ title, unit }, i) => option(unit ? `${title}, ${unit}` : title, i)));
