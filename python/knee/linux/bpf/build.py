@@ -88,7 +88,7 @@ def program(name: str) -> Path:
     Raises:
         RunError: the compiler refuses it.
     """
-    headers = [*HERE.glob("*.h"), *HERE.glob("*/*.h"), *(HERE.parent / "include").glob("*.h")]
+    headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
     source = HERE / f"{name}.bpf.c"
     key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
     place = _home() / "bpf" / f"{name}-{key}.o"
