@@ -64,6 +64,10 @@ pub struct Simulation {
     /// How long flows and links run before their figures start to count.
     warmup: Time,
     sampled_at: Time,
+    /// When the window of totals and of the links' figures began.
+    window_from: Option<Time>,
+    /// Payload acknowledged and bytes received of each flow before that window; empty: none.
+    before_window: Vec<(u64, u64)>,
     common: Common,
     seed: u64,
     changes: Vec<ChangeSpec>,
