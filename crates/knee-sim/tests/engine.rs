@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use knee_core::{Packet, Time};
+use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,7 +59,9 @@ fn audited(spec: &Value) -> Output {
 struct Onlooker;
 
 impl Tap for Onlooker {
-    fn packet(&mut self, _: u32, _: Time, _: &Packet) {}
+    fn sent(&mut self, _: Time, _: &Packet) {}
+
+    fn received(&mut self, _: Time, _: &Packet, _: &[Range]) {}
 }
 
 fn any_cc() -> impl Strategy<Value = &'static str> {
