@@ -6,6 +6,7 @@
 mod laws;
 
 use knee_core::{Packet, Time};
+use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -63,7 +64,9 @@ fn audited(spec: &Value) -> Output {
 struct Onlooker;
 
 impl Tap for Onlooker {
-    fn packet(&mut self, _: u32, _: Time, _: &Packet) {}
+    fn sent(&mut self, _: Time, _: &Packet) {}
+
+    fn received(&mut self, _: Time, _: &Packet, _: &[Range]) {}
 }
 
 fn any_cc() -> impl Strategy<Value = &'static str> {
