@@ -181,7 +181,7 @@ def _cannot_be_made(target: Path, error: OSError | ValueError) -> FolderError:
 
 
 def default(name: str, changes: Sequence[str] = ()) -> str:
-    """The name of a result's folder: the scenario's, and behind it what ``--set`` changed, as ``hello+flows.0.cc=reno``.
+    """The name of a result's folder: the scenario's and what ``--set`` changed, as ``hello+flows.0.cc=reno``.
 
     The same changes always give the same name, and others another.
     """
@@ -211,12 +211,11 @@ def recover(target: Path) -> None:
     """
     target = files.absolute(target)
     with contextlib.suppress(OSError):
-        names = os.listdir(target.parent)
-        for name in names:
-            base = name.removesuffix(".old") + ".partial" if name.endswith(".old") else name
-            named = _PARTIAL.fullmatch(base)
+        for left in list(target.parent.iterdir()):
+            folder = left.with_suffix(".partial") if left.suffix == ".old" else left
+            named = _PARTIAL.fullmatch(folder.name)
             if named is not None and named[1] == target.name:
-                clear(target.with_name(base))
+                clear(folder)
 
 
 def clear(partial: Path) -> None:

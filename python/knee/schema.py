@@ -114,8 +114,8 @@ class Manifest(_Part):
 #: The columns of each table that hold numbers, and those that hold words.
 TABLES = {
     "samples": (
-        "t_s flow goodput_mbps throughput_mbps sending_rate_mbps rtt_mean_ms rtt_min_ms rtt_max_ms srtt_ms cwnd_packets "
-        "in_flight_packets pacing_rate_mbps lost_packets retransmitted_packets",
+        "t_s flow goodput_mbps throughput_mbps sending_rate_mbps rtt_mean_ms rtt_min_ms rtt_max_ms srtt_ms "
+        "cwnd_packets in_flight_packets pacing_rate_mbps lost_packets retransmitted_packets",
         "state",
     ),
     "links": (
