@@ -321,22 +321,27 @@ def shares(*rates: list[float], starts: tuple[float, ...]) -> SyntheticResult:
     return result
 
 
+def jain_of(result: SyntheticResult) -> tuple[np.ndarray, np.ndarray]:
+    view = prepare(result)
+    return jain(view, [flow.number for flow in view.flows])
+
+
 def test_jain_counts_the_flows_that_run_through_an_interval() -> None:
     """(4 + 2)^2 / (2 (16 + 4)) = 0.9; a flow alone, or that starts within the interval, does not count."""
     # Flow 2 starts at 1.5 s: it runs through half of the interval that ends at 2 s.
-    t, index = jain(prepare(shares([8.0, 8.0, 4.0, 3.0], [1.0, 2.0, 3.0], starts=(0.0, 1.5))))
+    t, index = jain_of(shares([8.0, 8.0, 4.0, 3.0], [1.0, 2.0, 3.0], starts=(0.0, 1.5)))
     assert t.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert index.tolist() == pytest.approx([np.nan, np.nan, 0.9, 1.0], nan_ok=True)
 
 
 def test_jain_forgets_a_flow_that_has_ended_and_keeps_a_starved_one() -> None:
     ended = shares([5.0, 5.0, 5.0, 5.0], [5.0, 5.0, 0.0, 0.0], starts=(0.0, 0.0))
-    t, index = jain(prepare(ended))
+    t, index = jain_of(ended)
     assert dict(zip(t.tolist(), index.tolist(), strict=True))[1.0] == pytest.approx(1.0)
     assert np.isnan(index[t >= 2.0]).all()
     starved = shares([5.0, 5.0, 5.0, 5.0], [5.0, 0.0, 0.0, 0.0], starts=(0.0, 0.0))
     starved.samples = starved.samples.with_columns(pl.lit(1.0).alias("in_flight_packets"))
-    t, index = jain(prepare(starved))
+    t, index = jain_of(starved)
     assert index.tolist() == pytest.approx([1.0, 0.5, 0.5, 0.5])
 
 

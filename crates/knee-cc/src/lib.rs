@@ -7,6 +7,8 @@
 //! `ssthresh` (proportional rate reduction), unless the algorithm asked for [`Needs::full_control`].
 
 pub mod increase;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 pub mod registry;
 
 mod bandwidth;

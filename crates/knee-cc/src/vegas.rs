@@ -16,6 +16,9 @@
 //! microsecond more; growth inside slow start does not ask whether the window limited sending; `diff` divides by
 //! `base`, and its product is one of 32 bits.
 
+#[cfg(test)]
+mod kernel;
+
 use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, StateChange, increase, reno};

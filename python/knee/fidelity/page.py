@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from knee import _core, pages
+from knee import _core, files, pages
 from knee.fidelity import picture, series
 from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report, Totals
 from knee.pages.figures import Figure, prepared
@@ -40,7 +40,7 @@ def write(report: Report, reference: Path, path: Path) -> None:
     """Writes the page to ``path``; time series are looked for beside ``reference``."""
     text = page(report, reference)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    files.write(path, text)
 
 
 def page(report: Report, reference: Path) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import re
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee.report import palette
+from knee.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,15 +27,8 @@ _POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {scripts}; "
     "base-uri 'none'; form-action 'none'"
 )
-#: Control characters but for newline and tab, and those that turn the direction of what follows.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 #: What draws the charts of a page, in order.
 CHARTS = ("plotly", "pages/charts.js")
-
-
-def visible(text: str) -> str:
-    """`text` with control characters as escapes, an ESC as a backslash and "x1b"."""
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:

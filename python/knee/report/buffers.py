@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from knee.pages import visible
 from knee.report import units
 from knee.report.chart import Chart, Line, Marks, Panel, Spans, Symbol, finish, over_time
 from knee.report.choices import Flow
 from knee.report.palette import ALARM, GREEN, GUARD_GREY, INK, LONGEST_GREY, MUTED
 from knee.report.prepare import MAX_MARKS, MAX_ROUNDS, View
 from knee.report.thin import Floats
+from knee.text import visible
 
 MAX_BUFFERS = 4
 """So many flows are drawn, a panel each."""

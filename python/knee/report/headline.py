@@ -57,8 +57,12 @@ def _links(links: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _fairness(summary: Mapping[str, Any]) -> list[str]:
-    jain = summary.get("fairness", {}).get("jain")
-    return [] if missing(jain) or len(summary["flows"]) < 2 else [f"Jain {jain:.3f}"]
+    fairness = summary.get("fairness", {})
+    jain = fairness.get("jain")
+    if not missing(jain):
+        return [f"Jain {jain:.3f}"] if len(summary["flows"]) > 1 else []
+    shared = [link for link in fairness.get("links") or () if len(link["flows"]) > 1 and not missing(link["jain"])]
+    return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
 
 
 def _delay(summary: Mapping[str, Any]) -> list[str]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from knee.pages import visible
 from knee.report.chart import Band, Chart, Line, Marks, Panel, greatest
 from knee.report.palette import ALARM, GRID, INK, MUTED, ROUND_GREY, rgba
 from knee.report.panels import CHARTS
 from knee.report.prepare import View, prepare
 from knee.report.thin import Floats
+from knee.text import visible
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

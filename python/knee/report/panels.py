@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from knee.pages import visible
 from knee.report import units
 from knee.report.buffers import EVENT, buffer
 from knee.report.chart import Band, Chart, Line, Panel, finish, over_time
 from knee.report.choices import QUANTILES
 from knee.report.completion import completion, transfers
-from knee.report.palette import INK, LINK_COLOURS, MUTED, Dash
+from knee.report.palette import DASHES, INK, LINK_COLOURS, MUTED, Dash, line_styles
 from knee.report.prepare import View, apart, floats, held, jain, per_interval, total
 from knee.report.thin import Floats
 from knee.report.units import Unit
+from knee.text import visible
 
 MAX_BANDS = 4
 """Up to so many flows the RTT is drawn with its band of least to greatest."""
@@ -197,10 +197,17 @@ def queue(view: View) -> Chart:
 
 def fairness(view: View) -> Chart:
     """Jain's index over time."""
-    line = Line("", *jain(view), INK)
+    shared = [(link, numbers) for link, numbers in view.bottlenecks if len(numbers) > 1][:MAX_LINKS]
+    styles = line_styles() if len(shared) > 1 else [(INK, DASHES[0])]
+    lines = [
+        Line(visible(link) if len(view.bottlenecks) > 1 else "", *jain(view, numbers), colour, dash=dash)
+        for (link, numbers), (colour, dash) in zip(shared, styles, strict=False)
+    ]
     empty = "Fairness needs two flows that run at the same time."
-    panel, thinned = finish(Panel("Jain’s index", [line], ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    panel, thinned = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
     caption = "Of the throughputs in each interval, over the flows that run through all of it."
+    if len(view.bottlenecks) > 1:
+        caption += " A line per bottleneck."
     return Chart("jain", "Fairness", [panel], [caption, *thinned], over_time(view.duration_s))
 
 

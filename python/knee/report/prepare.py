@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from knee.pages import visible
 from knee.report.choices import Flow, choose
 from knee.report.palette import flow_colours
 from knee.report.thin import Floats
+from knee.text import visible
 
 if TYPE_CHECKING:
     from knee.result import Result
@@ -69,6 +69,7 @@ class View:
         links: with that column too.
         clock: the end `t_s` of every `bin`.
         notes: events that queues noted on flows.
+        bottlenecks: links, each with the numbers of the flows that it limits.
     """
 
     flows: list[Flow]
@@ -83,6 +84,7 @@ class View:
     changes: Floats
     timeouts: Floats
     notes: pl.DataFrame
+    bottlenecks: list[tuple[str, list[int]]]
 
     @property
     def many(self) -> bool:
@@ -124,7 +126,14 @@ def prepare(result: Result) -> View:
         changes=_marks(result.events, CHANGE_WORDS, float(duration)),
         timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
         notes=_notes(result.events),
+        bottlenecks=_bottlenecks(result, flows),
     )
+
+
+def _bottlenecks(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
+    """Those of the summary; one for all flows where it names none."""
+    links = result.summary.get("fairness", {}).get("links") or ()
+    return [(link["link"], link["flows"]) for link in links] or [("", [flow.number for flow in flows])]
 
 
 def _notes(events: pl.DataFrame) -> pl.DataFrame:
@@ -274,13 +283,13 @@ def total(view: View, column: str) -> tuple[Floats, Floats]:
     return floats(sums, "t_s"), floats(sums.with_columns(pl.col(column).fill_null(0.0)), column)
 
 
-def jain(view: View) -> tuple[Floats, Floats]:
-    """Jain's index of the throughputs, per interval, over the flows that run through all of it.
+def jain(view: View, numbers: list[int]) -> tuple[Floats, Floats]:
+    """Jain's index of the throughputs of some flows, per interval, over those that run through all of it.
 
     A flow runs from its start to the last interval in which it sends, receives or has packets in flight. Intervals
     with fewer than two such flows have no index.
     """
-    rows = view.samples
+    rows = view.samples.filter(pl.col("flow").is_in(numbers))
     if rows.is_empty():
         return np.empty(0), np.empty(0)
     last = rows.filter(BUSY).group_by("flow").agg(pl.col("bin").max().alias("last"))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from knee.pages.table import Cell, Head, Row, Table
-from knee.report.units import Unit, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
+from knee.report.units import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 
 MAX_SIDE_BY_SIDE = 4
 """Up to so many flows a flow is a column; more are a row each."""
@@ -74,6 +74,8 @@ LINK_COLUMNS = (
     Column("drops", "Drops"),
     Column("marks", "Marks"),
 )
+#: What a table of flows does not show: their names, and counts that other figures are made of.
+NOT_SHOWN = {"flow", "label", "outstanding_packets", "delivered_bytes", "received_bytes"}
 #: An event that cocoa notes at the end of every interval.
 SAMPLED = "backlog"
 FAIRNESS_COLUMNS = (
@@ -154,7 +156,7 @@ def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown
 
 def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
     """The flows of the summary; `names` are their labels as the figures have them."""
-    shown = _shown(rows, FLOW_COLUMNS, {"flow", "label"})
+    shown = _shown(rows, FLOW_COLUMNS, NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
         return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
     single = _by_row(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
@@ -169,7 +171,7 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
     own = [row for row in rows if row.get("cc") == cc]
     points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
     body = []
-    for column in _shown(own, FLOW_COLUMNS, {"flow", "label"}):
+    for column in _shown(own, FLOW_COLUMNS, NOT_SHOWN):
         values = _numbers(own, column.key)
         if values:
             spread = np.quantile(values, list(points.values()))
@@ -183,10 +185,17 @@ def links_table(rows: Sequence[Figures]) -> Table:
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
-    """The fairness figures of the summary; one flow has nobody to be fair to."""
+    """The fairness figures of the summary, of each bottleneck; one flow has nobody to be fair to."""
+    links: Sequence[Figures] = fairness.get("links") or ()
+    if len(links) > 1:
+        alone: Figures = {column.key: None for column in FAIRNESS_COLUMNS}
+        rows = [link if len(link["flows"]) > 1 else alone for link in links]
+        counts = [count_word(len(link["flows"])) + (" flows" if len(link["flows"]) > 1 else " flow") for link in links]
+        names = [f"{link['link']}, {count}" for link, count in zip(links, counts, strict=True)]
+        return _by_row(rows, names, "Bottleneck", _shown(rows, FAIRNESS_COLUMNS, {"link", "flows"}))
     if flows < 2:
         fairness = dict.fromkeys(fairness)
-    return _by_column([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, set()))
+    return _by_column([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, {"links"}))
 
 
 def events_table(events: pl.DataFrame) -> tuple[Table, int]:

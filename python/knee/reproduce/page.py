@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knee import _core, pages
+from knee.files import write
 from knee.matrix import page as matrix_page
 from knee.pages.table import Cell, Head
 from knee.pages.table import Row as TableRow
@@ -16,7 +17,7 @@ from knee.pages.table import Table as Shown
 from knee.reproduce import drawing, words
 from knee.reproduce.items import Verdict
 from knee.reproduce.paper import Paper, Table
-from knee.reproduce.run import Done, Judged, PaperRows, Row, write
+from knee.reproduce.run import Done, Judged, PaperRows, Row
 
 SCRIPTS = ("reproduce/reproduce.js",)
 STYLES = ("reproduce/reproduce.css",)

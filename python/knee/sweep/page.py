@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from knee import _core, pages
-from knee.pages import rounded, visible
+from knee.pages import rounded
 from knee.pages.table import Cell, Head, Row, Table
 from knee.report.palette import GRID, INK, MARKERS, MUTED, line_styles
 from knee.report.units import NONE, decimals_for, fixed
@@ -15,6 +15,7 @@ from knee.scenario import Scenario
 from knee.scenario.toml import dumps
 from knee.sweep.grid import Axis
 from knee.sweep.table import FIGURES
+from knee.text import visible
 
 #: Rows beyond which the table on the page ends; all are in the file beside it.
 MOST_ROWS = 1000

@@ -163,7 +163,7 @@ pub struct Counters {
     pub acked_bytes: u64,
     /// Packets retransmitted.
     pub retransmitted: u64,
-    /// Packets deemed lost.
+    /// Packets deemed lost, each transmission once.
     pub lost: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -219,7 +219,12 @@ pub struct Sender {
     first_tx: Micros,
     delivered_at: Micros,
     delivered_ce: u64,
+    /// Losses, as the kernel counts them: those of a transmission that was taken for lost twice are two.
     lost: u64,
+    /// Those of them that were a transmission's second.
+    lost_again: u64,
+    /// Transmissions that were taken for lost, which was undone.
+    unmarked: u32,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
     rack: Rack,
@@ -339,7 +344,7 @@ impl Sender {
             sent_bytes: sent * u64::from(MTU) - self.short_bytes,
             acked_bytes: self.acked_bytes(),
             retransmitted: self.retransmitted,
-            lost: self.lost,
+            lost: self.lost - self.lost_again,
             timeouts: u64::from(self.timeouts),
         }
     }
@@ -347,9 +352,20 @@ impl Sender {
     /// Payload bytes acknowledged.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
+        self.payload_before(self.snd_una)
+    }
+
+    /// Payload bytes sent at least once.
+    pub fn new_bytes(&self) -> u64 {
+        self.payload_before(self.snd_nxt)
+    }
+
+    /// Payload bytes of the segments before `seq`.
+    #[inline]
+    fn payload_before(&self, seq: u64) -> u64 {
         let mss = u64::from(MSS);
-        let bytes = self.snd_una * mss;
-        if self.snd_una == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
+        let bytes = seq * mss;
+        if seq == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
     }
 
     /// Fetches what a plain ACK will need of the sender.

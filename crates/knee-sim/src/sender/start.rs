@@ -67,6 +67,8 @@ impl Sender {
             delivered_ce: 0,
             retransmitted: 0,
             lost: 0,
+            lost_again: 0,
+            unmarked: 0,
             short_bytes: 0,
             rack: Rack { reorder_steps: 1, ..Rack::default() },
             tlp_end: 0,

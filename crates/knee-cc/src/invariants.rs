@@ -6,13 +6,14 @@
 //! algorithm asks for them; plain ACKs told in brief or in one call lead to the same control.
 //!
 //! Algorithms are tried with their defaults and with parameters anywhere in their declared ranges.
-//! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these.
+//! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these. A fuzzer tries longer still: [`check`] is
+//! one of its targets.
 
-use knee_cc::{
+use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, PlainAck, RateSample, Sent,
-    Signal, StateChange, StateEvent, Undo, View, registry,
+    Signal, StateChange, StateEvent, Undo, View,
 };
-use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
+use knee_core::testing::{Pick, from_bytes, log_uniform, params, picks};
 use knee_core::{Rate, Rng, Time};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -114,6 +115,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Undo),
         1 => Just(Step::Disorder),
         1 => log_uniform(42).prop_map(|ns| Step::Idle { ns }),
+        1 => log_uniform(56).prop_map(|ns| Step::Idle { ns }),
     ]
 }
 
@@ -429,27 +431,59 @@ fn outcome(entry: &Entry, start: &Start, steps: &[Step], brief: bool) -> Result<
     Ok(sender.control)
 }
 
-#[test]
-fn every_algorithm_keeps_the_invariants_whatever_happens() {
-    let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
-    let case = || (start(), prop::collection::vec(step(), 1..120));
-    fuzz("KNEE_CC", &entries, 20_000, case, |entry, (start, steps)| {
-        let once = run(entry, &start, &steps, true)?;
-        prop_assert!(once == run(entry, &start, &steps, true)?, "the same events gave other answers");
-        let reads = entry.needs.rate;
-        prop_assert!(reads || once == run(entry, &start, &steps, false)?, "it reads rates without asking for them");
-        let [brief, whole] = [true, false].map(|brief| outcome(entry, &start, &steps, brief));
-        prop_assert!(brief? == whole?, "ACKs told in brief led to another control");
-        Ok(())
-    });
+/// A connection and what happens to it.
+type Case = (Start, Vec<Step>);
+
+fn case() -> impl Strategy<Value = Case> {
+    (start(), prop::collection::vec(step(), 1..120))
 }
 
-#[test]
-fn the_registry_is_sound() {
-    assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
-    for entry in registry() {
-        for &(from, to) in entry.edges {
-            assert!(usize::from(from.max(to)) < entry.phases.len() && from != to, "{}: edge {from} {to}", entry.name);
+fn check_case(entry: &Entry, (start, steps): &Case) -> Result<(), TestCaseError> {
+    let once = run(entry, start, steps, true)?;
+    prop_assert!(once == run(entry, start, steps, true)?, "the same events gave other answers");
+    let reads = entry.needs.rate;
+    prop_assert!(reads || once == run(entry, start, steps, false)?, "it reads rates without asking for them");
+    let [brief, whole] = [true, false].map(|brief| outcome(entry, start, steps, brief));
+    prop_assert!(brief? == whole?, "ACKs told in brief led to another control");
+    Ok(())
+}
+
+/// Checks one of `entries`, the first byte says which, against the events that the other bytes stand for.
+///
+/// # Panics
+/// Where it does not keep the invariants.
+pub fn check(entries: &[&Entry], bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let entry = entries[usize::from(*first) % entries.len()];
+    let Some(case) = from_bytes(&case(), rest) else { return };
+    if let Err(why) = check_case(entry, &case) {
+        panic!("{}: {why}\n{case:?}", entry.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry;
+    use knee_core::testing::{assert_declared, fuzz};
+
+    #[test]
+    fn every_algorithm_keeps_the_invariants_whatever_happens() {
+        let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
+        fuzz("KNEE_CC", &entries, 20_000, case, |entry, value| check_case(entry, &value));
+    }
+
+    #[test]
+    fn the_registry_is_sound() {
+        assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
+        for entry in registry() {
+            for &(from, to) in entry.edges {
+                assert!(
+                    usize::from(from.max(to)) < entry.phases.len() && from != to,
+                    "{}: edge {from} {to}",
+                    entry.name
+                );
+            }
         }
     }
 }
