@@ -89,24 +89,27 @@ def completion(view: View) -> Chart:
 
 
 def completion_table(view: View) -> Table | None:
-    """Quantiles of the completion times, a row per group; None where there are no transfers."""
+    """Quantiles of the completion times, a column per group; None where there are no transfers."""
     found = groups(view)
     if not found:
         return None
-    times = {name: _times(flows) for name, flows in found}
-    unit = _unit(max((float(own.max()) for own in times.values() if len(own)), default=0.0))
-    decimals = decimals_for([float(own.max()) * unit.scale for own in times.values() if len(own)])
-    rows = []
-    for name, flows in found:
-        own = times[name]
-        cells = [
-            Cell(number(len(flows)), "transfers", str(len(flows))),
-            Cell(number(len(own)), "completed", str(len(own))),
-        ]
-        for key, q in QUANTILES.items():
+    times = [_times(flows) for _, flows in found]
+    longest = [float(own.max()) for own in times if len(own)]
+    unit = _unit(max(longest, default=0.0))
+    decimals = decimals_for([time * unit.scale for time in longest])
+    rows = [
+        Row(Head("Number"), [_count("transfers", len(flows)) for _, flows in found]),
+        Row(Head("Completed"), [_count("completed", len(own)) for own in times]),
+    ]
+    for title, q in QUANTILES.items():
+        cells = []
+        for own in times:
             value = float(np.quantile(own, q)) if len(own) else None
             shown = None if value is None else value * unit.scale
-            cells.append(Cell(fixed(shown, decimals), f"completion {key}", "" if value is None else str(value)))
-        rows.append(Row(Head(name), cells))
-    heads = [Head("Transfers of"), Head("Number"), Head("Completed"), *(Head(key, unit.name) for key in QUANTILES)]
-    return Table(heads, rows)
+            cells.append(Cell(fixed(shown, decimals), f"completion {title}", "" if value is None else str(value)))
+        rows.append(Row(Head(title, unit.name), cells))
+    return Table([Head("Transfers of"), *(Head(name) for name, _ in found)], rows)
+
+
+def _count(key: str, count: int) -> Cell:
+    return Cell(number(count), key, str(count))

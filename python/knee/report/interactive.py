@@ -28,6 +28,8 @@ GAP = 0.15
 """Between panels, as a part of a panel's height."""
 SYMBOLS = {"up": ("triangle-up", 8), "down": ("triangle-down", 8), "dot": ("circle", 4)}
 """Marker and its size in px."""
+MAX_OPAQUE = 100
+"""More ticks of one kind than this are pale."""
 MAX_UNIFIED = 6
 """With more lines than this a pointer shows the nearest one, not all."""
 
@@ -68,7 +70,7 @@ def spec(chart: Chart, view: View | None = None) -> dict[str, object]:
                 trace["meta"] = list(item.choices)
             traces.append({**trace, "yaxis": axis, "showlegend": bool(item.name) and item.name not in named})
             named.add(item.name)
-        shapes += _shapes(panel, view, axis)
+        shapes += _shapes(panel, view if chart.x.time else None, axis)
         if panel.note is not None:
             at = {"x": 0.5, "y": 0.5, "xref": "x domain", "yref": f"{axis} domain"}
             notes.append({**at, "text": _text(panel.note), "showarrow": False, "font": {"color": MUTED}})
@@ -190,6 +192,8 @@ def _shapes(panel: Panel, view: View | None, axis: str) -> list[dict[str, object
     ):
         if len(times):
             marks = " ".join(f"M{t:.6g},{low}L{t:.6g},{high}" for t in times)
-            shapes.append({"path": marks, "line": line, "layer": "above"})
+            # So many ticks would hide the lines behind them.
+            opacity = 1.0 if len(times) <= MAX_OPAQUE else 0.3
+            shapes.append({"path": marks, "line": line, "layer": "above", "opacity": opacity})
     common = {"type": "path", "xref": "x", "yref": f"{axis} domain", "layer": "below"}
     return [{**common, **shape} for shape in shapes]

@@ -13,7 +13,7 @@ from knee.pages.table import Cell, Head, Row, Table
 from knee.report.units import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 
 MAX_SIDE_BY_SIDE = 4
-"""Up to so many flows a flow is a column; more are a row each."""
+"""Up to so many flows or links each is a column; more are a row each."""
 MAX_ROWS = 60
 """More flows than this are summed up; the first ones are listed."""
 MAX_KINDS = 8
@@ -181,7 +181,8 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
 
 def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
-    return _by_row(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, LINK_COLUMNS, {"link"}))
+    table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
+    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, LINK_COLUMNS, {"link"}))
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
