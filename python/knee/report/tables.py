@@ -12,7 +12,7 @@ import polars as pl
 from knee.pages.table import Cell, Head, Row, Table
 from knee.report.units import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 
-MAX_SIDE_BY_SIDE = 4
+MAX_SIDE_BY_SIDE = 8
 """Up to so many flows or links each is a column; more are a row each."""
 MAX_ROWS = 60
 """More flows than this are summed up; the first ones are listed."""
