@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import cli
 from knee.errors import FolderError
+from knee.matrix import page as matrix_page
+from knee.matrix.table import COLUMNS
 from knee.reproduce import Drawing, Experiment, Paper, Results, Run, Table, drawing, items
 from knee.reproduce import run as running
 from knee.reproduce.items import Items
@@ -41,6 +44,18 @@ def _draw(results: Results) -> object:
     return figure
 
 
+#: A matrix of two algorithms under two queues, its figures made up.
+MATRIX = pl.DataFrame(
+    [
+        {name: 0.5 if kind is pl.Float64 else 1 for name, (kind, _) in COLUMNS.items()}
+        | {"first": a, "second": b, "first_family": "hybrid", "second_family": "hybrid", "queue": queue}
+        for queue in ("pfifo", "fq_codel")
+        for a in ("cubic", "bbr")
+        for b in ("cubic", "bbr")
+    ],
+    schema={name: kind for name, (kind, _) in COLUMNS.items()},
+)
+
 PAPER = Paper(
     key="tiny",
     title="A tiny <paper>",
@@ -55,6 +70,9 @@ PAPER = Paper(
             runs=[Run("one", DATA)],
             measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "rate": 10},
             drawings=[Drawing("Throughput & more.", _draw)],
+            extra=lambda r: matrix_page.fragment(
+                MATRIX, r.folders["one"][0].parents[3], lambda a, b, q: f"runs/{q}/{a}--{b}"
+            ),
             tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],
         ),
         Experiment(
@@ -196,6 +214,20 @@ def test_the_summary_sorts_on_a_click_without_console_errors(pages: Path) -> Non
 def test_every_image_of_a_papers_page_is_there(pages: Path) -> None:
     told = look(pages / "tiny.html", probe="return document.querySelector('h1').textContent")
     assert (told["images"], told["broken"], told["console"], told["probe"]) == (1, [], [], "A tiny <paper>")
+
+
+@needs_chromium
+def test_a_matrix_may_stand_on_a_papers_page(pages: Path) -> None:
+    probe = """
+    const queue = document.querySelector(".matrix-filter select");
+    queue.value = "fq_codel";
+    queue.dispatchEvent(new Event("input", { bubbles: true }));
+    const link = document.querySelector(".matrix-run a").getAttribute("href");
+    return [document.querySelectorAll(".matrix-maps td").length, link];
+    """
+    told = look(pages / "tiny.html", probe=probe)
+    assert told["probe"] == [4 * 4, "runs/fq_codel/cubic--bbr/scenario.toml"]
+    assert told["console"] == []
 
 
 @needs_chromium
