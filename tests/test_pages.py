@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
+import sys
 from html import unescape
 from pathlib import Path
 
@@ -246,6 +248,21 @@ def test_fairness_is_that_of_each_bottleneck(tmp_path: Path) -> None:
 def test_reports_of_many_flows_stay_small(tmp_path: Path, count: int) -> None:
     write_report(transfers(count), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 6_500_000, "of which the library is 4.6 million"
+
+
+def test_a_report_is_written_without_the_libraries_that_draw_other_figures(tmp_path: Path) -> None:
+    """Importing matplotlib or plotly takes longer than writing a report."""
+    script = """
+import sys
+from pathlib import Path
+from knee.report import write_report
+from synthetic_results import synthetic
+write_report(synthetic(2, duration=5.0), Path(sys.argv[1]) / "report.html")
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"matplotlib", "plotly"}))
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 # In a browser
