@@ -93,13 +93,14 @@ def _lab(linear: np.ndarray) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
+@pytest.mark.parametrize("colours", [palette.OKABE_ITO, palette.LINK_COLOURS], ids=["lines", "links"])
 @pytest.mark.parametrize("sight", ["normal", *MACHADO])
-def test_colours_stay_apart_for_colour_blind_readers(sight: str) -> None:
+def test_colours_stay_apart_for_colour_blind_readers(sight: str, colours: tuple[str, ...]) -> None:
     """CIE 1976 differences; 2.3 is a just noticeable one, and thin lines want several of it."""
     seen = np.eye(3) if sight == "normal" else np.array(MACHADO[sight])
-    labs = {colour: _lab(seen @ _linear(colour)) for colour in palette.OKABE_ITO}
+    labs = {colour: _lab(seen @ _linear(colour)) for colour in colours}
     apart = {pair: float(np.linalg.norm(labs[pair[0]] - labs[pair[1]])) for pair in itertools.combinations(labs, 2)}
-    assert min(apart.values()) > 4 * 2.3, min(apart, key=lambda pair: apart[pair])
+    assert min(apart.values()) > 6 * 2.3, min(apart, key=lambda pair: apart[pair])
 
 
 def test_looks_of_lines_differ() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from knee.fidelity.compare import GOODPUT_POINTS, SRTT_PERCENT, CaseResult, Curve, Report
-from knee.report.chart import Chart, Line, Marks, Panel, XAxis, over_time
+from knee.report.chart import Chart, Line, Marks, Panel, Symbol, XAxis, over_time
 from knee.report.palette import ALARM, GREEN, MUTED, flow_colours, pale
 from knee.report.thin import thin_line
 
@@ -24,12 +24,16 @@ def errors(report: Report) -> Chart:
     """A mark per flow: the error of its goodput and that of its smoothed RTT, and the box that both are held to."""
     flows = [(result, flow) for result in report.results for flow in result.flows]
     marks = []
-    for holds, name, colour in ((True, "holds", GREEN), (False, "does not hold", ALARM)):
+    kinds: list[tuple[bool, str, str, Symbol]] = [
+        (True, "holds", GREEN, "dot"),
+        (False, "does not hold", ALARM, "down"),
+    ]
+    for holds, name, colour, symbol in kinds:
         own = [(result, flow) for result, flow in flows if flow.holds is holds]
         if own:
             x, y = (np.array([getattr(flow, axis) for _, flow in own]) for axis in ("points", "percent"))
             texts = [f"{result.case.name}, flow {flow.kernel.number} {flow.kernel.cc}" for result, flow in own]
-            marks.append(Marks(name, x, y, colour, "dot", texts))
+            marks.append(Marks(name, x, y, colour, symbol, texts))
     box = np.array([-1.0, 1.0, 1.0, -1.0, -1.0]), np.array([-1.0, -1.0, 1.0, 1.0, -1.0])
     limits = Line("5 points, 10 %", GOODPUT_POINTS * box[0], SRTT_PERCENT * box[1], MUTED, 1.0, "dash")
     side = ROOM * max([GOODPUT_POINTS, *(abs(flow.points) for _, flow in flows)])
