@@ -26,9 +26,9 @@
 //! rate. Sent rates are taken to be the wanted ones, as in the paper: a sender without data enough learns nothing. The
 //! window only keeps out of the way of the rate.
 
-use crate::registry::{Entry, Family};
+use crate::entry::{Entry, Family};
 use crate::window::{PACKET_BITS, rate_of, window_beyond};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, Signal};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal};
 use knee_core::{Param, Rate, Rng, Time};
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["starting", "learning"],
     edges: &[(STARTING, LEARNING)],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
         let b = if params.choice("utility") == "latency" { params.ratio("b") } else { 0.0 };
         let params = VivaceParams {
@@ -300,7 +300,7 @@ impl Vivace {
 }
 
 impl CongestionControl for Vivace {
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         self.turn_interval(now, ack.view.srtt);
         if let Some(rtt) = ack.rtt {
@@ -312,10 +312,9 @@ impl CongestionControl for Vivace {
         control.pacing_rate = Some(rate);
         control.cwnd = window_beyond(rate, ack.view.srtt, 4);
         control.phase = self.phase;
-        control
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         if congestion.signal == Signal::Timeout {
             self.rate = self.bounded(self.rate / 2.0);
             self.open = None;
@@ -324,7 +323,7 @@ impl CongestionControl for Vivace {
             self.climb = Climb::default();
             self.try_around();
         }
-        control.cwnd.max(4)
+        control.ssthresh = control.cwnd.max(4);
     }
 }
 
