@@ -7,7 +7,7 @@ use super::loss::inflight_at_loss;
 use super::model::bdp_multiple;
 use super::probe_bw::with_headroom;
 use super::*;
-use crate::testing::{self, ack_of_nothing, change, congestion};
+use crate::testing::{self, ack_of_nothing};
 use crate::{CaState, RateSample};
 use knee_kernel_check as c;
 
@@ -89,8 +89,15 @@ impl Twins {
     }
 
     fn ack(&mut self, rtt: Option<Time>, delivered: u32, limited: bool, rate: RateSample) {
-        let ack =
-            Ack { view: self.view, rtt, acked: delivered, delivered, cwnd_limited: limited, rate, ..ack_of_nothing() };
+        let ack = Ack {
+            view: &self.view,
+            rtt,
+            acked: delivered,
+            delivered,
+            cwnd_limited: limited,
+            rate: &rate,
+            ..ack_of_nothing()
+        };
         let sample = Sample::new(&ack, &self.rust.model.mark);
         let theirs = c::Bbr3Sample {
             valid: sample.valid,
@@ -105,7 +112,7 @@ impl Twins {
         };
         self.same_draws();
         let mut view = c::Bbr3View { cwnd_limited: limited, ..self.program_view() };
-        self.control = self.rust.on_ack(&ack, self.control);
+        self.rust.on_ack(&ack, &mut self.control);
         c::bbr3_on_sample(&mut self.program, &mut view, &theirs);
         assert_eq!(view.cwnd, self.control.cwnd);
         self.compare();
@@ -114,7 +121,7 @@ impl Twins {
     fn lose(&mut self, signal: Signal) {
         self.same_draws();
         let view = self.program_view();
-        self.rust.on_congestion(&congestion(self.view, signal), self.control);
+        self.rust.on_congestion(&Congestion { view: &self.view, signal }, &mut self.control);
         match signal {
             Signal::Ecn => c::bbr3_handle_echo(&mut self.program, &view),
             Signal::Loss | Signal::Timeout => c::bbr3_save_state(&mut self.program, &view),
@@ -125,7 +132,8 @@ impl Twins {
     fn enter(&mut self, ca: CaState) {
         self.view.ca = ca;
         let before = self.control.cwnd;
-        self.control = self.rust.on_state(&change(self.view, StateEvent::Entered(ca)), self.control);
+        let change = StateChange { view: &self.view, event: StateEvent::Entered(ca) };
+        self.rust.on_state(&change, &mut self.control);
         let left = c::bbr3_left_recovery(&mut self.program, ca as u8);
         let cwnd = if left { before.max(self.program.prior_cwnd) } else { before };
         assert_eq!(cwnd, self.control.cwnd);
@@ -136,7 +144,8 @@ impl Twins {
         self.same_draws();
         self.view.app_limited = true;
         let mut view = self.program_view();
-        self.control = self.rust.on_state(&change(self.view, StateEvent::Restart), self.control);
+        let change = StateChange { view: &self.view, event: StateEvent::Restart };
+        self.rust.on_state(&change, &mut self.control);
         c::bbr3_restart(&mut self.program, &mut view);
         assert_eq!(view.cwnd, self.control.cwnd);
         self.view.app_limited = false;
@@ -144,9 +153,9 @@ impl Twins {
     }
 
     fn undo(&mut self) {
-        let undo = Undo { view: self.view, prior_cwnd: self.control.cwnd };
+        let undo = Undo { view: &self.view, prior_cwnd: self.control.cwnd };
         let view = self.program_view();
-        self.control.cwnd = self.rust.on_undo(&undo, self.control);
+        self.rust.on_undo(&undo, &mut self.control);
         c::bbr3_restore_state(&mut self.program, &view);
         assert_eq!(view.cwnd.max(self.program.prior_cwnd), self.control.cwnd);
         self.compare();

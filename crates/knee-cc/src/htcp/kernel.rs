@@ -1,7 +1,7 @@
 //! The BPF program's arithmetic and states (`linux/include/knee_htcp.h`) beside these, on random input.
 
 use super::*;
-use crate::testing::{self, ack_of_nothing, change, congestion};
+use crate::testing::{self, ack_of_nothing};
 use crate::{Signal, View};
 use knee_core::Rng;
 use knee_kernel_check as c;
@@ -64,12 +64,14 @@ impl Twins {
     }
 
     fn ack(&mut self, rtt: Option<Time>, acked: u32, limited: bool) {
-        let ack = Ack { view: self.view(), rtt, acked, delivered: acked, cwnd_limited: limited, ..ack_of_nothing() };
-        let before = self.rust.on_measure(&ack, self.control);
+        let view = self.view();
+        let ack = Ack { view: &view, rtt, acked, delivered: acked, cwnd_limited: limited, ..ack_of_nothing() };
+        self.rust.on_measure(&ack, &mut self.control);
+        let before = self.control;
         let (now, us) = (self.now.as_micros(), rtt.map_or(0, |rtt| rtt.as_micros() as u32));
         c::htcp_on_measure(&mut self.program, &self.params, now, us, before.cwnd, acked, self.ca as u8);
         if self.ca == CaState::Open {
-            self.control = self.rust.on_ack(&ack, before);
+            self.rust.on_ack(&ack, &mut self.control);
             let (mut cwnd, mut count) = (before.cwnd, before.cwnd_cnt);
             if limited && before.in_slow_start() {
                 // The kernel's own, in both.
@@ -83,7 +85,9 @@ impl Twins {
     }
 
     fn lose(&mut self, signal: Signal) {
-        let mine = self.rust.on_congestion(&congestion(self.view(), signal), self.control);
+        let congestion = Congestion { view: &self.view(), signal };
+        self.rust.on_congestion(&congestion, &mut self.control);
+        let mine = self.control.ssthresh;
         let theirs = c::htcp_on_congestion(&mut self.program, &self.params, self.now.as_micros(), self.control.cwnd);
         assert_eq!(mine, theirs);
         self.control = Control { cwnd: mine, ssthresh: mine, cwnd_cnt: 0, ..self.control };
@@ -92,14 +96,15 @@ impl Twins {
 
     fn enter(&mut self, ca: CaState) {
         self.ca = ca;
-        self.control = self.rust.on_state(&change(self.view(), StateEvent::Entered(ca)), self.control);
+        let change = StateChange { view: &self.view(), event: StateEvent::Entered(ca) };
+        self.rust.on_state(&change, &mut self.control);
         c::htcp_on_state(&mut self.program, self.now.as_micros(), ca as u8);
         self.compare();
     }
 
     fn undo(&mut self) {
-        let undo = Undo { view: self.view(), prior_cwnd: self.control.cwnd };
-        self.rust.on_undo(&undo, self.control);
+        let undo = Undo { view: &self.view(), prior_cwnd: self.control.cwnd };
+        self.rust.on_undo(&undo, &mut self.control);
         c::htcp_on_undo(&mut self.program);
         self.compare();
     }

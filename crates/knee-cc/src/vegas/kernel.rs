@@ -1,7 +1,7 @@
 //! The BPF program's arithmetic and states (`linux/include/knee_vegas.h`) beside these, on random input.
 
 use super::*;
-use crate::testing::{self, ack_of_nothing, change};
+use crate::testing::{self, ack_of_nothing};
 use crate::{CaState, StateEvent, View};
 use knee_core::{Rng, Time};
 use knee_kernel_check as c;
@@ -43,7 +43,7 @@ impl Twins {
     }
 
     fn tell(&mut self, event: StateEvent) {
-        self.control = self.rust.on_state(&change(self.view(), event), self.control);
+        self.rust.on_state(&StateChange { view: &self.view(), event }, &mut self.control);
         match event {
             StateEvent::Entered(ca) => c::vegas_on_state(&mut self.program, self.nxt as u32, ca as u8),
             _ => c::vegas_restart(&mut self.program, self.nxt as u32),
@@ -53,12 +53,14 @@ impl Twins {
     fn ack(&mut self, rtt: Option<Time>, acked: u32, limited: bool) {
         self.una = (self.una + u64::from(acked)).min(self.nxt);
         self.nxt = self.nxt.max(self.una + u64::from(self.control.cwnd));
-        let ack = Ack { view: self.view(), rtt, acked, delivered: acked, cwnd_limited: limited, ..ack_of_nothing() };
-        let before = self.rust.on_measure(&ack, self.control);
+        let view = self.view();
+        let ack = Ack { view: &view, rtt, acked, delivered: acked, cwnd_limited: limited, ..ack_of_nothing() };
+        self.rust.on_measure(&ack, &mut self.control);
+        let before = self.control;
         if let Some(rtt) = rtt {
             c::vegas_sample(&mut self.program, rtt.as_micros() as u32);
         }
-        self.control = self.rust.on_ack(&ack, before);
+        self.rust.on_ack(&ack, &mut self.control);
         // What vegas.bpf.c does with the answer.
         let mut a = c::VegasAck {
             una: self.una as u32,
@@ -70,8 +72,10 @@ impl Twins {
         let growth = c::vegas_on_ack(&self.program, &PARAMS, &mut a);
         let mut theirs = Control { cwnd: a.cwnd, ssthresh: a.ssthresh, ..before };
         match growth {
-            c::VEGAS_RENO if limited => theirs = increase::reno(theirs, acked),
-            c::VEGAS_SLOW_START => theirs = increase::slow_start(theirs, acked).0,
+            c::VEGAS_RENO if limited => increase::reno(&mut theirs, acked),
+            c::VEGAS_SLOW_START => {
+                increase::slow_start(&mut theirs, acked);
+            }
             _ => {}
         }
         if a.decided {

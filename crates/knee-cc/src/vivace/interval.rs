@@ -209,10 +209,10 @@ impl Regression {
 mod tests {
     use super::*;
     use crate::RateSample;
-    use crate::testing::{ack_of_nothing, close, view};
+    use crate::testing::{ack_of_nothing, close, lent, lent_rate, view};
 
-    fn sent(at_ms: u64, packets: u32) -> Sent {
-        Sent { view: View { now: Time::from_millis(at_ms), ..view() }, packets, retransmission: false }
+    fn sent(at_ms: u64, packets: u32) -> Sent<'static> {
+        Sent { view: lent(View { now: Time::from_millis(at_ms), ..view() }), packets, retransmission: false }
     }
 
     /// Three intervals of ten packets each: one sent before and two to be seen.
@@ -227,10 +227,10 @@ mod tests {
     }
 
     /// An ACK after which so many were delivered, lost and are in flight, the newest having been the `newest`th sent.
-    fn ack(delivered: u64, lost: u64, newest: u32) -> Ack {
+    fn ack(delivered: u64, lost: u64, newest: u32) -> Ack<'static> {
         let in_flight = (30 - delivered - lost) as u32;
-        let rate = RateSample { tx_in_flight: newest, ..RateSample::NONE };
-        Ack { view: View { in_flight, delivered, lost, ..view() }, rate, ..ack_of_nothing() }
+        let rate = lent_rate(RateSample { tx_in_flight: newest, ..RateSample::NONE });
+        Ack { view: lent(View { in_flight, delivered, lost, ..view() }), rate, ..ack_of_nothing() }
     }
 
     fn counts(intervals: &Intervals) -> Vec<(u64, u64)> {
@@ -271,7 +271,7 @@ mod tests {
         let mut intervals = thirty_sent();
         intervals.on_ack(&ack(15, 5, 20));
         let undone = View { delivered: 15, lost: 5, in_flight: 15, ..view() };
-        intervals.on_ack(&Ack { view: undone, ..ack_of_nothing() });
+        intervals.on_ack(&Ack { view: &undone, ..ack_of_nothing() });
         assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 15);
     }
 
