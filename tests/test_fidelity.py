@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
+from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
 from knee import fidelity
 from knee.cli import main
 from knee.errors import InputError
@@ -295,13 +295,13 @@ def _page(folder: Path) -> Path:
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_the_verdict_is_in_sight(tmp_path: Path, width: int) -> None:
     html = _page(tmp_path)
-    told = check_layout(html, width, tallest=3000)
-    assert told["charts"] == 2, "the errors of all flows, and the open case"
     probe = """
     const cells = [...document.querySelectorAll("#cases tbody td:nth-child(2)")];
     return cells.map((cell) => [cell.textContent, cell.getBoundingClientRect().right <= innerWidth]);
     """
-    assert look(html, width, probe)["probe"] == [["yes", True], ["yes", True], ["no", True]]
+    told = check_layout(html, width, 3000, probe)
+    assert told["charts"] == 2, "the errors of all flows, and the open case"
+    assert told["probe"] == [["yes", True], ["yes", True], ["no", True]]
 
 
 @needs_chromium
