@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from knee import grounds
-from knee.errors import InputError
+from knee.errors import InputError, PhysicsError
 from knee.owned import writing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
@@ -17,6 +17,8 @@ from knee.scenario import Scenario, from_dict, load
 #: Held while the figures of a result are drawn.
 _drawing = threading.Lock()
 
+#: Impossible figures that an error names.
+MOST_BREACHES = 10
 #: The file of the packets in a result folder.
 CAPTURE = "packets.pcapng"
 
@@ -43,6 +45,7 @@ def run(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     capture: bool = False,
+    check: bool = False,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -54,10 +57,12 @@ def run(
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
         capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
+        check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
 
     Raises:
         InputError: the scenario, the ground or the folder was refused; nothing has been written.
         RunError: the ground does not work here, or the run was accepted and then failed.
+        PhysicsError: with ``check``, a figure is impossible; the result has been written.
 
     An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
@@ -79,4 +84,23 @@ def run(
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
                 result.write_into(Path(folder), report=report)
+    if check:
+        check_physics(result, None if out is None else Path(out))
     return result
+
+
+def check_physics(result: Result, folder: Path | None) -> None:
+    """Refuses a result with impossible figures.
+
+    Raises:
+        PhysicsError: it has some; names each flow or link, the figure, its value and its bound.
+    """
+    from knee import physics
+
+    found = physics.breaches(result)
+    if found:
+        where = "" if folder is None else f" in {folder}"
+        told = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
+        rest = len(found) - MOST_BREACHES
+        more = f" And {rest} more." if rest > 0 else ""
+        raise PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {told}.{more}")

@@ -52,6 +52,10 @@ def run(
     capture: Annotated[
         bool, typer.Option("--pcap", help="Write the packets that leave links too, as packets.pcapng.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Fail where a figure is physically impossible, such as a rate above a link's."),
+    ] = False,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -72,6 +76,8 @@ def run(
         for remark in summary.get("remarks", ()):
             complain(remark)
         summaries.append(summary)
+        if check:
+            runner.check_physics(Result.load(job.folder), job.folder)
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
     if as_json:

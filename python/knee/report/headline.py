@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from knee.metrics import loss
+
 from .units import count_word, missing, number
 
 MAX_NAMED = 3
@@ -49,8 +51,12 @@ def _links(links: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _fairness(summary: Mapping[str, Any]) -> list[str]:
-    jain = summary.get("fairness", {}).get("jain")
-    return [] if missing(jain) or len(summary["flows"]) < 2 else [f"Jain {jain:.3f}"]
+    fairness = summary.get("fairness", {})
+    shared = [link for link in fairness.get("links", ()) if len(link["flows"]) > 1 and not missing(link["jain"])]
+    jain = fairness.get("jain")
+    if not missing(jain):
+        return [] if len(summary["flows"]) < 2 else [f"Jain {jain:.3f}"]
+    return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
 
 
 def _delay(summary: Mapping[str, Any]) -> list[str]:
@@ -62,7 +68,7 @@ def _delay(summary: Mapping[str, Any]) -> list[str]:
 
 def _loss(flows: list[Mapping[str, Any]]) -> str:
     lost = sum(flow.get("lost_packets") or 0 for flow in flows)
-    sent = sum(flow.get("sent_packets") or 0 for flow in flows)
     if lost == 0:
         return "no loss"
-    return f"{number(100 * lost / sent, 2)} % loss" if sent else f"{number(lost)} packets lost"
+    part = loss(flows)
+    return f"{number(lost)} packets lost" if part is None else f"{number(100 * part, 2)} % loss"

@@ -9,7 +9,7 @@ import polars as pl
 from . import units
 from .buffers import EVENT, buffer
 from .chart import Band, Chart, Dash, Line, Panel, finish
-from .palette import INK, LINK_COLOURS, MUTED
+from .palette import INK, LINK_COLOURS, MUTED, flow_colours
 from .prepare import Flow, View, apart, floats, held, jain, over_time, total
 from .thin import Floats
 from .units import Unit
@@ -190,9 +190,12 @@ def queue(view: View) -> Chart:
 
 def fairness(view: View) -> Chart:
     """Jain's index over time."""
-    line = Line("", *jain(view), INK)
+    shared = [(link, numbers) for link, numbers in view.bottlenecks if len(numbers) > 1]
+    colours = [INK] if len(shared) < 2 else flow_colours(len(shared))
+    names = [link if len(view.bottlenecks) > 1 else "" for link, _ in shared]
+    lines = [Line(name, *jain(view, of), ink) for name, (_, of), ink in zip(names, shared, colours, strict=False)]
     empty = "Fairness needs two flows that run at the same time."
-    panel, thinned = finish(Panel("Jain’s index", [line], ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    panel, thinned = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
     caption = "Of the throughputs in each interval, over the flows that run through all of it."
     return Chart("jain", "Fairness", [panel], [caption, *thinned])
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from knee.metrics import jain_of
+
 from .palette import flow_colours
 from .protocol import ResultLike
 from .thin import Floats
@@ -75,6 +77,8 @@ class View:
     timeouts: Floats
     notes: pl.DataFrame
     """Events that queues noted on flows."""
+    bottlenecks: list[tuple[str, list[int]]]
+    """Links, each with the numbers of the flows that it limits."""
 
     @property
     def many(self) -> bool:
@@ -100,7 +104,14 @@ def prepare(result: ResultLike) -> View:
         changes=_marks(result.events, CHANGE_WORDS, float(duration)),
         timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
         notes=_notes(result.events),
+        bottlenecks=_bottlenecks(result, flows),
     )
+
+
+def _bottlenecks(result: ResultLike, flows: list[Flow]) -> list[tuple[str, list[int]]]:
+    """Those of the summary; one for all flows where it names none."""
+    links = result.summary.get("fairness", {}).get("links") or ()
+    return [(link["link"], link["flows"]) for link in links] or [("", [flow.number for flow in flows])]
 
 
 def _notes(events: pl.DataFrame) -> pl.DataFrame:
@@ -231,13 +242,13 @@ def total(view: View, column: str) -> tuple[Floats, Floats]:
     return floats(sums, "t_s"), floats(sums, column)
 
 
-def jain(view: View) -> tuple[Floats, Floats]:
-    """Jain's index of the throughputs, per interval, over the flows that run through all of it.
+def jain(view: View, numbers: list[int]) -> tuple[Floats, Floats]:
+    """Jain's index of the throughputs of some flows, per interval, over those that run through all of it.
 
     A flow runs from its start to the last interval in which it sends, receives or has packets in flight. Intervals
     with fewer than two such flows have no index.
     """
-    rows = view.samples
+    rows = view.samples.filter(pl.col("flow").is_in(numbers))
     if rows.is_empty():
         return np.empty(0), np.empty(0)
     busy = rows.filter(
@@ -255,9 +266,8 @@ def jain(view: View) -> tuple[Floats, Floats]:
         .filter(pl.col("t_s") - view.interval_s >= pl.col("start_s") - slack)
         .filter((pl.col("bin") < pl.col("last")) | ((pl.col("bin") == pl.col("last")) & (pl.col("bin") == end)))
     )
-    x = pl.col("throughput_mbps").cast(pl.Float64)
-    index = x.sum() ** 2 / (pl.len() * (x**2).sum())
-    figures = over_time(view, running, pl.when((pl.len() >= 2) & (x.sum() > 0)).then(index).alias("jain"))
+    index = jain_of(pl.col("throughput_mbps"))
+    figures = over_time(view, running, pl.when(pl.len() >= 2).then(index).alias("jain"))
     return floats(figures, "t_s"), floats(figures, "jain")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from .units import Unit, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
+from .units import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 
 MAX_SIDE_BY_SIDE = 4
 """Up to so many flows a flow is a column; more are a row each."""
@@ -69,6 +69,8 @@ LINK_COLUMNS = (
     Column("drops", "Drops"),
     Column("marks", "Marks"),
 )
+#: What a table of flows does not show: their names, and counts that other figures are made of.
+NOT_SHOWN = {"flow", "label", "outstanding_packets", "delivered_bytes", "received_bytes"}
 #: An event that cocoa notes at the end of every interval.
 SAMPLED = "backlog"
 FAIRNESS_COLUMNS = (
@@ -153,7 +155,7 @@ def _columns_table(rows: Sequence[Row], names: Sequence[str], corner: str, shown
 
 def flows_table(rows: Sequence[Row], names: Sequence[str]) -> str:
     """The flows of the summary; `names` are their labels as the figures have them."""
-    shown = _shown(rows, FLOW_COLUMNS, {"flow", "label"})
+    shown = _shown(rows, FLOW_COLUMNS, NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
         return _columns_table(rows, names, "Flow", shown)
     if len(rows) <= MAX_ROWS:
@@ -169,7 +171,7 @@ def _spread_table(rows: Sequence[Row], cc: object) -> str:
     own = [row for row in rows if row.get("cc") == cc]
     points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
     body = []
-    for column in _shown(own, FLOW_COLUMNS, {"flow", "label"}):
+    for column in _shown(own, FLOW_COLUMNS, NOT_SHOWN):
         values = _numbers(own, column.key)
         if values:
             cells = "".join(column.cell(float(q)) for q in np.quantile(values, list(points.values())))
@@ -183,10 +185,20 @@ def links_table(rows: Sequence[Row]) -> str:
 
 
 def fairness_table(fairness: Row, flows: int) -> str:
-    """The fairness figures of the summary; one flow has nobody to be fair to."""
+    """The fairness figures of the summary, of each bottleneck; one flow has nobody to be fair to."""
+    links = list(fairness.get("links") or ())
+    if len(links) > 1:
+        rows = [
+            link if len(link["flows"]) > 1 else dict.fromkeys(column.key for column in FAIRNESS_COLUMNS)
+            for link in links
+        ]
+        names = [
+            f"{link['link']}, {count_word(len(link['flows']))} flow" + "s" * (len(link["flows"]) > 1) for link in links
+        ]
+        return _rows_table(rows, names, "Bottleneck", _shown(rows, FAIRNESS_COLUMNS, {"link"}))
     if flows < 2:
         fairness = dict.fromkeys(fairness)
-    return _columns_table([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, set()))
+    return _columns_table([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, {"links"}))
 
 
 def events_table(events: pl.DataFrame) -> str:
