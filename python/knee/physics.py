@@ -178,19 +178,20 @@ class Capacity:
     def until(self, t_s: Floats) -> Floats:
         """Bits that it can have carried from the start to each of these times."""
         if self._trace is None:
-            extra: Floats = np.searchsorted(self._changes, t_s, side="left") * self.packet_bits
-            bits: Floats = np.interp(t_s, self._at, self._bits) + extra
+            extra = np.searchsorted(self._changes, t_s, side="left") * float(self.packet_bits)
+            bits: Floats = np.interp(t_s, self._at, self._bits) + extra.astype(np.float64)
             return bits
         period = max(float(self._trace[-1]), 1e-3)
         rounds = np.floor(np.maximum(t_s, 0.0) / period + 1e-12)
         rest = np.searchsorted(self._trace, np.maximum(t_s, 0.0) - rounds * period + 1e-9, side="right")
-        return np.where(t_s < 0, 0.0, (rounds * len(self._trace) + rest) * self.packet_bits)
+        opportunities: Floats = rounds * float(len(self._trace)) + rest.astype(np.float64)
+        return np.where(t_s < 0, 0.0, opportunities) * self.packet_bits
 
     def within(self, begin_s: Floats, end_s: Floats) -> Floats:
         """Bits of flows' packets that can have arrived over it between each two of these times."""
         begin = np.maximum(begin_s - self.delay_s - self.jitter_s, 0.0)
-        # Opportunities at the very beginning may be used after it.
-        before = self.until(begin - 1e-9 if self._trace is not None else begin)
+        # Opportunities at the very beginning may be used after it; times here are whole nanoseconds.
+        before = self.until(begin - 10e-9 if self._trace is not None else begin)
         return (self.until(end_s) - before + self.packet_bits + self.saved_bits) * self.scale
 
 
