@@ -95,7 +95,7 @@ def test_shipped_scenarios_obey(name: str) -> None:
     counts = [min(flow.count, 1 + (short - 1 - flow.start) // max(flow.stagger, 1)) for flow in flows]
     stops = [min(flow.stop or short, short) for flow in flows]
     flows = [
-        flow.model_copy(update={"stop": stop, "count": count})
+        flow.model_copy(update={"stop": stop, "lasts": None, "count": count})
         for flow, stop, count in zip(flows, stops, counts, strict=True)
     ]
     result = knee.run(scenario.model_copy(update=update | {"flows": flows, "changes": changes}))
