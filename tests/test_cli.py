@@ -55,7 +55,7 @@ def test_a_run_draws_its_report(tiny: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_the_manifest_keeps_the_command_line(tiny: Path) -> None:
     assert main(["run", "tiny.toml", "--set", "link.rate=5 Mbit/s", "--no-report"]) == 0
-    manifest = json.loads((tiny / "results" / "tiny" / "manifest.json").read_text())
+    manifest = json.loads((tiny / "results" / "tiny+link.rate=5Mbps" / "manifest.json").read_text())
     assert manifest["command"] == "knee run tiny.toml --set 'link.rate=5 Mbit/s' --no-report"
 
 

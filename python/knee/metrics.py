@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from knee.folder import FORMAT
 from knee.scenario.spec import span
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Scenario
 
-FORMAT = 1
 #: For how long every flow must stay near the fair share, s, and how near (contract, section 3).
 CONVERGED_FOR_S = 5.0
 CONVERGED_WITHIN = 0.20

@@ -11,7 +11,7 @@ from typing import Any
 from knee import grounds
 from knee.errors import InputError, PhysicsError
 from knee.owned import writing
-from knee.result import Result
+from knee.result import Result, no_report
 from knee.scenario import Scenario, from_dict, load
 
 #: Held while the figures of a result are drawn.
@@ -56,7 +56,7 @@ def run(
         report: whether that folder gets the report and its figures too.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
-        capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
+        capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
         check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
 
     Raises:
@@ -77,13 +77,16 @@ def run(
     if capture:
         check_capture(name, out)
     here = grounds.ready(name)
+    undrawn = None
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
         result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
-                result.write_into(Path(folder), report=report)
+                undrawn = result.write_into(Path(folder), report=report)
+    if undrawn is not None and out is not None:
+        raise no_report(undrawn, Path(out))
     if check:
         check_physics(result, None if out is None else Path(out))
     return result

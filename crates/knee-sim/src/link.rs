@@ -102,12 +102,15 @@ impl Trace {
 
     /// The first opportunity not before `now`; earlier ones are gone.
     fn skip_to(&mut self, now: Time) -> Time {
-        let round = now.as_nanos() / self.period.as_nanos();
-        if round > self.round + 1 {
-            (self.round, self.index, self.credit) = (round - 1, 0, self.quantum);
-        }
-        while self.current() < now {
-            self.advance();
+        if self.current() < now {
+            let (mut round, mut rest) =
+                (now.as_nanos() / self.period.as_nanos(), now.as_nanos() % self.period.as_nanos());
+            if rest == 0 {
+                // The last one of a round comes as the next begins.
+                (round, rest) = (round - 1, self.period.as_nanos());
+            }
+            let index = self.at.partition_point(|at| at.as_nanos() < rest);
+            (self.round, self.index, self.credit) = (round, index, self.quantum);
         }
         self.current()
     }
@@ -553,4 +556,33 @@ impl Link {
 /// Bits sent at `rate` bit/s in a `span`.
 fn bits_in(rate: u64, span: Time) -> u128 {
     u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_trace_skips_to_the_opportunity_that_one_by_one_would_reach(
+            mut ms in prop::collection::vec(0u64..40, 0..12),
+            last in 40u64..50,
+            waits in prop::collection::vec((0u64..200_000_000, 0u64..4), 1..20),
+        ) {
+            ms.sort_unstable();
+            ms.push(last);
+            let (mut skips, mut walks, mut now) = (Trace::new(&ms, 14), Trace::new(&ms, 14), Time::ZERO);
+            for (wait, round) in waits {
+                now += Time::from_nanos(if round == 0 { wait } else { wait / 10_000_000 * 10_000_000 });
+                while walks.current() < now {
+                    walks.advance();
+                }
+                prop_assert_eq!(skips.skip_to(now), walks.current());
+                prop_assert_eq!((skips.round, skips.index, skips.credit), (walks.round, walks.index, walks.credit));
+                // What is left of an opportunity that is not over stays.
+                (skips.credit, walks.credit) = (7, 7);
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::link::Counters;
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
+use crate::receiver::Range;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use knee_queue::Backlog;
@@ -364,10 +365,13 @@ pub struct LinkWatch {
     pub dropping: Option<Drops>,
 }
 
-/// Somebody who sees each packet that leaves a link.
+/// Sees what a capture on the senders' machines would: their packets before the first queue, and the ACKs that arrive.
 pub trait Tap: Send {
-    /// A packet has left link `link` at `at`.
-    fn packet(&mut self, link: u32, at: Time, packet: &Packet);
+    /// A sender sends a packet at `at`.
+    fn sent(&mut self, at: Time, packet: &Packet);
+    /// An ACK with these SACK blocks, in segments, reaches its sender at `at`. It left the receiver, or entered the last
+    /// link on its way back, at `ack.enqueued`.
+    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]);
 }
 
 /// Drops of a flow closer together than this are one event.

@@ -6,6 +6,7 @@
 mod laws;
 
 use knee_core::{Packet, Time};
+use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -63,7 +64,9 @@ fn audited(spec: &Value) -> Output {
 struct Onlooker;
 
 impl Tap for Onlooker {
-    fn packet(&mut self, _: u32, _: Time, _: &Packet) {}
+    fn sent(&mut self, _: Time, _: &Packet) {}
+
+    fn received(&mut self, _: Time, _: &Packet, _: &[Range]) {}
 }
 
 fn any_cc() -> impl Strategy<Value = &'static str> {
@@ -330,4 +333,71 @@ fn data_and_acks_share_a_reverse_queue() {
     let rtt = forward.rtt_mean_ms.unwrap();
     assert!((rtt / expected - 1.0).abs() < 0.15, "{rtt} ms, not about {expected} ms");
     assert!(output.links[1].utilization > 0.95, "{output:?}");
+}
+
+/// The work of a run, and how many rows of flows and packets came out.
+fn work(spec: &Value) -> (u64, u64) {
+    let mut simulation = simulation(spec);
+    while simulation.step(1) {
+        assert!(simulation.work() < 1_000_000, "endless at {}", simulation.now());
+    }
+    let work = simulation.work();
+    let (output, rows) = simulation.finish().unwrap();
+    (work, output.packets + rows.samples.len() as u64)
+}
+
+#[test]
+fn empty_time_costs_nothing() {
+    let years = 100_000_000 * S;
+    let slow = |rate: u64, end: u64, edit: &dyn Fn(&mut Value)| {
+        let mut spec = spec(end, &[link(rate, &json!({"packets": 50}))], &[flow("reno", 20 * MS, 0, end)]);
+        spec["interval"] = json!(end / 4);
+        edit(&mut spec);
+        spec
+    };
+    let byte = |spec: &mut Value| spec["flows"][0]["bytes"] = json!(1);
+    let no_epochs = |spec: &mut Value| spec["links"][0]["burst"] = json!(3000);
+    let rare = |spec: &mut Value| spec["links"][0]["capacity"] = json!({"trace": [500_000_000u64]});
+    let much = |spec: &mut Value| {
+        spec["links"][0]["capacity"] = json!({"trace": (0..1_000_000).map(|i| i / 1000).collect::<Vec<u64>>()});
+        spec["flows"][0]["bytes"] = json!(1);
+    };
+    let late = |spec: &mut Value| spec["flows"][0]["start"] = json!(years - S);
+    let long_way = |spec: &mut Value| spec["flows"][0]["rtt"] = json!(100_000 * S);
+    let specs = [
+        (
+            "the first sample is long after the end",
+            slow(10_000_000, 2 * S, &|spec| spec["interval"] = json!(years / 5)),
+        ),
+        ("one byte in three years", slow(10_000_000, years, &byte)),
+        (
+            "one byte in three years, event by event",
+            slow(10_000_000, years, &|spec| {
+                byte(spec);
+                no_epochs(spec);
+            }),
+        ),
+        ("1 bit/s for eleven days", slow(1, 1_000_000 * S, &|_| {})),
+        ("1 bit/s for eleven days, event by event", slow(1, 1_000_000 * S, &no_epochs)),
+        (
+            "an opportunity in six days",
+            slow(1, years, &|spec| {
+                rare(spec);
+                byte(spec);
+            }),
+        ),
+        ("opportunities that nobody takes", slow(1, 1_000 * S, &much)),
+        ("a start after three years", slow(1_000_000, years, &late)),
+        ("an RTT of a day", slow(1_000_000, 1_000_000 * S, &long_way)),
+    ];
+    for (what, spec) in specs {
+        let (work, done) = work(&spec);
+        // Timers fire where nothing comes home: the retransmission timer, backed off, each 120 s (Linux's TCP_RTO_MAX).
+        let timers = spec["duration"].as_u64().unwrap() / (120 * S);
+        eprintln!("{what}: {work} steps, {done}, {timers}");
+        assert!(
+            work <= 20 * done + 8 * timers + 200,
+            "{what}: {work} steps for {done} rows and packets, {timers} timers"
+        );
+    }
 }

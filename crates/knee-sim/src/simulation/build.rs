@@ -278,6 +278,7 @@ impl Simulation {
             warmup: Time::from_nanos(spec.warmup),
             alarms: Vec::new(),
             epochs: None,
+            work: 0,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;
