@@ -81,7 +81,8 @@ def seal(folder: Path, manifest: dict[str, Any]) -> None:
     whole = manifest | {"files": listed}
     whole |= {"sha256": _digest_of(whole)}
     text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    # The command line may have names of files in any encoding; JSON has escapes for them.
+    (folder / MANIFEST).write_bytes(text.encode(errors="backslashreplace"))
     files.sync(folder / MANIFEST)
     files.sync(folder)
 

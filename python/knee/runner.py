@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from knee import grounds
+from knee import forked, grounds, memory
 from knee.errors import InputError
 from knee.owned import writing
 from knee.result import Result, no_report
@@ -43,6 +43,7 @@ def run(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     capture: bool = False,
+    max_memory: int | str | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -54,13 +55,17 @@ def run(
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
         capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
+        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
+            The need is estimated before the run starts.
 
     Raises:
-        InputError: the scenario, the ground or the folder was refused; nothing has been written.
-        RunError: the ground does not work here, or the run was accepted and then failed.
+        InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
+        RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
+            one that had run something.
 
     An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
+    forked.check()
     where = None
     if isinstance(scenario, dict):
         scenario = from_dict(scenario)
@@ -69,6 +74,7 @@ def run(
         scenario = load(scenario)
     name = ground or scenario.run.ground
     grounds.find(name).refuse(scenario, where)
+    memory.check(scenario, where, report=report and out is not None, most=max_memory)
     if capture:
         check_capture(name, out)
     here = grounds.ready(name)
