@@ -40,7 +40,8 @@ def main(out: Path, error: int, report: bool, exchange: bool) -> None:
     # With a report, what comes before it has been looked at without.
     first = faults.fault_calls() - SEALING if report else 0
     for turn in range(first, 10_000):
-        knee.run(SMALL | {"seed": 1}, out=out, report=False)
+        if knee.Result.load(out).summary["seed"] != 1:
+            knee.run(SMALL | {"seed": 1}, out=out, report=False)
         raised = ""
         faults.fault_arm(turn, error)
         try:
