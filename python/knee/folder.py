@@ -154,9 +154,12 @@ def check_target(target: Path) -> None:
         FolderError: something is there that is not a result, or holds what knee did not write.
     """
     try:
+        str(target).encode()
         target.lstat()
     except FileNotFoundError:
         return
+    except UnicodeEncodeError:
+        raise FolderError(f"The name {target} is not UTF-8; name another result folder with --out.") from None
     except (OSError, ValueError) as error:
         raise _cannot_be_made(target, error) from None
     if target.is_symlink() and not target.exists():

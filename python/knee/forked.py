@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 from knee.errors import RunError
 
 _TASKS = Path("/proc/self/task")
+#: The threads of polars that work, and wait for each other.
+_WORKER = re.compile(r"polars-\d")
 _state = {"threads": False, "orphan": False}
 
 
@@ -21,7 +24,7 @@ def _before() -> None:
     _state["threads"] = False
     with contextlib.suppress(OSError):
         names = [(task / "comm").read_text() for task in _TASKS.iterdir()]
-        _state["threads"] = any(name.startswith("polars-") for name in names)
+        _state["threads"] = any(_WORKER.match(name) for name in names)
 
 
 def _in_child() -> None:
