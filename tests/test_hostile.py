@@ -69,7 +69,9 @@ def names(folder: Path) -> list[str]:
 
 
 def test_labels_of_any_kind_are_drawn_and_shown_as_they_are(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flows = "".join(f"[[flows]]\ncc = 'reno'\nrtt = '20 ms'\nlabel = {json.dumps(label)}\n" for label in LABELS)
+    flows = "".join(
+        f"[[flows]]\ncc = 'reno'\nrtt = '20 ms'\nlabel = {json.dumps(label, ensure_ascii=False)}\n" for label in LABELS
+    )
     link = '[[links]]\nname = "$_{[/]"\nrate = "10 Mbit/s"\nlimit = "50 packets"\n'
     (here / "odd.toml").write_text(f'title = "[/b] $\\\\frac$"\nduration = "1 s"\n{link}{flows}', encoding="utf-8")
     assert main(["run", "odd.toml"]) == 0
