@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from knee.metrics import loss
 from knee.report.units import count_word, delay_unit, missing, number
 
 MAX_NAMED = 3
@@ -85,7 +86,7 @@ def _completion(summary: Mapping[str, Any]) -> list[str]:
 
 def _loss(flows: list[Mapping[str, Any]]) -> str:
     lost = sum(flow.get("lost_packets") or 0 for flow in flows)
-    sent = sum(flow.get("sent_packets") or 0 for flow in flows)
     if lost == 0:
         return "no loss"
-    return f"{number(100 * lost / sent, 2)} % loss" if sent else f"{number(lost)} packets lost"
+    part = loss(flows)
+    return f"{number(lost)} packets lost" if part is None else f"{number(100 * part, 2)} % loss"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from knee.metrics import jain_of
 from knee.report.choices import Flow, choose
 from knee.report.palette import flow_colours
 from knee.report.thin import Floats
@@ -304,9 +305,8 @@ def jain(view: View, numbers: list[int]) -> tuple[Floats, Floats]:
         .filter(pl.col("t_s") - view.interval_s >= pl.col("start_s") - slack)
         .filter((pl.col("bin") < pl.col("last")) | ((pl.col("bin") == pl.col("last")) & (pl.col("bin") == end)))
     )
-    x = pl.col("throughput_mbps").cast(pl.Float64)
-    index = x.sum() ** 2 / (pl.len() * (x**2).sum())
-    figures = per_interval(running, pl.when((pl.len() >= 2) & (x.sum() > 0)).then(index).alias("jain"))
+    index = jain_of(pl.col("throughput_mbps"))
+    figures = per_interval(running, pl.when(pl.len() >= 2).then(index).alias("jain"))
     return floats(figures, "t_s"), floats(figures, "jain")
 
 
