@@ -295,7 +295,7 @@ def test_a_choice_shows_other_flows(many: SyntheticResult, tmp_path: Path) -> No
     for (const { value } of choice.options) {
       choice.value = value;
       choice.dispatchEvent(new Event("change"));
-      await new Promise((done) => setTimeout(done, 100));
+      await drawAllCharts();
       told.push([value, shown(), names()]);
     }
     return told;

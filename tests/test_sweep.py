@@ -145,7 +145,7 @@ def test_the_page_draws_what_is_chosen(tiny: Path) -> None:
     const over = document.getElementById("over");
     over.value = "1";
     over.dispatchEvent(new Event("change"));
-    await new Promise((done) => setTimeout(done, 200));
+    await drawAllCharts();
     return [first, names(), document.getElementById("about").textContent];
     """
     told = look(tiny / "s" / "sweep.html", probe=probe)
