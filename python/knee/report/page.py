@@ -161,6 +161,8 @@ def _reproduce(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     ground = str(summary["ground"])
     command = f"knee run scenario.toml --ground {ground}"
     same = "gives the same figures to the last bit" if ground == "sim" else "repeats the experiment"
+    if manifest.get("python_classes"):
+        same = "needs the classes in Python that its flows ran, given to <code>knee.run</code> as <code>cc</code>"
     version = f" with knee {manifest['version']}" if manifest.get("version") else ""
     commit = f" (commit {manifest['commit']})" if manifest.get("commit") else ""
     said = (
