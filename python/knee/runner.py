@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from knee import grounds
+from knee import forked, grounds, memory
 from knee.errors import InputError, PhysicsError
 from knee.owned import writing
 from knee.result import Result, no_report
@@ -46,6 +46,7 @@ def run(
     command: str | None = None,
     capture: bool = False,
     check: bool = False,
+    max_memory: int | str | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -58,14 +59,18 @@ def run(
         command: the command line that asks for the run, for the manifest.
         capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
         check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
+        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
+            The need is estimated before the run starts.
 
     Raises:
-        InputError: the scenario, the ground or the folder was refused; nothing has been written.
-        RunError: the ground does not work here, or the run was accepted and then failed.
+        InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
+        RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
+            one that had run something.
         PhysicsError: with ``check``, a figure is impossible; the result has been written.
 
     An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
+    forked.check()
     where = None
     if isinstance(scenario, dict):
         scenario = from_dict(scenario)
@@ -74,6 +79,7 @@ def run(
         scenario = load(scenario)
     name = ground or scenario.run.ground
     grounds.find(name).refuse(scenario, where)
+    memory.check(scenario, where, report=report and out is not None, most=max_memory)
     if capture:
         check_capture(name, out)
     here = grounds.ready(name)

@@ -24,7 +24,7 @@ from knee.cli.matrix import matrix
 from knee.cli.reproduce import reproduce
 from knee.cli.run import run
 from knee.cli.sweep import sweep
-from knee.errors import InputError, KneeError, RunError
+from knee.errors import InputError, KneeError
 
 #: What typer makes of Ctrl-C.
 _INTERRUPTED = 130
@@ -78,11 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        try:
-            # Where it cannot be written, that is the error, wherever in the program it came up.
-            terminal.flush()
-        except (RunError, BrokenPipeError) as unwritten:
-            return _explain(unwritten)
         return _explain(error)
     if code == _INTERRUPTED:
         complain("interrupted; the run that was under way has left nothing behind.")

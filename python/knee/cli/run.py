@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knee import batch, grounds, runner
+from knee import batch, grounds, memory, runner
 from knee.cli import tables
 from knee.cli.console import Bar, complain, out
 from knee.cli.terminal import write_json
@@ -55,6 +55,12 @@ def run(
         bool,
         typer.Option("--check", help="Fail where a figure is physically impossible, such as a rate above a link's."),
     ] = False,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="The memory that a run may need, such as '8 GB'; by default what is available."
+        ),
+    ] = None,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -64,13 +70,21 @@ def run(
     """
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
-    for job in jobs if capture else ():
-        runner.check_capture(job.ground, job.folder)
+    for job in jobs:
+        if capture:
+            runner.check_capture(job.ground, job.folder)
+        said = memory.check(job.scenario, report=report, most=max_memory)
+        if said is not None:
+            complain(said)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
     # in real time wants the machine for itself.
     apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
-    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj, capture)
+    runs = (
+        _side_by_side(jobs, report, context.obj, max_memory)
+        if beside
+        else _one_by_one(jobs, report, context.obj, capture, max_memory)
+    )
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
         for remark in summary.get("remarks", ()):
@@ -88,22 +102,31 @@ def run(
 
 
 def _one_by_one(
-    jobs: list[_Job], report: bool, command: str | None, capture: bool
+    jobs: list[_Job], report: bool, command: str | None, capture: bool, max_memory: str | None
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     for job in jobs:
         with Bar(job.folder.name) as bar:
             result = runner.run(
-                job.scenario, job.ground, job.folder, report=report, progress=bar, command=command, capture=capture
+                job.scenario,
+                job.ground,
+                job.folder,
+                report=report,
+                progress=bar,
+                command=command,
+                capture=capture,
+                max_memory=max_memory,
             )
         yield job, result.summary
 
 
-def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+def _side_by_side(
+    jobs: list[_Job], report: bool, command: str | None, max_memory: str | None
+) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
         several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
-        batch.run(several, around, progress=bar, again=True, command=command)
+        batch.run(several, around, progress=bar, again=True, command=command, max_memory=max_memory)
     for job in jobs:
         result = Result.load(job.folder)
         if report:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -19,6 +21,11 @@ class Terminal(Console):
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
 
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Prints to what may be full."""
+        with _written():
+            super().print(*objects, **how)
+
     def render_str(self, text: str, **how: Any) -> Text:
         """Everything that is printed, cells of tables included, comes by here."""
         return super().render_str(visible(text), **how)
@@ -26,7 +33,8 @@ class Terminal(Console):
 
 def write_json(data: Any) -> None:
     """Writes JSON alone to standard output."""
-    sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
+    with _written():
+        sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
 
 
 def prepare() -> None:
@@ -50,18 +58,25 @@ def prepare() -> None:
 
 
 def flush() -> None:
-    """Brings all output out.
+    """Brings all output out."""
+    with _written():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """What fails in here is the writing to standard output.
 
     Raises:
         BrokenPipeError: its reader has gone.
         RunError: it cannot be written, as on a full disk.
     """
     try:
-        sys.stdout.flush()
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         # Python would try again at exit.
         sys.stdout = None
-        what = "what was asked for is done, but not shown"
+        what = "what was asked for may be done, but is not shown"
         raise RunError(f"Standard output cannot be written ({error.strerror}); {what}.") from None
