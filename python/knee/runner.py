@@ -54,7 +54,7 @@ def run(
         report: whether that folder gets the report and its figures too.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
-        capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
+        capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
         max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
             The need is estimated before the run starts.
 

@@ -49,7 +49,7 @@ def run(
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Draw report.html and figures.")] = True,
     capture: Annotated[
-        bool, typer.Option("--pcap", help="Write the packets that leave links too, as packets.pcapng.")
+        bool, typer.Option("--pcap", help="Also write the packets, as the senders see them, to packets.pcapng.")
     ] = False,
     max_memory: Annotated[
         str | None,
