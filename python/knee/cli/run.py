@@ -51,6 +51,10 @@ def run(
     capture: Annotated[
         bool, typer.Option("--pcap", help="Also write the packets, as the senders see them, to packets.pcapng.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Fail where a figure is physically impossible, such as a rate above a link's."),
+    ] = False,
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -86,6 +90,8 @@ def run(
         for remark in summary.get("remarks", ()):
             complain(remark)
         summaries.append(summary)
+        if check:
+            runner.check_physics(Result.load(job.folder), job.folder)
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
     if as_json:
