@@ -205,8 +205,8 @@ impl Bench {
             }
             1 => (0..source.range(1, 60)).for_each(|_| self.land(source)),
             2 => self.wait(Time::from_nanos(source.log_uniform(36))),
-            // Up to three months.
-            3 => self.wait(Time::from_nanos(source.log_uniform(53))),
+            // Up to a day, with a timeout every two minutes.
+            3 => self.wait(Time::from_nanos(source.log_uniform(46))),
             4 => {
                 if let Some(seq) = self.late.pop() {
                     self.ack(seq, &[], 0, Sender::tsval(self.now.saturating_sub(self.sender.srtt() * 2)));
@@ -252,7 +252,17 @@ pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knee_core::testing::corpus;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_the_fuzzer_found_its_way_with_keeps_the_invariants() {
+        let entries: Vec<_> = knee_cc::registry().iter().collect();
+        for (file, bytes) in corpus("sender") {
+            eprintln!("{file}");
+            check_any(&entries, &bytes);
+        }
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() })]

@@ -168,6 +168,7 @@ pub fn check(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knee_core::testing::corpus;
     use proptest::prelude::*;
 
     #[test]
@@ -178,6 +179,14 @@ mod tests {
             check_spec(&serde_json::from_value(network(&bytes)).unwrap()).is_some_and(|now| now > Time::ZERO)
         });
         assert!(ran.count() > 50);
+    }
+
+    #[test]
+    fn what_the_fuzzer_found_its_way_with_keeps_the_invariants() {
+        for (file, bytes) in corpus("spec") {
+            eprintln!("{file}");
+            check(&bytes);
+        }
     }
 
     proptest! {
