@@ -20,7 +20,7 @@ help:
 	@echo "make clean   remove .venv, target and results"
 
 demo: $(STAMPS)/core
-	$(BIN)/knee run lola-fig4a
+	$(BIN)/knee run lola-fig4a --png
 
 setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
 

@@ -50,7 +50,14 @@ def test_a_run_draws_its_report(tiny: Path, capsys: pytest.CaptureFixture[str]) 
     assert "results/tiny/report.html" in capsys.readouterr().out
     html = (tiny / "results" / "tiny" / "report.html").read_text(encoding="utf-8")
     assert "flow 1" in html
-    assert any(path.suffix == ".png" for path in (tiny / "results" / "tiny" / "figures").iterdir())
+    assert not (tiny / "results" / "tiny" / "figures").exists()
+
+
+def test_figures_are_drawn_where_they_are_asked_for(tiny: Path) -> None:
+    assert main(["run", "tiny.toml", "--no-report", "--png"]) == 0
+    folder = tiny / "results" / "tiny"
+    assert "overview.png" in names(folder / "figures")
+    assert "report.html" not in names(folder)
 
 
 def test_the_manifest_keeps_the_command_line(tiny: Path) -> None:

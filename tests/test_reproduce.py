@@ -11,9 +11,10 @@ import pytest
 from browser import look, needs_chromium
 from knee import cli
 from knee.errors import FolderError
-from knee.reproduce import Drawing, Experiment, Paper, Results, Run, Table, drawing, items
+from knee.reproduce import drawing, items
 from knee.reproduce import run as running
 from knee.reproduce.items import Items
+from knee.reproduce.paper import Drawing, Experiment, Paper, Results, Run, Table
 
 DATA = {
     "duration": "2 s",

@@ -148,3 +148,10 @@ def test_the_page_draws_what_is_chosen(tiny: Path) -> None:
     assert told["probe"][:2] == [["reno", "cubic"], ["5 Mbit/s", "10 Mbit/s"]]
     assert "Means over the seeds" in told["probe"][2]
     assert told["console"] == []
+
+
+def test_seeds_can_be_an_axis(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/matrix.md has it; a seed is a number where other values are text."""
+    assert main(["sweep", "tiny.toml", "--over", "seed=1,2,3", "--set", "link.loss=0.01"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines() if line.strip()[:1].isdigit()] == ["1", "2", "3"]

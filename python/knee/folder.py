@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from knee.errors import FolderError
-from knee.manifest import PROGRAM
 from knee.sudo import give_to_caller
 
+#: The format of result folders, and what their manifests call the program.
+FORMAT = 1
+PROGRAM = "knee"
 #: What :func:`partial` gives; the target's name is in it.
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from knee.folder import FORMAT
 from knee.scenario.model import Scenario
 from knee.scenario.spec import span
 
-FORMAT = 1
 #: For how long every flow must stay near the fair share, s, and how near (contract, section 3).
 CONVERGED_FOR_S = 5.0
 CONVERGED_WITHIN = 0.20

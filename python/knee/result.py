@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from knee.errors import FolderError
-from knee.folder import is_result, writing
-from knee.metrics import FORMAT
+from knee.folder import FORMAT, is_result, writing
 from knee.scenario import Scenario, from_toml
 
 if TYPE_CHECKING:
@@ -58,18 +57,18 @@ class Result:
 
         report.write_report(self, Path(path))
 
-    def save(self, folder: str | Path, *, report: bool = True) -> Path:
+    def save(self, folder: str | Path, *, report: bool = True, png: bool = False) -> Path:
         """Writes the result folder, whole or not at all, and gives its path.
 
         Raises:
             FolderError: where something is there that is not a knee result.
         """
         with writing(Path(folder)) as partial:
-            self.write_into(partial, report=report)
+            self.write_into(partial, report=report, png=png)
         return Path(folder)
 
-    def write_into(self, folder: Path, *, report: bool = True) -> None:
-        """Writes the files of a result into an existing folder."""
+    def write_into(self, folder: Path, *, report: bool = True, png: bool = False) -> None:
+        """Writes the files of a result into an existing folder; with ``png`` also the figures, which takes seconds."""
         (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
         (folder / "summary.json").write_text(_json(self.summary), encoding="utf-8")
         for name in _FRAMES:
@@ -78,6 +77,9 @@ class Result:
             from knee import report as reports
 
             reports.write_report(self, folder / "report.html")
+        if png:
+            from knee import report as reports
+
             (folder / "figures").mkdir()
             reports.write_figures(self, folder / "figures")
         # Last: the manifest is what makes the folder a result.

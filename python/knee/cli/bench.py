@@ -9,16 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from knee import bench as benchmark
+from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import number, table
 from knee.errors import InputError
-from knee.grounds.host import bench as switch
 
 
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CASE", help=f"Of {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine."),
+        typer.Argument(
+            metavar="CASE",
+            help=f"{', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine.",
+            autocompletion=complete.cases,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Run each case N times and take the median.")] = 1,
@@ -61,6 +65,8 @@ def bench(
 
 def _host(as_json: bool) -> None:
     """Measures the switch."""
+    from knee.grounds.host import bench as switch
+
     measured = switch.measure()
     if as_json:
         json.dump({"host": measured}, sys.stdout, indent=1)

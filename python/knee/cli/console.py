@@ -7,9 +7,11 @@ import sys
 import textwrap
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 #: Width of tables where standard output is not a terminal.
 _FILE_WIDTH = 120
@@ -19,6 +21,8 @@ _PATIENCE_S = 1.0
 
 def out() -> Console:
     """The console of standard output."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, highlight=False)
 
 
@@ -38,16 +42,19 @@ class Bar:
         self._name = name
         self._begin = time.perf_counter()
         self._progress: Progress | None = None
-        self._task = TaskID(0)
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Bar:
         return self
 
     def __call__(self, fraction: float) -> None:
         """Takes note that ``fraction``, 0 to 1, of the work is done."""
-        if self._progress is None:
+        if self._progress is None or self._task is None:
             if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
                 return
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from knee import registry
+from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import InputError, Refused
@@ -16,17 +16,26 @@ from knee.registry import Entry
 from knee.scenario.shipped import FOLDER, shipped
 from knee.units import near, shown
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _PARTS = ["scenarios", "cc", "queues"]
 
 
 def list_(
-    what: Annotated[str | None, typer.Argument(metavar="PART", help="scenarios, cc or queues; default: all.")] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its parameters.")] = None,
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="PART", help="scenarios, cc or queues; default: all.", autocompletion=complete.parts),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of them, with its parameters.", autocompletion=complete.listed),
+    ] = None,
 ) -> None:
     """List scenarios, congestion controls and queue disciplines.
 
-    With a name, for instance knee list cc lola, shows that one's parameters: what each does, its default, its range,
-    and where the default comes from.
+    With a name, as in knee list cc lola, show its parameters: what each does, its default and range, and where the
+    default comes from.
     """
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")

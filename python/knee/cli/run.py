@@ -7,18 +7,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee import batch, grounds, runner
-from knee.cli import tables
+from knee.cli import complete, tables
 from knee.cli.console import Bar, complain, out
 from knee.errors import InputError, ScenarioError
-from knee.folder import check_target
-from knee.result import Result
-from knee.scenario import Scenario, load
-from knee.scenario.overrides import blamed
+
+if TYPE_CHECKING:
+    from knee.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -31,33 +29,48 @@ class _Job:
 def run(
     context: typer.Context,
     scenarios: Annotated[
-        list[str], typer.Argument(metavar="FILE-or-NAME", help="TOML files, or names that knee list shows.")
+        list[str],
+        typer.Argument(
+            metavar="FILE-or-NAME",
+            help="Scenario files, or names from knee list scenarios.",
+            autocompletion=complete.scenarios,
+        ),
     ],
     ground: Annotated[
-        str | None, typer.Option(metavar="G", help="Where to run; by default what the file says, and else sim.")
+        str | None,
+        typer.Option(
+            metavar="G",
+            help="Where to run: sim, uml or host; by default what the file says, else sim.",
+            autocompletion=complete.grounds,
+        ),
     ] = None,
     out_folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="The result folder (of several runs: the one around theirs)."),
+        typer.Option(
+            "--out", metavar="DIR", help="The result folder; with several runs, the folder that holds theirs."
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds from the scenario's own on.")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds, counted from the scenario's own.")] = 1,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json alone (of several runs: a list).")
+        bool, typer.Option("--json", help="Print summary.json and nothing else; with several runs, a list.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Draw report.html and figures.")] = True,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    png: Annotated[bool, typer.Option("--png", help="Also draw the figures as PNG files.")] = False,
     capture: Annotated[
         bool, typer.Option("--pcap", help="Also write the packets, as the senders see them, to packets.pcapng.")
     ] = False,
 ) -> None:
     """Run scenarios and write their results.
 
-    Each run leaves a folder, results/NAME by default: summary.json, the time series as parquet files, and report.html
-    with its figures. A folder that holds another knee result is replaced, anything else is not touched.
+    Each run leaves a folder, results/NAME by default: summary.json, the time series as parquet files, and report.html.
+    A folder that holds another knee result is replaced, anything else is not touched.
     """
+    from knee import grounds, runner
+
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds)
     for job in jobs if capture else ():
@@ -66,7 +79,11 @@ def run(
     # in real time wants the machine for itself.
     apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
-    runs = _side_by_side(jobs, report, context.obj) if beside else _one_by_one(jobs, report, context.obj, capture)
+    runs = (
+        _side_by_side(jobs, context.obj, report=report, png=png)
+        if beside
+        else _one_by_one(jobs, context.obj, report=report, png=png, capture=capture)
+    )
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
         for remark in summary.get("remarks", ()):
@@ -83,31 +100,49 @@ def run(
 
 
 def _one_by_one(
-    jobs: list[_Job], report: bool, command: str | None, capture: bool
+    jobs: list[_Job], command: str | None, *, report: bool, png: bool, capture: bool
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    from knee import runner
+
     for job in jobs:
         with Bar(job.folder.name) as bar:
             result = runner.run(
-                job.scenario, job.ground, job.folder, report=report, progress=bar, command=command, capture=capture
+                job.scenario,
+                job.ground,
+                job.folder,
+                report=report,
+                png=png,
+                progress=bar,
+                command=command,
+                capture=capture,
             )
         yield job, result.summary
 
 
-def _side_by_side(jobs: list[_Job], report: bool, command: str | None) -> Iterator[tuple[_Job, dict[str, Any]]]:
+def _side_by_side(
+    jobs: list[_Job], command: str | None, *, report: bool, png: bool
+) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
+    from knee import batch
+    from knee.result import Result
+
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
         several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
         batch.run(several, around, progress=bar, again=True, command=command)
     for job in jobs:
         result = Result.load(job.folder)
-        if report:
-            result.save(job.folder)
+        if report or png:
+            result.save(job.folder, report=report, png=png)
         yield job, result.summary
 
 
 def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
     """A scenario that its ground does not refuse."""
+    from knee import grounds
+    from knee.scenario import load
+    from knee.scenario.overrides import blamed
+
     scenario = load(source, changes)
     here = grounds.find(ground or scenario.run.ground)
     try:
@@ -119,6 +154,9 @@ def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
 
 def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int) -> list[_Job]:
     """All runs, each checked as far as that goes before the first one starts."""
+    from knee import grounds
+    from knee.folder import check_target
+
     single = len(loaded) == 1 and seeds == 1
     jobs: list[_Job] = []
     for scenario in loaded:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 #: Flows beyond which a table shows the first and says how many there are.
 MOST_FLOWS = 20
@@ -21,6 +21,9 @@ def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
 
     Only words after the first column, which has the names, are wrapped where the terminal is narrow.
     """
+    from rich import box
+    from rich.table import Table
+
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
         wraps = 0 < i < text
