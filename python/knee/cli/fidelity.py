@@ -58,9 +58,9 @@ def fidelity(
     its figures become FILE.csv (kernel.csv if none is given), to compare others with.
     """
     from knee import grounds
-    from knee.fidelity import read
+    from knee.fidelity import read, shipped
     from knee.fidelity import run as run_cases
-    from knee.fidelity.shipped import find, shipped
+    from knee.fidelity.shipped import find
 
     if make:
         if sources and len(sources) > 1:
@@ -68,32 +68,32 @@ def fidelity(
         _make(Path(sources[0] if sources else "kernel.csv"), patterns or (), jobs)
         return
     grounds.ready(ground)
-    files = [find(source) for source in sources or shipped()]
+    # Everything is read before anything runs, so that what is refused is refused at once.
+    if sources:
+        cases = {find(source): read(find(source), patterns or ()) for source in sources}
+    else:
+        cases = shipped.cases(patterns or ())
     if html is not None and html.is_dir():
         raise InputError(f"{html} is a folder; the name of a file is needed for --html.")
-    if html is not None and len(files) > 1:
+    if html is not None and len(cases) > 1:
         raise InputError("--html writes the report of one file; name one.")
-    # Everything is read before anything runs, so that what is refused is refused at once.
-    cases = [read(file, patterns or ()) for file in files]
-    reports = []
-    for file, each in zip(files, cases, strict=True):
+    reports = {}
+    for file, each in cases.items():
         with Bar(file.name) as bar:
-            reports.append(run_cases(each, jobs, bar, ground))
+            reports[file] = run_cases(each, jobs, bar, ground)
         if html is not None:
             from knee.fidelity.page import write
 
-            write(reports[-1], file, html)
+            write(reports[file], file, html)
         if not as_json:
-            _show(out(), reports[-1], file.stem)
+            _show(out(), reports[file], file.stem)
     if as_json:
-        told = [{"file": file.name, **report.plain()} for file, report in zip(files, reports, strict=True)]
+        told = [{"file": file.name, **report.plain()} for file, report in reports.items()]
         json.dump(told[0] if len(told) == 1 else told, sys.stdout, indent=1, allow_nan=False)
         sys.stdout.write("\n")
     elif html is not None:
         out().print(f"The report: {html}", soft_wrap=True)
-    unmet = [
-        f"{file.stem}: {what}" for file, report in zip(files, reports, strict=True) for what in report.totals.unmet
-    ]
+    unmet = [f"{file.stem}: {what}" for file, report in reports.items() for what in report.totals.unmet]
     if check and unmet:
         complain(f"below what is wanted: {'; '.join(unmet)}.")
         raise typer.Exit(1)
