@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-#: Width of tables where standard output is not a terminal.
-_FILE_WIDTH = 120
+#: Width where standard output is no terminal and COLUMNS does not say: what reads a pipe wants whole lines.
+_PIPE_WIDTH = 1000
+#: Narrower terminals break lines by themselves: numbers would be cut.
+_LEAST_WIDTH = 72
 #: After how long a run shows its progress, s.
 _PATIENCE_S = 1.0
 
@@ -23,7 +25,13 @@ def out() -> Console:
     """The console of standard output."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, highlight=False)
+    return Console(width=width(), highlight=False)
+
+
+def width() -> int:
+    """Columns of standard output: the terminal's, or what COLUMNS says, or so many that no line is broken."""
+    fallback = 80 if sys.stdout.isatty() else _PIPE_WIDTH
+    return max(shutil.get_terminal_size((fallback, 24)).columns, _LEAST_WIDTH)
 
 
 def complain(message: str) -> None:

@@ -12,7 +12,7 @@ from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import InputError, Refused
-from knee.registry import Entry
+from knee.registry import Entry, Param
 from knee.scenario.shipped import FOLDER, shipped
 from knee.units import near, shown
 
@@ -94,9 +94,17 @@ def _details(console: Console, entry: Entry) -> None:
     if not entry.params:
         console.print("No parameters of its own.")
         return
-    rows = table(None, ["parameter", "default", "range", "what", "default from"], text=5)
     for param in entry.params.values():
-        span = f"{param.text(param.min)} to {param.text(param.max)}"
-        span = {"choice": ", ".join(param.words), "bool": "true, false"}.get(param.kind, span)
-        rows.add_row(param.name, param.text(param.default), span, param.about, param.source)
-    console.print(rows)
+        _parameter(console, param)
+
+
+def _parameter(console: Console, param: Param) -> None:
+    """What there is to say of a parameter: no table, whose columns would be too narrow for it on a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    span = {"choice": ", ".join(param.words), "bool": "true or false"}.get(param.kind, param.span)
+    console.print()
+    console.print(Text.assemble((param.name, "bold"), f" = {param.text(param.default)}"))
+    for line in (param.about, f"Accepts {span}.", f"Default from {param.source}."):
+        console.print(Padding(Text(line[0].upper() + line[1:].rstrip(".") + "."), (0, 0, 0, 4), expand=False))

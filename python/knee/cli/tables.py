@@ -19,20 +19,15 @@ NARROW = 100
 def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
     """An empty table; the first ``text`` columns are words, the others numbers.
 
-    Only words after the first column, which has the names, are wrapped where the terminal is narrow.
+    Words are wrapped where the terminal is narrow; numbers are never broken.
     """
     from rich import box
     from rich.table import Table
 
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
-        wraps = 0 < i < text
-        made.add_column(
-            column,
-            justify="left" if i < text else "right",
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-        )
+        words = i < text
+        made.add_column(column, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     return made
 
 
@@ -100,8 +95,15 @@ def _last_line(summary: dict[str, Any]) -> str:
         parts = ["The flows never all run at once"]
     fair = f"{', '.join(parts)}. " if len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
-    speed = f" ({packets / wall / 1e6:.1f} million a second)" if wall > 0 else ""
+    speed = f" ({_speed(packets / wall)} packets/s)" if wall > 0 and packets > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
+
+
+def _speed(per_second: float) -> str:
+    """Two digits, in millions where there are any."""
+    if per_second >= 1e6:
+        return f"{per_second / 1e6:.3g} million"
+    return number(int(float(f"{per_second:.2g}")))
 
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
