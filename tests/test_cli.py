@@ -260,3 +260,12 @@ def test_a_run_fits_a_terminal_of_eighty_columns(tiny: Path) -> None:
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines[:-1])) <= 80
     assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2
+
+
+def test_the_benchmark_of_starts_measures_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "start", "--json", "--runs", "1"]) == 0
+    start = json.loads(capsys.readouterr().out)["start"]
+    assert [case["name"] for case in start] == ["help", "list", "refusal", "hello", "hello without report"]
+    assert all(case["processor_s"] > 0 for case in start)
+    assert all(case["wall_s"] > 0 for case in start)
+    assert main(["bench", "start", "reno2"]) == 2

@@ -66,7 +66,7 @@ def cases(incomplete: str) -> list[str]:
     """Cases and groups of ``knee bench``."""
     from knee.bench import CASES, GROUPS
 
-    return _from([*GROUPS, *CASES], incomplete)
+    return _from(["start", *GROUPS, *CASES], incomplete)
 
 
 def references(incomplete: str) -> list[str]:
