@@ -47,7 +47,7 @@ test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core
-	@packages="$$($(BIN)/python tools/test_packages.py)"; \
+	@packages="$$($(BIN)/python scripts/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "Installing what the tests use: $$packages"; \
