@@ -62,7 +62,7 @@ def test_figures_are_drawn_where_they_are_asked_for(tiny: Path) -> None:
 
 def test_the_manifest_keeps_the_command_line(tiny: Path) -> None:
     assert main(["run", "tiny.toml", "--set", "link.rate=5 Mbit/s", "--no-report"]) == 0
-    manifest = json.loads((tiny / "results" / "tiny" / "manifest.json").read_text())
+    manifest = json.loads((tiny / "results" / "tiny+link.rate=5Mbps" / "manifest.json").read_text())
     assert manifest["command"] == "knee run tiny.toml --set 'link.rate=5 Mbit/s' --no-report"
 
 

@@ -10,7 +10,6 @@ A folder that is there is not made again if the same program made it from the sa
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from knee import grounds, runner
 from knee.errors import InputError
-from knee.folder import check_target, is_result
+from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
 from knee.own import classes
 from knee.scenario import Scenario
@@ -82,7 +81,11 @@ def run(
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
+    for folder in folders:
+        recover(folder)
     todo = [i for i, job in enumerate(jobs) if again or not is_done(job, folders[i])]
+    for i in todo:
+        check_target(folders[i])
     weights = {i: work(jobs[i].scenario) for i in todo}
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
@@ -156,7 +159,6 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
         if job.name in seen:
             raise InputError(f"Two runs would write to {folder}; give each a name of its own.")
         seen.add(job.name)
-        check_target(folder)
         mine = sorted(own & {flow.cc for flow in job.scenario.flows})
         if mine:
             found = f"The congestion control {mine[0]} is a class in Python, whose changes nothing would notice"
@@ -164,16 +166,15 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
 
 
 def is_done(job: Job, folder: Path) -> bool:
-    """Whether ``folder`` holds what ``job`` would give: same scenario, same ground, same program."""
-    if not is_result(folder):
+    """Whether ``folder`` holds, whole, what ``job`` would give: same scenario, same ground, same program."""
+    manifest = manifest_of(folder)
+    if manifest is None or (manifest.get("fingerprint"), manifest.get("ground")) != (fingerprint(), _ground(job)):
         return False
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
         scenario = (folder / "scenario.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-    made = (manifest.get("fingerprint"), manifest.get("ground"), scenario)
-    return made == (fingerprint(), _ground(job), dumps(job.scenario.plain()))
+    return scenario == dumps(job.scenario.plain()) and not problems(folder, DATA)
 
 
 def _ground(job: Job) -> str:

@@ -76,11 +76,16 @@ def run(
     if capture:
         check_capture(name, out)
     here = grounds.ready(name)
+    undrawn = None
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
         result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
-                result.write_into(Path(folder), report=report, png=png)
+                undrawn = result.write_into(Path(folder), report=report, png=png)
+    if undrawn is not None and out is not None:
+        from knee.result import no_report
+
+        raise no_report(undrawn, Path(out))
     return result

@@ -2,8 +2,9 @@
 //!
 //! Behind the feature `testing`, which the crates with registries ask for in their tests.
 
-use crate::{Bytes, Kind, Param, Params, Rate, Time, Value};
+use crate::{Bytes, Kind, Param, Params, Rate, Rng, Time, Value};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -107,6 +108,22 @@ pub fn fuzz<E, S>(
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
+/// Bytes that a case may use beyond those given: more than any needs.
+const TAIL: usize = 1 << 16;
+
+/// The case that these bytes stand for: wherever `case` would draw at random it takes the next of them, and once there are
+/// no more the same random ones for all. So a fuzzer that knows nothing but bytes finds its way into cases. None: `case`
+/// refuses them.
+pub fn from_bytes<S: Strategy>(case: &S, bytes: &[u8]) -> Option<S::Value> {
+    let mut tail = Rng::stream(0, "tail");
+    let mut all = bytes.to_vec();
+    // Zeros, which would come next, are drawn again for ever where a range is no power of two.
+    all.extend((0..TAIL / 8).flat_map(|_| tail.next_u64().to_le_bytes()));
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::PassThrough, &all);
+    case.new_tree(&mut TestRunner::new_with_rng(config, rng)).ok().map(|tree| tree.current())
+}
+
 /// Checks what a registry declares (name, what it does, source, parameters): no name twice, nothing empty, defaults
 /// within their ranges.
 ///
@@ -148,6 +165,15 @@ mod tests {
         });
         let told = found.unwrap_err().downcast::<String>().unwrap();
         assert!(told.starts_with("faulty: too much") && told.ends_with("\n  10"), "{told}");
+    }
+
+    #[test]
+    fn bytes_lead_to_cases() {
+        let case = (0..10u64, prop::collection::vec(any::<u64>(), 1..4));
+        let several: BTreeSet<_> = (0..=255u8).map(|byte| from_bytes(&case, &[byte; 8])).collect();
+        assert!(several.len() >= 10 && !several.contains(&None), "{several:?}");
+        let [one, again, other] = [[1, 2, 3], [1, 2, 3], [1, 200, 3]].map(|bytes| from_bytes(&any::<u32>(), &bytes));
+        assert!(one == again && one != other, "{one:?} {again:?} {other:?}");
     }
 
     proptest! {

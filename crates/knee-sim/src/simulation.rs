@@ -64,6 +64,10 @@ pub struct Simulation {
     /// How long flows and links run before their figures start to count.
     warmup: Time,
     sampled_at: Time,
+    /// When the window of totals and of the links' figures began.
+    window_from: Option<Time>,
+    /// Payload acknowledged and bytes received of each flow before that window; empty: none.
+    before_window: Vec<(u64, u64)>,
     common: Common,
     seed: u64,
     changes: Vec<ChangeSpec>,
@@ -80,6 +84,8 @@ pub struct Simulation {
     alarms: Vec<Alarms>,
     /// How far time has come, where it passes in epochs.
     epochs: Option<Box<Epochs>>,
+    /// See [`Simulation::work`]; without the turns of the wheel.
+    work: u64,
 }
 
 /// Where a pipe leads.
@@ -234,12 +240,19 @@ impl Simulation {
         self.leave_epochs();
     }
 
+    /// What has been done so far, in steps: events, turns of the wheel that they wait in, and, where time passes in epochs,
+    /// these, visits of flows and packets. A bound on it for each simulated second holds on every machine, one on wall time
+    /// on none.
+    pub const fn work(&self) -> u64 {
+        self.work + self.events.turns()
+    }
+
     /// Processes some `events` events; false once the end is reached.
     pub fn step(&mut self, events: u64) -> bool {
         if self.epochs.is_some() {
-            let mut done = 0;
-            while done < events && !self.finished {
-                done += self.epoch();
+            let until = self.work.saturating_add(events);
+            while self.work < until && !self.finished {
+                self.work += self.epoch();
             }
             return !self.finished;
         }
@@ -247,6 +260,7 @@ impl Simulation {
             if self.finished {
                 return false;
             }
+            self.work += 1;
             match self.events.peek() {
                 Some((at, event)) if at < self.end => {
                     self.now = at;

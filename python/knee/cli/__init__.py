@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
+from knee.cli import terminal
 from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import complain
-from knee.errors import InputError, KneeError
+from knee.errors import InputError, KneeError, RunError
 
 #: What typer makes of Ctrl-C.
 _INTERRUPTED = 130
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Without a command there is nothing to do but to say what there is.
         # What was asked for goes along for the manifests of runs.
         code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
+        terminal.flush()
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be said to it, not even at exit.
         sys.stdout = None
@@ -75,6 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
+        try:
+            # Where it cannot be written, that is the error, wherever in the program it came up.
+            terminal.flush()
+        except (RunError, BrokenPipeError) as unwritten:
+            return _explain(unwritten)
         return _explain(error)
     if code == _INTERRUPTED:
         complain("interrupted; the run that was under way has left nothing behind.")
@@ -106,4 +113,8 @@ def entry() -> None:
     """The program ``knee``."""
     # Being terminated is like Ctrl-C: half-written folders are taken away.
     signal.signal(signal.SIGTERM, _terminate)
+    try:
+        terminal.prepare()
+    except InputError as error:
+        sys.exit(_explain(error))
     sys.exit(main())

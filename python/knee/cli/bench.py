@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from knee import bench as benchmark
 from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 
@@ -56,8 +56,7 @@ def bench(
             print(f"{name}: {benchmark.CASES[name][0]} ...", file=sys.stderr)
         measured.append(benchmark.case(name, runs or 1))
     if as_json:
-        json.dump({"cases": measured}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        write_json({"cases": measured})
         return
     rows = table(None, ["case", "packets", "wall s", "million packets/s", "peak memory MiB"])
     for case in measured:
@@ -78,8 +77,7 @@ def _start(as_json: bool, runs: int | None) -> None:
 
     measured = bench_start.measure(runs or bench_start.RUNS)
     if as_json:
-        json.dump({"start": measured}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        write_json({"start": measured})
         return
     rows = table(None, ["case", "command", "processor s", "wall s"], text=2)
     for case in measured:
@@ -93,8 +91,7 @@ def _host(as_json: bool) -> None:
 
     measured = switch.measure()
     if as_json:
-        json.dump({"host": measured}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        write_json({"host": measured})
         return
     columns = ["link", "carried Mbit/s", "late us: p50", "p99", "max", "more than 1 ms", "processor %"]
     rows = table("The switch of the ground host", columns)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+from knee.text import visible
+
 #: Width where standard output is no terminal and COLUMNS does not say: what reads a pipe wants whole lines.
 _PIPE_WIDTH = 1000
 #: Narrower terminals break lines by themselves: numbers would be cut.
@@ -23,9 +25,9 @@ _PATIENCE_S = 1.0
 
 def out() -> Console:
     """The console of standard output."""
-    from rich.console import Console
+    from knee.cli.screen import Screen
 
-    return Console(width=width(), highlight=False)
+    return Screen(width=width())
 
 
 def width() -> int:
@@ -36,7 +38,9 @@ def width() -> int:
 
 def complain(message: str) -> None:
     """Writes one paragraph to standard error, wrapped on a terminal."""
-    text = " ".join(f"knee: {message}".split())
+    if sys.stderr is None:
+        return
+    text = visible(" ".join(f"knee: {message}".split()))
     if sys.stderr.isatty():
         width = min(shutil.get_terminal_size().columns, 100)
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
@@ -47,7 +51,7 @@ class Bar:
     """A progress bar on a terminal, for whatever takes more than a second; called with the fraction that is done."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = visible(name)
         self._begin = time.perf_counter()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -60,15 +64,16 @@ class Bar:
         if self._progress is None or self._task is None:
             if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
                 return
-            from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+            from knee.cli.screen import Screen
+
             self._progress = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TaskProgressColumn(),
                 TimeRemainingColumn(),
-                console=Console(stderr=True),
+                console=Screen(stderr=True),
                 transient=True,
             )
             self._progress.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +11,7 @@ import typer
 from knee.cli import complete
 from knee.cli.console import Bar, complain, out
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,8 +88,7 @@ def fidelity(
             _show(out(), reports[file], file.stem)
     if as_json:
         told = [{"file": file.name, **report.plain()} for file, report in reports.items()]
-        json.dump(told[0] if len(told) == 1 else told, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
+        write_json(told[0] if len(told) == 1 else told)
     elif html is not None:
         out().print(f"The report: {html}", soft_wrap=True)
     unmet = [f"{file.stem}: {what}" for file, report in reports.items() for what in report.totals.unmet]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ import typer
 
 from knee.cli import complete, tables
 from knee.cli.console import Bar, complain, out
+from knee.cli.terminal import write_json
 from knee.errors import InputError, ScenarioError
 
 if TYPE_CHECKING:
@@ -66,13 +65,14 @@ def run(
 ) -> None:
     """Run scenarios and write their results.
 
-    Each run leaves a folder, results/NAME by default: summary.json, the time series as parquet files, and report.html.
-    A folder that holds another knee result is replaced, anything else is not touched.
+    Each run leaves a folder, results/NAME by default (with what --set changes in its name): summary.json, the time
+    series as parquet files, and report.html. It replaces another knee result, unless that holds files that knee did not
+    write; anything else is not touched.
     """
     from knee import grounds, runner
 
     loaded = [_load(source, changes or (), ground) for source in scenarios]
-    jobs = _jobs(loaded, ground, out_folder, seeds)
+    jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
     for job in jobs if capture else ():
         runner.check_capture(job.ground, job.folder)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
@@ -92,8 +92,7 @@ def run(
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
     if as_json:
-        json.dump(summaries[0] if len(summaries) == 1 else summaries, sys.stdout, indent=1, ensure_ascii=False)
-        sys.stdout.write("\n")
+        write_json(summaries[0] if len(summaries) == 1 else summaries)
     elif seeds > 1:
         for i, scenario in enumerate(loaded):
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
@@ -152,7 +151,9 @@ def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
     return scenario
 
 
-def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int) -> list[_Job]:
+def _jobs(
+    loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int, changes: Sequence[str]
+) -> list[_Job]:
     """All runs, each checked as far as that goes before the first one starts."""
     from knee import grounds
     from knee.folder import check_target
@@ -162,7 +163,8 @@ def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds
     for scenario in loaded:
         grounds.ready(ground or scenario.run.ground)
         for k in range(scenario.seed, scenario.seed + seeds):
-            name = scenario.name if seeds == 1 else f"{scenario.name}-seed{k}"
+            name = scenario.name if folder is not None else _default_name(scenario, changes, seeds)
+            name = name if seeds == 1 else f"{name}-seed{k}"
             target = folder if single and folder is not None else (folder or Path("results")) / name
             check_target(target)
             if any(job.folder == target for job in jobs):
@@ -170,6 +172,14 @@ def _jobs(loaded: list[Scenario], ground: str | None, folder: Path | None, seeds
             seeded = scenario.model_copy(update={"seed": k})
             jobs.append(_Job(seeded, ground or scenario.run.ground, target))
     return jobs
+
+
+def _default_name(scenario: Scenario, changes: Sequence[str], seeds: int) -> str:
+    """The folder's name where none is given; it says what was changed, so that the result without that stays."""
+    said = {"name"} if seeds == 1 else {"name", "seed"}
+    from knee.folder import default
+
+    return default(scenario.name, [change for change in changes if change.partition("=")[0].strip() not in said])
 
 
 def _show(job: _Job, summary: dict[str, Any], *, compact: bool, report: bool) -> None:

@@ -7,7 +7,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from knee import _core
+from knee import _core, files
 from knee.fidelity import picture, series
 from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report, Totals
 
@@ -22,7 +22,7 @@ def write(report: Report, reference: Path, path: Path) -> None:
     """Writes the page to ``path``; time series are looked for beside ``reference``."""
     text = page(report, reference)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    files.write(path, text)
 
 
 def page(report: Report, reference: Path) -> str:

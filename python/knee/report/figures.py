@@ -1,5 +1,6 @@
 """Figures for papers: PNG files drawn with matplotlib."""
 
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ HEADROOM = 0.06
 """Part of the axis kept free above the data for the ticks of drops."""
 
 STYLE: dict[Any, Any] = {
+    # Text is text: a label such as "$x^$" is no formula, least of all a broken one.
+    "text.parse_math": False,
+    "text.usetex": False,
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.labelsize": 9,
@@ -57,8 +61,19 @@ DASHES = {"solid": "-", "dash": (0, (5, 3)), "dot": (0, (1.2, 1.8))}
 
 
 def short(label: str) -> str:
-    """A label that fits a legend."""
-    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
+    """A label that fits a legend, as the font of the figures can draw it; a box stands for what it lacks."""
+    label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
+    drawable = "".join(sign if ord(sign) in _drawable() else "□" for sign in label)
+    # A legend leaves out what begins with an underscore; behind a space of no width, nothing does.
+    return f"\u200b{drawable}" if drawable.startswith("_") else drawable
+
+
+@cache
+def _drawable() -> frozenset[int]:
+    from matplotlib.font_manager import findfont
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset(FT2Font(findfont(STYLE["font.family"])).get_charmap())
 
 
 def write_figures(result: ResultLike, directory: Path) -> list[Path]:

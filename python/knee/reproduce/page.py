@@ -10,10 +10,11 @@ from importlib import resources
 from pathlib import Path
 
 from knee import _core
+from knee.files import write
 from knee.reproduce import drawing, words
 from knee.reproduce.items import Verdict
 from knee.reproduce.paper import Drawing, Paper, Results, Table
-from knee.reproduce.run import Done, Judged, PaperRows, Row, write
+from knee.reproduce.run import Done, Judged, PaperRows, Row
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 FINDINGS = "findings"

@@ -10,12 +10,15 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from knee.errors import Refused, ScenarioError
+from knee import files
+from knee.errors import Refused, ScenarioError, key_of
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
 from knee.units import near, shown
 
+#: The longest scenario file, bytes; reading one of that length takes some seconds.
+MAX_FILE = 8 << 20
 #: What pydantic says, by its name for the kind of error, and what would do.
 _KINDS = {
     "string_type": "text in quotes will do",
@@ -42,7 +45,7 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     """
     path = shipped.find(source)
     try:
-        content = path.read_bytes()
+        content = files.read(path, MAX_FILE)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         accepted = "a readable TOML file or the name of a shipped scenario will do"
@@ -107,7 +110,7 @@ def _scenario_error(where: str, error: ValidationError, *, short: bool) -> Scena
     errors = error.errors(include_url=False)
     # A key that nobody knows says more than the missing one it was meant for.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    key = _key(first["loc"])
+    key = key_of(first["loc"])
     refused = first.get("ctx", {}).get("error")
     if isinstance(refused, Refused):
         key = ".".join(part for part in (key, refused.key) if part)
@@ -117,14 +120,6 @@ def _scenario_error(where: str, error: ValidationError, *, short: bool) -> Scena
     if short:
         key = re.sub(r"^links\[0\]", "link", key)
     return ScenarioError(where, key, found, accepted)
-
-
-def _key(loc: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in loc:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    # A key of the file may be anything; it is shown on one line.
-    return text if text.isprintable() and len(text) <= 100 else ascii(text)[1:100]
 
 
 def _in_words(error: Any) -> tuple[str, str]:

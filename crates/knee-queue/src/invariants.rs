@@ -11,10 +11,11 @@
 //!
 //! The same calls give the same result twice, and packets that come or leave as bursts the same as one by one. Disciplines are tried with their defaults and with parameters anywhere
 //! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
+//! A fuzzer tries longer still: [`check`] is one of its targets.
 
-use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
+use crate::{Backlog, Burst, Context, Entry, Init, Limit, Queue, Verdict};
+use knee_core::testing::{Pick, from_bytes, log_uniform, params, picks};
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
-use knee_queue::{Backlog, Burst, Context, Entry, Init, Limit, Queue, Verdict, registry};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -97,6 +98,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1u16..40).prop_map(|count| Step::Dequeue { count }),
         6 => (1u16..200, flow()).prop_map(|(count, flow)| Step::Serve { count, flow }),
         5 => log_uniform(34).prop_map(|ns| Step::Wait { ns }),
+        // Up to two years, in which nothing may go on: it would not end.
+        1 => log_uniform(56).prop_map(|ns| Step::Wait { ns }),
         1 => limit().prop_map(Step::Limit),
         1 => rate().prop_map(|bps| Step::Rate { bps }),
         1 => Just(Step::Drain),
@@ -387,107 +390,135 @@ fn run(entry: &Entry, start: &Start, steps: &[Step], bursts: bool) -> Result<See
     bench.close()
 }
 
-#[test]
-fn every_discipline_keeps_the_invariants_whatever_happens() {
-    let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
-    let case = || (start(), prop::collection::vec(step(), 1..60));
-    fuzz("KNEE_QUEUE", &entries, 5_000, case, |entry, (start, steps)| {
-        let once = run(entry, &start, &steps, false)?;
-        prop_assert!(once == run(entry, &start, &steps, false)?, "the same calls gave another result");
-        prop_assert_eq!(once, run(entry, &start, &steps, true)?, "in bursts it is not as one by one");
-        Ok(())
-    });
+/// A queue and what happens to it.
+type Case = (Start, Vec<Step>);
+
+fn case() -> impl Strategy<Value = Case> {
+    (start(), prop::collection::vec(step(), 1..60))
 }
 
-#[test]
-fn the_registry_is_sound() {
-    assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
+fn check_case(entry: &Entry, (start, steps): &Case) -> Result<(), TestCaseError> {
+    let once = run(entry, start, steps, false)?;
+    prop_assert!(once == run(entry, start, steps, false)?, "the same calls gave another result");
+    prop_assert_eq!(once, run(entry, start, steps, true)?, "in bursts it is not as one by one");
+    Ok(())
 }
 
-/// A `pfifo` with one fault, to see that the invariants find it.
-struct Faulty<const FAULT: u8> {
-    inner: Box<dyn Queue>,
-    held_back: Option<Packet>,
+/// Checks one of `entries`, the first byte says which, against the calls that the other bytes stand for.
+///
+/// # Panics
+/// Where it does not keep the invariants.
+pub fn check(entries: &[&Entry], bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let entry = entries[usize::from(*first) % entries.len()];
+    let Some(case) = from_bytes(&case(), rest) else { return };
+    if let Err(why) = check_case(entry, &case) {
+        panic!("{}: {why}\n{case:?}", entry.name);
+    }
 }
 
-impl<const FAULT: u8> Queue for Faulty<FAULT> {
-    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
-        match FAULT {
-            // A mark on a packet whatever its codepoint.
-            0 => {
-                cx.marks += u64::from(!packet.has(Packet::CE));
-                packet.flags |= Packet::CE;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry;
+    use knee_core::testing::{assert_declared, fuzz};
+
+    #[test]
+    fn every_discipline_keeps_the_invariants_whatever_happens() {
+        let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
+        fuzz("KNEE_QUEUE", &entries, 5_000, case, |entry, value| check_case(entry, &value));
+    }
+
+    #[test]
+    fn the_registry_is_sound() {
+        assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
+    }
+
+    /// A `pfifo` with one fault, to see that the invariants find it.
+    struct Faulty<const FAULT: u8> {
+        inner: Box<dyn Queue>,
+        held_back: Option<Packet>,
+    }
+
+    impl<const FAULT: u8> Queue for Faulty<FAULT> {
+        fn enqueue(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
+            match FAULT {
+                // A mark on a packet whatever its codepoint.
+                0 => {
+                    cx.marks += u64::from(!packet.has(Packet::CE));
+                    packet.flags |= Packet::CE;
+                }
+                // A mark that is not there.
+                1 => cx.marks += 1,
+                // A drop that nobody hears of.
+                2 if self.inner.backlog().packets == 3 => return Verdict::Dropped,
+                _ => {}
             }
-            // A mark that is not there.
-            1 => cx.marks += 1,
-            // A drop that nobody hears of.
-            2 if self.inner.backlog().packets == 3 => return Verdict::Dropped,
-            _ => {}
+            self.inner.enqueue(packet, cx)
         }
-        self.inner.enqueue(packet, cx)
-    }
 
-    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        match FAULT {
-            // The second before the first.
-            3 if self.held_back.is_none() && self.inner.backlog().packets > 1 => {
-                self.held_back = self.inner.dequeue(cx);
-                self.inner.dequeue(cx)
+        fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+            match FAULT {
+                // The second before the first.
+                3 if self.held_back.is_none() && self.inner.backlog().packets > 1 => {
+                    self.held_back = self.inner.dequeue(cx);
+                    self.inner.dequeue(cx)
+                }
+                // Packets held, and no word of when to ask.
+                4 if self.inner.backlog().packets == 2 => None,
+                _ => self.held_back.take().or_else(|| self.inner.dequeue(cx)),
             }
-            // Packets held, and no word of when to ask.
-            4 if self.inner.backlog().packets == 2 => None,
-            _ => self.held_back.take().or_else(|| self.inner.dequeue(cx)),
+        }
+
+        fn backlog(&self) -> Backlog {
+            let mut backlog = self.inner.backlog();
+            backlog.packets += u64::from(self.held_back.is_some());
+            backlog.bytes.0 += self.held_back.map_or(0, |p| u64::from(p.size));
+            backlog
+        }
+
+        fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+            // A limit that changes nothing.
+            if FAULT != 5 {
+                self.inner.set_limit(limit, cx);
+            }
         }
     }
 
-    fn backlog(&self) -> Backlog {
-        let mut backlog = self.inner.backlog();
-        backlog.packets += u64::from(self.held_back.is_some());
-        backlog.bytes.0 += self.held_back.map_or(0, |p| u64::from(p.size));
-        backlog
-    }
-
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        // A limit that changes nothing.
-        if FAULT != 5 {
-            self.inner.set_limit(limit, cx);
+    #[test]
+    fn the_invariants_find_faults() {
+        fn entry<const FAULT: u8>() -> Entry {
+            fn make<const FAULT: u8>(_: &Params, init: &Init) -> Box<dyn Queue> {
+                let pfifo = crate::find("pfifo").expect("pfifo is there");
+                let inner = (pfifo.make)(&Params::defaults(pfifo.params), init);
+                Box::new(Faulty::<FAULT> { inner, held_back: None })
+            }
+            Entry { name: "faulty", about: "", source: "", params: &[], make: make::<FAULT> }
         }
-    }
-}
-
-#[test]
-fn the_invariants_find_faults() {
-    fn entry<const FAULT: u8>() -> Entry {
-        fn make<const FAULT: u8>(_: &Params, init: &Init) -> Box<dyn Queue> {
-            let pfifo = knee_queue::find("pfifo").expect("pfifo is there");
-            let inner = (pfifo.make)(&Params::defaults(pfifo.params), init);
-            Box::new(Faulty::<FAULT> { inner, held_back: None })
+        let start = Start {
+            now_ns: 0,
+            limit: None,
+            overhead: 0,
+            rate_bps: 100_000_000,
+            seed: 1,
+            codepoints: vec![0],
+            picks: vec![],
+        };
+        let arrive = Step::Arrive { flow: 0, count: 5, size: 1500, ack: false };
+        let steps = [arrive, Step::Dequeue { count: 2 }, Step::Limit(Limit::Packets(1)), Step::Drain];
+        assert!(run(&entry::<255>(), &start, &steps, false).is_ok());
+        for (fault, entry, what) in [
+            (0, entry::<0>(), "not ECN-capable"),
+            (1, entry::<1>(), "marks counted"),
+            (2, entry::<2>(), "whether it was dropped"),
+            (3, entry::<3>(), "overtaken"),
+            (4, entry::<4>(), "idle with"),
+            (5, entry::<5>(), "is over"),
+        ] {
+            // Fault 4 needs to be asked again before the limit changes.
+            let steps = if fault == 4 { vec![steps[0].clone(), Step::Drain] } else { steps.to_vec() };
+            let found = run(&entry, &start, &steps, false).expect_err("a fault unseen").to_string();
+            assert!(found.contains(what), "fault {fault}: {found}");
         }
-        Entry { name: "faulty", about: "", source: "", params: &[], make: make::<FAULT> }
-    }
-    let start = Start {
-        now_ns: 0,
-        limit: None,
-        overhead: 0,
-        rate_bps: 100_000_000,
-        seed: 1,
-        codepoints: vec![0],
-        picks: vec![],
-    };
-    let arrive = Step::Arrive { flow: 0, count: 5, size: 1500, ack: false };
-    let steps = [arrive, Step::Dequeue { count: 2 }, Step::Limit(Limit::Packets(1)), Step::Drain];
-    assert!(run(&entry::<255>(), &start, &steps, false).is_ok());
-    for (fault, entry, what) in [
-        (0, entry::<0>(), "not ECN-capable"),
-        (1, entry::<1>(), "marks counted"),
-        (2, entry::<2>(), "whether it was dropped"),
-        (3, entry::<3>(), "overtaken"),
-        (4, entry::<4>(), "idle with"),
-        (5, entry::<5>(), "is over"),
-    ] {
-        // Fault 4 needs to be asked again before the limit changes.
-        let steps = if fault == 4 { vec![steps[0].clone(), Step::Drain] } else { steps.to_vec() };
-        let found = run(&entry, &start, &steps, false).expect_err("a fault unseen").to_string();
-        assert!(found.contains(what), "fault {fault}: {found}");
     }
 }
