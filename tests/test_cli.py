@@ -202,7 +202,7 @@ def test_results_stand_side_by_side(tiny: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert main(["compare", "10", "20"]) == 0
     out = capsys.readouterr().out
-    row = next(line for line in out.splitlines() if "sum of the flows' goodputs" in line)
+    row = next(line for line in out.splitlines() if "goodput of all flows" in line)
     slow, fast = (float(word) for word in row.split()[-2:])
     assert 1.5 < fast / slow < 2.5
 

@@ -11,13 +11,14 @@ A folder that is there is not made again if the same program made it from the sa
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from knee import grounds, runner
+from knee import grounds, memory, runner
 from knee.errors import InputError
 from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
@@ -59,6 +60,7 @@ def run(
     refused: Callable[[Job, InputError], None] | None = None,
     again: bool = False,
     command: str | None = None,
+    max_memory: int | str | None = None,
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
@@ -74,6 +76,7 @@ def run(
             ends the batch.
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
+        max_memory: what a run may need, as of :func:`knee.run`; so many run at once as fit the machine together.
 
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
@@ -86,6 +89,7 @@ def run(
     todo = [i for i, job in enumerate(jobs) if again or not is_done(job, folders[i])]
     for i in todo:
         check_target(folders[i])
+        memory.check(jobs[i].scenario, most=max_memory)
     weights = {i: work(jobs[i].scenario) for i in todo}
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
@@ -100,7 +104,16 @@ def run(
         look(0.0)
         job = jobs[i]
         try:
-            runner.run(job.scenario, job.ground, folders[i], report=False, progress=look, command=command)
+            runner.run(
+                job.scenario,
+                job.ground,
+                folders[i],
+                report=False,
+                progress=look,
+                command=command,
+                # Looked at already, when none ran beside it.
+                max_memory=sys.maxsize,
+            )
         except InputError as error:
             if refused is None:
                 raise
@@ -110,6 +123,7 @@ def run(
     here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
     if workers is None and any(ground is not None and ground.real_time for ground in here):
         workers = 1
+    workers = memory.together([jobs[i].scenario for i in todo], workers or os.cpu_count() or 1)
     _all_cores(one, weights, done, stop, workers, progress)
     if refused is not None:
         for i in sorted(lost):
@@ -122,10 +136,10 @@ def _all_cores(
     weights: dict[int, float],
     done: dict[int, float],
     stop: threading.Event,
-    workers: int | None,
+    workers: int,
     progress: Callable[[float], None] | None,
 ) -> None:
-    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         # The longest first, so that none is left over at the end.
         futures = [pool.submit(one, i) for i in sorted(weights, key=lambda i: -weights[i])]
         try:

@@ -11,6 +11,10 @@ class RunError(KneeError):
     """A run that was accepted and then failed."""
 
 
+class PhysicsError(RunError):
+    """A result whose figures cannot be; see :mod:`knee.physics`."""
+
+
 class InputError(KneeError, ValueError):
     """Input that was refused before anything started."""
 

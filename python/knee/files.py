@@ -7,18 +7,19 @@ import ctypes
 import errno
 import fcntl
 import hashlib
+import io
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from knee.errors import FolderError, KneeError, RunError
 
 if TYPE_CHECKING:
     import polars as pl
+    from typing_extensions import Buffer
 
 #: Errors of the place that was named, rather than of the writing.
 _OF_THE_PLACE = {
@@ -84,17 +85,36 @@ def write_frame(path: Path, frame: pl.DataFrame) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    import polars as pl
-
-    try:
-        frame.write_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        # The system's error is in the text alone: "... underlying IO error: No space left on device (os error 28)".
-        found = re.search(r"\(os error (\d+)\)", str(error))
-        if found is None:
+    with path.open("wb", buffering=0) as file:
+        keeping = _Keeping(file)
+        try:
+            frame.write_parquet(cast(IO[bytes], keeping))
+        except Exception:
+            # Whatever polars made of it: "Invalid thrift: transport error" is one of the texts for a full disk.
+            if keeping.error is not None:
+                raise keeping.error from None
             raise
-        number = int(found[1])
-        raise OSError(number, os.strerror(number), str(path)) from None
+
+
+class _Keeping(io.RawIOBase):
+    """A file to write to that keeps the system's error, which polars loses."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self.error: OSError | None = None
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+        except OSError as error:
+            self.error = error
+            raise
+        return memoryview(data).nbytes
 
 
 def sync(path: Path) -> None:

@@ -76,14 +76,12 @@ def seal(folder: Path, manifest: dict[str, Any]) -> None:
     listed = {}
     for name in sorted(_inside(folder)):
         path = folder / name
-        files.sync(path)
         listed[name] = {"bytes": path.stat().st_size, "sha256": files.digest(path)}
     whole = manifest | {"files": listed}
     whole |= {"sha256": _digest_of(whole)}
     text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    (folder / MANIFEST).write_text(text, encoding="utf-8")
-    files.sync(folder / MANIFEST)
-    files.sync(folder)
+    # The command line may have names of files in any encoding; JSON has escapes for them.
+    (folder / MANIFEST).write_bytes(text.encode(errors="backslashreplace"))
 
 
 def sealed(manifest: dict[str, Any]) -> bool:
@@ -156,9 +154,12 @@ def check_target(target: Path) -> None:
         FolderError: something is there that is not a result, or holds what knee did not write.
     """
     try:
+        str(target).encode()
         target.lstat()
     except FileNotFoundError:
         return
+    except UnicodeEncodeError:
+        raise FolderError(f"The name {target} is not UTF-8; name another result folder with --out.") from None
     except (OSError, ValueError) as error:
         raise _cannot_be_made(target, error) from None
     if target.is_symlink() and not target.exists():
@@ -303,7 +304,13 @@ def _swap_in(partial: Path, target: Path) -> None:
     check_target(target)
     if not target.exists():
         partial.rename(target)
-    elif files.exchange(partial, target):
+        return
+    # All of the new one is on the disk before the old one goes, so that not even a power cut takes both.
+    for name in _inside(partial):
+        if not (partial / name).is_symlink():
+            files.sync(partial / name)
+    files.sync(partial)
+    if files.exchange(partial, target):
         _discard(partial)
     else:
         old = partial.with_suffix(".old")

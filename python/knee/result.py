@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee import files, schema
+from knee import files, forked, schema
 from knee.errors import FolderError, RunError
 from knee.folder import DATA, FORMAT, FRAMES, MANIFEST, manifest_of, problems, seal, sealed, without_digests, writing
 from knee.scenario import Scenario, from_toml
+from knee.text import to_json
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -86,7 +86,7 @@ class Result:
         """
         try:
             (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
-            (folder / "summary.json").write_text(_json(self.summary), encoding="utf-8")
+            (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
             for name in FRAMES:
                 files.write_frame(folder / f"{name}.parquet", getattr(self, name))
             undrawn = self._draw_into(folder, report=report, png=png)
@@ -116,7 +116,9 @@ class Result:
 
         Raises:
             FolderError: it is not a result, or one of a newer format, or damaged; names the file, and the key.
+            RunError: this process was forked from one that had used results.
         """
+        forked.check()
         folder = Path(folder)
         manifest = manifest_of(folder)
         if manifest is None:
@@ -145,10 +147,6 @@ class Result:
         from knee.report import headline
 
         return f"<knee.Result {self.summary['name']}: {headline(self.summary)}>"
-
-
-def _json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def no_report(error: Exception, folder: Path) -> RunError:

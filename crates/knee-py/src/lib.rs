@@ -50,7 +50,6 @@ mod _core {
         own: Vec<(String, Py<PyAny>)>,
         capture: Option<&str>,
     ) -> PyResult<Given<'py>> {
-        let spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
@@ -61,9 +60,9 @@ mod _core {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
-        let (output, rows) = driver::run::<PyErr>(&spec, &classes, files, py, look)?;
+        let (figures, rows) = driver::run::<PyErr>(spec_json.to_owned(), classes, files, py, look)?;
         Ok((
-            serde_json::to_string(&output).map_err(Failure::Json)?,
+            figures,
             PyBytes::new(py, bytemuck::cast_slice(&rows.samples)),
             PyBytes::new(py, bytemuck::cast_slice(&rows.links)),
             PyBytes::new(py, bytemuck::cast_slice(&rows.events)),

@@ -187,10 +187,11 @@ impl DualPi2 {
             let qdelay = oldest.map_or(Time::ZERO, |at| self.next_update.saturating_sub(at));
             let prob = self.set.next_prob(self.prob, qdelay, self.qdelay_old);
             let empty_at_rest = oldest.is_none() && (prob, qdelay) == (self.prob, self.qdelay_old);
-            // While a packet stands the delay only grows, and p' with it.
-            let standing_at_most = prob == self.set.max_prob() && qdelay >= self.set.target.max(self.qdelay_old);
+            // While a packet stands the delay only grows, and above the target so does the change of p'.
+            let next = || self.set.next_prob(prob, qdelay + self.set.tupdate, qdelay);
+            let standing_at_rest = prob == self.prob && qdelay >= self.set.target && next() == prob;
             (self.prob, self.qdelay_old) = (prob, qdelay);
-            if empty_at_rest || standing_at_most {
+            if empty_at_rest || standing_at_rest {
                 // The others change nothing but the delay.
                 let last = now.floor_to(self.set.tupdate).max(self.next_update);
                 self.qdelay_old = oldest.map_or(Time::ZERO, |at| last.saturating_sub(at));
@@ -372,15 +373,22 @@ mod tests {
     #[test]
     fn a_packet_that_stands_for_years_costs_few_updates() {
         // One by one they would be 10^11.
-        for drop_overload in [true, false] {
-            let given = [("tupdate", Value::Time(ms(1))), ("drop_overload", Value::Bool(drop_overload))];
+        let overload = |drops| ("drop_overload", Value::Bool(drops));
+        let gains = |hz| [("alpha", Value::Ratio(hz)), ("beta", Value::Ratio(hz))];
+        for (given, prob) in [
+            (vec![overload(true)], ONE),
+            (vec![overload(false)], ONE / 2),
+            (gains(0.0).to_vec(), 0),
+            (gains(0.005).to_vec(), ONE),
+        ] {
+            let given = [given, vec![("tupdate", Value::Time(ms(1)))]].concat();
             let (mut q, mut cx) = (queue(&given), Context::default());
             cx.now = Time::from_micros(500);
             q.enqueue(packet(0, cx.now), &mut cx);
             cx.now = Time::from_secs(100_000_000);
             q.catch_up(cx.now);
             let stay = cx.now - Time::from_micros(500);
-            assert_eq!((q.prob, q.qdelay_old, q.next_update), (q.set.max_prob(), stay, cx.now + ms(1)));
+            assert_eq!((q.prob, q.qdelay_old, q.next_update), (prob, stay, cx.now + ms(1)));
         }
     }
 

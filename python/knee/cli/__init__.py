@@ -14,7 +14,7 @@ import typer
 from knee.cli import terminal
 from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import complain
-from knee.errors import InputError, KneeError, RunError
+from knee.errors import InputError, KneeError
 
 #: What typer makes of Ctrl-C.
 _INTERRUPTED = 130
@@ -77,11 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        try:
-            # Where it cannot be written, that is the error, wherever in the program it came up.
-            terminal.flush()
-        except (RunError, BrokenPipeError) as unwritten:
-            return _explain(unwritten)
         return _explain(error)
     if code == _INTERRUPTED:
         complain("interrupted; the run that was under way has left nothing behind.")

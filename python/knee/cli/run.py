@@ -62,6 +62,16 @@ def run(
     capture: Annotated[
         bool, typer.Option("--pcap", help="Also write the packets, as the senders see them, to packets.pcapng.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Fail where a figure is physically impossible, such as a rate above a link's."),
+    ] = False,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="The memory that a run may need, such as '8 GB'; by default what is available."
+        ),
+    ] = None,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -69,26 +79,34 @@ def run(
     series as parquet files, and report.html. It replaces another knee result, unless that holds files that knee did not
     write; anything else is not touched.
     """
-    from knee import grounds, runner
+    from knee import grounds, memory, runner
 
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
-    for job in jobs if capture else ():
-        runner.check_capture(job.ground, job.folder)
+    for job in jobs:
+        if capture:
+            runner.check_capture(job.ground, job.folder)
+        said = memory.check(job.scenario, report=report, most=max_memory)
+        if said is not None:
+            complain(said)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
     # in real time wants the machine for itself.
     apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
     runs = (
-        _side_by_side(jobs, context.obj, report=report, png=png)
+        _side_by_side(jobs, context.obj, report=report, png=png, max_memory=max_memory)
         if beside
-        else _one_by_one(jobs, context.obj, report=report, png=png, capture=capture)
+        else _one_by_one(jobs, context.obj, report=report, png=png, capture=capture, max_memory=max_memory)
     )
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
         for remark in summary.get("remarks", ()):
             complain(remark)
         summaries.append(summary)
+        if check:
+            from knee.result import Result
+
+            runner.check_physics(Result.load(job.folder), job.folder)
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
     if as_json:
@@ -99,7 +117,7 @@ def run(
 
 
 def _one_by_one(
-    jobs: list[_Job], command: str | None, *, report: bool, png: bool, capture: bool
+    jobs: list[_Job], command: str | None, *, report: bool, png: bool, capture: bool, max_memory: str | None
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     from knee import runner
 
@@ -114,12 +132,13 @@ def _one_by_one(
                 progress=bar,
                 command=command,
                 capture=capture,
+                max_memory=max_memory,
             )
         yield job, result.summary
 
 
 def _side_by_side(
-    jobs: list[_Job], command: str | None, *, report: bool, png: bool
+    jobs: list[_Job], command: str | None, *, report: bool, png: bool, max_memory: str | None
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
     from knee import batch
@@ -128,7 +147,7 @@ def _side_by_side(
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
         several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
-        batch.run(several, around, progress=bar, again=True, command=command)
+        batch.run(several, around, progress=bar, again=True, command=command, max_memory=max_memory)
     for job in jobs:
         result = Result.load(job.folder)
         if report or png:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from knee.cli.terminal import written
 from knee.text import visible
 
 
@@ -15,6 +16,11 @@ class Screen(Console):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Prints to what may be full."""
+        with written():
+            super().print(*objects, **how)
 
     def render_str(self, text: str, **how: Any) -> Text:
         """Everything that is printed, cells of tables included, comes by here."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from knee.errors import InputError, RunError
@@ -12,7 +14,8 @@ from knee.text import to_json
 
 def write_json(data: Any) -> None:
     """Writes JSON alone to standard output."""
-    sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
+    with written():
+        sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
 
 
 def prepare() -> None:
@@ -36,18 +39,25 @@ def prepare() -> None:
 
 
 def flush() -> None:
-    """Brings all output out.
+    """Brings all output out."""
+    with written():
+        sys.stdout.flush()
+
+
+@contextmanager
+def written() -> Iterator[None]:
+    """What fails in here is the writing to standard output.
 
     Raises:
         BrokenPipeError: its reader has gone.
         RunError: it cannot be written, as on a full disk.
     """
     try:
-        sys.stdout.flush()
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         # Python would try again at exit.
         sys.stdout = None
-        what = "what was asked for is done, but not shown"
+        what = "what was asked for may be done, but is not shown"
         raise RunError(f"Standard output cannot be written ({error.strerror}); {what}.") from None

@@ -103,7 +103,12 @@ def run(
     with files.replacing(out / "matrix.parquet") as beside:
         files.write_frame(beside, frame)
     files.write(out / "matrix.png", picture.png(frame))
-    files.write(out / "matrix.html", page.page(frame, todo[0].scenario))
+    several = f"-seed{todo[0].scenario.seed}" if seeds > 1 else ""
+
+    def where(first: str, second: str, _: str) -> str:
+        return f"runs/{first}--{second}{several}"
+
+    files.write(out / "matrix.html", page.page(frame, todo[0].scenario, out, where))
     return frame
 
 

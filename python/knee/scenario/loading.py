@@ -17,6 +17,8 @@ from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
 from knee.units import near, shown
 
+#: Changes that take more room in a title than so many characters are counted, not named.
+_CHANGES_SHOWN = 100
 #: The longest scenario file, bytes; reading one of that length takes some seconds.
 MAX_FILE = 8 << 20
 #: What pydantic says, by its name for the kind of error, and what would do.
@@ -90,13 +92,25 @@ def from_dict(
     """The scenario in plain data, with quantities as text, as TOML gives it."""
     if overrides:
         try:
-            return from_dict(_changed(data, overrides, where), where=where, name=name)
+            return _retitled(from_dict(_changed(data, overrides, where), where=where, name=name), overrides)
         except ScenarioError as error:
             raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
         return Scenario.model_validate({"name": name} | data)
     except ValidationError as error:
         raise _scenario_error(where, error, short="link" in data) from None
+
+
+def _retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
+    """The scenario with a title that says what was changed, unless that is the title itself."""
+    keys = [override.partition("=")[0].strip() for override in overrides]
+    if not scenario.title or "title" in keys:
+        return scenario
+    changes = [" ".join(override.split()) for key, override in zip(keys, overrides, strict=True) if key != "name"]
+    told = ", ".join(changes)
+    if len(told) > _CHANGES_SHOWN:
+        told = f"{len(changes)} changes"
+    return scenario.model_copy(update={"title": f"{scenario.title} (with {told})"}) if changes else scenario
 
 
 def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict[str, Any]:
