@@ -17,7 +17,7 @@ from knee.reproduce import papers as known
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from knee.reproduce.run import PaperRows, Row
+    from knee.reproduce.outcome import PaperRows, Row
 
 
 def reproduce(
