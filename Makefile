@@ -36,7 +36,7 @@ help:
 	@echo "make clean   remove .venv, target and results"
 
 demo: $(STAMPS)/core
-	$(BIN)/knee run lola-fig4a
+	$(BIN)/knee run lola-fig4a --png
 
 setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
 
@@ -63,7 +63,7 @@ test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core
-	@packages="$$($(BIN)/python tools/test_packages.py)"; \
+	@packages="$$($(BIN)/python scripts/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "Installing what the tests use: $$packages"; \

@@ -14,7 +14,7 @@ from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
 from knee import fidelity
 from knee.cli import main
 from knee.errors import InputError
-from knee.fidelity import page, series, translate
+from knee.fidelity import page, series, shipped, translate
 from knee.fidelity.compare import CaseResult, FlowResult, Report
 from knee.fidelity.measure import connection
 from knee.scenario import from_dict
@@ -276,6 +276,31 @@ def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
     (tmp_path / "series" / "one.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(InputError, match="is no time series"):
         series.cwnd(tmp_path / "reference.csv", "one")
+
+
+def test_without_a_file_the_recorded_kernels_that_come_along_are_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fidelity", "--case", "single-reno", "--case", "lola-100", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(each["file"], len(each["cases"])) for each in told] == [("linux-7.2.csv", 1), ("lola-reference.csv", 1)]
+    assert main(["fidelity", "--case", "nosuch-*"]) == 2
+    assert "No recorded case matches" in capsys.readouterr().err
+
+
+def test_recorded_kernels_go_by_name_unless_a_file_of_that_name_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shipped.find("linux-7.2") == shipped.find("linux-7.2.csv") == shipped.shipped()["linux-7.2"]
+    own = tmp_path / "linux-7.2.csv"
+    own.write_text("case\n")
+    assert shipped.find("linux-7.2.csv").resolve() == own
+    with pytest.raises(InputError, match=r"did you mean linux-7\.2"):
+        shipped.find("linux-7.1")
+
+
+def test_every_recorded_kernel_can_be_read() -> None:
+    assert set(shipped.ABOUT) == {path.stem for path in shipped.shipped()["linux-7.2"].parent.glob("*.csv")}
+    assert sum(len(each) for each in shipped.cases().values()) == 35 + 4 + 4
 
 
 def _page(folder: Path) -> Path:

@@ -154,6 +154,13 @@ def test_the_page_draws_what_is_chosen(tiny: Path) -> None:
     assert told["console"] == []
 
 
+def test_seeds_can_be_an_axis(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/matrix.md has it; a seed is a number where other values are text."""
+    assert main(["sweep", "tiny.toml", "--over", "seed=1,2,3", "--set", "link.loss=0.01"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines() if line.strip()[:1].isdigit()] == ["1", "2", "3"]
+
+
 def _frame(axes: list[Axis]) -> pl.DataFrame:
     """A table with made-up figures, a row per point."""
     points = list(product(*(axis.values for axis in axes)))
