@@ -10,7 +10,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint types test-rust test-python test-tools fuzz mutants miri audit fmt clean
+.PHONY: help demo setup test check lint types test-rust test-python test-tools soak fuzz mutants miri audit fmt clean
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -26,6 +26,7 @@ SHARD ?= $(shell shuf -i 0-9 -n 1)/10
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
 	@echo "make test    set up, then all checks and tests, as CI does (make check is the same)"
+	@echo "make soak    run N=1000 random scenarios twice each, and check figures, bits and memory"
 	@echo "make setup   .venv with the package, the release build of the core and the tools"
 	@echo "make fuzz    MINUTES=5: fuzz the specification's reader, senders, queues and algorithms, each so long"
 	@echo "make mutants CRATE=knee-core: which changes to a crate its tests do not notice, a tenth at random"
@@ -88,6 +89,11 @@ audit: $(TOOLS)/bin/cargo-deny $(STAMPS)/core
 	$(TOOL_PATH) cargo deny check licenses bans sources
 	$(TOOL_PATH) cargo deny check advisories || echo "Advisories of Rust crates need the network: not checked" >&2
 	$(BIN)/python -m pip check
+
+# What fails is written to soak-failures, as scenario files.
+N ?= 1000
+soak: $(STAMPS)/core
+	$(BIN)/python tests/soak.py $(N)
 
 fmt: $(STAMPS)/dev
 	cargo fmt --all

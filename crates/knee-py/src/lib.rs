@@ -37,7 +37,7 @@ mod _core {
 
     /// Runs a specification (JSON) to its end. Sample rows go to the file `spool` in blocks where one is named;
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
-    /// congestion controls written in Python, by the names that the specification uses. The packets that leave links go
+    /// congestion controls written in Python, by the names that the specification uses. The packets at the senders go
     /// to the file `capture`, as pcapng, where one is named.
     #[pyfunction]
     #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None))]

@@ -52,7 +52,7 @@ pub struct Classes {
 pub struct Files {
     /// Sample rows.
     pub spool: Option<File>,
-    /// The packets that leave links, as pcapng.
+    /// The packets at the senders, as pcapng.
     pub capture: Option<File>,
 }
 
@@ -135,8 +135,9 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     if let Some(file) = files.spool {
         simulation.spool(file);
     }
-    let capture = files.capture.map(|file| Capture::new(file, simulation.link_names(), 0)).transpose();
-    let capture = capture.map_err(Failure::Capture)?.map(Simulated::new);
+    let labels: Vec<String> = spec.flows.iter().map(|flow| flow.label.clone()).collect();
+    let capture = files.capture.map(|file| Capture::new(file, &labels, 0)).transpose().map_err(Failure::Capture)?;
+    let capture = capture.map(|capture| Simulated::new(capture, labels.len(), spec.tcp.receive_window));
     if let Some(capture) = &capture {
         simulation.tap(Box::new(capture.clone()));
     }

@@ -281,6 +281,8 @@ impl Simulation {
             event_names: Vec::new(),
             interval: Time::from_nanos(spec.interval),
             sampled_at: Time::ZERO,
+            window_from: None,
+            before_window: Vec::new(),
             common: Common::default(),
             seed: spec.seed,
             changes: spec.changes.clone(),

@@ -524,7 +524,12 @@ impl Simulation {
     /// `count` packets that differ by their segments only come to a link.
     #[inline]
     pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
-        let Some(epochs) = &mut self.epochs else { return self.admit(i, first, count) };
+        let Some(epochs) = &mut self.epochs else {
+            if let Some(tap) = &mut self.tap {
+                (0..count).for_each(|k| tap.sent(self.now, &Packet { seq: first.seq + u64::from(k), ..first }));
+            }
+            return self.admit(i, first, count);
+        };
         epochs.sent.push(epochs.at, first, count, epochs.turn);
     }
 

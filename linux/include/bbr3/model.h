@@ -3,59 +3,78 @@
 #ifndef KNEE_BBR3_MODEL_H
 #define KNEE_BBR3_MODEL_H
 
-#include "sample.h"
+#include "state.h"
+
+/* Whoever includes this says what the parameters are, and draws random numbers. */
+static const struct knee_bbr3_params *bbr3_params(void);
+static u32 bbr3_random(void);
 
 /* A BDP is below 2^27 packets; with gains below 2^12 its products stay below 2^63. */
 #define MAX_BDP_SHIFTED ((1ull << (27 + BW_SHIFT)) - 1)
 /* Bursts carry no more than this many bytes (5.6.3). */
 #define MAX_BURST 65536
 
-static inline __u32 max_bw_of(const struct bbr3 *b)
+static inline u32 max_bw_of(const struct bbr3 *b)
 {
 	return knee_max(b->max_bw[0], b->max_bw[1]);
 }
 
 /* The bandwidth in force (5.5.10.3). */
-static inline __u32 bw_of(const struct bbr3 *b)
+static inline u32 bw_of(const struct bbr3 *b)
 {
 	return knee_min(max_bw_of(b), b->bw_shortterm);
 }
 
 /* gain * bw * min_rtt in packets, rounded up; the initial window while there is no RTT (5.6.4.2). */
-static __u32 bdp(const struct bbr3 *b, __u32 bw, __u32 gain)
+static u32 bdp(const struct bbr3 *b, u32 bw, u32 gain)
 {
-	__u64 product;
+	u64 product;
 
 	if (b->min_rtt == INFINITE)
 		return b->initial_cwnd;
-	product = knee_min((__u64)bw * b->min_rtt, MAX_BDP_SHIFTED) * gain;
-	return (product + ((__u64)UNIT << BW_SHIFT) - 1) / ((__u64)UNIT << BW_SHIFT);
+	product = knee_min((u64)bw * b->min_rtt, MAX_BDP_SHIFTED) * gain;
+	return (product + ((u64)UNIT << BW_SHIFT) - 1) / ((u64)UNIT << BW_SHIFT);
 }
 
 /* Packets per burst: a millisecond of the rate, two at least (5.6.3). */
-static inline __u32 quantum(const struct bbr3 *b)
+static inline u32 quantum(const struct bbr3 *b)
 {
 	return knee_max(knee_min(b->rate / 1000, MAX_BURST) / knee_max(b->mss, 1), 2);
 }
 
 /* Room for offload and pipelining (5.6.4.2). */
-static inline __u32 quantization_budget(const struct bbr3 *b, __u32 inflight)
+static inline u32 quantization_budget(const struct bbr3 *b, u32 inflight)
 {
-	__u32 least = knee_max(3 * quantum(b), MIN_PIPE_CWND);
+	u32 least = knee_max(3 * quantum(b), MIN_PIPE_CWND);
 
 	return add(knee_max(inflight, least), b->state == PROBE_BW_UP ? 2 : 0);
 }
 
 /* Packets in flight that fill the path at a bandwidth. */
-static inline __u32 inflight(const struct bbr3 *b, __u32 bw)
+static inline u32 inflight(const struct bbr3 *b, u32 bw)
 {
 	return quantization_budget(b, bdp(b, bw, UNIT));
 }
 
 /* How much should be in flight: the BDP, unless congestion cut the window (5.3.3.8). */
-static inline __u32 target_inflight(const struct bbr3 *b, const struct view *v)
+static inline u32 target_inflight(const struct bbr3 *b, const struct view *v)
 {
 	return knee_min(bdp(b, bw_of(b), UNIT), v->cwnd);
+}
+
+/* Whether packets that left after `delivered` carry probe_rtt's mark: the window was held far below the path's. */
+static inline bool is_marked(const struct bbr3 *b, u32 delivered)
+{
+	return b->marked && !before(delivered, b->mark_from) && !after(delivered, b->mark_until);
+}
+
+/* Marks what leaves from now on, until all that is in flight now is delivered. */
+static inline void mark(struct bbr3 *b, const struct view *v)
+{
+	if (!b->marked || after(v->delivered, b->mark_until))
+		b->mark_from = v->delivered;
+	b->marked = true;
+	b->mark_until = v->delivered + v->in_flight;
 }
 
 /* Begins a round now. */
@@ -92,7 +111,7 @@ static void update_max_bw(struct bbr3 *b, const struct view *v, const struct sam
 /*
  * A windowed maximum in three samples (Nichols): the best of the window, the best after it, and the best after that.
  */
-static void take_extra_acked(struct bbr3 *b, __u32 value, __u32 window)
+static void take_extra_acked(struct bbr3 *b, u32 value, u32 window)
 {
 	struct maximum *best = b->extra_acked, now = { .round = b->round, .value = value };
 
@@ -125,8 +144,8 @@ static void take_extra_acked(struct bbr3 *b, __u32 value, __u32 window)
  */
 static void update_extra_acked(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
-	__u64 elapsed = knee_min(knee_sub(v->now, b->interval_start), KNEE_U32_MAX);
-	__u64 expected = (bw_of(b) * elapsed) >> BW_SHIFT;
+	u64 elapsed = knee_min(knee_sub(v->now, b->interval_start), KNEE_U32_MAX);
+	u64 expected = (bw_of(b) * elapsed) >> BW_SHIFT;
 
 	if (!s->acked)
 		return;
@@ -137,7 +156,7 @@ static void update_extra_acked(struct bbr3 *b, const struct view *v, const struc
 	}
 	b->interval_delivered = add(b->interval_delivered, s->acked);
 	take_extra_acked(b, knee_min(knee_sub(b->interval_delivered, expected), v->cwnd),
-			 b->full_reached ? extra_acked_filter_len : 1);
+			 b->full_reached ? bbr3_params()->extra_acked_filter_len : 1);
 }
 
 #endif

@@ -10,13 +10,13 @@
 #define UP_PACING_GAIN 1250
 #define UP_CWND_GAIN 2250
 
-static inline __u32 pacing_gain_of(const struct bbr3 *b)
+static inline u32 pacing_gain_of(const struct bbr3 *b)
 {
 	switch (b->state) {
 	case STARTUP:
-		return startup_pacing_gain;
+		return bbr3_params()->startup_pacing_gain;
 	case DRAIN:
-		return drain_pacing_gain;
+		return bbr3_params()->drain_pacing_gain;
 	case PROBE_BW_DOWN:
 		return DOWN_PACING_GAIN;
 	case PROBE_BW_UP:
@@ -25,49 +25,48 @@ static inline __u32 pacing_gain_of(const struct bbr3 *b)
 	return UNIT;
 }
 
-static inline __u32 cwnd_gain_of(const struct bbr3 *b)
+static inline u32 cwnd_gain_of(const struct bbr3 *b)
 {
 	switch (b->state) {
 	case PROBE_BW_UP:
 		return UP_CWND_GAIN;
 	case PROBE_RTT:
-		return probe_rtt_cwnd_gain;
+		return bbr3_params()->probe_rtt_cwnd_gain;
 	}
-	return cwnd_gain;
+	return bbr3_params()->cwnd_gain;
 }
 
 /*
- * gain * bw in payload bytes/s less the margin. With bw < 2^32, mss < 2^16 and a gain of at most 4 bytes/us << BW_SHIFT
- * stay below 2^50; 10^6 / 2^24 is 15625 / 2^18, and 15625 < 2^14.
+ * gain * bw in payload bytes/s less the margin, rounded down once: bytes/us << BW_SHIFT times 10^6, of which 10^3 are the
+ * gain's unit and 10^2 the margin's. With bw < 2^32, mss < 2^16 and a gain below 2^12 the product is below 2^60, its two
+ * parts times 1000 below 2^46 and 2^34.
  */
-static inline __u64 rate_of(__u32 bw, __u32 gain, __u32 mss, __u32 margin_percent)
+static inline u64 rate_of(u32 bw, u32 gain, u32 mss, u32 margin_percent)
 {
-	__u64 rate = (__u64)bw * (mss & 0xffff) * gain / UNIT;
+	u64 product = (u64)bw * (mss & 0xffff) * gain, kept = 10 * (100 - margin_percent);
 
-	rate = rate * (100 - margin_percent) / 100;
-	return (rate * 15625) >> 18;
+	return (product >> BW_SHIFT) * kept + (((product & ((1ull << BW_SHIFT) - 1)) * kept) >> BW_SHIFT);
 }
 
 /* Sets the rate; until the pipe has been full, it only rises. */
-static void set_rate(struct bbr3 *b, struct sock *sk, __u32 gain)
+static void set_rate(struct bbr3 *b, u32 gain)
 {
-	__u64 rate = rate_of(bw_of(b), gain, b->mss, pacing_margin_percent);
+	u64 rate = rate_of(bw_of(b), gain, b->mss, bbr3_params()->pacing_margin_percent);
 
 	if (b->full_reached || rate > b->rate)
 		b->rate = knee_max(rate, 1);
-	sk->sk_pacing_rate = knee_min(b->rate, sk->sk_max_pacing_rate);
 }
 
 /* Window in probe_rtt: half a BDP (5.6.4.5). */
-static inline __u32 probe_rtt_cwnd(const struct bbr3 *b)
+static inline u32 probe_rtt_cwnd(const struct bbr3 *b)
 {
-	return knee_max(bdp(b, bw_of(b), probe_rtt_cwnd_gain), MIN_PIPE_CWND);
+	return knee_max(bdp(b, bw_of(b), bbr3_params()->probe_rtt_cwnd_gain), MIN_PIPE_CWND);
 }
 
 /* The bounds in force, in packets (5.6.4.5, 5.6.4.7). */
-static __u32 bound(const struct bbr3 *b)
+static u32 bound(const struct bbr3 *b)
 {
-	__u32 bound = b->inflight_longterm;
+	u32 bound = b->inflight_longterm;
 
 	if (b->state == STARTUP || b->state == DRAIN)
 		bound = INFINITE;
@@ -80,8 +79,8 @@ static __u32 bound(const struct bbr3 *b)
 /* Grows the window by what was delivered, up to the model's limit and the bounds (5.6.4.6). */
 static void set_cwnd(const struct bbr3 *b, struct view *v, const struct sample *s)
 {
-	__u32 wanted = add(bdp(b, bw_of(b), cwnd_gain_of(b)), b->extra_acked[0].value);
-	__u32 limit = quantization_budget(b, wanted), cwnd = v->cwnd;
+	u32 wanted = add(bdp(b, bw_of(b), cwnd_gain_of(b)), b->extra_acked[0].value);
+	u32 limit = quantization_budget(b, wanted), cwnd = v->cwnd;
 
 	if (b->full_reached)
 		cwnd = knee_min(add(cwnd, s->acked), limit);

@@ -9,12 +9,12 @@
 /* 5.3.4.3. */
 static void update_min_rtt(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
-	b->rtt_expired = v->now > b->recent_rtt_stamp + probe_rtt_interval;
+	b->rtt_expired = v->now > b->recent_rtt_stamp + bbr3_params()->probe_rtt_interval;
 	if (s->rtt != INFINITE && (s->rtt < b->recent_rtt || b->rtt_expired)) {
 		b->recent_rtt = s->rtt;
 		b->recent_rtt_stamp = v->now;
 	}
-	if (b->recent_rtt < b->min_rtt || v->now > b->min_rtt_stamp + min_rtt_filter_len) {
+	if (b->recent_rtt < b->min_rtt || v->now > b->min_rtt_stamp + bbr3_params()->min_rtt_filter_len) {
 		b->min_rtt = b->recent_rtt;
 		b->min_rtt_stamp = b->recent_rtt_stamp;
 	}
@@ -41,7 +41,7 @@ static void stay_in_probe_rtt(struct bbr3 *b, struct view *v)
 	mark(b, v);
 	if (!b->probe_rtt_done) {
 		if (v->in_flight <= probe_rtt_cwnd(b)) {
-			b->probe_rtt_done = v->now + probe_rtt_duration;
+			b->probe_rtt_done = v->now + bbr3_params()->probe_rtt_duration;
 			b->probe_rtt_round_done = false;
 			start_round(b, v);
 		}
@@ -68,12 +68,12 @@ static void check_probe_rtt(struct bbr3 *b, struct view *v, const struct sample 
 }
 
 /* After a pause of the application (5.4.1). */
-static void restart_from_idle(struct bbr3 *b, struct sock *sk, struct view *v)
+static void restart_from_idle(struct bbr3 *b, struct view *v)
 {
 	b->idle_restart = true;
 	b->interval_start = v->now;
 	if (in_probe_bw(b))
-		set_rate(b, sk, UNIT);
+		set_rate(b, UNIT);
 	else if (b->state == PROBE_RTT)
 		check_probe_rtt_done(b, v);
 }

@@ -27,13 +27,13 @@ static void update_full_pipe(struct bbr3 *b, const struct sample *s)
 /* Ends startup where a whole round of recovery lost more than the threshold, in several places (5.3.1.3). */
 static void check_startup_loss(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
-	__u32 ranges = 0;
+	u32 ranges = 0;
 
 	if (b->loss_round_start) {
 		ranges = b->ranges_in_round;
 		b->ranges_in_round = 0;
 	}
-	if (b->state == STARTUP && v->ca_state == CA_RECOVERY && ranges >= startup_full_loss_cnt &&
+	if (b->state == STARTUP && v->ca_state == CA_RECOVERY && ranges >= bbr3_params()->startup_full_loss_cnt &&
 	    is_inflight_too_high(s)) {
 		b->origin = STARTUP;
 		b->full_now = true;

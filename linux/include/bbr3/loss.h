@@ -6,21 +6,21 @@
 #include "probe_bw.h"
 #include "undo.h"
 
-/* How much was in flight when the `lost`th of `in_flight` packets crossed the threshold. */
-static inline __u32 inflight_at_loss(__u32 in_flight, __u32 lost)
+/* How much was in flight when the `lost`th of `in_flight` packets crossed the threshold; both are at least 1. */
+static inline u32 inflight_at_loss(u32 in_flight, u32 lost)
 {
-	__u64 kept = in_flight - 1, lost_before = lost - 1;
+	u64 kept = in_flight - 1, lost_before = lost - 1, thresh = bbr3_params()->loss_thresh;
 
-	return kept + knee_sub(kept * loss_thresh, lost_before * UNIT) / (UNIT - loss_thresh);
+	return kept + knee_sub(kept * thresh, lost_before * UNIT) / (UNIT - thresh);
 }
 
 /* A probe put too much in flight: remembers how much, and ends it (5.5.10.2). */
-static void handle_inflight_too_high(struct bbr3 *b, const struct view *v, __u32 in_flight, bool app_limited)
+static void handle_inflight_too_high(struct bbr3 *b, const struct view *v, u32 in_flight, bool app_limited)
 {
 	b->prev_too_high = true;
 	b->probe_samples = false;
 	if (!app_limited)
-		b->inflight_longterm = knee_max(in_flight, part(target_inflight(b, v), beta));
+		b->inflight_longterm = knee_max(in_flight, part(target_inflight(b, v), bbr3_params()->beta));
 	if (b->state == PROBE_BW_UP) {
 		b->origin = PROBE_BW_UP;
 		start_down(b, v);
@@ -39,7 +39,7 @@ static void note_loss(struct bbr3 *b, const struct view *v)
 /* The packets lost on this ACK, and those lost on a timer since the last one. */
 static void handle_losses(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
-	__u32 lost = v->lost - b->lost_seen, crossing;
+	u32 lost = v->lost - b->lost_seen, crossing;
 
 	b->lost_seen = v->lost;
 	if (!lost)
@@ -49,7 +49,7 @@ static void handle_losses(struct bbr3 *b, const struct view *v, const struct sam
 	if (!b->probe_samples || !s->tx_in_flight)
 		return;
 	/* They count one by one: the first to cross the threshold decides, at what was in flight up to it. */
-	crossing = knee_max(knee_sub(s->lost, lost), part(s->tx_in_flight, loss_thresh)) + 1;
+	crossing = knee_max(knee_sub(s->lost, lost), part(s->tx_in_flight, bbr3_params()->loss_thresh)) + 1;
 	if (crossing <= s->lost)
 		handle_inflight_too_high(b, v, inflight_at_loss(s->tx_in_flight, crossing), s->app_limited);
 }
@@ -82,11 +82,11 @@ static void update_congestion_signals(struct bbr3 *b, const struct view *v, cons
 	if (!b->loss_round_start)
 		return;
 	if (b->loss_in_round && !is_probing(b)) {
-		__u32 bw = b->bw_shortterm == INFINITE ? max_bw_of(b) : b->bw_shortterm;
-		__u32 in_flight = b->inflight_shortterm == INFINITE ? v->cwnd : b->inflight_shortterm;
+		u32 bw = b->bw_shortterm == INFINITE ? max_bw_of(b) : b->bw_shortterm;
+		u32 in_flight = b->inflight_shortterm == INFINITE ? v->cwnd : b->inflight_shortterm;
 
-		b->bw_shortterm = knee_max(b->bw_latest, part(bw, beta));
-		b->inflight_shortterm = knee_max(b->inflight_latest, part(in_flight, beta));
+		b->bw_shortterm = knee_max(b->bw_latest, part(bw, bbr3_params()->beta));
+		b->inflight_shortterm = knee_max(b->inflight_latest, part(in_flight, bbr3_params()->beta));
 	}
 	b->loss_in_round = false;
 }

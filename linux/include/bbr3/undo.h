@@ -27,7 +27,7 @@ static void save_state(struct bbr3 *b, const struct view *v)
 }
 
 /* Follows loss recovery's state; tells whether this left recovery. */
-static inline bool left_recovery(struct bbr3 *b, __u8 ca_state)
+static inline bool left_recovery(struct bbr3 *b, u8 ca_state)
 {
 	bool before = b->repairing;
 
@@ -38,7 +38,7 @@ static inline bool left_recovery(struct bbr3 *b, __u8 ca_state)
 /* A loss was none: bounds are at least what they were, and the probe it ended starts again. */
 static void restore_state(struct bbr3 *b, const struct view *v)
 {
-	__u8 origin = b->origin;
+	u8 origin = b->origin;
 
 	b->origin = NO_ORIGIN;
 	b->loss_in_round = false;

@@ -19,16 +19,19 @@
 //! starting ──utility falls──► learning
 //! ```
 //!
-//! Departures: intervals begin and end on ACKs and last an RTT, or as long as 10 packets take; while their results are
-//! under way the base rate is sent (and in the starting phase the rate is doubled once a result is there). A loss is
-//! counted in the interval whose ACKs bring it to light, some packets after its own. The paper's repetition of
-//! measurements that contradict each other is left out. ECN changes nothing (the paper has none). A timeout halves the
-//! rate. Sent rates are taken to be the wanted ones, as in the paper: a sender without data enough learns nothing. The
-//! window only keeps out of the way of the rate.
+//! Departures: an interval lasts an RTT, or as long as 10 packets take; while the results of two are under way, the base
+//! rate is sent (and in the starting phase the rate is doubled once a result is there). `x` is the rate at which an
+//! interval was really sent. Where the window or the application held the sender back, the base rate comes down to that,
+//! and nothing is learned from two intervals whose rates hardly differ. The paper's repetition of measurements that
+//! contradict each other is left out. ECN changes nothing (the paper has none). A timeout halves the rate. The window
+//! only keeps out of the way of the rate.
 
-use crate::registry::{Entry, Family};
+mod interval;
+
+use crate::entry::{Entry, Family};
 use crate::window::{PACKET_BITS, rate_of, window_beyond};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, Signal};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, Sent, Signal, View};
+use interval::{Interval, Intervals};
 use knee_core::{Param, Rate, Rng, Time};
 use std::collections::VecDeque;
 
@@ -59,7 +62,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["starting", "learning"],
     edges: &[(STARTING, LEARNING)],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ..Needs::NONE },
     make: |params, init| {
         let b = if params.choice("utility") == "latency" { params.ratio("b") } else { 0.0 };
         let params = VivaceParams {
@@ -71,14 +74,14 @@ pub const ENTRY: Entry = Entry {
             boundary_step: params.ratio("boundary_step"),
             min_rate: params.rate("min_rate").as_bps() as f64 / 1e6,
         };
-        let rate = (rate_of(f64::from(init.cwnd), init.rtt).as_bps() as f64 / 1e6).clamp(params.min_rate, LARGEST);
+        let rtt = if init.rtt == Time::ZERO { UNKNOWN_RTT } else { init.rtt };
+        let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(params.min_rate, LARGEST);
         Box::new(Vivace {
             params,
             phase: STARTING,
             rate,
             plan: VecDeque::from([rate]),
-            open: None,
-            closed: VecDeque::new(),
+            intervals: Intervals::default(),
             results: Vec::new(),
             climb: Climb::default(),
             rng: init.rng.clone(),
@@ -90,6 +93,8 @@ const STARTING: u8 = 0;
 const LEARNING: u8 = 1;
 /// No rate grows beyond 1 Tbit/s.
 const LARGEST: f64 = 1e6;
+/// Taken for the RTT where the handshake gave none, since its SYN had to be sent again; the authors' program begins with it.
+const UNKNOWN_RTT: Time = Time::from_millis(100);
 /// Fewest packets of an interval.
 const INTERVAL_PACKETS: f64 = 10.0;
 
@@ -129,51 +134,21 @@ struct Vivace {
     rate: f64,
     /// Rates of the intervals still to be sent, Mbit/s.
     plan: VecDeque<f64>,
-    /// The interval being sent.
-    open: Option<Interval>,
-    /// Intervals sent, whose ACKs are still under way.
-    closed: VecDeque<Interval>,
-    /// Rate and utility of intervals measured.
-    results: Vec<(f64, f64)>,
+    intervals: Intervals,
+    /// Rate wanted, rate sent and utility of intervals measured.
+    results: Vec<Measured>,
     climb: Climb,
     rng: Rng,
 }
 
-/// A monitor interval: packets sent from `begin` to `end`.
-struct Interval {
+/// The outcome of an interval.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
     /// Mbit/s.
-    rate: f64,
-    begin: Time,
-    end: Time,
-    delivered: u64,
-    lost: u64,
-    rtt: Regression,
-}
-
-/// Sums of a linear regression of RTT over sending time, both in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Regression {
-    n: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
-}
-
-impl Regression {
-    fn add(&mut self, x: f64, y: f64) {
-        self.n += 1.0;
-        self.x += x;
-        self.y += y;
-        self.xx += x * x;
-        self.xy += x * y;
-    }
-
-    /// Zero where the samples have no extent in time.
-    fn slope(&self) -> f64 {
-        let extent = self.n * self.xx - self.x * self.x;
-        if extent > 1e-18 { (self.n * self.xy - self.x * self.y) / extent } else { 0.0 }
-    }
+    wanted: f64,
+    /// Mbit/s.
+    sent: f64,
+    utility: f64,
 }
 
 impl Utility {
@@ -216,38 +191,15 @@ impl Vivace {
 
     /// The rate to send at now, Mbit/s.
     fn sending(&self) -> f64 {
-        self.open.as_ref().map_or(self.rate, |interval| interval.rate)
-    }
-
-    /// Books an ACK for packets sent at `sent`, and evaluates intervals all of whose packets were sent before.
-    fn book(&mut self, sent: Time, ack: &Ack) {
-        while self.closed.front().is_some_and(|interval| interval.end <= sent) {
-            if let Some(interval) = self.closed.pop_front() {
-                self.evaluate(&interval);
-            }
-        }
-        let Some(interval) = self.closed.iter_mut().chain(self.open.as_mut()).find(|i| i.begin <= sent && sent < i.end)
-        else {
-            return;
-        };
-        interval.delivered += u64::from(ack.delivered);
-        interval.lost += u64::from(ack.lost);
-        if let Some(rtt) = ack.rtt {
-            interval.rtt.add((sent - interval.begin).as_secs_f64(), rtt.as_secs_f64());
-        }
+        self.bounded(self.intervals.current().map_or(self.rate, |interval| interval.wanted))
     }
 
     fn evaluate(&mut self, interval: &Interval) {
-        let packets = interval.delivered + interval.lost;
-        if packets == 0 {
-            // Nothing was sent in it, or nothing is known: try again.
-            self.plan.push_back(interval.rate);
-            return;
-        }
-        let loss = interval.lost as f64 / packets as f64;
-        let slope = interval.rtt.slope();
+        let slope = interval.rtt_gradient();
         let gradient = if slope.abs() < self.params.rtt_gradient_floor { 0.0 } else { slope };
-        self.results.push((interval.rate, self.params.utility.of(interval.rate, gradient, loss)));
+        let sent = interval.rate();
+        let utility = self.params.utility.of(sent, gradient, interval.loss());
+        self.results.push(Measured { wanted: interval.wanted, sent, utility });
         match self.phase {
             STARTING => self.start_on(),
             _ => self.learn(),
@@ -255,9 +207,10 @@ impl Vivace {
     }
 
     fn start_on(&mut self) {
-        let Some(&(rate, utility)) = self.results.last() else { return };
+        let Some(&last) = self.results.last() else { return };
         let before = (self.results.len() > 1).then(|| self.results.remove(0));
-        if before.is_some_and(|(_, before)| utility < before) {
+        let rate = last.wanted.min(last.sent);
+        if before.is_some_and(|before| last.utility < before.utility) {
             self.rate = self.bounded(rate / 2.0);
             self.phase = LEARNING;
             self.try_around();
@@ -275,56 +228,71 @@ impl Vivace {
     }
 
     fn learn(&mut self) {
-        let &[(rate_a, utility_a), (rate_b, utility_b)] = &self.results[..] else { return };
-        let gamma = (utility_a - utility_b) / (rate_a - rate_b);
-        if gamma.is_finite() {
+        let &[a, b] = &self.results[..] else { return };
+        self.rate = self.bounded(self.rate.min(a.sent.max(b.sent)));
+        let apart = a.sent - b.sent;
+        if apart.abs() > self.params.epsilon / 2.0 * self.rate {
+            let gamma = (a.utility - b.utility) / apart;
             let (rate, climb) = climbed(self.rate, gamma, self.climb, &self.params);
             (self.rate, self.climb) = (self.bounded(rate), climb);
         }
         self.try_around();
     }
 
-    fn turn_interval(&mut self, now: Time, srtt: Time) {
-        if self.open.as_ref().is_some_and(|interval| now < interval.end) {
-            return;
+    /// Begins the next interval where the current one has lasted long enough.
+    fn turn_interval(&mut self, view: &View) {
+        let next = view.now.max(view.paced_until);
+        let over = self.intervals.current().is_none_or(|current| {
+            let packets = Time::from_nanos((INTERVAL_PACKETS * PACKET_BITS * 1e3 / self.sending()) as u64);
+            let span = view.srtt.max(packets);
+            // One that nobody waits for lasts until there is something to try.
+            if current.useful { current.begin().is_some_and(|begin| next >= begin.saturating_add(span)) } else { true }
+        });
+        if over && let Some(rate) = self.plan.pop_front() {
+            self.intervals.begin(Interval::new(rate, true), next);
+        } else if over && self.intervals.current().is_none_or(|current| current.useful) {
+            self.intervals.begin(Interval::new(self.rate, false), next);
         }
-        // It ends on this ACK, not when it was to: what was sent until now was sent at its rate.
-        self.closed.extend(self.open.take().map(|interval| Interval { end: now, ..interval }));
-        if let Some(rate) = self.plan.pop_front() {
-            let packets = Time::from_nanos((INTERVAL_PACKETS * PACKET_BITS * 1e3 / rate) as u64);
-            let end = now.saturating_add(srtt.max(packets));
-            let rtt = Regression::default();
-            self.open = Some(Interval { rate, begin: now, end, delivered: 0, lost: 0, rtt });
-        }
+    }
+
+    fn answer(&self, view: &View, control: &mut Control) {
+        let rate = Rate::from_bps((self.sending() * 1e6) as u64);
+        control.pacing_rate = Some(rate);
+        control.cwnd = window_beyond(rate, view.srtt, 4);
+        control.phase = self.phase;
     }
 }
 
 impl CongestionControl for Vivace {
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
-        let now = ack.view.now;
-        self.turn_interval(now, ack.view.srtt);
-        if let Some(rtt) = ack.rtt {
-            self.book(now.saturating_sub(rtt), ack);
-            // A result may have planned the next intervals.
-            self.turn_interval(now, ack.view.srtt);
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.intervals.on_ack(ack);
+        while let Some(interval) = self.intervals.pop_settled() {
+            if interval.useful {
+                self.evaluate(&interval);
+            }
         }
-        let rate = Rate::from_bps((self.sending() * 1e6) as u64);
-        control.pacing_rate = Some(rate);
-        control.cwnd = window_beyond(rate, ack.view.srtt, 4);
-        control.phase = self.phase;
-        control
+        self.turn_interval(ack.view);
+        self.answer(ack.view, control);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_sent(&mut self, sent: &Sent, control: &mut Control) {
+        if self.intervals.current().is_none() {
+            self.turn_interval(sent.view);
+        }
+        self.intervals.on_sent(sent);
+        self.turn_interval(sent.view);
+        self.answer(sent.view, control);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         if congestion.signal == Signal::Timeout {
             self.rate = self.bounded(self.rate / 2.0);
-            self.open = None;
-            self.closed.clear();
+            self.intervals.clear();
             self.phase = LEARNING;
             self.climb = Climb::default();
             self.try_around();
         }
-        control.cwnd.max(4)
+        control.ssthresh = control.cwnd.max(4);
     }
 }
 
@@ -332,7 +300,8 @@ impl CongestionControl for Vivace {
 mod tests {
     use super::*;
     use crate::reno;
-    use crate::testing::{Dumbbell, close};
+    use crate::testing::{Dumbbell, ack_of_nothing, close, init, view};
+    use crate::{Init, RateSample};
     use knee_core::{Params, Value};
 
     const LATENCY: Utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
@@ -385,16 +354,6 @@ mod tests {
         assert_eq!(seen, [(50, 1, 0), (500, 2, 1), (1500, 3, 2), (100, 4, 0), (-500, 1, 1)]);
     }
 
-    #[test]
-    fn the_slope_of_a_line_is_its_slope() {
-        let mut line = Regression::default();
-        for i in 0..5 {
-            line.add(0.01 * f64::from(i), 0.04 + 0.0003 * f64::from(i));
-        }
-        assert!(close(line.slope(), 0.03));
-        assert!(close(Regression::default().slope(), 0.0));
-    }
-
     /// Fairness and convergence: flows that start one after another come to equal shares and fill the link.
     #[test]
     fn flows_converge_to_fair_shares() {
@@ -422,6 +381,42 @@ mod tests {
         };
         let (vivace, reno) = (rate(&ENTRY), rate(&reno::ENTRY));
         assert!(vivace > 0.8 * 96.0 && reno < 0.1 * 96.0, "vivace {vivace}, reno {reno}");
+    }
+
+    /// Pacing rates in Mbit/s where ten packets leave every two seconds, whatever the algorithm wants.
+    fn rates(init: &Init, rounds: u64) -> Vec<f64> {
+        let mut cc = (ENTRY.make)(&Params::defaults(ENTRY.params), init);
+        let mut control = Control::initial(10);
+        let mut view = view();
+        let mut seen = Vec::new();
+        for round in 0..rounds {
+            view = View { now: Time::from_secs(2 * round), snd_nxt: 10 * round + 10, in_flight: 10, ..view };
+            cc.on_sent(&Sent { view: &view, packets: 10, retransmission: false }, &mut control);
+            seen.push(control.pacing_rate.unwrap().as_bps() as f64 / 1e6);
+            let (prior_delivered, rtt) = (view.delivered, Time::from_secs(1));
+            for _ in 0..10 {
+                let now = Time::from_secs(2 * round + 1);
+                view = View { now, in_flight: view.in_flight - 1, delivered: view.delivered + 1, srtt: rtt, ..view };
+                let rate = RateSample { prior_delivered, tx_in_flight: 10, ..RateSample::NONE };
+                let ack = Ack { view: &view, rtt: Some(rtt), acked: 1, delivered: 1, rate: &rate, ..ack_of_nothing() };
+                cc.on_ack(&ack, &mut control);
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn without_an_rtt_of_the_handshake_it_starts_with_ten_packets_in_100_ms() {
+        // Its SYN was lost: the RTT is not known, and was taken for zero. 10 x 1448 x 8 bits in 0.1 s.
+        let unknown = Init { rtt: Time::ZERO, ..init() };
+        assert!(close(rates(&unknown, 1)[0], 1.1584));
+    }
+
+    #[test]
+    fn a_sender_that_has_nothing_to_send_does_not_double_its_rate() {
+        // Ten packets every two seconds are 0.058 Mbit/s; no rate grows beyond its least one.
+        let seen = rates(&init(), 40);
+        assert!(seen[20..].iter().all(|rate| *rate <= 0.5 * 1.05 + 1e-6), "{seen:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 #define MAX_UP_ROUNDS 30
 
 /* Begins a search for a plateau at a bandwidth. */
-static inline void restart_full_pipe(struct bbr3 *b, __u32 bw)
+static inline void restart_full_pipe(struct bbr3 *b, u32 bw)
 {
 	b->full_bw = bw;
 	b->full_rounds = 0;
@@ -30,15 +30,15 @@ static inline void reset_short_term(struct bbr3 *b)
 /* Whether more was lost since the sample's packet left than is tolerated. */
 static inline bool is_inflight_too_high(const struct sample *s)
 {
-	return (__u64)s->lost * UNIT > (__u64)s->tx_in_flight * loss_thresh;
+	return (u64)s->lost * UNIT > (u64)s->tx_in_flight * bbr3_params()->loss_thresh;
 }
 
 /* The long-term bound less the room left to others, a packet at least. */
-static inline __u32 with_headroom(__u32 bound)
+static inline u32 with_headroom(u32 bound)
 {
 	if (bound == INFINITE)
 		return INFINITE;
-	return knee_max(knee_sub(bound, knee_max(part(bound, headroom), 1)), MIN_PIPE_CWND);
+	return knee_max(knee_sub(bound, knee_max(part(bound, bbr3_params()->headroom), 1)), MIN_PIPE_CWND);
 }
 
 static void start_down(struct bbr3 *b, const struct view *v)
@@ -47,8 +47,8 @@ static void start_down(struct bbr3 *b, const struct view *v)
 	b->bw_latest = 0;
 	b->inflight_latest = 0;
 	b->acked_per_step = INFINITE;
-	b->rounds_since_probe = bpf_get_prandom_u32() % 2;
-	b->wait = MIN_WAIT + bpf_get_prandom_u32() % SPREAD;
+	b->rounds_since_probe = bbr3_random() % 2;
+	b->wait = MIN_WAIT + bbr3_random() % SPREAD;
 	b->cycle_start = v->now;
 	b->acks = ACKS_PROBE_STOPPING;
 	start_round(b, v);

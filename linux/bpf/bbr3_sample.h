@@ -11,7 +11,7 @@
 #ifndef KNEE_BBR3_SAMPLE_H
 #define KNEE_BBR3_SAMPLE_H
 
-#include "state.h"
+#include "bbr3/bbr3.h"
 
 static void look(const struct tcp_sock *tp, struct view *v)
 {
@@ -24,21 +24,6 @@ static void look(const struct tcp_sock *tp, struct view *v)
 	v->ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	v->app_limited = tp->app_limited;
 	v->cwnd_limited = is_cwnd_limited(tp);
-}
-
-/* Whether packets that left after `delivered` carry probe_rtt's mark: the window was held far below the path's. */
-static inline bool is_marked(const struct bbr3 *b, __u32 delivered)
-{
-	return b->marked && !before(delivered, b->mark_from) && !after(delivered, b->mark_until);
-}
-
-/* Marks what leaves from now on, until all that is in flight now is delivered. */
-static inline void mark(struct bbr3 *b, const struct view *v)
-{
-	if (!b->marked || after(v->delivered, b->mark_until))
-		b->mark_from = v->delivered;
-	b->marked = true;
-	b->mark_until = v->delivered + v->in_flight;
 }
 
 /* The entry of what left between the last ACK and this one is complete; what leaves from now on goes into the next. */
