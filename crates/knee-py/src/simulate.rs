@@ -97,7 +97,7 @@ fn drive(spec: &Spec, classes: &Classes, files: Files, shared: &Shared) -> Outco
     if let Some(file) = files.spool {
         simulation.spool(file);
     }
-    let capture = files.capture.map(|file| Capture::new(file, simulation.link_names(), 0)).transpose();
+    let capture = files.capture.map(|file| Capture::new(file, &simulation.link_names(), 0)).transpose();
     let capture = capture.map_err(Failure::Capture)?.map(Simulated::new);
     if let Some(capture) = &capture {
         simulation.tap(Box::new(capture.clone()));
