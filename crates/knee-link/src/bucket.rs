@@ -27,18 +27,28 @@ impl TokenBucket {
         self.zero_at.max(now)
     }
 
+    /// The tokens it has, in time.
+    pub(crate) fn saved(&self, now: Time) -> Time {
+        now.saturating_sub(self.zero_at).min(self.depth)
+    }
+
+    /// The tokens it owes, in time.
+    pub(crate) const fn owed(&self, now: Time) -> Time {
+        self.zero_at.saturating_sub(now)
+    }
+
     /// Takes the tokens for `bytes`; they may go below zero.
     pub(crate) fn take(&mut self, bytes: u64, now: Time) {
         let floor = now.saturating_sub(self.depth);
         self.zero_at = self.zero_at.max(floor) + self.wire.time_for(bytes);
     }
 
-    /// Debt and depth are bytes: at another rate they take another time.
+    /// The tokens it has, or owes, and its depth are bytes: at another rate they take another time.
     pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) {
         let old = self.wire.rate();
-        if self.zero_at > now {
-            self.zero_at = now + (self.zero_at - now).mul_div(old, rate.as_bps());
-        }
+        let saved = self.saved(now).mul_div(old, rate.as_bps());
+        let owed = self.owed(now).mul_div(old, rate.as_bps());
+        self.zero_at = (now + owed).saturating_sub(saved);
         self.depth = self.depth.mul_div(old, rate.as_bps());
         self.wire = Wire::new(rate);
     }

@@ -15,6 +15,6 @@ mod server;
 mod trace;
 mod wire;
 
-pub use link::{Arrival, Counters, Departure, Link, Outcome};
+pub use link::{Arrival, Counters, Departure, Link, Load, Outcome};
 pub use server::Server;
 pub use wire::Wire;

@@ -58,6 +58,19 @@ pub struct Counters {
     pub drops: u64,
 }
 
+/// Bits that a link has carried and could have carried since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bits that left, and those of a packet that have been sent.
+    pub carried: u128,
+    /// Bits it could have carried, beside what a token bucket had saved.
+    pub offered: u128,
+    /// What a token bucket has saved up to now.
+    pub saved: u128,
+    /// By how much the others may be off, times being whole nanoseconds.
+    pub rounding: u128,
+}
+
 /// One direction of a link.
 pub struct Link {
     queue: Box<dyn Queue>,
@@ -77,7 +90,10 @@ pub struct Link {
     counters: Counters,
     /// Bits it could have carried up to `rate_since`.
     offered_bits: u128,
+    /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
     rate_since: Time,
+    /// Its rate before, in bit/s.
+    rate_before: u64,
 }
 
 impl Link {
@@ -96,6 +112,7 @@ impl Link {
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
+            rate_before: 0,
         }
     }
 
@@ -383,8 +400,11 @@ impl Link {
 
     /// Changes the rate from now on; the packet that a wire sends goes out as it began.
     pub fn set_rate(&mut self, rate: Rate, now: Time, out: &mut Outcome) {
-        self.offered_bits = self.offered_bits(now);
-        self.rate_since = now;
+        let since = if self.on_wire.is_some() { self.due } else { now };
+        if since > self.rate_since {
+            self.offered_bits = self.offered_bits(since);
+            (self.rate_since, self.rate_before) = (since, self.rate().unwrap_or(0));
+        }
         self.server.set_rate(rate, now);
         self.cx.now = now;
         self.queue.set_rate(rate, &mut self.cx);
@@ -398,16 +418,52 @@ impl Link {
         self.report(out);
     }
 
-    /// Bits it could have carried from the start to `now`.
-    pub fn offered_bits(&self, now: Time) -> u128 {
-        match &self.server {
-            Server::Trace(trace) => trace.offered_bits(now),
-            Server::Wire(_) | Server::Bucket(_) => {
-                let (rate, span) = (self.rate().unwrap_or(0), now.saturating_sub(self.rate_since));
-                self.offered_bits + u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
+    /// What it has carried and could have carried up to `now`.
+    ///
+    /// It is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A token bucket sends a
+    /// packet at once that tokens are still owed for: it counts as these come.
+    pub fn load(&self, now: Time) -> Load {
+        let left = u128::from(self.counters.bytes) * 8;
+        let (carried, saved) = match &self.server {
+            Server::Wire(_) => {
+                let sent = self.on_wire.map_or(0, |Departure { packet, .. }| {
+                    let rest = self.offered_bits(self.due.max(now)) - self.offered_bits(now);
+                    self.bits(&packet).saturating_sub(rest)
+                });
+                (left + sent, 0)
             }
+            Server::Bucket(bucket) => {
+                let bits = |span: Time| bits_in(bucket.rate(), span);
+                (left.saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
+            }
+            Server::Trace(trace) => {
+                let sent = |served: &InService| self.bits(&served.packet) - u128::from(served.rest) * 8;
+                (left + trace.in_service.as_ref().map_or(0, sent), 0)
+            }
+        };
+        let fastest = self.rate().unwrap_or(0).max(self.rate_before);
+        let rounding = 2 + bits_in(fastest, Time::from_nanos(2));
+        Load { carried, offered: self.offered_bits(now), saved, rounding }
+    }
+
+    /// Bits that a packet takes up.
+    fn bits(&self, packet: &Packet) -> u128 {
+        u128::from(u64::from(packet.size) + self.overhead) * 8
+    }
+
+    /// Bits it could have carried from the start to `now`, beside what a token bucket had saved.
+    fn offered_bits(&self, now: Time) -> u128 {
+        match &self.server {
+            Server::Trace(trace) => u128::from(trace.offered_bytes(now)) * 8,
+            _ if now < self.rate_since => self.offered_bits - bits_in(self.rate_before, self.rate_since - now),
+            _ => self.offered_bits + bits_in(self.rate().unwrap_or(0), now - self.rate_since),
         }
     }
+}
+
+/// Bits sent at `rate` bit/s in a `span`.
+fn bits_in(rate: u64, span: Time) -> u128 {
+    u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
 }
 
 /// A packet leaves `now` that left its queue at `since`.

@@ -54,12 +54,15 @@ impl Trace {
 
     /// The first opportunity not before `now`.
     pub(crate) fn skip_to(&mut self, now: Time) -> Time {
-        let round = now.as_nanos() / self.period.as_nanos();
-        if round > self.round + 1 {
-            (self.round, self.index, self.credit) = (round - 1, 0, self.quantum);
-        }
-        while self.current() < now {
-            self.advance();
+        if self.current() < now {
+            let period = self.period.as_nanos();
+            let (mut round, mut rest) = (now.as_nanos() / period, now.as_nanos() % period);
+            if rest == 0 {
+                // The last one of a round comes as the next begins.
+                (round, rest) = (round - 1, period);
+            }
+            let index = self.at.partition_point(|at| at.as_nanos() < rest);
+            (self.round, self.index, self.credit) = (round, index, self.quantum);
         }
         self.current()
     }
@@ -79,18 +82,23 @@ impl Trace {
         Ok(served)
     }
 
-    /// Bits it could have carried in `[0, until)`.
-    pub(crate) fn offered_bits(&self, until: Time) -> u128 {
-        let rounds = until.as_nanos() / self.period.as_nanos();
-        let rest = until - self.period * rounds;
-        let count = rounds * self.at.len() as u64 + self.at.partition_point(|&t| t < rest) as u64;
-        u128::from(count) * 8 * u128::from(self.quantum)
+    /// Bytes that the opportunities before `now`, and what has been used of those `now`, could have carried.
+    pub(crate) fn offered_bytes(&self, now: Time) -> u64 {
+        let len = self.at.len() as u64;
+        // The last of a round may be at the time of the first of the next.
+        let before = now.as_nanos().checked_sub(1).map_or(0, |last| {
+            let rest = Time::from_nanos(last % self.period.as_nanos());
+            last / self.period.as_nanos() * len + self.at.partition_point(|&t| t <= rest) as u64
+        });
+        let used = if self.current() < now { 0 } else { self.quantum - self.credit };
+        before.max(self.round * len + self.index as u64) * self.quantum + used
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn ms(n: u64) -> Time {
         Time::from_millis(n)
@@ -128,11 +136,38 @@ mod tests {
     }
 
     #[test]
-    fn offered_bits_are_those_of_the_opportunities_before() {
-        let trace = Trace::new(&[0, 5, 5, 10], 14);
-        let full = 8 * 1514;
-        for (until, count) in [(0, 0), (1, 1), (5, 1), (6, 3), (10, 4), (11, 5), (20, 8), (26, 11)] {
-            assert_eq!(trace.offered_bits(ms(until)), count * full, "{until} ms");
+    fn offered_bytes_are_those_of_the_opportunities_before_and_of_what_is_used_now() {
+        let mut trace = Trace::new(&[0, 5, 5, 10], 14);
+        for (until, count) in [(0, 0), (1, 1), (5, 1), (6, 3), (10, 3), (11, 5), (20, 7), (26, 11)] {
+            assert_eq!(trace.offered_bytes(ms(until)), count * 1514, "{until} ms");
+        }
+        assert!(trace.carry(packet(1000)).is_ok());
+        assert_eq!(trace.offered_bytes(ms(0)), 1000);
+        trace.skip_to(ms(5));
+        assert!(trace.carry(packet(1514)).is_ok());
+        assert_eq!((trace.offered_bytes(ms(5)), trace.offered_bytes(ms(6))), (2 * 1514, 3 * 1514));
+    }
+
+    proptest! {
+        #[test]
+        fn a_trace_skips_to_the_opportunity_that_one_by_one_would_reach(
+            mut ms in prop::collection::vec(0u64..40, 0..12),
+            last in 40u64..50,
+            waits in prop::collection::vec((0u64..200_000_000, 0u64..4), 1..20),
+        ) {
+            ms.sort_unstable();
+            ms.push(last);
+            let (mut skips, mut walks, mut now) = (Trace::new(&ms, 14), Trace::new(&ms, 14), Time::ZERO);
+            for (wait, round) in waits {
+                now += Time::from_nanos(if round == 0 { wait } else { wait / 10_000_000 * 10_000_000 });
+                while walks.current() < now {
+                    walks.advance();
+                }
+                prop_assert_eq!(skips.skip_to(now), walks.current());
+                prop_assert_eq!((skips.round, skips.index, skips.credit), (walks.round, walks.index, walks.credit));
+                // What is left of an opportunity that is not over stays.
+                (skips.credit, walks.credit) = (7, 7);
+            }
         }
     }
 }

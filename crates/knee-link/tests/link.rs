@@ -57,7 +57,8 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
     assert_eq!(out.departed[1].packet.queued(), Packet::QUEUED_UNIT * u64::from(Packet::queued_units(MS * 3)));
     assert_eq!(left(&mut out), [(2, MS * 4, MS * 2), (3, MS * 5, MS * 3)]);
     assert_eq!((link.due(), link.held(), link.on_wire()), (Time::MAX, 0, None));
-    assert_eq!(link.offered_bits(MS * 9), 9 * 1514 * 8);
+    let load = link.load(MS * 9);
+    assert_eq!((load.carried, load.offered, load.saved), (4 * 1514 * 8, 9 * 1514 * 8, 0));
 }
 
 #[test]
@@ -78,10 +79,17 @@ fn another_rate_counts_from_the_next_packet_on() {
     let (mut link, mut out) = (link(Server::wire(RATE)), Outcome::default());
     link.arrive(&burst(Time::ZERO, 0, 3), Time::ZERO, &mut out);
     link.set_rate(Rate::from_bps(RATE.as_bps() / 2), MS / 2, &mut out);
+    // The packet on the wire leaves as it began: until then the link has its old rate.
+    let load = link.load(MS / 2);
+    assert_eq!((load.carried, load.offered), (1514 * 4, 1514 * 4));
+    serve(&mut link, MS * 2, &mut out);
+    let load = link.load(MS * 2);
+    assert_eq!((load.carried, load.offered), (1514 * 12, 1514 * 12));
     serve(&mut link, MS * 9, &mut out);
     assert_eq!(left(&mut out), [(0, MS, Time::ZERO), (1, MS * 3, MS), (2, MS * 5, MS * 3)]);
-    // Half a millisecond at the full rate, and 8.5 at half of it.
-    assert_eq!(link.offered_bits(MS * 9), (1514 * 8 * 19) / 4);
+    // A millisecond at the full rate, and 8 at half of it.
+    let load = link.load(MS * 9);
+    assert_eq!((load.carried, load.offered), (3 * 1514 * 8, 5 * 1514 * 8));
 }
 
 #[test]
@@ -124,12 +132,16 @@ fn a_bucket_lets_a_burst_go_at_once_and_then_keeps_the_rate() {
     // Two have tokens, and a third leaves on credit of what is exactly zero.
     assert_eq!(left(&mut out), [(0, now, Time::ZERO), (1, now, Time::ZERO), (2, now, Time::ZERO)]);
     assert_eq!((one.due(), one.held()), (now + MS, 2));
+    // The third counts as its tokens come.
+    let load = one.load(now);
+    assert_eq!((load.carried, load.offered, load.saved), (2 * 1514 * 8, 10 * 1514 * 8, 0));
     one.set_rate(Rate::from_bps(RATE.as_bps() / 2), now, &mut out);
     serve(&mut one, now + MS, &mut out);
     assert_eq!((left(&mut out), one.due()), (vec![], now + MS * 2), "the debt takes twice as long");
     serve(&mut one, now + MS * 9, &mut out);
     assert_eq!(left(&mut out), [(3, now + MS * 2, MS * 2), (4, now + MS * 4, MS * 4)]);
     assert_eq!((one.due(), one.counters().bytes, one.rate()), (Time::MAX, 5 * 1514, Some(RATE.as_bps() / 2)));
+    assert_eq!(one.load(now + MS * 99).saved, 2 * 1514 * 8, "the depth stays in bytes");
 }
 
 #[test]
@@ -143,14 +155,17 @@ fn a_trace_sends_at_its_opportunities_only() {
     assert_eq!(left(&mut out), [(0, MS * 2, MS), (1, MS * 2, MS)]);
     serve(&mut link, MS * 10, &mut out);
     assert_eq!((left(&mut out), link.due()), (vec![(2, MS * 10, MS * 9)], Time::MAX));
-    // A packet twice as long needs two opportunities, and waits in service for the second.
-    let long = Packet { seq: 9, size: 2000, ..Packet::default() };
+    // A packet of more than two opportunities waits in service for a third.
+    let long = Packet { seq: 9, size: 4000, ..Packet::default() };
     link.arrive(&Burst { first: long, count: 1 }, MS * 11, &mut out);
-    serve(&mut link, MS * 11, &mut out);
-    assert_eq!((link.due(), link.held(), link.backlog().packets), (MS * 12, 1, 0), "the one at 10 ms is used up");
+    assert_eq!((link.due(), link.held(), link.backlog().packets), (MS * 12, 1, 1), "those at 10 ms are over");
     serve(&mut link, MS * 12, &mut out);
-    assert_eq!(left(&mut out).iter().map(|left| (left.0, left.1)).collect::<Vec<_>>(), [(9, MS * 12)]);
-    assert_eq!(link.offered_bits(MS * 12), 5 * 1514 * 8);
+    assert_eq!((link.due(), link.held(), link.backlog().packets), (MS * 20, 1, 0));
+    assert_eq!(link.load(MS * 12).carried, 5 * 1514 * 8, "two of them for the long one");
+    serve(&mut link, MS * 20, &mut out);
+    assert_eq!(left(&mut out).iter().map(|left| (left.0, left.1)).collect::<Vec<_>>(), [(9, MS * 20)]);
+    let load = link.load(MS * 20);
+    assert_eq!((load.carried, load.offered), ((3 * 1514 + 4014) * 8, (7 * 1514 + 986) * 8));
 }
 
 #[test]

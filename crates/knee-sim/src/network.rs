@@ -133,11 +133,6 @@ impl Network {
         pipe >= self.hop_pipes
     }
 
-    /// Names of the links, in the order of their indices.
-    pub fn link_names(&self) -> Vec<String> {
-        self.links.iter().map(|direction| direction.name.clone()).collect()
-    }
-
     /// The first link that a flow's data crosses.
     #[inline]
     pub fn first_link(&self, flow: u32) -> u32 {

@@ -12,10 +12,14 @@ pub use link::{Drops, LinkCounts, LinkWatch};
 pub use rows::Rows;
 pub use spread::{RttSpread, Spread};
 
+use crate::receiver::Range;
 use knee_core::{Packet, Time};
 
-/// Somebody who sees each packet that leaves a link.
+/// Sees what a capture on the senders' machines would: their packets before the first queue, and the ACKs that arrive.
 pub trait Tap: Send {
-    /// A packet has left link `link` at `at`.
-    fn packet(&mut self, link: u32, at: Time, packet: &Packet);
+    /// A sender sends a packet at `at`.
+    fn sent(&mut self, at: Time, packet: &Packet);
+    /// An ACK with these SACK blocks, in segments, reaches its sender at `at`. It left the receiver, or entered the last
+    /// link on its way back, at `ack.enqueued`.
+    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]);
 }

@@ -38,10 +38,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("ready");
 
     let from_start = Clock::new(line()?.trim().parse()?);
-    let mut network = Network::new(&config.spec, config.port)?;
-    if let Some(file) = file {
-        network.capture(Capture::new(file, &network.link_names(), from_start.start_of_day())?);
-    }
+    let labels: Vec<String> = config.spec.flows.iter().map(|flow| flow.label.clone()).collect();
+    let capture = file.map(|file| Capture::new(file, &labels, from_start.start_of_day())).transpose()?;
+    let mut network = Network::new(&config.spec, config.port, capture)?;
     let mut late = Late::default();
     let end = Time::from_nanos(config.spec.duration);
     let refused = ferry::run(&mut network, &sides, from_start, end, &mut late, priority == "fifo")?;

@@ -57,7 +57,7 @@ impl Network {
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
-    pub fn new(spec: &Spec, port: u16) -> Result<Self, SpecError> {
+    pub fn new(spec: &Spec, port: u16, capture: Option<Capture>) -> Result<Self, SpecError> {
         Ok(Self {
             now: Time::ZERO,
             paths: Paths::new(spec)?,
@@ -67,19 +67,9 @@ impl Network {
             store: Store::default(),
             out: Vec::new(),
             strays: 0,
-            capture: None,
+            capture,
             port,
         })
-    }
-
-    /// Names of the links, in the order of their indices.
-    pub fn link_names(&self) -> Vec<String> {
-        self.paths.link_names()
-    }
-
-    /// Lets `capture` have all packets that leave links from now on.
-    pub fn capture(&mut self, capture: Capture) {
-        self.capture = Some(capture);
     }
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
@@ -101,6 +91,9 @@ impl Network {
         packet.flags |= if header.syn { Packet::SYN } else { 0 };
         if !ack {
             self.books[flow].sent(&header, &packet, now);
+            if let Some(capture) = &mut self.capture {
+                capture.packet(flow, now, self.store.bytes(&packet));
+            }
         }
         self.go_on(packet);
     }
@@ -152,9 +145,6 @@ impl Network {
         let packet = self.paths.links[i].serve(self.now);
         self.book_news(i);
         let Some(packet) = packet else { return };
-        if let Some(capture) = &mut self.capture {
-            capture.packet(i, self.now, self.store.bytes(&packet));
-        }
         if self.paths.propagate(i as u32, packet, self.now).is_none() {
             self.cross(packet);
         }
@@ -223,6 +213,9 @@ impl Network {
     pub fn left(&mut self, departure: &Departure, at: Time) {
         let packet = &departure.packet;
         let flow = packet.flow as usize;
+        if let Some(capture) = self.capture.as_mut().filter(|_| packet.has(Packet::ACK)) {
+            capture.packet(flow, at, self.store.bytes(packet));
+        }
         if let Some(header) = Header::read(self.store.bytes(packet)) {
             if packet.has(Packet::ACK) {
                 let acked = self.books[flow].acked(&header, at);

@@ -45,6 +45,8 @@ pub struct Figures {
     next_sample: Time,
     sampled_at: Time,
     common: (Option<Time>, Option<Time>),
+    /// When the window of totals and of the links' figures began, and what each flow had delivered and received then.
+    window: Option<(Time, Vec<(u64, u64)>)>,
     rows: Rows,
 }
 
@@ -98,6 +100,7 @@ impl Figures {
             next_sample: interval,
             sampled_at: Time::ZERO,
             common: (None, None),
+            window: None,
             rows: Rows::default(),
         }
     }
@@ -169,7 +172,11 @@ impl Network {
             Step::Measure(i) => self.measure(i),
             Step::Stop(i) => self.end_figures(i, self.now),
             Step::MeasureLinks => {
-                self.paths.links.iter_mut().for_each(|link| link.measure(self.now));
+                let now = self.now;
+                self.paths.links.iter_mut().for_each(|link| link.measure(now));
+                let delivered = (0..self.books.len()).map(|i| self.counts(i, now));
+                let delivered = delivered.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
+                self.figures.window = Some((now, delivered));
             }
             Step::CommonStart => self.common_start(),
             Step::CommonEnd => self.common_end(self.now),
@@ -181,6 +188,8 @@ impl Network {
         FlowCounts {
             at,
             acked_bytes: book.acked_bytes,
+            new_bytes: book.end,
+            outstanding: book.sent.saturating_sub(book.received + book.dropped),
             sent_bytes: book.sent_bytes + overhead * book.sent,
             received_bytes: book.received_bytes + overhead * book.received,
             received: book.received,
@@ -258,7 +267,7 @@ impl Network {
         for i in 0..self.paths.links.len() {
             self.paths.links[i].observe(now);
             self.book_news(i);
-            let row = self.paths.links[i].row(i as u32, now);
+            let row = self.paths.links[i].row(i as u32, now, now);
             self.figures.rows.links.push(row);
         }
     }
@@ -281,6 +290,10 @@ impl Network {
             let mut figures =
                 watch.map_or_else(no_figures, |watch| watch.figures(&counts, &flow.histogram, flow.completion));
             figures.cwnd_mean_packets = None;
+            if let Some((_, before)) = &self.figures.window {
+                figures.delivered_bytes = counts.acked_bytes - before[i].0;
+                figures.received_bytes = counts.received_bytes - before[i].1;
+            }
             figures.common_throughput_mbps = window
                 .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             figures
@@ -289,6 +302,7 @@ impl Network {
             packets: self.books.iter().map(|book| book.received).sum(),
             flows: flows.collect(),
             links: self.paths.links.iter().map(|link| link.figures(end)).collect(),
+            window_s: self.figures.window.as_ref().map(|(from, _)| (from.as_secs_f64(), end.as_secs_f64())),
             common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
             event_names,
         };

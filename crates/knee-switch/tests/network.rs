@@ -66,7 +66,7 @@ fn outcome(network: Network, end: Time) -> Value {
 
 #[test]
 fn packets_leave_one_serialisation_after_the_other() {
-    let mut network = Network::new(&spec(|_| ()), PORT).unwrap();
+    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
     for i in 0..4 {
         come(&mut network, SEND, &segment(true, 1 + i * 1460, 1, 1460, 0), Time::ZERO);
     }
@@ -79,7 +79,7 @@ fn packets_leave_one_serialisation_after_the_other() {
 
 #[test]
 fn the_base_rtt_lies_on_the_way_of_the_acks() {
-    let mut network = Network::new(&spec(|_| ()), PORT).unwrap();
+    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
     come(&mut network, RECEIVE, &segment(false, 1, 1461, 0, 0), Time::from_millis(3));
     let out = departures(&mut network, Time::from_millis(100));
     assert_eq!(out.len(), 1);
@@ -88,7 +88,7 @@ fn the_base_rtt_lies_on_the_way_of_the_acks() {
 
 #[test]
 fn a_full_queue_drops_and_the_figures_say_so() {
-    let mut network = Network::new(&spec(|_| ()), PORT).unwrap();
+    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
     for i in 0..10 {
         come(&mut network, SEND, &segment(true, 1 + i * 1460, 1, 1460, 0), Time::ZERO);
     }
@@ -106,7 +106,7 @@ fn a_change_of_rate_holds_from_its_time_on() {
     let change = |told: &mut Value| {
         told["changes"] = json!([{"at": 50_000_000, "what": {"rate": {"link": 0, "rate": 10_000_000}}}]);
     };
-    let mut network = Network::new(&spec(change), PORT).unwrap();
+    let mut network = Network::new(&spec(change), PORT, None).unwrap();
     come(&mut network, SEND, &segment(true, 1, 1, 1460, 0), Time::ZERO);
     come(&mut network, SEND, &segment(true, 1461, 1, 1460, 0), Time::from_millis(60));
     let due: Vec<u64> =
@@ -116,7 +116,7 @@ fn a_change_of_rate_holds_from_its_time_on() {
 
 #[test]
 fn what_belongs_to_no_flow_is_dropped() {
-    let mut network = Network::new(&spec(|_| ()), PORT).unwrap();
+    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
     let mut other = segment(true, 1, 1, 100, 0);
     other[22..24].copy_from_slice(&(PORT + 1).to_be_bytes());
     come(&mut network, SEND, &other, Time::ZERO);
@@ -136,7 +136,7 @@ fn a_marking_queue_marks_what_is_capable() {
         told["links"][0]["queue_params"] = json!({"ce_threshold": {"time": 1000}});
         told["links"][0]["limit"] = json!({"packets": 100});
     };
-    let Ok(mut network) = Network::new(&spec(codel), PORT) else { panic!("codel has no ce_threshold") };
+    let Ok(mut network) = Network::new(&spec(codel), PORT, None) else { panic!("codel has no ce_threshold") };
     for i in 0..6u32 {
         come(&mut network, SEND, &segment(true, 1 + i * 1460, 1, 1460, 2 * (i % 2) as u8), Time::ZERO);
     }
@@ -161,7 +161,7 @@ proptest! {
             told["links"][0]["jitter"] = json!(jitter);
             told["links"][0]["reorder"] = json!(jitter > 0);
         });
-        let mut network = Network::new(&told, PORT).unwrap();
+        let mut network = Network::new(&told, PORT, None).unwrap();
         let (mut at, mut seq, mut out) = (Time::ZERO, 1u32, 0);
         let count = packets.len();
         for (gap, data, payload, ecn) in packets {

@@ -85,9 +85,9 @@ impl Direction {
         self.link.observe(now, &mut self.outcome);
     }
 
-    /// The row of the interval that ends now, for link `i`.
-    pub fn row(&mut self, i: u32, now: Time) -> LinkRow {
-        self.watch.row(i, now.as_secs_f64(), LinkCounts::of(&self.link, now), self.link.backlog())
+    /// The row of the interval that ends now, for link `i`, of which what leaves after `last` is no part.
+    pub fn row(&mut self, i: u32, now: Time, last: Time) -> LinkRow {
+        self.watch.row(i, now.as_secs_f64(), LinkCounts::of(&self.link, last), self.link.backlog())
     }
 
     /// The figures up to `end`.

@@ -11,6 +11,10 @@ pub struct FlowCounts {
     pub at: Time,
     /// Payload acknowledged.
     pub acked_bytes: u64,
+    /// Payload sent at least once.
+    pub new_bytes: u64,
+    /// Packets sent at least once and not acknowledged.
+    pub outstanding: u64,
     /// Bytes sent, with the overhead of the first link.
     pub sent_bytes: u64,
     /// Bytes received, with the same overhead.
@@ -87,7 +91,9 @@ impl FlowWatch {
             goodput_mbps: mbps(acked),
             throughput_mbps: mbps(until.received_bytes - from.received_bytes),
             sending_rate_mbps: mbps(sent_bytes),
-            goodput_ratio: (sent_bytes > 0).then(|| acked as f64 / sent_bytes as f64),
+            // What was sent before the window and acknowledged in it is on neither side.
+            goodput_ratio: (sent_bytes > 0)
+                .then(|| until.acked_bytes.saturating_sub(from.new_bytes) as f64 / sent_bytes as f64),
             rtt_mean_ms: rtt.mean_ms(),
             rtt_min_ms: rtt.min_ms(),
             rtt_p50_ms: rtt.quantile_ms(0.5),
@@ -97,12 +103,15 @@ impl FlowWatch {
             queue_delay_mean_ms: (received > 0).then(|| queued.as_millis_f64() / received as f64),
             cwnd_mean_packets: (span > Time::ZERO)
                 .then(|| (until.cwnd_integral - from.cwnd_integral) as f64 / span.as_nanos() as f64),
+            outstanding_packets: from.outstanding,
             sent_packets: until.sent - from.sent,
             lost_packets: until.lost - from.lost,
             retransmitted_packets: until.retransmitted - from.retransmitted,
             timeouts: until.timeouts - from.timeouts,
             completion_s: completion.map(Time::as_secs_f64),
             common_throughput_mbps: None,
+            delivered_bytes: 0,
+            received_bytes: 0,
         }
     }
 }

@@ -3,16 +3,14 @@
 use super::{Histogram, Spread};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::Time;
-use knee_link::{Departure, Link};
+use knee_link::{Departure, Link, Load};
 use knee_queue::Backlog;
 
 /// Cumulative counts of a link at some moment.
 #[derive(Clone, Copy, Default)]
 pub struct LinkCounts {
-    /// Bytes that left.
-    pub bytes: u64,
-    /// Bits it could have carried.
-    pub offered_bits: u128,
+    /// What it has carried and could have carried.
+    pub load: Load,
     /// Packets dropped.
     pub drops: u64,
     /// Packets marked.
@@ -22,14 +20,16 @@ pub struct LinkCounts {
 impl LinkCounts {
     /// Those of `link` up to `now`.
     pub fn of(link: &Link, now: Time) -> Self {
-        let counters = link.counters();
-        Self { bytes: counters.bytes, offered_bits: link.offered_bits(now), drops: counters.drops, marks: link.marks() }
+        Self { load: link.load(now), drops: link.counters().drops, marks: link.marks() }
     }
 
-    /// Bytes that left since `before` over what could have.
+    /// Bits that left since `before` over those that could have: what was offered since, and what had been saved.
     pub fn utilization_since(&self, before: &Self) -> f64 {
-        let offered = self.offered_bits - before.offered_bits;
-        if offered == 0 { 0.0 } else { (self.bytes - before.bytes) as f64 * 8.0 / offered as f64 }
+        let (load, before) = (&self.load, &before.load);
+        let offered = load.offered - before.offered + before.saved;
+        let carried = load.carried.saturating_sub(before.carried);
+        let carried = if carried <= offered + load.rounding { carried.min(offered) } else { carried };
+        if offered == 0 { 0.0 } else { carried as f64 / offered as f64 }
     }
 }
 
@@ -82,10 +82,14 @@ impl LinkWatch {
     #[inline]
     pub fn book(&mut self, departed: &[Departure]) {
         let mut spread = Spread::EMPTY;
-        departed.iter().for_each(|departure| spread.add(departure.sojourn));
+        for departure in departed {
+            spread.add(departure.sojourn);
+        }
         self.interval.merge(&spread);
         if self.from.is_some() {
-            departed.iter().for_each(|departure| self.delay.count(departure.sojourn));
+            for departure in departed {
+                self.delay.count(departure.sojourn);
+            }
         }
     }
 

@@ -27,6 +27,8 @@ use knee_core::{Packet, Time};
 
 /// Batches pay where at least one flow in so many has something to do in each.
 const IDLE_FLOWS: u64 = 16;
+/// To look through so many flows is as much work as a visit.
+const LOOKS: u64 = 64;
 /// Flows whose state is fetched before they are visited, and those whose state behind it is.
 const FLOWS_AHEAD: (usize, usize) = (3, 1);
 
@@ -135,20 +137,22 @@ fn min_ack_delay(world: &World) -> Time {
 }
 
 impl BatchScheduler {
-    /// A scheduler for `world`, in which nothing has happened yet; the agenda comes back where it cannot be or does not pay.
-    pub(super) fn new(world: &World, agenda: Agenda) -> Result<Self, Agenda> {
-        let Some(stages) = Stages::new(&world.network) else { return Err(agenda) };
-        let (flows, min_ack_delay) = (world.flows.len(), min_ack_delay(world));
-        let packets = stages.packets_in(min_ack_delay.min(stages.longest(world)), world);
-        if min_ack_delay == Time::ZERO || packets * IDLE_FLOWS < flows as u64 {
-            return Err(agenda);
-        }
+    /// The stages of `world`'s network; none where batches cannot be, or do not pay.
+    pub(super) fn stages(world: &World) -> Option<Stages> {
+        let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
+        let packets = stages.packets_in(delay.min(stages.longest(world)), world);
+        (delay > Time::ZERO && packets * IDLE_FLOWS >= world.flows.len() as u64).then_some(stages)
+    }
+
+    /// A scheduler for `world`, in which nothing has happened yet.
+    pub(super) fn new(world: &World, stages: Stages, agenda: Agenda) -> Self {
+        let flows = world.flows.len();
         let mut starts: Vec<(Time, u32)> = world.flows.iter().map(|flow| flow.start).zip(0..).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Self {
+        Self {
             agenda,
             at: Time::ZERO,
-            min_ack_delay,
+            min_ack_delay: min_ack_delay(world),
             landings: Landings::new(flows),
             parked: std::iter::repeat_with(Parked::default).take(flows).collect(),
             dues: vec![Time::MAX; flows],
@@ -164,7 +168,7 @@ impl BatchScheduler {
                 turn: 0,
                 completed: Vec::new(),
             },
-        })
+        }
     }
 
     /// Gives the agenda away, before the first step.
@@ -172,13 +176,19 @@ impl BatchScheduler {
         std::mem::take(&mut self.agenda)
     }
 
+    /// How often the wheel has turned.
+    pub(super) const fn turns(&self) -> u64 {
+        self.agenda.turns()
+    }
+
     /// Packets between links and receivers.
     pub(super) fn under_way(&self, world: &World) -> u64 {
         self.landings.len() + self.outbox.stages.under_way(world)
     }
 
-    /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how many packets landed, at
-    /// least 1.
+    /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was: one,
+    /// visits of flows, and packets that landed. To look through the flows for those to be visited is little beside that,
+    /// but not where there are many.
     pub(super) fn step(&mut self, world: &mut World) -> u64 {
         let at = self.at;
         let next = self.agenda.peek().filter(|(due, _)| *due < world.end);
@@ -226,25 +236,26 @@ impl BatchScheduler {
         let at = self.at;
         let packets = self.landings.distribute(world, &self.outbox.stages, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.outbox.stages.longest(world));
-        let earliest = self.choose(limit);
+        let (earliest, looks) = (self.choose(limit), 1 + world.flows.len() as u64 / LOOKS);
         if sampling.is_some() {
             self.visits.clear();
             self.visits.extend(0..world.flows.len() as u32);
         }
         let start = self.starts.last().map_or(Time::MAX, |&i| world.flows[i as usize].start);
-        if self.visits.is_empty() && start >= limit && self.outbox.stages.are_idle(world) {
-            // Nothing is anywhere: on to what comes next.
-            self.at = earliest.min(start).min(until);
-            return 1;
+        let departs = self.outbox.stages.next_departure(world);
+        if self.visits.is_empty() && departs > limit && start >= limit {
+            // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
+            self.at = earliest.min(start).min(until).min(departs - Time::from_nanos(1));
+            return looks;
         }
+        let visits = self.visits.len() as u64;
         self.outbox.from = at;
         self.visit_all(world, limit, sampling);
-        // What leaves a link at the very end is no longer part of the run.
-        let last = if limit == world.end { limit - Time::from_nanos(1) } else { limit };
+        let last = world.last_before(limit);
         self.outbox.stages.advance(world, at, limit, last);
         self.at = limit;
         self.end_transfers(world);
-        1 + packets
+        looks + visits + packets
     }
 
     /// Lists the flows that have something to do before `limit`. Gives when the first of the others has.

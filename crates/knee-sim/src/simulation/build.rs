@@ -74,6 +74,8 @@ impl World {
             interval: Time::from_nanos(spec.interval),
             warmup: Time::from_nanos(spec.warmup),
             sampled_at: Time::ZERO,
+            window_from: None,
+            before_window: Vec::new(),
             common: Common::default(),
             seed: spec.seed,
             changes: spec.changes.clone(),

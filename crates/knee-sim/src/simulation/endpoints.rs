@@ -38,14 +38,14 @@ impl World {
             if receiver.has_blocks() {
                 return self.reply(i, out);
             }
-            out.ack(receiver.ack(i), self.now, way);
+            out.ack(receiver.ack(i, self.now), self.now, way);
         }
     }
 
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         let flags = Packet::ACK | Packet::SYN;
-        out.ack(Packet { flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
+        out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
     }
 
     #[inline(never)]
@@ -60,7 +60,7 @@ impl World {
     #[inline(never)]
     fn reply(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
-        let mut ack = receiver.ack(i);
+        let mut ack = receiver.ack(i, self.now);
         if receiver.has_blocks() {
             let (blocks, dsack) = receiver.blocks(&mut self.disorder_spares);
             ack.flags |= if dsack { Packet::DSACK } else { 0 };
@@ -114,14 +114,9 @@ impl World {
             return self.establish(i, out);
         }
         let (sender, now) = (&mut self.senders[k], self.now);
-        let rtt = if ack.sacks == 0 && ack.flags & Packet::ECE == 0 && sender.is_plain(ack.seq) {
-            sender.on_plain_ack(ack.seq, ack.stamp, now, &self.sender_config, &mut self.departures)
-        } else {
-            let info = AckInfo { seq: ack.seq, blocks: self.sacks.get(ack.sacks), tsecr: ack.stamp, flags: ack.flags };
-            let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
-            self.sacks.release(ack.sacks);
-            rtt
-        };
+        let info = AckInfo { seq: ack.seq, blocks: self.sacks.get(ack.sacks), tsecr: ack.stamp, flags: ack.flags };
+        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
+        self.sacks.release(ack.sacks);
         self.flows[k].book_rtt(rtt);
         self.after_sender(i, out);
     }

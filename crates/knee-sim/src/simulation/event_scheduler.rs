@@ -21,7 +21,7 @@ pub(super) struct EventScheduler {
     alarms: Vec<Alarms>,
     /// What the endpoint at work has sent.
     sent: Sent,
-    /// Who sees the packets that leave links.
+    /// Who sees the packets at the senders.
     tap: Option<Box<dyn Tap>>,
 }
 
@@ -60,7 +60,12 @@ impl EventScheduler {
         Self { events, alarms: vec![Alarms::NONE; world.flows.len()], sent: Sent::default(), tap: None }
     }
 
-    /// Lets `tap` see the packets that leave links.
+    /// How often the wheel has turned.
+    pub(super) const fn turns(&self) -> u64 {
+        self.events.turns()
+    }
+
+    /// Lets `tap` see the packets at the senders.
     pub(super) fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
     }
@@ -145,11 +150,8 @@ impl EventScheduler {
         }
     }
 
-    /// A packet leaves a link.
+    /// A packet leaves a link, perhaps into a pipe.
     fn leave(&mut self, world: &mut World, link: u32, packet: Packet) {
-        if let Some(tap) = &mut self.tap {
-            tap.packet(link, world.now, &packet);
-        }
         match world.network.propagate(link, packet, world.now) {
             None => self.cross(world, packet),
             Some((pipe, Some(at))) => self.events.push(at, Event::Pipe(pipe)),
@@ -206,6 +208,9 @@ impl EventScheduler {
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
+        if let Some(tap) = &mut self.tap {
+            tap.received(world.now, packet, world.sacks.get(sacks));
+        }
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
         self.after_sender(world, packet.flow);
     }
@@ -235,6 +240,9 @@ impl EventScheduler {
         let first = world.network.first_link(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
+            if let Some(tap) = &mut self.tap {
+                (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
+            }
             self.arrive(world, first, packet, count);
         }
         self.sent.data.clear();

@@ -35,6 +35,8 @@ impl World {
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
+            new_bytes: sender.new_bytes(),
+            outstanding: sender.snd_nxt() - sender.snd_una(),
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
             received_bytes,
             received: receiver.packets,
@@ -79,6 +81,19 @@ impl World {
             flow.rtt_histogram.fold(&spread);
         }
         flow.rtt_folded.merge(&spread);
+    }
+
+    fn measure_links(&mut self) {
+        self.network.links.iter_mut().for_each(|link| link.measure(self.now));
+        self.window_from = Some(self.now);
+        if self.warmup > Time::ZERO {
+            self.before_window = (0..self.flows.len()).map(|i| self.delivered(i)).collect();
+        }
+    }
+
+    /// Payload acknowledged and bytes received since the start.
+    fn delivered(&self, i: usize) -> (u64, u64) {
+        (self.senders[i].acked_bytes(), self.received_bytes(i))
     }
 
     pub(super) fn common_start(&mut self) {
@@ -136,10 +151,11 @@ impl World {
     }
 
     pub(super) fn sample_links(&mut self) {
+        let last = self.last_before(self.now);
         for i in 0..self.network.links.len() as u32 {
             self.network.links[i as usize].observe(self.now);
             self.book_news(i);
-            let row = self.network.links[i as usize].row(i, self.now);
+            let row = self.network.links[i as usize].row(i, self.now, last);
             self.rows.links.push(row);
         }
     }
@@ -176,6 +192,11 @@ impl World {
             lost_packets: (counts.lost - last.lost) as u32,
             retransmitted_packets: (counts.retransmitted - last.retransmitted) as u32,
         }
+    }
+
+    /// What leaves a link at the very end is no longer part of the run.
+    pub(super) fn last_before(&self, until: Time) -> Time {
+        if until == self.end { until - Time::from_nanos(1) } else { until }
     }
 
     /// Puts on record what happens now.
@@ -240,7 +261,7 @@ impl World {
             }
             Event::Sample => self.sample(),
             Event::Measure(i) => self.measure(i),
-            Event::MeasureLinks => self.network.links.iter_mut().for_each(|link| link.measure(self.now)),
+            Event::MeasureLinks => self.measure_links(),
             Event::Stop(i) => {
                 self.end_figures(i);
                 self.senders[i as usize].stop();
@@ -291,13 +312,19 @@ impl World {
                 .map_or_else(no_figures, |w| w.figures(&counts, &flow.rtt_histogram, flow.completion));
             figures.common_throughput_mbps =
                 window.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
+            let (acked, received) = self.delivered(i);
+            let (acked_before, received_before) = self.before_window.get(i).copied().unwrap_or_default();
+            figures.delivered_bytes = acked - acked_before;
+            figures.received_bytes = received - received_before;
             flows.push(figures);
         }
-        let links = self.network.links.iter().map(|link| link.figures(self.now)).collect();
+        let last = self.last_before(self.now);
+        let links = self.network.links.iter().map(|link| link.figures(last)).collect();
         let output = Output {
             packets: self.receivers.iter().map(|r| r.packets).sum(),
             flows,
             links,
+            window_s: self.window_from.map(|from| (from.as_secs_f64(), self.now.as_secs_f64())),
             common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
             event_names,
         };

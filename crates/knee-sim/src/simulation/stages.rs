@@ -61,7 +61,7 @@ struct Stage {
 
 /// The links that data crosses, in an order in which no packet comes back to an earlier one.
 pub(super) struct Stages {
-    stages: Vec<Stage>,
+    in_order: Vec<Stage>,
     /// By route, the first stage.
     first: Vec<u32>,
     /// By route, the rank of ACKs for what lands.
@@ -79,7 +79,8 @@ impl Stages {
         if !fits || !routes.iter().all(|route| route.acks.is_empty() && route.data.iter().all(steady)) {
             return None;
         }
-        let order = topological_order(links.len(), routes.iter().map(|route| route.data.as_slice()))?;
+        let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
+        let order = topological_order(links.len(), &paths)?;
         let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, |place| place as u32);
         let stage = |&link: &u32| {
             let behind = |data: &[u32]| {
@@ -102,7 +103,7 @@ impl Stages {
         let last = |data: &[u32]| data[data.len() - 1];
         let rank = |link: u32| links[link as usize].pipe.map_or(link as u16, |pipe| FROM_PIPE | pipe as u16);
         Some(Self {
-            stages: order.iter().map(stage).collect(),
+            in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
             ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),
             order: Order::default(),
@@ -111,7 +112,7 @@ impl Stages {
 
     /// The links, and whether a pipe lies behind each.
     pub(super) fn links(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.stages.iter().map(|stage| (stage.link as usize, stage.pipe.is_some()))
+        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some()))
     }
 
     /// The first stage of a route, and the rank of ACKs for what lands at its end.
@@ -134,34 +135,37 @@ impl Stages {
     fn packet_times(&self, world: &World) -> impl Iterator<Item = Time> {
         let rate = |stage: &Stage| world.network.links[stage.link as usize].link.rate().unwrap_or(1);
         let time = move |stage: &Stage| u64::from(MTU) * 8_000_000_000 / rate(stage);
-        self.stages.iter().map(move |stage| Time::from_nanos(time(stage).max(1)))
+        self.in_order.iter().map(move |stage| Time::from_nanos(time(stage).max(1)))
     }
 
-    /// Whether nothing is anywhere, and nothing lands any more.
-    pub(super) fn are_idle(&self, world: &World) -> bool {
-        self.stages.iter().all(|stage| {
+    /// A time before which no packet leaves a link, comes to one from a pipe, or lands.
+    pub(super) fn next_departure(&self, world: &World) -> Time {
+        let next = |stage: &Stage| {
             let direction = &world.network.links[stage.link as usize];
-            direction.link.due() == Time::MAX && direction.outcome.departed.is_empty() && stage.later.is_empty()
-        })
+            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.enqueued);
+            let comes = stage.later.iter().map(|(packet, _)| packet.enqueued).min().unwrap_or(Time::MAX);
+            direction.link.due().min(lands).min(comes)
+        };
+        self.in_order.iter().map(next).min().unwrap_or(Time::MAX)
     }
 
     /// Packets between links, and behind the last one before they land.
     pub(super) fn under_way(&self, world: &World) -> u64 {
         let departed = |stage: &Stage| world.network.links[stage.link as usize].outcome.departed.len();
-        self.stages.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
+        self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
     /// `count` packets that differ only by their segments come from their sender to their first stage in the batch that
     /// began `at`; `turn` is the order, among what is due at that time, of what they are sent for.
     #[inline]
     pub(super) fn push(&mut self, stage: u32, at: Time, first: Packet, count: u32, turn: u64) {
-        self.stages[stage as usize].push(at, first, count, turn);
+        self.in_order[stage as usize].push(at, first, count, turn);
     }
 
     /// All that arrives before `until` goes through the links, as far as there is time up to `last`.
     pub(super) fn advance(&mut self, world: &mut World, at: Time, until: Time, last: Time) {
-        for k in 0..self.stages.len() {
-            let stage = &mut self.stages[k];
+        for k in 0..self.in_order.len() {
+            let stage = &mut self.in_order[k];
             if stage.fed {
                 stage.take_later(at, until);
             }
@@ -177,8 +181,8 @@ impl Stages {
             direction.book(before);
             stage.bursts.clear();
             stage.turns.clear();
-            world.book_news(self.stages[k].link);
-            if self.stages[k].goes_on || self.stages[k].pipe.is_some() {
+            world.book_news(self.in_order[k].link);
+            if self.in_order[k].goes_on || self.in_order[k].pipe.is_some() {
                 self.hand_on(k, before, world, at, last);
             }
         }
@@ -187,7 +191,7 @@ impl Stages {
     /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe before it
     /// lands.
     fn hand_on(&mut self, k: usize, before: usize, world: &mut World, at: Time, last: Time) {
-        let (stage, behind) = self.stages[k..].split_first_mut().expect("there is a stage");
+        let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let (delay, turn) = match stage.pipe {
             Some((delay, pipe)) => (delay, turn_of_ack(pipe, 0, 0)),
             None => (Time::ZERO, u64::from(stage.link)),
@@ -249,14 +253,14 @@ impl Stage {
 }
 
 /// The links that `paths` cross, of so many, in an order in which each path goes forward only; none: there is no such.
-fn topological_order<'a>(links: usize, paths: impl Iterator<Item = &'a [u32]> + Clone) -> Option<Vec<u32>> {
-    let crossed = |link: u32| paths.clone().any(|path| path.contains(&link));
+fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
+    let crossed = |link: u32| paths.iter().any(|path| path.contains(&link));
     let mut rest: Vec<u32> = (0..links as u32).filter(|link| crossed(*link)).collect();
     let mut order = Vec::with_capacity(rest.len());
     while !rest.is_empty() {
         let fed = |link: u32| {
             let from_rest = |pair: &[u32]| pair[1] == link && rest.contains(&pair[0]);
-            paths.clone().any(|path| path.windows(2).any(from_rest))
+            paths.iter().any(|path| path.windows(2).any(from_rest))
         };
         let free = rest.iter().position(|link| !fed(*link))?;
         order.push(rest.remove(free));

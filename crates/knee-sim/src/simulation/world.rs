@@ -34,6 +34,10 @@ pub(super) struct World {
     /// How long flows and links run before their figures start to count.
     pub(super) warmup: Time,
     pub(super) sampled_at: Time,
+    /// When the window of totals and of the links' figures began.
+    pub(super) window_from: Option<Time>,
+    /// Payload acknowledged and bytes received of each flow before that window; empty: none.
+    pub(super) before_window: Vec<(u64, u64)>,
     pub(super) common: Common,
     pub(super) seed: u64,
     pub(super) changes: Vec<ChangeSpec>,
