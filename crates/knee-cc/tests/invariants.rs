@@ -9,7 +9,7 @@
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these.
 
 use knee_cc::{
-    Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
+    Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
     StateChange, StateEvent, Undo, View, registry,
 };
 use knee_core::testing::{Pick, assert_declared, fuzz, log_uniform, params, picks};
@@ -120,7 +120,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// A sender as far as an algorithm sees it.
 struct Sender<'a> {
     entry: &'a Entry,
-    cc: Box<dyn CongestionControl>,
+    cc: Box<dyn DynCongestionControl>,
     control: Control,
     view: View,
     base_rtt: Time,

@@ -10,8 +10,8 @@ use knee_core::Rate;
 /// Bandwidth of a 100 Mbit/s link with 1514 of its bytes per packet, as a kernel on it estimates it.
 const BW_100: u64 = 138_536;
 
-fn tunables() -> Tunables {
-    Tunables::read(&Params::defaults(ENTRY.params))
+fn tunables() -> Params {
+    Params::read(&knee_core::Params::defaults(ENTRY.params))
 }
 
 fn bbr(rtt: Time) -> Bbr {

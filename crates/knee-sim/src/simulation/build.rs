@@ -10,7 +10,7 @@ use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{Capacity, FlowSpec, LimitSpec, LinkSpec, ParamsSpec, Spec, ValueSpec};
 use crate::timer::Clock;
-use knee_cc::{CaState, CongestionControl, Ecn, Entry, Init};
+use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Param, ParamError, Params, Rate, Rng, Time};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct Own {
 }
 
 /// Makes an algorithm for a flow.
-pub type OwnMake = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn CongestionControl> + Send + Sync>;
+pub type OwnMake = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>;
 
 /// Why a specification was refused.
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -4,7 +4,7 @@ use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
 use crate::events::Event;
 use crate::receiver::{Receiver, Spares};
 use crate::sender::{AckInfo, Departure, Sender};
-use knee_cc::{CaState, CongestionControl, Init};
+use knee_cc::{CaState, DynCongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
 
@@ -145,7 +145,7 @@ impl Simulation {
             rng: Rng::stream(self.seed, &format!("cc/{i}")),
         };
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
-        let cc: Box<dyn CongestionControl> = match make {
+        let cc: Box<dyn DynCongestionControl> = match make {
             Some(make) => make(params, &init, i as usize),
             None => (entry.make)(params, &init),
         };

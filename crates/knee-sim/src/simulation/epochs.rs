@@ -416,15 +416,10 @@ impl Simulation {
                 }
                 homing.taken += 1;
                 let (config, out) = (&self.sender_config, &mut self.departures);
-                let rtt = if ack.extra == 0 && ack.flags & Packet::ECE == 0 && sender.is_plain(ack.seq) {
-                    sender.on_plain_ack(ack.seq, ack.stamp, ack.at, config, out)
-                } else {
-                    let blocks = self.sacks.get(ack.extra);
-                    let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
-                    let rtt = sender.on_ack(&info, ack.at, config, out, &mut self.recovery_spares);
-                    self.sacks.release(ack.extra);
-                    rtt
-                };
+                let blocks = self.sacks.get(ack.extra);
+                let info = AckInfo { seq: ack.seq, blocks, tsecr: ack.stamp, flags: ack.flags };
+                let rtt = sender.on_ack(&info, ack.at, config, out, &mut self.recovery_spares);
+                self.sacks.release(ack.extra);
                 flow.book_rtt(rtt);
                 if !self.departures.is_empty() {
                     epochs.turn = turn_of_ack(ack.pipe, ack.cause, i);
