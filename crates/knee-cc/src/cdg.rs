@@ -339,7 +339,7 @@ mod tests {
 
     fn lose(cc: &mut Cdg, cwnd: u32) -> u32 {
         testing::after(testing::avoiding(cwnd), |c| {
-            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c)
+            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c);
         })
         .ssthresh
     }

@@ -203,7 +203,7 @@ mod tests {
 
     fn lose(cc: &mut Yeah, cwnd: u32) -> u32 {
         testing::after(testing::avoiding(cwnd), |c| {
-            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c)
+            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c);
         })
         .ssthresh
     }

@@ -85,7 +85,7 @@ fn backoffs(more: &[(&str, Value)], wanted: usize) -> Vec<(Time, f64)> {
     let init = Init { rtt: BASE_RTT, cwnd: 400, tick: Time::ZERO, ..testing::init() };
     let mut cc = (ENTRY.make)(&params, &init);
     let mut control = crate::testing::after(Control::initial(400), |c| {
-        cc.on_state(&testing::change(testing::view(), StateEvent::Start), c)
+        cc.on_state(&testing::change(testing::view(), StateEvent::Start), c);
     });
     let (mut now, mut una, mut seen) = (Time::ZERO, 0, Vec::new());
     while seen.len() < wanted {
