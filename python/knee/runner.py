@@ -6,17 +6,21 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knee import grounds
-from knee.errors import InputError
+from knee import forked, grounds, memory
+from knee.errors import InputError, PhysicsError
 from knee.owned import writing
-from knee.result import Result
 from knee.scenario import Scenario, from_dict, load
+
+if TYPE_CHECKING:
+    from knee.result import Result
 
 #: Held while the figures of a result are drawn.
 _drawing = threading.Lock()
 
+#: Impossible figures that an error names.
+MOST_BREACHES = 10
 #: The file of the packets in a result folder.
 CAPTURE = "packets.pcapng"
 
@@ -40,9 +44,12 @@ def run(
     out: str | Path | None = None,
     *,
     report: bool = True,
+    png: bool = False,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     capture: bool = False,
+    check: bool = False,
+    max_memory: int | str | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -50,17 +57,24 @@ def run(
         scenario: a file, the name of a shipped scenario, a scenario, or plain data as TOML gives it.
         ground: where to run it; by default what the scenario says, and else ``"sim"``.
         out: a folder to write the result to, whole or not at all.
-        report: whether that folder gets the report and its figures too.
+        report: whether that folder gets the report.
+        png: whether it gets the figures as PNG files.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
-        capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
+        capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
+        check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
+        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
+            The need is estimated before the run starts.
 
     Raises:
-        InputError: the scenario, the ground or the folder was refused; nothing has been written.
-        RunError: the ground does not work here, or the run was accepted and then failed.
+        InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
+        RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
+            one that had run something.
+        PhysicsError: with ``check``, a figure is impossible; the result has been written.
 
     An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
+    forked.check()
     where = None
     if isinstance(scenario, dict):
         scenario = from_dict(scenario)
@@ -69,14 +83,39 @@ def run(
         scenario = load(scenario)
     name = ground or scenario.run.ground
     grounds.find(name).refuse(scenario, where)
+    memory.check(scenario, where, report=report and out is not None, most=max_memory)
     if capture:
         check_capture(name, out)
     here = grounds.ready(name)
+    undrawn = None
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
         result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
-                result.write_into(Path(folder), report=report)
+                undrawn = result.write_into(Path(folder), report=report, png=png)
+    if undrawn is not None and out is not None:
+        from knee.result import no_report
+
+        raise no_report(undrawn, Path(out))
+    if check:
+        check_physics(result, None if out is None else Path(out))
     return result
+
+
+def check_physics(result: Result, folder: Path | None) -> None:
+    """Refuses a result with impossible figures.
+
+    Raises:
+        PhysicsError: it has some; names each flow or link, the figure, its value and its bound.
+    """
+    from knee import physics
+
+    found = physics.breaches(result)
+    if found:
+        where = "" if folder is None else f" in {folder}"
+        told = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
+        rest = len(found) - MOST_BREACHES
+        more = f" And {rest} more." if rest > 0 else ""
+        raise PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {told}.{more}")

@@ -8,6 +8,8 @@
 
 pub mod entry;
 pub mod increase;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 pub mod registry;
 
 mod bandwidth;

@@ -58,3 +58,28 @@ fn vegas_yields_to_a_flow_that_fills_the_buffer() {
     let output = dumbbell(&["cubic", "vegas"], 0.0, 60);
     assert!(output.flows[0].goodput_mbps > 4.0 * output.flows[1].goodput_mbps, "{output:?}");
 }
+
+#[test]
+fn thirteen_vivace_flows_at_a_buffer_of_one_packet_send_little_more_than_the_link_carries() {
+    // 7.5 Mbit/s carries 619 packets of 1514 bytes in a second. A flow's utility falls with its rate from 9 % of loss
+    // on (11.35 x L > t x^(t - 1)), so all together never send many times what arrives.
+    let flows: Vec<_> = (0..13)
+        .map(|i| {
+            json!({
+                "label": format!("flow {i}"), "cc": "vivace", "rtt": 20 * MS, "start": 0, "stop": 3 * S, "bytes": null,
+                "path": [0]
+            })
+        })
+        .collect();
+    let spec: Spec = serde_json::from_value(json!({
+        "duration": 3 * S, "seed": 1, "warmup": 0, "interval": 100 * MS, "flows": flows,
+        "links": [{
+            "name": "bottleneck", "capacity": {"rate": 7_500_000}, "queue": "fq_codel", "limit": {"packets": 1},
+            "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
+        }]
+    }))
+    .unwrap();
+    let output = Simulation::new(&spec).unwrap().run().unwrap().0;
+    let sent: u64 = output.flows.iter().map(|flow| flow.sent_packets).sum();
+    assert!(sent < 10 * 3 * 619, "{sent} packets sent");
+}

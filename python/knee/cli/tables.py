@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 #: Flows beyond which a table shows the first and says how many there are.
 MOST_FLOWS = 20
@@ -19,17 +19,15 @@ NARROW = 100
 def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
     """An empty table; the first ``text`` columns are words, the others numbers.
 
-    Only words after the first column, which has the names, are wrapped where the terminal is narrow.
+    Words are wrapped where the terminal is narrow; numbers are never broken.
     """
+    from rich import box
+    from rich.table import Table
+
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
-        wraps = 0 < i < text
-        made.add_column(
-            column,
-            justify="left" if i < text else "right",
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-        )
+        words = i < text
+        made.add_column(column, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     return made
 
 
@@ -90,25 +88,50 @@ def _tighten(made: Table, console: Console, first_words: int) -> None:
 
 def _last_line(summary: dict[str, Any]) -> str:
     fairness = summary["fairness"]
-    parts = [f"Jain's index {number(fairness['jain'], 3)}", f"per interval {number(fairness['jain_interval_mean'], 3)}"]
-    converged = fairness["convergence_s"]
-    parts.append("never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start")
-    if fairness["jain"] is None:
-        parts = ["The flows never all run at once"]
-    fair = f"{', '.join(parts)}. " if len(summary["flows"]) > 1 else ""
+    shared = [link for link in fairness.get("links", [fairness]) if len(link.get("flows", (1, 2))) > 1]
+    if len(fairness.get("links", ())) > 1:
+        fair = "".join(f"On {link['link']}: {_fair(link)}. " for link in shared)
+    else:
+        fair = f"{_fair(fairness)}. " if len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
-    speed = f" ({packets / wall / 1e6:.1f} million a second)" if wall > 0 else ""
+    speed = f" ({_speed(packets / wall)} packets/s)" if wall > 0 and packets > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
+
+
+def _speed(per_second: float) -> str:
+    """Two digits, in millions where there are any."""
+    if per_second >= 1e6:
+        return f"{per_second / 1e6:.3g} million"
+    return number(int(float(f"{per_second:.2g}")))
+
+
+def _fair(fairness: dict[str, Any]) -> str:
+    """How the flows of a bottleneck share it."""
+    if fairness["jain"] is None:
+        return "The flows never all run at once" if "link" not in fairness else "the flows never all run at once"
+    converged = fairness["convergence_s"]
+    when = "never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start"
+    mean = number(fairness["jain_interval_mean"], 3)
+    return f"Jain's index {number(fairness['jain'], 3)}, per interval {mean}, {when}"
+
+
+def _per_bottleneck(fairness: dict[str, Any]) -> dict[str, float | None]:
+    """Jain's index of each bottleneck where there are several."""
+    links = fairness.get("links", ())
+    return {f"{link['link']}: Jain's index": link["jain"] for link in links if len(links) > 1}
 
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The figures by which results are set side by side, by name with unit."""
+    from knee.metrics import total_mbps
+
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
     values: dict[str, float | int | None] = {
-        "sum of the flows' goodputs, Mbit/s": sum(flow["goodput_mbps"] for flow in flows),
+        "goodput of all flows, Mbit/s": total_mbps(summary),
         "Jain's index": fairness["jain"],
         "Jain's index, mean of intervals": fairness["jain_interval_mean"],
         "convergence, s": fairness["convergence_s"],
+        **_per_bottleneck(fairness),
         "packets lost": sum(flow["lost_packets"] for flow in flows),
         "timeouts": sum(flow["timeouts"] for flow in flows),
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from knee.result import Result
-from knee.scenario import Scenario
+if TYPE_CHECKING:
+    from knee.result import Result
+    from knee.scenario import Scenario
 
 #: Called some 20 times a second with the fraction of scenario time that has passed.
 Progress = Callable[[float], None]
@@ -40,7 +41,7 @@ class Ground(Protocol):
 
     @property
     def captures(self) -> bool:
-        """Whether it can write the packets that leave links, as pcapng."""
+        """Whether it can write the packets at the senders, as pcapng."""
 
     @property
     def real_time(self) -> bool:
@@ -82,7 +83,7 @@ class Ground(Protocol):
             folder: an empty folder for what the run writes on the way; it leaves nothing there.
             progress: hears how far the run is.
             command: the command line that asks for the run, for the manifest.
-            capture: a file for the packets that leave links, as pcapng; only where the ground ``captures``.
+            capture: a file for the packets at the senders, as pcapng; only where the ground ``captures``.
 
         Raises:
             RunError: where the run fails.

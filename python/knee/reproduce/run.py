@@ -3,70 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from knee import _core, batch
-from knee.errors import FolderError, InputError
+from knee import _core, batch, files
+from knee.errors import FolderError
 from knee.manifest import PROGRAM, commit
-from knee.reproduce import items
-from knee.reproduce.items import Item, Quantities, Value, Verdict
+from knee.reproduce import items, page
+from knee.reproduce.items import Item, Quantities, Verdict
+from knee.reproduce.outcome import Done, Judged, PaperRows, Row
 from knee.reproduce.paper import Experiment, Paper, Results
 
 #: Names a folder of reproductions, and holds the verdicts.
 MARK = "reproduce.json"
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Judged:
-    """An item and what came of it; ``found`` and ``checked`` are computed quantities."""
-
-    item: Item
-    finding: bool
-    verdict: Verdict
-    found: Value = None
-    checked: Value = None
-    explained: bool = False
-
-
-@dataclass(frozen=True)
-class Done:
-    """An experiment that ran, or why it could not."""
-
-    experiment: Experiment
-    judged: Sequence[Judged]
-    results: Results | None
-    quantities: Quantities
-    why_not: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the summary, as plain data that survives the run."""
-
-    key: str
-    experiment: str
-    where: str
-    says: str
-    finding: bool
-    verdict: str
-    explained: bool
-    expected: str
-    room: str
-    found: str
-
-
-@dataclass(frozen=True)
-class PaperRows:
-    """The lines of one paper."""
-
-    key: str
-    title: str
-    rows: Sequence[Row]
 
 
 def reproduce(
@@ -87,8 +39,6 @@ def reproduce(
         InputError: ``out`` is something else's, or the ground is not one.
         RunError: a run failed.
     """
-    from knee.reproduce import page
-
     kept = _open(out, ground, short)
     jobs = [job for paper in papers for job in _jobs(paper, ground, short)]
     refusals: dict[str, str] = {}
@@ -209,16 +159,4 @@ def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> N
         "quick": short,
         "papers": [asdict(paper) for paper in papers],
     }
-    write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)  # noqa: PTH105 - Path.replace is the same
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); name another folder with --out.") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    files.write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

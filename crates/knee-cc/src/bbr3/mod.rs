@@ -39,6 +39,8 @@ mod startup;
 mod undo;
 
 #[cfg(test)]
+mod kernel;
+#[cfg(test)]
 mod tests;
 
 use crate::entry::{Entry, Family, edges};

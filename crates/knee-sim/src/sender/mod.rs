@@ -12,6 +12,8 @@
 
 mod ack;
 mod fast;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 mod micros;
 mod next_sack;
 mod queue;
@@ -163,7 +165,7 @@ pub struct Counters {
     pub acked_bytes: u64,
     /// Packets retransmitted.
     pub retransmitted: u64,
-    /// Packets deemed lost.
+    /// Packets deemed lost, each transmission once.
     pub lost: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -210,6 +212,10 @@ pub struct Sender {
     // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate samples.
     first_tx: Micros,
     delivered_at: Micros,
+    /// Losses of a transmission that was taken for lost before, which had turned out wrong.
+    lost_again: u64,
+    /// Transmissions that were taken for lost, which was undone.
+    unmarked: u32,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
     rack: Rack,
@@ -329,7 +335,7 @@ impl Sender {
             sent_bytes: sent * u64::from(MTU) - self.short_bytes,
             acked_bytes: self.acked_bytes(),
             retransmitted: self.retransmitted,
-            lost: self.view.lost,
+            lost: self.view.lost - self.lost_again,
             timeouts: u64::from(self.timeouts),
         }
     }
@@ -337,9 +343,20 @@ impl Sender {
     /// Payload bytes acknowledged.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
+        self.payload_before(self.view.snd_una)
+    }
+
+    /// Payload bytes sent at least once.
+    pub fn new_bytes(&self) -> u64 {
+        self.payload_before(self.view.snd_nxt)
+    }
+
+    /// Payload bytes of the segments before `seq`.
+    #[inline]
+    fn payload_before(&self, seq: u64) -> u64 {
         let mss = u64::from(MSS);
-        let bytes = self.view.snd_una * mss;
-        if self.view.snd_una == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
+        let bytes = seq * mss;
+        if seq == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
     }
 
     /// Fetches what an ACK on the fast path will need of the sender.

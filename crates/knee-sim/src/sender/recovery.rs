@@ -176,12 +176,21 @@ impl Sender {
             if segment & flags::RETRANSMITTED != 0 {
                 self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
                 self.retrans_out -= 1;
-                self.view.lost += 1;
+                self.count_lost();
             }
         } else {
             self.rtx.set_flags(seq, flags::LOST, 0);
             self.lost_out += 1;
-            self.view.lost += 1;
+            self.count_lost();
+        }
+    }
+
+    /// Counts a transmission as lost. One that was taken for lost before, which turned out wrong, is on record already.
+    const fn count_lost(&mut self) {
+        self.view.lost += 1;
+        if self.unmarked > 0 {
+            self.unmarked -= 1;
+            self.lost_again += 1;
         }
     }
 
@@ -428,6 +437,7 @@ impl Sender {
                     self.rtx.set_flags(seq, 0, flags::LOST);
                 }
             }
+            self.unmarked += self.lost_out;
             self.lost_out = 0;
         }
         if self.prior_ssthresh > 0 {

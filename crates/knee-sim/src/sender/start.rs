@@ -71,6 +71,8 @@ impl Sender {
             delivered_at: Micros(0),
             app_limited_until: 0,
             retransmitted: 0,
+            lost_again: 0,
+            unmarked: 0,
             short_bytes: 0,
             rack: Rack { reorder_steps: 1, ..Rack::default() },
             tlp_end: 0,

@@ -1,0 +1,287 @@
+//! Monitor intervals: packets sent one after another at the same rate, and what became of each of them.
+//!
+//! Every packet belongs to the interval in which it was sent, retransmissions included. What an ACK settles is told by
+//! conservation: what was in flight before and is not any more was delivered or lost. Deliveries are booked where the
+//! newest packet delivered was sent, losses in the oldest interval that still misses packets: on a path that keeps the
+//! order those are the right ones.
+
+use crate::window::PACKET_BITS;
+use crate::{Ack, Sent, View};
+use knee_core::Time;
+use std::collections::VecDeque;
+
+/// A monitor interval.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// The rate it was to be sent at, in Mbit/s of payload.
+    pub wanted: f64,
+    /// Whether somebody waits for its outcome.
+    pub useful: bool,
+    /// When its first packet left.
+    begin: Option<Time>,
+    /// When the first packet after it could leave.
+    end: Option<Time>,
+    sent: u64,
+    delivered: u64,
+    lost: u64,
+    /// RTT over the time a packet was sent.
+    rtt: Regression,
+}
+
+impl Interval {
+    /// One in which nothing was sent yet.
+    pub fn new(wanted: f64, useful: bool) -> Self {
+        let rtt = Regression::default();
+        Self { wanted, useful, begin: None, end: None, sent: 0, delivered: 0, lost: 0, rtt }
+    }
+
+    /// Packets of unknown fate.
+    const fn outstanding(&self) -> u64 {
+        self.sent - self.delivered - self.lost
+    }
+
+    /// When its first packet left, if one did.
+    pub const fn begin(&self) -> Option<Time> {
+        self.begin
+    }
+
+    /// The rate at which it was sent, in Mbit/s of payload; that wanted where it is not over.
+    pub fn rate(&self) -> f64 {
+        match (self.begin, self.end) {
+            (Some(begin), Some(end)) if end > begin => {
+                self.sent as f64 * PACKET_BITS / 1e6 / (end - begin).as_secs_f64()
+            }
+            _ => self.wanted,
+        }
+    }
+
+    /// The part of its packets that got lost.
+    pub fn loss(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+
+    /// How fast the RTT grew while it was sent, in seconds per second.
+    pub fn rtt_gradient(&self) -> f64 {
+        self.rtt.slope()
+    }
+}
+
+/// The intervals whose packets are not all known to be delivered or lost, oldest first; the newest is being sent.
+#[derive(Debug, Default)]
+pub struct Intervals {
+    list: VecDeque<Interval>,
+    /// Packets sent so far.
+    sent: u64,
+    /// Packets deemed lost so far, as the sender counts them.
+    lost: u64,
+}
+
+impl Intervals {
+    /// The one being sent.
+    pub fn current(&self) -> Option<&Interval> {
+        self.list.back()
+    }
+
+    /// Ends the current interval at `end`, when the next packet can leave, and begins another.
+    pub fn begin(&mut self, next: Interval, end: Time) {
+        if let Some(last) = self.list.back_mut() {
+            if last.sent == 0 {
+                self.list.pop_back();
+            } else {
+                last.end = Some(end.max(last.begin.unwrap_or(end)));
+            }
+        }
+        self.list.push_back(next);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// Counts packets that left.
+    pub fn on_sent(&mut self, sent: &Sent) {
+        self.sent += u64::from(sent.packets);
+        if let Some(current) = self.list.back_mut() {
+            current.begin.get_or_insert(sent.view.now);
+            current.sent += u64::from(sent.packets);
+        }
+    }
+
+    /// Books what an ACK settled.
+    pub fn on_ack(&mut self, ack: &Ack) {
+        let view = &ack.view;
+        let known = view.delivered + view.lost + u64::from(view.in_flight);
+        let before = ack.rate.prior_delivered + ack.rate.prior_lost + u64::from(ack.rate.tx_in_flight);
+        // As many left after the newest packet delivered as the three counts have grown by since.
+        let newest = self.sent.saturating_sub(known.saturating_sub(before));
+        if let Some(rtt) = ack.rtt {
+            self.book_rtt(view.now.saturating_sub(rtt), rtt);
+        }
+        self.settle(view, newest);
+    }
+
+    fn book_rtt(&mut self, sent: Time, rtt: Time) {
+        let in_it = |interval: &&mut Interval| interval.begin.is_some_and(|begin| begin <= sent);
+        if let Some(interval) = self.list.iter_mut().rev().find(in_it)
+            && let Some(begin) = interval.begin
+        {
+            interval.rtt.add((sent - begin).as_secs_f64(), rtt.as_secs_f64());
+        }
+    }
+
+    /// Books what is in flight no more. `newest`: how many were sent up to the newest packet delivered.
+    fn settle(&mut self, view: &View, newest: u64) {
+        let lost = view.lost.saturating_sub(std::mem::replace(&mut self.lost, view.lost));
+        let outstanding: u64 = self.list.iter().map(Interval::outstanding).sum();
+        let in_flight = u64::from(view.in_flight);
+        if outstanding < in_flight {
+            self.take_back(in_flight - outstanding);
+            return;
+        }
+        let settled = outstanding - in_flight;
+        let mut lost = lost.min(settled);
+        let mut delivered = settled - lost;
+        // Numbers of the packets of each interval, counted back from the last one sent.
+        let mut end = self.sent;
+        for interval in self.list.iter_mut().rev() {
+            end = end.saturating_sub(interval.sent);
+            if end < newest {
+                let here = delivered.min(interval.outstanding());
+                interval.delivered += here;
+                delivered -= here;
+            }
+        }
+        for interval in &mut self.list {
+            let here = lost.min(interval.outstanding());
+            interval.lost += here;
+            lost -= here;
+            let here = delivered.min(interval.outstanding());
+            interval.delivered += here;
+            delivered -= here;
+        }
+    }
+
+    /// Losses that proved wrong.
+    fn take_back(&mut self, mut packets: u64) {
+        for interval in self.list.iter_mut().rev() {
+            let here = packets.min(interval.lost);
+            interval.lost -= here;
+            packets -= here;
+        }
+    }
+
+    /// Takes the oldest interval away if it is over and the fate of all its packets known.
+    pub fn pop_settled(&mut self) -> Option<Interval> {
+        let front = self.list.front()?;
+        if front.end.is_some() && front.outstanding() == 0 { self.list.pop_front() } else { None }
+    }
+}
+
+/// Sums of a linear regression of RTT over sending time, both in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Regression {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Regression {
+    /// Takes a sample.
+    pub fn add(&mut self, x: f64, y: f64) {
+        self.n += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
+    }
+
+    /// Zero where the samples have no extent in time.
+    pub fn slope(&self) -> f64 {
+        let extent = self.n * self.xx - self.x * self.x;
+        if extent > 1e-18 { (self.n * self.xy - self.x * self.y) / extent } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RateSample;
+    use crate::testing::{ack_of_nothing, close, lent, lent_rate, view};
+
+    fn sent(at_ms: u64, packets: u32) -> Sent<'static> {
+        Sent { view: lent(View { now: Time::from_millis(at_ms), ..view() }), packets, retransmission: false }
+    }
+
+    /// Three intervals of ten packets each: one sent before and two to be seen.
+    fn thirty_sent() -> Intervals {
+        let mut intervals = Intervals::default();
+        for i in 0..3 {
+            intervals.begin(Interval::new(11.584, true), Time::from_millis(10 * i));
+            (0..5).for_each(|n| intervals.on_sent(&sent(10 * i + 2 * n, 2)));
+        }
+        intervals.begin(Interval::new(11.584, true), Time::from_millis(30));
+        intervals
+    }
+
+    /// An ACK after which so many were delivered, lost and are in flight, the newest having been the `newest`th sent.
+    fn ack(delivered: u64, lost: u64, newest: u32) -> Ack<'static> {
+        let in_flight = (30 - delivered - lost) as u32;
+        let rate = lent_rate(RateSample { tx_in_flight: newest, ..RateSample::NONE });
+        Ack { view: lent(View { in_flight, delivered, lost, ..view() }), rate, ..ack_of_nothing() }
+    }
+
+    fn counts(intervals: &Intervals) -> Vec<(u64, u64)> {
+        intervals.list.iter().take(3).map(|i| (i.delivered, i.lost)).collect()
+    }
+
+    #[test]
+    fn an_interval_was_sent_at_the_rate_at_which_its_packets_left() {
+        // Ten packets in 10 ms, whatever was wanted: 11.584 Mbit/s of payload.
+        let mut intervals = thirty_sent();
+        intervals.list[0].wanted = 100.0;
+        assert!(close(intervals.list[0].rate(), 11.584));
+    }
+
+    #[test]
+    fn a_lost_packet_counts_in_the_interval_in_which_it_was_sent() {
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(8, 0, 8));
+        assert_eq!(counts(&intervals), [(8, 0), (0, 0), (0, 0)]);
+        // The ninth and tenth are missing when four of the second interval have come.
+        intervals.on_ack(&ack(11, 0, 13));
+        intervals.on_ack(&ack(12, 2, 14));
+        assert_eq!(counts(&intervals), [(8, 2), (4, 0), (0, 0)]);
+        assert!(close(intervals.pop_settled().unwrap().loss(), 0.2) && intervals.pop_settled().is_none());
+    }
+
+    #[test]
+    fn losses_that_no_rtt_came_with_are_counted_too() {
+        // Retransmissions give no RTT; all of the first two intervals is lost but one packet of each.
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(2, 18, 20));
+        let [first, second] = [(); 2].map(|()| intervals.pop_settled().unwrap());
+        assert_eq!((first.delivered + second.delivered, first.lost + second.lost), (2, 18));
+    }
+
+    #[test]
+    fn losses_that_proved_wrong_are_outstanding_again() {
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(15, 5, 20));
+        let undone = View { delivered: 15, lost: 5, in_flight: 15, ..view() };
+        intervals.on_ack(&Ack { view: &undone, ..ack_of_nothing() });
+        assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 15);
+    }
+
+    #[test]
+    fn the_slope_of_a_line_is_its_slope() {
+        let mut line = Regression::default();
+        for i in 0..5 {
+            line.add(0.01 * f64::from(i), 0.04 + 0.0003 * f64::from(i));
+        }
+        assert!(close(line.slope(), 0.03));
+        assert!(close(Regression::default().slope(), 0.0));
+    }
+}

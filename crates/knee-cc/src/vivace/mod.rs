@@ -1,0 +1,426 @@
+//! PCC Vivace: tries slightly different rates, sees which has the higher utility, and climbs that gradient.
+//!
+//! Source: M. Dong et al., "PCC Vivace: Online-Learning Congestion Control", NSDI 2018.
+//!
+//! - utility of a monitor interval at rate `x` in Mbit/s: `u = x^t - b x dRTT/dT - c x L` (Sec. 4, Eq. 1), t = 0.9,
+//!   b = 900 (Vivace-latency) or 0 (Vivace-loss), c = 11.35; `L` the part of packets lost, dRTT/dT by linear regression,
+//!   taken as zero below 0.01
+//! - gradient: two intervals at `r (1 + epsilon)` and `r (1 - epsilon)` in random order, epsilon = 0.05:
+//!   `gamma = (u+ - u-) / (2 epsilon r)` (Sec. 5)
+//! - step: `r += m(tau) theta_0 gamma`, theta_0 = 1; confidence amplifier `m(tau) = tau` up to 3, then `2 tau - 3`, where
+//!   `tau` counts the steps in the same direction
+//! - dynamic change boundary: a step is at most `omega r`, `omega = omega_0 + k delta` (0.05, 0.1); `k` grows by one with
+//!   each step that would go beyond, shrinks to what a smaller one needs and is zero after a turn
+//! - starting: the rate doubles from interval to interval until the utility falls
+//!
+//! Units: Mbit/s of payload, seconds.
+//!
+//! ```text
+//! starting ──utility falls──► learning
+//! ```
+//!
+//! Departures: an interval lasts an RTT, or as long as 10 packets take; while the results of two are under way, the base
+//! rate is sent (and in the starting phase the rate is doubled once a result is there). `x` is the rate at which an
+//! interval was really sent. Where the window or the application held the sender back, the base rate comes down to that,
+//! and nothing is learned from two intervals whose rates hardly differ. The paper's repetition of measurements that
+//! contradict each other is left out. ECN changes nothing (the paper has none). A timeout halves the rate. The window
+//! only keeps out of the way of the rate.
+
+mod interval;
+
+use crate::entry::{Entry, Family};
+use crate::window::{PACKET_BITS, rate_of, window_beyond};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, Sent, Signal, View};
+use interval::{Interval, Intervals};
+use knee_core::{Param, Rate, Rng, Time};
+use std::collections::VecDeque;
+
+/// Vivace's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "vivace",
+    family: Family::Hybrid,
+    about: "climbs the gradient of a utility of rate, latency and loss that it measures by trying",
+    source: "Dong et al.: PCC Vivace, NSDI 2018",
+    params: &[
+        Param::choice("utility", &["latency", "loss"], "NSDI 2018, Sec. 4", "whether rising RTTs lower the utility"),
+        Param::ratio("t", 0.9, (0.1, 0.99), "NSDI 2018, Sec. 4", "exponent of the rate"),
+        Param::ratio("b", 900.0, (0.0, 1e6), "NSDI 2018, Sec. 4", "weight of the RTT gradient"),
+        Param::ratio("c", 11.35, (0.0, 1e6), "NSDI 2018, Sec. 4; tolerates 5 % of random loss", "weight of loss"),
+        Param::ratio("rtt_gradient_floor", 0.01, (0.0, 1.0), "NSDI 2018, Sec. 5", "RTT gradients below it are noise"),
+        Param::ratio("epsilon", 0.05, (0.001, 0.5), "NSDI 2018, Sec. 5", "how far from the rate is tried"),
+        Param::ratio("theta", 1.0, (0.001, 1000.0), "NSDI 2018, Sec. 5", "Mbit/s per unit of the gradient"),
+        Param::ratio("omega", 0.05, (0.001, 1.0), "NSDI 2018, Sec. 5", "largest step at first, part of the rate"),
+        Param::ratio("boundary_step", 0.1, (0.0, 1.0), "NSDI 2018, Sec. 5 (delta)", "growth of the largest step"),
+        Param::rate(
+            "min_rate",
+            Rate::from_bps(500_000),
+            (Rate::from_bps(1000), Rate::from_mbps(1000)),
+            "not in the paper",
+            "least rate",
+        ),
+    ],
+    phases: &["starting", "learning"],
+    edges: &[(STARTING, LEARNING)],
+    min_cwnd: 4,
+    needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ..Needs::NONE },
+    make: |params, init| {
+        let b = if params.choice("utility") == "latency" { params.ratio("b") } else { 0.0 };
+        let params = Params {
+            utility: Utility { t: params.ratio("t"), b, c: params.ratio("c") },
+            rtt_gradient_floor: params.ratio("rtt_gradient_floor"),
+            epsilon: params.ratio("epsilon"),
+            theta: params.ratio("theta"),
+            omega: params.ratio("omega"),
+            boundary_step: params.ratio("boundary_step"),
+            min_rate: params.rate("min_rate").as_bps() as f64 / 1e6,
+        };
+        let rtt = if init.rtt == Time::ZERO { UNKNOWN_RTT } else { init.rtt };
+        let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(params.min_rate, LARGEST);
+        Box::new(Vivace {
+            params,
+            phase: STARTING,
+            rate,
+            plan: VecDeque::from([rate]),
+            intervals: Intervals::default(),
+            results: Vec::new(),
+            climb: Climb::default(),
+            rng: init.rng.clone(),
+        })
+    },
+};
+
+const STARTING: u8 = 0;
+const LEARNING: u8 = 1;
+/// No rate grows beyond 1 Tbit/s.
+const LARGEST: f64 = 1e6;
+/// Taken for the RTT where the handshake gave none, since its SYN had to be sent again; the authors' program begins with it.
+const UNKNOWN_RTT: Time = Time::from_millis(100);
+/// Fewest packets of an interval.
+const INTERVAL_PACKETS: f64 = 10.0;
+
+struct Params {
+    utility: Utility,
+    rtt_gradient_floor: f64,
+    epsilon: f64,
+    theta: f64,
+    omega: f64,
+    boundary_step: f64,
+    /// Mbit/s.
+    min_rate: f64,
+}
+
+/// Weights of the utility.
+#[derive(Clone, Copy, Debug)]
+struct Utility {
+    t: f64,
+    b: f64,
+    c: f64,
+}
+
+/// What has been learned of the direction to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Climb {
+    /// Steps in a row in the same direction: tau.
+    steps: u32,
+    up: bool,
+    /// Increments of the change boundary: k.
+    increments: u32,
+}
+
+struct Vivace {
+    params: Params,
+    phase: u8,
+    /// Base rate, Mbit/s.
+    rate: f64,
+    /// Rates of the intervals still to be sent, Mbit/s.
+    plan: VecDeque<f64>,
+    intervals: Intervals,
+    /// Rate wanted, rate sent and utility of intervals measured.
+    results: Vec<Measured>,
+    climb: Climb,
+    rng: Rng,
+}
+
+/// The outcome of an interval.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// Mbit/s.
+    wanted: f64,
+    /// Mbit/s.
+    sent: f64,
+    utility: f64,
+}
+
+impl Utility {
+    /// Of an interval at `x` Mbit/s (Eq. 1).
+    fn of(&self, x: f64, rtt_gradient: f64, loss: f64) -> f64 {
+        libm::pow(x, self.t) - self.b * x * rtt_gradient - self.c * x * loss
+    }
+}
+
+/// The confidence amplifier m(tau).
+pub fn amplifier(steps: u32) -> f64 {
+    let tau = f64::from(steps);
+    if steps <= 3 { tau } else { 2.0 * tau - 3.0 }
+}
+
+/// The next rate and climb at gradient `gamma`.
+fn climbed(rate: f64, gamma: f64, climb: Climb, p: &Params) -> (f64, Climb) {
+    let up = gamma > 0.0;
+    let turned = climb.steps > 0 && up != climb.up;
+    let steps = if turned { 1 } else { climb.steps.saturating_add(1) };
+    let mut increments = if turned { 0 } else { climb.increments };
+    let wanted = amplifier(steps) * p.theta * gamma;
+    let bound = (p.omega + f64::from(increments) * p.boundary_step) * rate;
+    let step = if wanted.abs() > bound {
+        increments = increments.saturating_add(1);
+        bound.copysign(wanted)
+    } else {
+        while increments > 0 && wanted.abs() <= (p.omega + f64::from(increments - 1) * p.boundary_step) * rate {
+            increments -= 1;
+        }
+        wanted
+    };
+    (rate + step, Climb { steps, up, increments })
+}
+
+impl Vivace {
+    fn bounded(&self, rate: f64) -> f64 {
+        rate.min(LARGEST).max(self.params.min_rate)
+    }
+
+    /// The rate to send at now, Mbit/s.
+    fn sending(&self) -> f64 {
+        self.bounded(self.intervals.current().map_or(self.rate, |interval| interval.wanted))
+    }
+
+    fn evaluate(&mut self, interval: &Interval) {
+        let slope = interval.rtt_gradient();
+        let gradient = if slope.abs() < self.params.rtt_gradient_floor { 0.0 } else { slope };
+        let sent = interval.rate();
+        let utility = self.params.utility.of(sent, gradient, interval.loss());
+        self.results.push(Measured { wanted: interval.wanted, sent, utility });
+        match self.phase {
+            STARTING => self.start_on(),
+            _ => self.learn(),
+        }
+    }
+
+    fn start_on(&mut self) {
+        let Some(&last) = self.results.last() else { return };
+        let before = (self.results.len() > 1).then(|| self.results.remove(0));
+        let rate = last.wanted.min(last.sent);
+        if before.is_some_and(|before| last.utility < before.utility) {
+            self.rate = self.bounded(rate / 2.0);
+            self.phase = LEARNING;
+            self.try_around();
+        } else {
+            self.rate = self.bounded(rate * 2.0);
+            self.plan.push_back(self.rate);
+        }
+    }
+
+    fn try_around(&mut self) {
+        self.results.clear();
+        let epsilon = self.params.epsilon;
+        let sign = if self.rng.chance(0.5) { 1.0 } else { -1.0 };
+        self.plan = VecDeque::from([self.rate * (1.0 + sign * epsilon), self.rate * (1.0 - sign * epsilon)]);
+    }
+
+    fn learn(&mut self) {
+        let &[a, b] = &self.results[..] else { return };
+        self.rate = self.bounded(self.rate.min(a.sent.max(b.sent)));
+        let apart = a.sent - b.sent;
+        if apart.abs() > self.params.epsilon / 2.0 * self.rate {
+            let gamma = (a.utility - b.utility) / apart;
+            let (rate, climb) = climbed(self.rate, gamma, self.climb, &self.params);
+            (self.rate, self.climb) = (self.bounded(rate), climb);
+        }
+        self.try_around();
+    }
+
+    /// Begins the next interval where the current one has lasted long enough.
+    fn turn_interval(&mut self, view: &View) {
+        let next = view.now.max(view.paced_until);
+        let over = self.intervals.current().is_none_or(|current| {
+            let packets = Time::from_nanos((INTERVAL_PACKETS * PACKET_BITS * 1e3 / self.sending()) as u64);
+            let span = view.srtt.max(packets);
+            // One that nobody waits for lasts until there is something to try.
+            if current.useful { current.begin().is_some_and(|begin| next >= begin.saturating_add(span)) } else { true }
+        });
+        if over && let Some(rate) = self.plan.pop_front() {
+            self.intervals.begin(Interval::new(rate, true), next);
+        } else if over && self.intervals.current().is_none_or(|current| current.useful) {
+            self.intervals.begin(Interval::new(self.rate, false), next);
+        }
+    }
+
+    fn answer(&self, view: &View, control: &mut Control) {
+        let rate = Rate::from_bps((self.sending() * 1e6) as u64);
+        control.pacing_rate = Some(rate);
+        control.cwnd = window_beyond(rate, view.srtt, 4);
+        control.phase = self.phase;
+    }
+}
+
+impl CongestionControl for Vivace {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.intervals.on_ack(ack);
+        while let Some(interval) = self.intervals.pop_settled() {
+            if interval.useful {
+                self.evaluate(&interval);
+            }
+        }
+        self.turn_interval(ack.view);
+        self.answer(ack.view, control);
+    }
+
+    fn on_sent(&mut self, sent: &Sent, control: &mut Control) {
+        if self.intervals.current().is_none() {
+            self.turn_interval(sent.view);
+        }
+        self.intervals.on_sent(sent);
+        self.turn_interval(sent.view);
+        self.answer(sent.view, control);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        if congestion.signal == Signal::Timeout {
+            self.rate = self.bounded(self.rate / 2.0);
+            self.intervals.clear();
+            self.phase = LEARNING;
+            self.climb = Climb::default();
+            self.try_around();
+        }
+        control.ssthresh = control.cwnd.max(4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reno;
+    use crate::testing::{Dumbbell, ack_of_nothing, close, init, view};
+    use crate::{Init, RateSample};
+    use knee_core::Value;
+
+    const LATENCY: Utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
+
+    #[test]
+    fn utility_by_hand() {
+        // 32^0.9 = 2^4.5; an RTT rising by 1 ms in 100 ms costs 900 * 32 * 0.01; 1 % of loss 11.35 * 32 * 0.01.
+        let rate = libm::sqrt(512.0);
+        assert!(close(LATENCY.of(32.0, 0.0, 0.0), rate));
+        assert!(close(LATENCY.of(32.0, 0.01, 0.01), rate - 288.0 - 3.632));
+    }
+
+    /// Sec. 4: c = 11.35 tolerates 5 % of random loss up to 100 Mbit/s: there the utility still grows with the rate.
+    #[test]
+    fn five_percent_of_loss_leave_the_utility_growing() {
+        let loss = Utility { b: 0.0, ..LATENCY };
+        assert!(loss.of(100.0, 0.0, 0.05) > loss.of(99.0, 0.0, 0.05));
+        assert!(loss.of(100.0, 0.0, 0.06) < loss.of(99.0, 0.0, 0.06));
+    }
+
+    #[test]
+    fn the_amplifier_counts_to_three_and_then_by_two() {
+        let seen: Vec<u32> = (1..=6).map(|tau| amplifier(tau) as u32).collect();
+        assert_eq!(seen, [1, 2, 3, 5, 7, 9]);
+    }
+
+    fn params() -> Params {
+        Params {
+            utility: LATENCY,
+            rtt_gradient_floor: 0.01,
+            epsilon: 0.05,
+            theta: 1.0,
+            omega: 0.05,
+            boundary_step: 0.1,
+            min_rate: 0.5,
+        }
+    }
+
+    #[test]
+    fn steps_are_bound_the_bound_widens_and_a_turn_takes_it_all_back() {
+        let p = params();
+        let mut climb = Climb::default();
+        let mut seen = Vec::new();
+        // From 100 Mbit/s, steps in percent of a percent. Wanted: 0.5, 2 * 10, 3 * 10, then 5 * 0.2, then down by 50.
+        for gamma in [0.5, 10.0, 10.0, 0.2, -50.0] {
+            let (next, after) = climbed(100.0, gamma, climb, &p);
+            seen.push((((next - 100.0) * 100.0).round() as i64, after.steps, after.increments));
+            climb = after;
+        }
+        assert_eq!(seen, [(50, 1, 0), (500, 2, 1), (1500, 3, 2), (100, 4, 0), (-500, 1, 1)]);
+    }
+
+    /// Fairness and convergence: flows that start one after another come to equal shares and fill the link.
+    #[test]
+    fn flows_converge_to_fair_shares() {
+        for utility in ["latency", "loss"] {
+            let mut net = Dumbbell::new(Rate::from_mbps(48), 120);
+            for i in 0..2 {
+                net.add(&ENTRY, &[("utility", Value::Choice(utility))], Time::from_millis(30), Time::from_secs(10 * i));
+            }
+            net.run(Time::from_secs(60));
+            let seen = net.measure(Time::from_secs(180));
+            assert!(seen.jain() > 0.95, "{utility}: {seen:?}");
+            assert!(seen.total() > 0.9 * 48.0, "{utility}: {seen:?}");
+        }
+    }
+
+    /// Random loss: where 1 % of packets get lost Reno comes down to a fraction, Vivace to little less
+    /// than the link.
+    #[test]
+    fn it_tolerates_random_loss() {
+        let rate = |entry| {
+            let mut net = Dumbbell::new(Rate::from_mbps(96), 240).with_loss(0.01);
+            net.add(entry, &[], Time::from_millis(30), Time::ZERO);
+            net.run(Time::from_secs(30));
+            net.measure(Time::from_secs(90)).total()
+        };
+        let (vivace, reno) = (rate(&ENTRY), rate(&reno::ENTRY));
+        assert!(vivace > 0.8 * 96.0 && reno < 0.1 * 96.0, "vivace {vivace}, reno {reno}");
+    }
+
+    /// Pacing rates in Mbit/s where ten packets leave every two seconds, whatever the algorithm wants.
+    fn rates(init: &Init, rounds: u64) -> Vec<f64> {
+        let mut cc = (ENTRY.make)(&knee_core::Params::defaults(ENTRY.params), init);
+        let mut control = Control::initial(10);
+        let mut view = view();
+        let mut seen = Vec::new();
+        for round in 0..rounds {
+            view = View { now: Time::from_secs(2 * round), snd_nxt: 10 * round + 10, in_flight: 10, ..view };
+            cc.on_sent(&Sent { view: &view, packets: 10, retransmission: false }, &mut control);
+            seen.push(control.pacing_rate.unwrap().as_bps() as f64 / 1e6);
+            let (prior_delivered, rtt) = (view.delivered, Time::from_secs(1));
+            for _ in 0..10 {
+                let now = Time::from_secs(2 * round + 1);
+                view = View { now, in_flight: view.in_flight - 1, delivered: view.delivered + 1, srtt: rtt, ..view };
+                let rate = RateSample { prior_delivered, tx_in_flight: 10, ..RateSample::NONE };
+                let ack = Ack { view: &view, rtt: Some(rtt), acked: 1, delivered: 1, rate: &rate, ..ack_of_nothing() };
+                cc.on_ack(&ack, &mut control);
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn without_an_rtt_of_the_handshake_it_starts_with_ten_packets_in_100_ms() {
+        // Its SYN was lost: the RTT is not known, and was taken for zero. 10 x 1448 x 8 bits in 0.1 s.
+        let unknown = Init { rtt: Time::ZERO, ..init() };
+        assert!(close(rates(&unknown, 1)[0], 1.1584));
+    }
+
+    #[test]
+    fn a_sender_that_has_nothing_to_send_does_not_double_its_rate() {
+        // Ten packets every two seconds are 0.058 Mbit/s; no rate grows beyond its least one.
+        let seen = rates(&init(), 40);
+        assert!(seen[20..].iter().all(|rate| *rate <= 0.5 * 1.05 + 1e-6), "{seen:?}");
+    }
+
+    #[test]
+    fn the_defaults_are_vivace_latency() {
+        assert_eq!(knee_core::Params::defaults(ENTRY.params).choice("utility"), "latency");
+    }
+}
