@@ -4,7 +4,7 @@ use super::world::{Algorithm, Outbox, World};
 use crate::network::Way;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
-use knee_cc::{CaState, CongestionControl, Init};
+use knee_cc::{CaState, DynCongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
 
@@ -141,7 +141,7 @@ impl World {
             rng: Rng::stream(self.seed, &format!("cc/{i}")),
         };
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
-        let cc: Box<dyn CongestionControl> = match make {
+        let cc: Box<dyn DynCongestionControl> = match make {
             Some(make) => make(params, &init, i as usize),
             None => (entry.make)(params, &init),
         };
