@@ -11,6 +11,8 @@ mod batch_scheduler;
 mod build;
 mod endpoints;
 mod event_scheduler;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 mod landings;
 mod report;
 mod stages;
