@@ -222,12 +222,13 @@ impl Intervals {
         // Numbers of the packets of each interval, counted back from the last one sent.
         let mut end = self.sent;
         for interval in self.list.iter_mut().rev() {
-            end = end.saturating_sub(interval.sent);
-            if end < newest {
-                let here = delivered.min(interval.outstanding());
-                interval.delivered += here;
-                delivered -= here;
-            }
+            let first = end.saturating_sub(interval.sent);
+            // Of its packets sent up to the newest delivered, those not settled yet.
+            let reached = newest.min(end).saturating_sub(first).saturating_sub(interval.delivered + interval.lost);
+            let here = delivered.min(reached);
+            interval.delivered += here;
+            delivered -= here;
+            end = first;
         }
         for interval in &mut self.list {
             let here = lost.min(interval.outstanding());
@@ -236,6 +237,25 @@ impl Intervals {
             let here = delivered.min(interval.outstanding());
             interval.delivered += here;
             delivered -= here;
+        }
+        self.correct(newest.saturating_sub(in_flight));
+    }
+
+    /// Packets sent up to `settled` are not under way, since as many as are were sent and passed by others after them.
+    /// What is missing of them was booked in a later interval.
+    fn correct(&mut self, settled: u64) {
+        let mut end = self.sent - self.list.iter().map(|interval| interval.sent).sum::<u64>().min(self.sent);
+        let mut missing = 0;
+        for interval in &mut self.list {
+            end += interval.sent;
+            if end <= settled {
+                missing += interval.outstanding();
+                interval.delivered += interval.outstanding();
+            } else {
+                let back = missing.min(interval.delivered);
+                interval.delivered -= back;
+                missing -= back;
+            }
         }
     }
 
@@ -347,6 +367,25 @@ mod tests {
         intervals.on_ack(&ack(12, 2, 14));
         assert_eq!(counts(&intervals), [(8, 2), (4, 0), (0, 0)]);
         assert!(close(intervals.pop_settled().unwrap().loss(), 0.2) && intervals.pop_settled().is_none());
+    }
+
+    #[test]
+    fn an_ack_of_two_packets_settles_one_in_each_of_two_intervals() {
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(9, 0, 9));
+        intervals.on_ack(&ack(11, 0, 11));
+        assert_eq!(counts(&intervals), [(10, 0), (1, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn what_was_booked_too_late_does_not_keep_an_interval_open() {
+        // The tenth is passed by more packets than are in flight: one of those in the second interval was it.
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(9, 0, 9));
+        intervals.list[1].delivered = 1;
+        intervals.on_ack(&ack(28, 0, 28));
+        assert_eq!(intervals.pop_settled().map(|it| it.delivered), Some(10));
+        assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 2);
     }
 
     #[test]
