@@ -10,11 +10,12 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint types test-rust test-python test-tools fmt clean
+.PHONY: help demo setup test check lint types test-rust test-python test-tools soak fmt clean
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
 	@echo "make test    set up, then all checks and tests, as CI does (make check is the same)"
+	@echo "make soak    run N=1000 random scenarios twice each, and check figures, bits and memory"
 	@echo "make setup   .venv with the package, the release build of the core and the tools"
 	@echo "make fmt     format Rust and Python"
 	@echo "make clean   remove .venv, target and results"
@@ -53,6 +54,11 @@ test-tools: $(STAMPS)/core
 	  echo "Installing what the tests use: $$packages"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages; \
 	else echo "To test everything here: sudo apt-get install $$packages" >&2; fi
+
+# What fails is written to soak-failures, as scenario files.
+N ?= 1000
+soak: $(STAMPS)/core
+	$(BIN)/python tests/soak.py $(N)
 
 fmt: $(STAMPS)/dev
 	cargo fmt --all

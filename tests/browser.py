@@ -1,12 +1,19 @@
-"""Looks at a page in headless Chromium, without anything installed beside it."""
+"""Looks at pages in headless Chromium, over its debugging pipe: nothing else is installed for it."""
 
 from __future__ import annotations
 
+import atexit
+import base64
+import functools
 import json
-import re
+import os
+import select
 import shutil
 import subprocess
-from html import unescape
+import sys
+import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,55 +25,229 @@ CHROMIUM = next(
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here, so pages are not looked at: apt-get install chromium"
 )
+PHONE, DESKTOP = 390, 1400
+"""Widths in pixels at which every page is looked at."""
+HEIGHT = {PHONE: 844, DESKTOP: 900}
+PATIENCE_S = 120
 
-#: What a page tells about itself once it is loaded; ``probe`` is JavaScript whose value is taken along.
-_ASK = """<script>
-addEventListener("load", () => {
-  const told = { broken: [], images: document.images.length, width: document.documentElement.scrollWidth };
-  for (const image of document.images) {
-    if (!image.complete || image.naturalWidth === 0) told.broken.push(image.alt);
+#: The pipe is file descriptors 3 and 4 of Chromium's; a launcher moves ours there, whatever their numbers are.
+_LAUNCHER = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for end, wanted in zip(ends, (3, 4)):
+    os.dup2(end, wanted)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+_FLAGS = "--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --hide-scrollbars".split()
+
+#: What every look asks: the page's size, its pictures, and texts of a figure that lie over each other.
+_ASK = """
+(async () => {
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  for (const draw of [globalThis.drawAllCharts]) if (draw) await draw();
+  const root = document.documentElement;
+  const broken = [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.alt);
+  const overlaps = [];
+  for (const svg of document.querySelectorAll(".chart")) {
+    const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim() && !t.closest(".hoverlayer"));
+    const boxes = texts.map((t) => [t.textContent, t.getBoundingClientRect()]).filter(([, b]) => b.width && b.height);
+    boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
+      const over = Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1.5
+        && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3;
+      if (over) overlaps.push(`${svg.id}: ${a} | ${b}`);
+    }));
   }
-  told.probe = (() => { %s })() ?? null;
-  const box = document.createElement("pre");
-  box.id = "told";
-  box.textContent = JSON.stringify(told);
-  document.body.append(box);
-  if (parent !== window) parent.postMessage(box.textContent, "*");
-});
-</script></body>"""
-#: A phone: the page in a frame as wide as that, since Chromium has no window so narrow.
-_PHONE = """<!DOCTYPE html><body><iframe src="%s" width="%d" height="800"></iframe><script>
-addEventListener("message", (event) => {
-  const box = document.createElement("pre");
-  box.id = "told";
-  box.textContent = event.data;
-  document.body.append(box);
-});
-</script></body>"""
+  const told = { width: root.scrollWidth, height: root.scrollHeight, images: document.images.length, broken, overlaps };
+  told.charts = document.querySelectorAll(".js-plotly-plot").length;
+  told.probe = (await (async () => { %s })()) ?? null;
+  return told;
+})()
+"""
 
 
-def look(page: Path, folder: Path, probe: str = "", phone: int | None = None) -> dict[str, Any]:
-    """Loads a copy of ``page`` and gives what it tells of itself, with ``console``: its messages.
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self) -> None:
+        assert CHROMIUM is not None
+        self._profile = tempfile.TemporaryDirectory(prefix="knee-browser-", ignore_cleanup_errors=True)
+        theirs_in, self._write = os.pipe()
+        self._read, theirs_out = os.pipe()
+        command = [sys.executable, "-c", _LAUNCHER, str(theirs_in), str(theirs_out), CHROMIUM]
+        command += [*_FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(command, pass_fds=(theirs_in, theirs_out), stdout=quiet, stderr=quiet)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._calls = 0
+        self._buffer = b""
+        self.events: list[dict[str, Any]] = []
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.terminate()
+        self._process.wait(PATIENCE_S)
+        os.close(self._read)
+        os.close(self._write)
+        self._profile.cleanup()
+
+    def _message(self, until: float) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._read], [], [], max(until - time.monotonic(), 0))
+            assert ready, "Chromium does not answer"
+            more = os.read(self._read, 1 << 20)
+            assert more, "Chromium has ended"
+            self._buffer += more
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        found: dict[str, Any] = json.loads(message)
+        return found
+
+    def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
+        """A method of the debugging protocol."""
+        self._calls += 1
+        call: dict[str, Any] = {"id": self._calls, "method": method, "params": params}
+        if session is not None:
+            call["sessionId"] = session
+        os.write(self._write, json.dumps(call).encode() + b"\0")
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            message = self._message(until)
+            if message.get("id") == call["id"]:
+                assert "error" not in message, message["error"]
+                result: dict[str, Any] = message["result"]
+                return result
+            self.events.append(message)
+
+    def wait(self, session: str, method: str) -> None:
+        """Waits until an event has come."""
+        until = time.monotonic() + PATIENCE_S
+        while not any(e.get("sessionId") == session and e.get("method") == method for e in self.events):
+            self.events.append(self._message(until))
+
+
+@functools.cache
+def _browser() -> Browser:
+    browser = Browser()
+    atexit.register(browser.close)
+    return browser
+
+
+class Tab:
+    """A page that is open at a width; a phone's has touch."""
+
+    def __init__(self, page: Path, width: int, dark: bool = False) -> None:
+        self._browser = _browser()
+        self._target = self._browser.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._browser.call("Target.attachToTarget", targetId=self._target, flatten=True)
+        self._session: str = attached["sessionId"]
+        phone = width < 700
+        for name in ("Page", "Runtime", "Log"):
+            self.call(f"{name}.enable")
+        size = {"width": width, "height": HEIGHT.get(width, 900), "deviceScaleFactor": 1}
+        self.call("Emulation.setDeviceMetricsOverride", mobile=phone, **size)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.call("Emulation.setEmulatedMedia", features=scheme)
+        self.call("Page.navigate", url=page.resolve().as_uri())
+        self._browser.wait(self._session, "Page.loadEventFired")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """A method of the debugging protocol, for this page."""
+        return self._browser.call(method, self._session, **params)
+
+    def evaluate(self, script: str) -> Any:
+        """The value of an expression; a promise is waited for."""
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def until(self, condition: str) -> None:
+        """Waits until an expression is true."""
+        end = time.monotonic() + PATIENCE_S
+        while not self.evaluate(condition):
+            assert time.monotonic() < end, f"never: {condition}"
+            time.sleep(0.05)
+
+    def ask(self, probe: str = "") -> dict[str, Any]:
+        """What `look` gives."""
+        told: dict[str, Any] = self.evaluate(_ASK % probe)
+        return told | {"console": self.console()}
+
+    def console(self) -> list[str]:
+        """Everything that was complained of: by scripts, and by the browser itself."""
+        said = []
+        for event in self._browser.events:
+            if event.get("sessionId") == self._session:
+                said += _SAID.get(event["method"], lambda _: [])(event["params"])
+        return said
+
+    def press(self, *keys: str) -> None:
+        """Presses keys one after the other, such as "Tab" or "ArrowDown"."""
+        codes = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                code = {"windowsVirtualKeyCode": codes[key]}
+                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **code)
+
+    def tap(self, selector: str) -> None:
+        """Touches the middle of an element (of its first line), which is brought into view first."""
+        place = f"""(() => {{
+          const found = document.querySelector({json.dumps(selector)});
+          found.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});
+          const [box] = found.getClientRects();
+          return {{ x: box.x + box.width / 2, y: box.y + box.height / 2 }};
+        }})()"""
+        at = self.evaluate(place)
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def screenshot(self, path: Path, whole: bool = True) -> None:
+        """A picture of the page."""
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **(self._whole() if whole else {}))
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def _whole(self) -> dict[str, Any]:
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}}
+
+    def close(self) -> None:
+        """Closes the page."""
+        self._browser.call("Target.closeTarget", targetId=self._target)
+        self._browser.events.clear()
+
+
+_SAID: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "Runtime.consoleAPICalled": lambda p: [" ".join(str(arg.get("value", arg)) for arg in p["args"])],
+    "Runtime.exceptionThrown": lambda p: [p["exceptionDetails"].get("exception", {}).get("description", "error")],
+    "Log.entryAdded": lambda p: [p["entry"]["text"]],
+}
+
+
+def look(page: Path, width: int = DESKTOP, probe: str = "") -> dict[str, Any]:
+    """Opens `page` and gives what it tells of itself.
 
     Args:
         page: an HTML file.
-        folder: where the copy goes.
-        probe: JavaScript that returns something, which comes back as ``probe``.
-        phone: a width in pixels to look at it with, in place of a desktop's.
+        width: of the window, in pixels.
+        probe: JavaScript that returns something, or a promise of it, which comes back as `probe`.
+
+    Returns:
+        `width` and `height` of the whole page, in pixels; `images`, how many, and `broken`, those not shown; `charts`,
+        how many were drawn; `overlaps`, texts of a chart that lie over each other; `console`, what was complained of.
     """
-    assert CHROMIUM is not None
-    copy = folder / f"look-{page.name}"
-    copy.write_text(page.read_text(encoding="utf-8").replace("</body>", _ASK % probe), encoding="utf-8")
-    shown = copy
-    if phone is not None:
-        shown = folder / f"phone-{page.name}"
-        shown.write_text(_PHONE % (copy.as_uri(), phone), encoding="utf-8")
-    flags = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --window-size=1200,900 --dump-dom".split()
-    # A frame answers after its parent is loaded; virtual time waits for it.
-    flags += ["--virtual-time-budget=5000", f"--user-data-dir={folder / 'profile'}"]
-    done = subprocess.run([CHROMIUM, *flags, shown.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    told = re.search(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert told is not None, done.stdout[-2000:]
-    console = re.findall(r"CONSOLE\S* (.*)", done.stderr)
-    answer: dict[str, Any] = json.loads(unescape(told[1]))
-    return answer | {"console": console}
+    tab = Tab(page, width)
+    try:
+        return tab.ask(probe)
+    finally:
+        tab.close()
+
+
+def check_layout(page: Path, width: int, tallest: int = 20_000) -> dict[str, Any]:
+    """Laws of every page: nothing wider than the window, no text over text, nothing complained of, not endless."""
+    told = look(page, width)
+    assert told["width"] <= width, f"{page.name} is {told['width']} px wide in a window of {width}"
+    assert told["console"] == []
+    assert told["broken"] == []
+    assert told["overlaps"] == []
+    assert told["height"] <= tallest, f"{page.name} is {told['height']} px long"
+    return told

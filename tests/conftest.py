@@ -1,9 +1,29 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from knee import physics
+from knee.grounds.sim import Sim
+from knee.result import Result
+
+
+@pytest.fixture(scope="session", autouse=True)
+def physical() -> Iterator[None]:
+    """Every result that the simulator gives in any test obeys the laws of :mod:`knee.physics`."""
+    run = Sim.run
+
+    def checked(self: Sim, *given: Any, **named: Any) -> Result:
+        result = run(self, *given, **named)
+        found = physics.breaches(result)
+        assert not found, f"impossible figures of {result.summary['name']}: {'; '.join(map(str, found))}"
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sim, "run", checked)
+        yield
 
 
 @pytest.fixture

@@ -58,12 +58,13 @@ def test_again_runs_what_is_there(scenario: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["scenario", "program"])
-def test_another_scenario_or_program_runs_again(scenario: Make, tmp_path: Path, change: str) -> None:
+def test_another_scenario_or_program_runs_again(
+    scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
     batch.run(_jobs(scenario, 1), tmp_path)
     folder = tmp_path / "seeds" / "0"
     if change == "program":
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-        (folder / "manifest.json").write_text(json.dumps(manifest | {"fingerprint": "0123abc"}))
+        monkeypatch.setattr(batch, "fingerprint", lambda: "0123abc")
     before = _begun(folder)
     batch.run(_jobs(scenario, 1, **({"duration": "2 s"} if change == "scenario" else {})), tmp_path)
     assert _begun(folder) != before

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
 from knee import fidelity
 from knee.cli import main
 from knee.errors import InputError
 from knee.fidelity import page, series, translate
 from knee.fidelity.compare import CaseResult, FlowResult, Report
 from knee.fidelity.measure import connection
-from knee.fidelity.picture import ticks
 from knee.scenario import from_dict
 
 HEADER = (
@@ -256,11 +256,10 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
         file.write(rows)
     assert main(["fidelity", str(path), "--html", str(tmp_path / "out.html")]) == 0
     html = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert html.count("<svg") == 2
-    # Two flows here and there; the case without a time series has bars instead.
-    assert html.count("<polyline") == 4
-    assert html.count("<rect") == 4
-    assert "http" not in html.replace("http-equiv", "")
+    # A chart of all flows' errors, and one of the case with a time series.
+    assert html.count('<script type="application/json"') == 2
+    assert html.count("The kernel left no time series.") == 1
+    assert '"legendgroup":"2 cubic, kernel"' in html
 
 
 def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
@@ -268,7 +267,7 @@ def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
     html = page.page(
         Report([CaseResult(evil, 1, (judged((95, 50), (95, 50)),))], [(evil, "<b>why</b>")]), tmp_path / "x"
     )
-    assert "<script>" not in html
+    assert "<script>alert" not in html
     assert "<b>why" not in html
 
 
@@ -279,8 +278,35 @@ def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
         series.cwnd(tmp_path / "reference.csv", "one")
 
 
-@pytest.mark.parametrize(
-    ("top", "expected"), [(50.0, [0, 10, 20, 30, 40, 50]), (1.2, [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2])]
-)
-def test_ticks_are_round_numbers_up_to_the_top(top: float, expected: list[float]) -> None:
-    assert ticks(top) == pytest.approx(expected)
+def _page(folder: Path) -> Path:
+    """The page of two cases, one with a series, one that does not hold."""
+    reno, pair = fidelity.read(reference(folder, RENO.replace("one", "a-case-with-quite-a-long-name"), PAIR))
+    good, bad = judged((95.0, 50.0), (95.0, 50.0)), judged((70.0, 60.0), (95.0, 50.0))
+    (folder / "series").mkdir()
+    rows = "flow,t,cwnd\n" + "".join(f"{flow},{t / 10},{10 + t}\n" for t in range(60) for flow in (1, 2))
+    with gzip.open(folder / "series" / "two.csv.gz", "wt", encoding="utf-8") as file:
+        file.write(rows)
+    report = Report([CaseResult(reno, 1, (good,)), CaseResult(pair, 5, (good, bad))], [(reno, "why <b>not</b>")])
+    page.write(report, folder / "reference.csv", folder / "fidelity.html")
+    return folder / "fidelity.html"
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_verdict_is_in_sight(tmp_path: Path, width: int) -> None:
+    html = _page(tmp_path)
+    told = check_layout(html, width, tallest=3000)
+    assert told["charts"] == 2, "the errors of all flows, and the open case"
+    probe = """
+    const cells = [...document.querySelectorAll("#cases tbody td:nth-child(2)")];
+    return cells.map((cell) => [cell.textContent, cell.getBoundingClientRect().right <= innerWidth]);
+    """
+    assert look(html, width, probe)["probe"] == [["yes", True], ["yes", True], ["no", True]]
+
+
+@needs_chromium
+def test_a_case_opens_where_its_name_is_touched(tmp_path: Path) -> None:
+    tab = Tab(_page(tmp_path), PHONE)
+    tab.tap('#cases tbody a[href="#case-1"]')
+    tab.until("document.getElementById('case-1').checkVisibility()")
+    tab.close()

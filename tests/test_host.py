@@ -209,6 +209,8 @@ def test_a_finite_transfer_and_a_change_of_rate(tmp_path: Path) -> None:
         check=True,
     )
     seen = {tuple(line.split("\t")) for line in shown.stdout.splitlines()}
+    # ACKs are there too: more ports than those of the receivers.
+    assert {port for port, _ in seen} > {"10000", "10001"}
     assert ("10000", "0") in seen
     assert ("10001", "2") in seen
     assert ("10000", "2") not in seen

@@ -7,10 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from browser import look, needs_chromium
+from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
 from knee import batch, matrix, registry, runner
 from knee.cli import main
 from knee.errors import InputError
+from knee.matrix import page
 from knee.matrix.figures import FAMILIES, MAPS
 from knee.matrix.table import COLUMNS, means, row
 
@@ -150,13 +151,10 @@ def test_a_matrix_of_nothing_is_refused() -> None:
 
 
 @needs_chromium
-def test_the_page_filters_and_tells_of_a_cell(made: tuple[Path, pl.DataFrame], tmp_path: Path) -> None:
+def test_the_page_filters(made: tuple[Path, pl.DataFrame]) -> None:
     probe = """
-    const cells = () => document.querySelectorAll(".matrix-maps rect").length;
+    const cells = () => document.querySelectorAll(".matrix-maps td").length;
     const before = cells();
-    const cell = document.querySelector('rect[data-i="0"][data-j="1"]');
-    cell.dispatchEvent(new Event("click", { bubbles: true }));
-    const said = document.querySelector(".matrix-said").textContent;
     const box = document.querySelector('.matrix-filter input[value="hybrid"]');
     box.checked = false;
     box.dispatchEvent(new Event("input", { bubbles: true }));
@@ -164,13 +162,64 @@ def test_the_page_filters_and_tells_of_a_cell(made: tuple[Path, pl.DataFrame], t
     const only = document.querySelector('.matrix-filter input[type="text"]');
     only.value = "veg";
     only.dispatchEvent(new Event("input", { bubbles: true }));
-    return [before, said, without, cells()];
+    return [before, without, cells()];
     """
-    told = look(made[0] / "matrix.html", tmp_path, probe)
-    before, said, without, one = told["probe"]
+    told = look(made[0] / "matrix.html", probe=probe)
     # Four maps of three, two and one algorithms.
-    assert (before, without, one) == (4 * 9, 4 * 4, 4)
-    assert said.startswith("cubic first, then vegas")
+    assert told["probe"] == [4 * 9, 4 * 4, 4]
     assert told["console"] == []
-    phone = look(made[0] / "matrix.html", tmp_path, phone=390)
-    assert phone["width"] <= 390
+
+
+SAID = """[...document.querySelectorAll(".matrix-pair tbody tr")].map((row) => row.cells[0].textContent)"""
+LINKS = """[...document.querySelectorAll(".matrix-run a")].map((link) => link.getAttribute("href"))"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_begins_with_the_least_fair_pair(made: tuple[Path, pl.DataFrame], width: int) -> None:
+    out, frame = made
+    told = check_layout(out / "matrix.html", width, tallest=2500)
+    assert told["images"] == 0
+    pairs = means(frame).filter(pl.col("first") != pl.col("second")).sort("jain", maintain_order=True)
+    tab = Tab(out / "matrix.html", width)
+    assert tab.evaluate(SAID) == list(pairs.row(0)[:2])
+    tab.close()
+
+
+@needs_chromium
+def test_a_cell_is_chosen_by_touch_and_by_keys_and_leads_to_its_run(made: tuple[Path, pl.DataFrame]) -> None:
+    out, _ = made
+    order = ["cubic", "vegas", "bbr"]
+    tab = Tab(out / "matrix.html", PHONE)
+    tab.tap("figure.chosen td[data-i='0'][data-j='1']")
+    tab.until(f"{SAID}.join() === 'cubic,vegas'")
+    tab.press("ArrowDown", "ArrowRight", "ArrowRight")
+    assert tab.evaluate(SAID) == order[1:], "an arrow beyond the edge stays"
+    links = tab.evaluate(LINKS)
+    assert links == ["runs/vegas--bbr-seed1/scenario.toml", "runs/vegas--bbr-seed1/summary.json"]
+    assert all((out / link).is_file() for link in links)
+    command = tab.evaluate("document.querySelector('.matrix-run code').textContent")
+    assert command == "knee run runs/vegas--bbr-seed1/scenario.toml --out vegas--bbr"
+    tab.evaluate("""addEventListener("click", (event) => {
+      event.preventDefault();
+      globalThis.followed = event.target.getAttribute("href");
+    })""")
+    tab.press("Enter")
+    assert tab.evaluate("followed") == links[0]
+    tab.close()
+
+
+@needs_chromium
+def test_a_cell_leads_to_a_report_that_was_kept(made: tuple[Path, pl.DataFrame], tmp_path: Path) -> None:
+    _, frame = made
+    (tmp_path / "runs" / "cubic--vegas").mkdir(parents=True)
+    (tmp_path / "runs" / "cubic--vegas" / "report.html").touch()
+    text = page.page(
+        frame, matrix.scenario("cubic", "cubic"), tmp_path, lambda first, second, _: f"runs/{first}--{second}"
+    )
+    (tmp_path / "matrix.html").write_text(text)
+    tab = Tab(tmp_path / "matrix.html", PHONE)
+    tab.tap("figure.chosen td[data-i='0'][data-j='1']")
+    tab.until(f"{LINKS}[0] === 'runs/cubic--vegas/report.html'")
+    assert tab.evaluate("document.querySelector('.matrix-run code')") is None
+    tab.close()

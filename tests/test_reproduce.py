@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from browser import look, needs_chromium
+from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import cli
 from knee.errors import FolderError
+from knee.matrix import page as matrix_page
+from knee.matrix.table import COLUMNS
 from knee.reproduce import Drawing, Experiment, Paper, Results, Run, Table, drawing, items
 from knee.reproduce import run as running
 from knee.reproduce.items import Items
@@ -41,6 +44,18 @@ def _draw(results: Results) -> object:
     return figure
 
 
+#: A matrix of two algorithms under two queues, its figures made up.
+MATRIX = pl.DataFrame(
+    [
+        {name: 0.5 if kind is pl.Float64 else 1 for name, (kind, _) in COLUMNS.items()}
+        | {"first": a, "second": b, "first_family": "hybrid", "second_family": "hybrid", "queue": queue}
+        for queue in ("pfifo", "fq_codel")
+        for a in ("cubic", "bbr")
+        for b in ("cubic", "bbr")
+    ],
+    schema={name: kind for name, (kind, _) in COLUMNS.items()},
+)
+
 PAPER = Paper(
     key="tiny",
     title="A tiny <paper>",
@@ -55,6 +70,9 @@ PAPER = Paper(
             runs=[Run("one", DATA)],
             measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "rate": 10},
             drawings=[Drawing("Throughput & more.", _draw)],
+            extra=lambda r: matrix_page.fragment(
+                MATRIX, r.folders["one"][0].parents[3], lambda a, b, q: f"runs/{q}/{a}--{b}"
+            ),
             tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],
         ),
         Experiment(
@@ -185,32 +203,54 @@ return seen;
 
 
 @needs_chromium
-def test_the_summary_sorts_on_a_click_without_console_errors(pages: Path, tmp_path: Path) -> None:
-    told = look(pages / "report.html", tmp_path, SORT)
+def test_the_summary_sorts_on_a_click_without_console_errors(pages: Path) -> None:
+    told = look(pages / "report.html", probe=SORT)
     assert told["console"] == []
     as_in_paper = ["reproduced", "differs", "reproduced"]
     assert told["probe"] == [as_in_paper, sorted(as_in_paper), sorted(as_in_paper, reverse=True), as_in_paper]
 
 
 @needs_chromium
-def test_every_image_of_a_papers_page_is_there(pages: Path, tmp_path: Path) -> None:
-    told = look(pages / "tiny.html", tmp_path, "return document.querySelector('h1').textContent")
+def test_every_image_of_a_papers_page_is_there(pages: Path) -> None:
+    told = look(pages / "tiny.html", probe="return document.querySelector('h1').textContent")
     assert (told["images"], told["broken"], told["console"], told["probe"]) == (1, [], [], "A tiny <paper>")
 
 
 @needs_chromium
-@pytest.mark.parametrize("page", ["report.html", "tiny.html"])
-def test_pages_fit_a_phone(pages: Path, tmp_path: Path, page: str) -> None:
-    assert look(pages / page, tmp_path, phone=390)["width"] <= 390
+def test_a_matrix_may_stand_on_a_papers_page(pages: Path) -> None:
+    probe = """
+    const queue = document.querySelector(".matrix-filter select");
+    queue.value = "fq_codel";
+    queue.dispatchEvent(new Event("input", { bubbles: true }));
+    const link = document.querySelector(".matrix-run a").getAttribute("href");
+    return [document.querySelectorAll(".matrix-maps td").length, link];
+    """
+    told = look(pages / "tiny.html", probe=probe)
+    assert told["probe"] == [4 * 4, "runs/fq_codel/cubic--bbr/scenario.toml"]
+    assert told["console"] == []
 
 
 @needs_chromium
-def test_the_look_sees_broken_images_errors_and_width(tmp_path: Path) -> None:
-    """The tests above can fail."""
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("page", ["report.html", "tiny.html"])
+def test_pages_fit_a_phone_and_a_desktop(pages: Path, page: str, width: int) -> None:
+    check_layout(pages / page, width, tallest=3500)
+
+
+@needs_chromium
+def test_the_look_sees_what_is_wrong(tmp_path: Path) -> None:
+    """The tests of pages can fail: broken images, errors, refused scripts, width, texts over each other."""
     page = tmp_path / "bad.html"
     wide = '<p style="width: 500px">wide</p>'
-    page.write_text(f'<html><body>{wide}<img alt="x" src="data:image/png;base64,AAAA"><script>boom()</script></body>')
-    told = look(page, tmp_path)
+    policy = "<meta http-equiv=Content-Security-Policy content=\"script-src 'sha256-AAAA'\">"
+    text = '<text y="20">one</text><text y="22">two</text>'
+    chart = f'<div class="chart" id="chart"><svg>{text}</svg></div>'
+    image = '<img alt="x" src="data:image/png;base64,AAAA">'
+    page.write_text(f"<html><head></head><body>{wide}{image}{chart}<script>boom()</script></body>")
+    told = look(page)
     assert told["broken"] == ["x"]
     assert any("boom" in line for line in told["console"])
-    assert look(page, tmp_path, phone=390)["width"] > 390
+    assert told["overlaps"] == ["chart: one | two"]
+    assert look(page, PHONE)["width"] > PHONE
+    page.write_text(f"<html><head>{policy}</head><body><script>1</script></body>")
+    assert any("Content Security Policy" in line for line in look(page)["console"])

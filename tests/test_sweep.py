@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser import look, needs_chromium
+from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import batch, sweep
 from knee.cli import main
 from knee.errors import InputError
+from knee.scenario import from_dict
+from knee.sweep import page
 from knee.sweep.grid import Axis, axis
 from knee.sweep.table import FIGURES
 
@@ -137,14 +140,60 @@ def test_the_page_draws_what_is_chosen(tiny: Path) -> None:
     grid = [axis("link.rate=5 Mbit/s,10 Mbit/s"), axis("flows.0.cc=reno,cubic")]
     sweep.run("tiny.toml", grid, tiny / "s", changes=["link.jitter=1 ms"], seeds=2)
     probe = """
-    const names = () => document.getElementById("chart").data.map((line) => line.name);
+    const names = () => document.getElementById("chart").data.map((line) => line.legendgroup);
     const first = names();
     const over = document.getElementById("over");
     over.value = "1";
     over.dispatchEvent(new Event("change"));
+    await new Promise((done) => setTimeout(done, 200));
     return [first, names(), document.getElementById("about").textContent];
     """
-    told = look(tiny / "s" / "sweep.html", tiny, probe)
+    told = look(tiny / "s" / "sweep.html", probe=probe)
     assert told["probe"][:2] == [["reno", "cubic"], ["5 Mbit/s", "10 Mbit/s"]]
     assert "Means over the seeds" in told["probe"][2]
+    assert told["console"] == []
+
+
+def _frame(axes: list[Axis]) -> pl.DataFrame:
+    """A table with made-up figures, a row per point."""
+    points = list(product(*(axis.values for axis in axes)))
+    columns = {name: [float(i % 7 + k) for i in range(len(points))] for k, name in enumerate(FIGURES)}
+    keys = {axis.key: [point[i] for point in points] for i, axis in enumerate(axes)}
+    return pl.DataFrame({"run": [str(i) for i in range(len(points))], **keys, "seed": [1] * len(points), **columns})
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_twenty_lines_look_different_and_the_page_fits(tmp_path: Path, width: int) -> None:
+    """A legend over the axis's title, or lines of one look, would be seen here."""
+    axes = [axis("link.rate=5 Mbit/s,10 Mbit/s"), Axis("flows.0.cc", tuple(f"name {i}" for i in range(20)))]
+    scenario = from_dict({"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"})
+    (tmp_path / "sweep.html").write_text(page.page(_frame(axes), axes, scenario, "tiny"))
+    check_layout(tmp_path / "sweep.html", width, tallest=3000)
+    probe = """
+    const looks = document.getElementById("chart").data.map(({ line }) => [line.color, line.dash]);
+    const title = document.querySelector(".chart .xtitle").getBoundingClientRect();
+    const buttons = [...document.querySelectorAll(".legend button")];
+    const over = buttons.filter((button) => button.getBoundingClientRect().bottom > title.top);
+    return [looks, buttons.map((button) => button.textContent), over.length];
+    """
+    looks, names, over = look(tmp_path / "sweep.html", width, probe)["probe"]
+    assert len({tuple(each) for each in looks}) == 20, "by colour and dash"
+    assert names == [f"name {i}" for i in range(20)]
+    assert over == 0
+
+
+@needs_chromium
+def test_values_of_axes_are_text(tmp_path: Path) -> None:
+    values = ("<script>boom()</script>", "<b>bold</b>", "$x^$", "\x1b[31mred")
+    axes = [Axis("title", values), axis("link.rate=5 Mbit/s,10 Mbit/s")]
+    scenario = from_dict({"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"})
+    (tmp_path / "sweep.html").write_text(page.page(_frame(axes), axes, scenario, "<i>tiny</i>"))
+    probe = """
+    const drawn = [...document.querySelectorAll(".chart .xtick text")].map((text) => text.textContent);
+    return [drawn, [...document.querySelectorAll("tbody th")].map((head) => head.textContent)];
+    """
+    told = look(tmp_path / "sweep.html", probe=probe)
+    shown = [*values[:3], "\\x1b[31mred"]
+    assert told["probe"] == [shown, [text for text in shown for _ in range(2)]]
     assert told["console"] == []

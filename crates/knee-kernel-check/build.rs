@@ -1,10 +1,11 @@
-//! Compiles the kernel modules' headers for user space.
+//! Compiles the headers that kernel modules and BPF programs share for user space.
 
 fn main() {
     let include = "../../linux/include";
     println!("cargo::rerun-if-changed={include}");
+    println!("cargo::rerun-if-changed=src");
     let compiled = cc::Build::new()
-        .file("src/shim.c")
+        .files(["src/shim.c", "src/shim_bbr3.c", "src/layout.c"])
         .include(include)
         .std("gnu11")
         .extra_warnings(true)

@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * BBRv3: BBR with bounds learned from loss, so that it leaves room for others and loses no more than 2 % probing.
- *
- * draft-ietf-ccwg-bbr-06, "BBR Congestion Control" (IETF CCWG, 2026); numbers in comments are its sections. A file per
- * part, as in the simulator's:
- *
- *	max_bw = max(delivery rate) over this and the previous probing cycle		model.h
- *	bw = min(max_bw, bw_shortterm), pacing rate = gain * bw * 0.99			control.h
- *	max_inflight = gain * bw * min_rtt + extra_acked, at least 3 bursts and 4 packets
- *	cwnd goes there, at most inflight_shortterm and inflight_longterm, cruising 85 % of it
- *	probing with loss above 2 %: inflight_longterm = max(in flight then,		loss.h
- *	                                                     0.7 * min(bdp, cwnd))
- *	a round with loss, not probing: short-term bounds = max(latest round's, 0.7 * bound)
- *
- *	startup -> drain -> probe_bw: down -> cruise -> refill -> up -> down ...  probe_bw.h
- *	probe_rtt from every state where the least RTT is 5 s old			probe_rtt.h
+ * BBRv3 (draft-ietf-ccwg-bbr-06). The algorithm is in bbr3/bbr3.h; this file ties it to a socket, and bbr3_sample.h makes
+ * its samples.
  *
  * What differs from the draft and from the simulator's:
  * - A stock kernel does not keep with a packet what was in flight and lost when it left. Both are found again from what
@@ -31,11 +18,22 @@
  * The state is larger than the room the kernel has for it, so it lies in the socket's storage.
  */
 #include "knee_bpf.h"
-#include "knee_math.h"
-#include "bbr3/startup.h"
-#include "bbr3/probe_rtt.h"
+#include "bbr3_sample.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct knee_bbr3_params params = KNEE_BBR3_DEFAULTS;
+
+/* The headers take what does not change as such. */
+static const struct knee_bbr3_params *bbr3_params(void)
+{
+	return (const struct knee_bbr3_params *)&params;
+}
+
+static __u32 bbr3_random(void)
+{
+	return bpf_get_prandom_u32();
+}
 
 extern int LINUX_KERNEL_VERSION __kconfig;
 
@@ -81,42 +79,27 @@ static inline void set_window(struct tcp_sock *tp, const struct view *v)
 	tp->snd_cwnd = knee_min(knee_max(v->cwnd, 1), tp->snd_cwnd_clamp);
 }
 
+static inline void pace(struct sock *sk, const struct bbr3 *b)
+{
+	sk->sk_pacing_rate = knee_min(b->rate, sk->sk_max_pacing_rate);
+}
+
 /* The state of a connection that begins here, with the handshake's RTT as the first sample; NULL without memory. */
 static struct bbr3 *begin(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bbr3 *b = bpf_sk_storage_get(&states, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	struct view v;
-	__u32 rtt = tp->srtt_us >> 3;
 
 	if (!b)
 		return NULL;
-	__builtin_memset(b, 0, __builtin_offsetof(struct bbr3, departures));
 	look(tp, &v);
-	b->state = STARTUP;
-	b->round_end = v.delivered;
-	b->loss_round_end = v.delivered;
-	b->lost_seen = v.lost;
-	b->interval_start = v.now;
-	b->inflight_longterm = INFINITE;
-	reset_short_term(b);
-	b->acked_per_step = INFINITE;
-	b->min_rtt = rtt ? rtt : INFINITE;
-	b->recent_rtt = b->min_rtt;
-	b->min_rtt_stamp = v.now;
-	b->recent_rtt_stamp = v.now;
-	b->origin = NO_ORIGIN;
-	b->initial_cwnd = v.cwnd;
-	b->mss = tp->mss_cache;
+	init(b, &v, tp->srtt_us >> 3, tp->mss_cache);
 	b->departures[0].delivered = v.delivered;
 	b->departures[0].lost = v.lost;
 	b->departures[0].snd_nxt = v.snd_nxt;
 	b->departures[0].in_flight = v.in_flight;
-	/* The window per RTT, 1 ms where there is none, times startup's gain. */
-	b->rate = rate_of(knee_min(((__u64)v.cwnd << BW_SHIFT) / (rtt ? rtt : 1000), INFINITE), startup_pacing_gain,
-			  b->mss, 0);
-	b->rate = knee_max(b->rate, 1);
-	sk->sk_pacing_rate = knee_min(b->rate, sk->sk_max_pacing_rate);
+	pace(sk, b);
 	/* Where fq is the qdisc, it paces; else TCP does. */
 	if (sk->sk_pacing_status == PACING_NONE)
 		sk->sk_pacing_status = PACING_NEEDED;
@@ -137,7 +120,6 @@ void BPF_PROG(bbr3_release, struct sock *sk)
 	bpf_sk_storage_delete(&states, sk);
 }
 
-/* The steps of 5.2.3, losses first. */
 static void on_ack(struct sock *sk, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -152,21 +134,8 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 	look(tp, &v);
 	b->mss = tp->mss_cache;
 	take_sample(b, &v, rs, &s);
-
-	handle_losses(b, &v, &s);
-	update_latest_delivery(b, &v, &s);
-	update_congestion_signals(b, &v, &s);
-	update_extra_acked(b, &v, &s);
-	update_full_pipe(b, &s);
-	check_startup_done(b, &v, &s);
-	check_drain_done(b, &v);
-	update_probe_bw(b, &v, &s);
-	update_min_rtt(b, &v, &s);
-	check_probe_rtt(b, &v, &s);
-	advance_latest_delivery(b, &s);
-
-	set_rate(b, sk, pacing_gain_of(b));
-	set_cwnd(b, &v, &s);
+	on_sample(b, &v, &s);
+	pace(sk, b);
 	set_window(tp, &v);
 	show(sk, b, &v);
 }
@@ -234,7 +203,8 @@ void BPF_PROG(bbr3_cwnd_event, struct sock *sk, __u32 event)
 		return;
 	look(tcp_sk(sk), &v);
 	if (v.app_limited || is_marked(b, v.delivered)) {
-		restart_from_idle(b, sk, &v);
+		restart_from_idle(b, &v);
+		pace(sk, b);
 		set_window(tcp_sk(sk), &v);
 	}
 }

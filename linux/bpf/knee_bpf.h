@@ -21,6 +21,7 @@
 extern int CONFIG_HZ __kconfig;
 
 #include "intf.h"
+#include "knee_tcp.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -117,15 +118,7 @@ struct tcp_congestion_ops {
 	__u32 flags;
 };
 
-/* Values of enum tcp_ca_state and enum tcp_ca_event that the kernel promises to keep (TCP_INFO shows the former). */
-enum {
-	CA_OPEN = 0,
-	CA_DISORDER = 1,
-	CA_CWR = 2,
-	CA_RECOVERY = 3,
-	CA_LOSS = 4,
-};
-
+/* Values of enum tcp_ca_event. */
 enum {
 	EVENT_TX_START = 0,
 	EVENT_CWND_RESTART = 1,
@@ -172,17 +165,6 @@ static inline bool is_cwnd_limited(const struct tcp_sock *tp)
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return true;
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
-}
-
-/* Whether sequence number a comes before b, which may have wrapped. */
-static inline bool before(__u32 a, __u32 b)
-{
-	return (__s32)(a - b) < 0;
-}
-
-static inline bool after(__u32 a, __u32 b)
-{
-	return before(b, a);
 }
 
 /*

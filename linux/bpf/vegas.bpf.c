@@ -1,58 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Vegas: keeps a few packets of its own in the queue, by comparing the expected with the actual rate.
- *
- * Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 13(8), 1995, with
- * what Linux's tcp_vegas made of it. Once per round trip, with base and rtt the least RTT ever and of that round trip:
- *
- *	diff = cwnd * (rtt - base) / base	packets of its own in the queue
- *
- * Slow start ends where diff > gamma; after it the window shrinks by one where diff > beta and grows by one where
- * diff < alpha. A round trip with fewer than three samples, and the one after a loss, go as Reno does.
+ * Vegas: keeps a few packets of its own in the queue, by comparing the expected with the actual rate. The algorithm is in
+ * knee_vegas.h; this file ties it to a socket.
  */
 #include "knee_bpf.h"
+#include "knee_vegas.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-const volatile __u32 alpha = 2;
-const volatile __u32 beta = 4;
-const volatile __u32 gamma = 1;
+const volatile struct knee_vegas_params params = KNEE_VEGAS_DEFAULTS;
 
-/* An RTT that no sample has. */
-#define NONE 0x7fffffff
-/* More samples than one delayed ACK may give; below it rtt may be that of a delayed ACK. */
-#define ENOUGH 3
-/* Rounds happen below windows of 2^20 packets and RTTs of 2^31 us, so products stay below 2^51. */
-#define MAX_CWND (1u << 20)
+_Static_assert(sizeof(struct knee_vegas) <= CA_STATE_SIZE, "fits the kernel's room");
 
-struct vegas {
-	__u32 round_end;	/* snd_nxt when the round began; it ends when that is acknowledged */
-	__u32 rtt;		/* least RTT of the round, us */
-	__u32 base;		/* least RTT ever, us */
-	__u16 samples;
-	bool enabled;		/* false while losses are repaired */
-	__u32 rounds;
-};
-
-_Static_assert(sizeof(struct vegas) <= CA_STATE_SIZE, "fits the kernel's room");
-
-static void begin_round(const struct tcp_sock *tp, struct vegas *v)
+/* The header's functions take what does not change as such. */
+static inline const struct knee_vegas_params *vegas_params(void)
 {
-	v->round_end = tp->snd_nxt;
-	v->samples = 0;
-	v->rtt = NONE;
-	v->rounds++;
+	return (const struct knee_vegas_params *)&params;
 }
 
-static void enable(const struct sock *sk)
-{
-	struct vegas *v = ca_state(sk);
-
-	v->enabled = true;
-	begin_round(tcp_sk(sk), v);
-}
-
-static void show(const struct sock *sk, const struct vegas *v)
+static void show(const struct sock *sk, const struct knee_vegas *v)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct knee_connection *entry = shown(sk);
@@ -63,7 +29,7 @@ static void show(const struct sock *sk, const struct vegas *v)
 	entry->cwnd = tp->snd_cwnd;
 	entry->rounds = v->rounds;
 	entry->updated = tp->tcp_mstamp;
-	if (v->rtt == NONE)
+	if (v->rtt == KNEE_VEGAS_NONE)
 		return;
 	entry->rtt_now = v->rtt;
 	entry->rtt_min = v->base;
@@ -74,11 +40,10 @@ static void show(const struct sock *sk, const struct vegas *v)
 SEC("struct_ops")
 void BPF_PROG(vegas_init, struct sock *sk)
 {
-	struct vegas *v = ca_state(sk);
+	struct knee_vegas *v = ca_state(sk);
 
-	v->base = NONE;
 	v->rounds = 0;
-	enable(sk);
+	knee_vegas_restart(v, tcp_sk(sk)->snd_nxt);
 	show(sk, v);
 }
 
@@ -91,99 +56,53 @@ void BPF_PROG(vegas_release, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(vegas_set_state, struct sock *sk, __u8 state)
 {
-	struct vegas *v = ca_state(sk);
-
-	if (state == CA_OPEN)
-		enable(sk);
-	else
-		v->enabled = false;
+	knee_vegas_on_state(ca_state(sk), tcp_sk(sk)->snd_nxt, state);
 }
 
 SEC("struct_ops")
 void BPF_PROG(vegas_cwnd_event, struct sock *sk, __u32 event)
 {
-	/* After a pause the window may no longer fit the path: what was measured before says nothing. */
-	if (event == EVENT_TX_START || event == EVENT_CWND_RESTART) {
-		struct vegas *v = ca_state(sk);
-
-		v->base = NONE;
-		enable(sk);
-	}
+	if (event == EVENT_TX_START || event == EVENT_CWND_RESTART)
+		knee_vegas_restart(ca_state(sk), tcp_sk(sk)->snd_nxt);
 }
 
 SEC("struct_ops")
 void BPF_PROG(vegas_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	struct vegas *v = ca_state(sk);
-	__u32 rtt;
-
-	if (sample->rtt_us < 0)
-		return;
-	/* Never 0, which divides. */
-	rtt = sample->rtt_us + 1;
-	if (rtt < v->base)
-		v->base = rtt;
-	if (rtt < v->rtt)
-		v->rtt = rtt;
-	v->samples++;
-}
-
-static void once_per_round(struct tcp_sock *tp, const struct vegas *v, __u32 acked)
-{
-	__u32 cwnd = tp->snd_cwnd < MAX_CWND ? tp->snd_cwnd : MAX_CWND;
-	__u64 diff = (__u64)cwnd * (v->rtt - v->base) / v->base;
-	__u32 least;
-
-	if (cwnd < tp->snd_ssthresh) {
-		if (diff > gamma) {
-			/* The window at the actual rate with an empty queue, rounded up. */
-			__u32 target = (__u64)cwnd * v->base / v->rtt + 1;
-
-			if (target < cwnd)
-				cwnd = target;
-			if (cwnd < tp->snd_ssthresh)
-				tp->snd_ssthresh = cwnd;
-			tp->snd_cwnd = cwnd;
-		} else {
-			tcp_slow_start(tp, acked);
-		}
-	} else if (diff > beta) {
-		cwnd--;
-		if (cwnd < tp->snd_ssthresh)
-			tp->snd_ssthresh = cwnd;
-		tp->snd_cwnd = cwnd;
-	} else if (diff < alpha) {
-		tp->snd_cwnd = cwnd + 1;
-	}
-	if (tp->snd_cwnd < 2)
-		tp->snd_cwnd = 2;
-	least = (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2);
-	if (tp->snd_ssthresh < least)
-		tp->snd_ssthresh = least;
+	if (sample->rtt_us >= 0)
+		knee_vegas_sample(ca_state(sk), sample->rtt_us);
 }
 
 SEC("struct_ops")
 void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct vegas *v = ca_state(sk);
+	struct knee_vegas *v = ca_state(sk);
+	struct knee_vegas_ack a = {
+		.una = ack,
+		.snd_nxt = tp->snd_nxt,
+		.cwnd = tp->snd_cwnd,
+		.ssthresh = tp->snd_ssthresh,
+	};
+	enum knee_vegas_growth growth = knee_vegas_on_ack(v, vegas_params(), &a);
 
-	if (!v->enabled) {
+	tp->snd_cwnd = a.cwnd;
+	tp->snd_ssthresh = a.ssthresh;
+	if (growth == KNEE_VEGAS_RENO)
 		tcp_reno_cong_avoid(sk, ack, acked);
-		return;
+	else if (growth == KNEE_VEGAS_SLOW_START)
+		tcp_slow_start(tp, acked);
+	if (a.decided) {
+		a.cwnd = tp->snd_cwnd;
+		a.ssthresh = tp->snd_ssthresh;
+		knee_vegas_bounds(&a);
+		tp->snd_cwnd = a.cwnd;
+		tp->snd_ssthresh = a.ssthresh;
 	}
-	if (!after(ack, v->round_end)) {
-		if (tp->snd_cwnd < tp->snd_ssthresh)
-			tcp_slow_start(tp, acked);
-		return;
+	if (a.round_over) {
+		show(sk, v);
+		knee_vegas_begin_round(v, tp->snd_nxt);
 	}
-	if (v->samples < ENOUGH) {
-		tcp_reno_cong_avoid(sk, ack, acked);
-	} else {
-		once_per_round(tp, v, acked);
-	}
-	show(sk, v);
-	begin_round(tp, v);
 }
 
 SEC("struct_ops")

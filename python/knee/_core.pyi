@@ -89,7 +89,7 @@ def simulate(
         spool: a file to which sample rows go in blocks, so that memory stays flat; None keeps them in memory.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         own: congestion controls written in Python, by the names that the specification uses.
-        capture: a file to which the packets that leave links go, as pcapng.
+        capture: a file to which the packets at the senders go, as pcapng.
 
     Returns:
         The figures (JSON), then sample rows, link rows and event rows as raw memory. With a spool, sample rows that

@@ -10,17 +10,17 @@ A folder that is there is not made again if the same program made it from the sa
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from knee import grounds, runner
+from knee import grounds, memory, runner
 from knee.errors import InputError
-from knee.folder import check_target, is_result
+from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
 from knee.own import classes
 from knee.scenario import Scenario
@@ -60,6 +60,7 @@ def run(
     refused: Callable[[Job, InputError], None] | None = None,
     again: bool = False,
     command: str | None = None,
+    max_memory: int | str | None = None,
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
@@ -75,6 +76,7 @@ def run(
             ends the batch.
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
+        max_memory: what a run may need, as of :func:`knee.run`; so many run at once as fit the machine together.
 
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
@@ -82,7 +84,12 @@ def run(
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
+    for folder in folders:
+        recover(folder)
     todo = [i for i, job in enumerate(jobs) if again or not is_done(job, folders[i])]
+    for i in todo:
+        check_target(folders[i])
+        memory.check(jobs[i].scenario, most=max_memory)
     weights = {i: work(jobs[i].scenario) for i in todo}
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
@@ -97,7 +104,16 @@ def run(
         look(0.0)
         job = jobs[i]
         try:
-            runner.run(job.scenario, job.ground, folders[i], report=False, progress=look, command=command)
+            runner.run(
+                job.scenario,
+                job.ground,
+                folders[i],
+                report=False,
+                progress=look,
+                command=command,
+                # Looked at already, when none ran beside it.
+                max_memory=sys.maxsize,
+            )
         except InputError as error:
             if refused is None:
                 raise
@@ -107,6 +123,7 @@ def run(
     here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
     if workers is None and any(ground is not None and ground.real_time for ground in here):
         workers = 1
+    workers = memory.together([jobs[i].scenario for i in todo], workers or os.cpu_count() or 1)
     _all_cores(one, weights, done, stop, workers, progress)
     if refused is not None:
         for i in sorted(lost):
@@ -119,10 +136,10 @@ def _all_cores(
     weights: dict[int, float],
     done: dict[int, float],
     stop: threading.Event,
-    workers: int | None,
+    workers: int,
     progress: Callable[[float], None] | None,
 ) -> None:
-    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         # The longest first, so that none is left over at the end.
         futures = [pool.submit(one, i) for i in sorted(weights, key=lambda i: -weights[i])]
         try:
@@ -156,7 +173,6 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
         if job.name in seen:
             raise InputError(f"Two runs would write to {folder}; give each a name of its own.")
         seen.add(job.name)
-        check_target(folder)
         mine = sorted(own & {flow.cc for flow in job.scenario.flows})
         if mine:
             found = f"The congestion control {mine[0]} is a class in Python, whose changes nothing would notice"
@@ -164,16 +180,15 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
 
 
 def is_done(job: Job, folder: Path) -> bool:
-    """Whether ``folder`` holds what ``job`` would give: same scenario, same ground, same program."""
-    if not is_result(folder):
+    """Whether ``folder`` holds, whole, what ``job`` would give: same scenario, same ground, same program."""
+    manifest = manifest_of(folder)
+    if manifest is None or (manifest.get("fingerprint"), manifest.get("ground")) != (fingerprint(), _ground(job)):
         return False
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
         scenario = (folder / "scenario.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-    made = (manifest.get("fingerprint"), manifest.get("ground"), scenario)
-    return made == (fingerprint(), _ground(job), dumps(job.scenario.plain()))
+    return scenario == dumps(job.scenario.plain()) and not problems(folder, DATA)
 
 
 def _ground(job: Job) -> str:

@@ -11,6 +11,10 @@ class RunError(KneeError):
     """A run that was accepted and then failed."""
 
 
+class PhysicsError(RunError):
+    """A result whose figures cannot be; see :mod:`knee.physics`."""
+
+
 class InputError(KneeError, ValueError):
     """Input that was refused before anything started."""
 
@@ -34,6 +38,10 @@ class ScenarioError(InputError):
         place = ": ".join(part for part in (where, key) if part)
         super().__init__(f"{place}: {found}; {accepted}.")
 
+    def __reduce__(self) -> tuple[type[ScenarioError], tuple[str, str, str, str]]:
+        """The four parts, not the text alone: so that it comes through from a process of ``multiprocessing``."""
+        return type(self), (self.where, self.key, self.found, self.accepted)
+
 
 class Refused(ValueError):  # noqa: N818 - it never leaves the package
     """A refusal on the way up, before the file and the whole key are known."""
@@ -41,3 +49,12 @@ class Refused(ValueError):  # noqa: N818 - it never leaves the package
     def __init__(self, found: str, accepted: str, key: str = "") -> None:
         self.found, self.accepted, self.key = found, accepted, key
         super().__init__(f"{found}; {accepted}")
+
+
+def key_of(loc: tuple[int | str, ...]) -> str:
+    """A place in nested data, as ``flows[2].rtt``."""
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    # A key of a file may be anything; it is shown on one line.
+    return text if text.isprintable() and len(text) <= 100 else ascii(text)[1:100]

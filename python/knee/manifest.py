@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core
-from knee.metrics import FORMAT
+from knee.folder import FORMAT, PROGRAM
 
-PROGRAM = "knee"
+__all__ = ["PROGRAM", "commit", "fingerprint", "manifest"]
 
 
 @cache

@@ -25,10 +25,15 @@ it moves the window to ``ssthresh`` in proportion to what is delivered.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import hashlib
+import inspect
+from typing import Any, ClassVar
 
 from knee._core import Ack, Control
 from knee.errors import Refused
+
+#: What the names of classes begin with, by which scenarios and results call them.
+OWN = "python:"
 
 
 class CongestionControl:
@@ -81,9 +86,19 @@ def name_of(value: object) -> object:
         raise Refused(
             f"the class {value.__name__} is no congestion control", "a subclass of knee.CongestionControl will do"
         )
-    name = f"python:{value.__qualname__}"
+    name = OWN + value.__qualname__
     _classes[name] = value
     return name
+
+
+def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
+    """What a manifest says of a class: where it is, and the digest of its source; None where that cannot be read."""
+    try:
+        source, file = inspect.getsource(own), inspect.getsourcefile(own)
+    except (OSError, TypeError):
+        source, file = None, None
+    digest = None if source is None else hashlib.sha256(source.encode()).hexdigest()
+    return {"name": name, "module": own.__module__, "class": own.__qualname__, "file": file, "source_sha256": digest}
 
 
 def classes() -> dict[str, type[CongestionControl]]:

@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from knee import files
 from knee import folder as folders
 from knee.errors import RunError
 
@@ -75,10 +76,8 @@ class Owned:
     def write(self) -> None:
         """Puts it on record."""
         RECORDS.mkdir(mode=0o755, exist_ok=True)
-        partial = self.record.with_suffix(".partial")
         folder = None if self.folder is None else str(self.folder)
-        partial.write_text(json.dumps({"processes": self.processes, "folder": folder}))
-        partial.replace(self.record)
+        files.write(self.record, json.dumps({"processes": self.processes, "folder": folder}))
 
     def add(self, pid: int) -> None:
         """Puts a process on record that was started."""
@@ -108,7 +107,6 @@ class Owned:
                 _remove_namespace(place.name)
         if self.folder is not None:
             folders.clear(self.folder)
-        self.record.with_suffix(".partial").unlink(missing_ok=True)
         self.record.unlink(missing_ok=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import CongestionControl, classes
+from knee.own import OWN, CongestionControl, classes
 from knee.units import (
     format_bytes,
     format_rate,
@@ -166,6 +166,9 @@ def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
     if not isinstance(name, str):
         raise Refused(f"{shown(name)} is not a name", f"the name of a {kind} in quotes will do")
     entry = known.get(name)
+    if entry is None and name.startswith(OWN):
+        found = f"{shown(name)} is a class in Python, which a file cannot name"
+        raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")
     if entry is None:
         raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))
     return entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee.errors import FolderError
-from knee.folder import is_result, writing
-from knee.metrics import FORMAT
+from knee import files, forked, schema
+from knee.errors import FolderError, RunError
+from knee.folder import DATA, FORMAT, FRAMES, MANIFEST, manifest_of, problems, seal, sealed, without_digests, writing
 from knee.scenario import Scenario, from_toml
+from knee.text import to_json
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_FRAMES = ("samples", "links", "events")
+#: The longest resolved scenario, bytes: it has a table for each group of flows.
+_MAX_SCENARIO = 256 << 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +34,8 @@ class Result:
         samples: a row per flow and interval; rates in Mbit/s, times in ms, flows counted from 1.
         links: a row per link and interval.
         events: state changes of algorithms, timeouts, drops.
+        verified: False where it was loaded from a folder without digests, as earlier versions wrote them: damage would
+            not have been noticed.
     """
 
     summary: dict[str, Any]
@@ -40,6 +44,7 @@ class Result:
     samples: pl.DataFrame
     links: pl.DataFrame
     events: pl.DataFrame
+    verified: bool = True
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -62,52 +67,72 @@ class Result:
         """Writes the result folder, whole or not at all, and gives its path.
 
         Raises:
-            FolderError: where something is there that is not a knee result.
+            FolderError: something is there that is not a knee result, or that knee did not write.
+            RunError: writing failed, as on a full disk; or the report could not be drawn, and the folder has the rest.
         """
         with writing(Path(folder)) as partial:
-            self.write_into(partial, report=report)
+            undrawn = self.write_into(partial, report=report)
+        if undrawn is not None:
+            raise no_report(undrawn, Path(folder))
         return Path(folder)
 
-    def write_into(self, folder: Path, *, report: bool = True) -> None:
-        """Writes the files of a result into an existing folder."""
-        (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
-        (folder / "summary.json").write_text(_json(self.summary), encoding="utf-8")
-        for name in _FRAMES:
-            getattr(self, name).write_parquet(folder / f"{name}.parquet")
-        if report:
-            from knee import report as reports
+    def write_into(self, folder: Path, *, report: bool = True) -> Exception | None:
+        """Writes the files of a result into an existing folder; gives the error that kept the report from being drawn.
 
+        Then everything else is there: a run may have taken hours, and its report can be drawn again.
+
+        Raises:
+            RunError: something else cannot be written.
+        """
+        try:
+            (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
+            (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
+            for name in FRAMES:
+                files.write_frame(folder / f"{name}.parquet", getattr(self, name))
+            undrawn = self._draw_into(folder) if report else None
+            seal(folder, self.manifest)
+        except OSError as error:
+            raise files.unwritable(folder, error, "The result") from None
+        return undrawn
+
+    def _draw_into(self, folder: Path) -> Exception | None:
+        from knee import report as reports
+
+        try:
             reports.write_report(self, folder / "report.html")
             (folder / "figures").mkdir()
             reports.write_figures(self, folder / "figures")
-        # Last: the manifest is what makes the folder a result.
-        (folder / "manifest.json").write_text(_json(self.manifest), encoding="utf-8")
+        except Exception as error:
+            (folder / "report.html").unlink(missing_ok=True)
+            shutil.rmtree(folder / "figures", ignore_errors=True)
+            return error
+        return None
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:
-        """The result in a folder.
+        """The result in a folder, its files compared with the digests that were taken when they were written.
 
         Raises:
-            FolderError: where it is not a result, or one of a newer format.
+            FolderError: it is not a result, or one of a newer format, or damaged; names the file, and the key.
+            RunError: this process was forked from one that had used results.
         """
+        forked.check()
         folder = Path(folder)
-        if not is_result(folder):
+        manifest = manifest_of(folder)
+        if manifest is None:
             raise FolderError(f"{folder} is not a knee result; a folder that knee run has written will do.")
-        try:
-            manifest = json.loads((folder / "manifest.json").read_bytes())
-            if manifest["format"] > FORMAT:
-                found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
-                raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
-            return cls(
-                summary=json.loads((folder / "summary.json").read_bytes()),
-                manifest=manifest,
-                scenario_toml=(folder / "scenario.toml").read_text(encoding="utf-8"),
-                **{name: pl.read_parquet(folder / f"{name}.parquet") for name in _FRAMES},
-            )
-        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-            if isinstance(error, FolderError):
-                raise
-            raise FolderError(f"{folder} is a damaged knee result ({error}); run its scenario again.") from None
+        if manifest["format"] > FORMAT:
+            found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
+            raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
+        for name, what in problems(folder, DATA).items():
+            raise schema.damaged(folder / name, f"it {what}")
+        return cls(
+            summary=schema.read_json(folder / "summary.json", schema.Summary),
+            manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),
+            scenario_toml=_text(folder / "scenario.toml"),
+            **{name: schema.read_table(folder / f"{name}.parquet") for name in FRAMES},
+            verified=sealed(manifest),
+        )
 
     def _repr_html_(self) -> str:
         """The overview figure and the table of flows, in a notebook; loads nothing from elsewhere."""
@@ -122,5 +147,16 @@ class Result:
         return f"<knee.Result {self.summary['name']}: {headline(self.summary)}>"
 
 
-def _json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def no_report(error: Exception, folder: Path) -> RunError:
+    """What to raise where a run is done and saved, but for its report."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    found = f"The report in {folder} could not be drawn ({type(error).__name__}: {reason})"
+    return RunError(f"{found}; everything else of the result is there.")
+
+
+def _text(path: Path) -> str:
+    try:
+        return files.read(path, _MAX_SCENARIO).decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise schema.damaged(path, f"it cannot be read ({reason})") from None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from knee.errors import RunError
 from knee.registry import Entry, congestion_controls
 
 SAMPLE = np.dtype(
@@ -58,11 +59,18 @@ Rows = np.ndarray[Any, np.dtype[np.void]]
 
 
 def from_bytes(raw: bytes, dtype: np.dtype[np.void], spool: Path | None = None) -> Rows:
-    """Rows in ``raw``, after those in the file ``spool``; the file is mapped where all rows are in it."""
+    """Rows in ``raw``, after those in the file ``spool``; the file is mapped where all rows are in it.
+
+    Raises:
+        RunError: the file cannot be read back.
+    """
     here = np.frombuffer(raw, dtype=dtype)
     if spool is None or not spool.exists() or spool.stat().st_size == 0:
         return here
-    there = np.memmap(spool, dtype=dtype, mode="r")
+    try:
+        there = np.memmap(spool, dtype=dtype, mode="r")
+    except OSError as error:
+        raise RunError(f"The rows of the run cannot be read back ({error.strerror}).") from None
     return np.concatenate([there, here]) if len(here) else there
 
 

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from knee import grounds
-from knee.errors import InputError
+from knee import forked, grounds, memory
+from knee.errors import InputError, PhysicsError
 from knee.owned import writing
-from knee.result import Result
+from knee.result import Result, no_report
 from knee.scenario import Scenario, from_dict, load
 
 #: Held while the figures of a result are drawn.
 _drawing = threading.Lock()
 
+#: Impossible figures that an error names.
+MOST_BREACHES = 10
 #: The file of the packets in a result folder.
 CAPTURE = "packets.pcapng"
 
@@ -43,6 +45,8 @@ def run(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     capture: bool = False,
+    check: bool = False,
+    max_memory: int | str | None = None,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -53,14 +57,20 @@ def run(
         report: whether that folder gets the report and its figures too.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
-        capture: whether the folder gets the packets that leave links too, as :data:`CAPTURE`.
+        capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
+        check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
+        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
+            The need is estimated before the run starts.
 
     Raises:
-        InputError: the scenario, the ground or the folder was refused; nothing has been written.
-        RunError: the ground does not work here, or the run was accepted and then failed.
+        InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
+        RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
+            one that had run something.
+        PhysicsError: with ``check``, a figure is impossible; the result has been written.
 
     An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
     """
+    forked.check()
     where = None
     if isinstance(scenario, dict):
         scenario = from_dict(scenario)
@@ -69,14 +79,37 @@ def run(
         scenario = load(scenario)
     name = ground or scenario.run.ground
     grounds.find(name).refuse(scenario, where)
+    memory.check(scenario, where, report=report and out is not None, most=max_memory)
     if capture:
         check_capture(name, out)
     here = grounds.ready(name)
+    undrawn = None
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
         result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
-                result.write_into(Path(folder), report=report)
+                undrawn = result.write_into(Path(folder), report=report)
+    if undrawn is not None and out is not None:
+        raise no_report(undrawn, Path(out))
+    if check:
+        check_physics(result, None if out is None else Path(out))
     return result
+
+
+def check_physics(result: Result, folder: Path | None) -> None:
+    """Refuses a result with impossible figures.
+
+    Raises:
+        PhysicsError: it has some; names each flow or link, the figure, its value and its bound.
+    """
+    from knee import physics
+
+    found = physics.breaches(result)
+    if found:
+        where = "" if folder is None else f" in {folder}"
+        told = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
+        rest = len(found) - MOST_BREACHES
+        more = f" And {rest} more." if rest > 0 else ""
+        raise PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {told}.{more}")

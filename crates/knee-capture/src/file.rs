@@ -1,4 +1,4 @@
-//! A pcapng file: an interface per link direction, and of each packet its headers, with the time in nanoseconds.
+//! A pcapng file: an interface per flow, and the headers of each packet with its time in nanoseconds.
 
 use knee_core::Time;
 use pcap_file::DataLink;
@@ -41,18 +41,18 @@ impl Capture {
         Ok(Self { writer, start, error: None })
     }
 
-    /// Writes a packet that leaves link `link` at `at`. Of the errors the first is kept for the end.
-    pub fn packet(&mut self, link: usize, at: Time, bytes: &[u8]) {
-        self.cut_packet(link, at, bytes, bytes.len() as u32);
+    /// Writes a packet of flow `flow` that is sent or arrives at `at`. The first error is kept for the end.
+    pub fn packet(&mut self, flow: usize, at: Time, bytes: &[u8]) {
+        self.cut_packet(flow, at, bytes, bytes.len() as u32);
     }
 
-    /// Writes a packet of which there are only the first `bytes` of `size`.
-    pub fn cut_packet(&mut self, link: usize, at: Time, bytes: &[u8], size: u32) {
+    /// Writes a packet of `size` bytes of which only the first, `bytes`, exist.
+    pub fn cut_packet(&mut self, flow: usize, at: Time, bytes: &[u8], size: u32) {
         if self.error.is_some() {
             return;
         }
         let block = EnhancedPacketBlock {
-            interface_id: link as u32,
+            interface_id: flow as u32,
             timestamp: Duration::from_nanos(self.start + at.as_nanos()),
             original_len: size,
             data: Cow::Borrowed(&bytes[..bytes.len().min(SNAPLEN as usize)]),

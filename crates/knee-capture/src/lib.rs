@@ -1,5 +1,5 @@
-//! Packets that leave links, as a pcapng file for Wireshark and tshark: real ones as they are, the simulator's with the
-//! headers they would have.
+//! The packets that senders send and the ACKs that reach them, as a pcapng file for Wireshark and tshark: real packets as
+//! they are, simulated ones with the headers they would have.
 
 mod file;
 mod simulated;

@@ -1,21 +1,20 @@
-//! The simulator's packets with headers as they would have them: IPv4 and TCP with timestamps, without SACK blocks (a
-//! simulated ACK carries only a handle of them) and without the TCP checksum (there is no payload to sum up).
+//! Simulated packets with the headers they would have: IPv4, and TCP with timestamps, window and SACK blocks.
 //!
-//! Flow n runs from 10.1.0.0 plus n, port 1 + n modulo 60000, to 10.129.0.0 plus n, the same port; bytes are counted
-//! from 1, the SYN being number 0.
+//! Flow n runs from 10.1.0.0 plus n, port 1 + n modulo 60000, to 10.129.0.0 plus n, the same port. The SYN has sequence
+//! number 0, the first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
 
 use crate::Capture;
-use knee_core::packet::MSS;
+use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{Packet, Time};
 use knee_sim::Tap;
+use knee_sim::receiver::Range;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// IPv4, TCP and the timestamp option with its padding; of a SYN, which has more options.
-const HEADERS: usize = 52;
-const SYN_HEADERS: usize = 60;
-/// The options of a SYN: maximum segment size 1460, SACK permitted, a window scale of 14, nothing; the timestamps follow.
-const SYN_OPTIONS: [u8; 10] = [2, 4, 0x05, 0xb4, 4, 2, 3, 3, 14, 1];
+/// An IPv4 header without options.
+const IP_HEADER: usize = 20;
+/// IPv4 and TCP headers with all the options that fit.
+const MAX_HEADERS: usize = 80;
 /// First addresses of senders and receivers.
 const SENDERS: u32 = 0x0a01_0000;
 const RECEIVERS: u32 = 0x0a81_0000;
@@ -23,19 +22,46 @@ const RECEIVERS: u32 = 0x0a81_0000;
 const PORTS: u32 = 60_000;
 /// TCP's flags.
 const SYN: u8 = 0x02;
-const PSH_ACK: u8 = 0x18;
+const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
+/// TCP's protocol number.
+const TCP: u8 = 6;
+/// The largest shift of the window (RFC 7323, 2.3).
+const MAX_SCALE: u8 = 14;
 
-/// A file of simulated packets. A clone writes into the same file: one is the simulation's, one ends it.
+/// A file of simulated packets. Clones write into the same file, so that one can go into the simulation and another one
+/// finish the file.
 #[derive(Clone)]
-pub struct Simulated(Arc<Mutex<Option<Capture>>>);
+pub struct Simulated(Arc<Mutex<Inside>>);
+
+struct Inside {
+    capture: Option<Capture>,
+    flows: Vec<Flow>,
+    /// What receivers offer, in bytes, and by how many bits it is shifted.
+    window: u64,
+    scale: u8,
+}
+
+/// What a packet's headers need of the packets of its flow before it.
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    /// TSval of the last ACK, which data echo.
+    echo: u32,
+    /// The number after the last segment of the transfer and the bytes before it, once a short segment was sent: it is
+    /// the last one.
+    end: Option<(u64, u64)>,
+}
 
 impl Simulated {
-    /// Writes into `capture`.
-    pub fn new(capture: Capture) -> Self {
-        Self(Arc::new(Mutex::new(Some(capture))))
+    /// Writes into `capture` the packets of so many flows, whose receivers offer `window` bytes; none: as much as TCP can.
+    pub fn new(capture: Capture, flows: usize, window: Option<u64>) -> Self {
+        let most = u64::from(u16::MAX);
+        let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);
+        let scale = (0..MAX_SCALE).find(|scale| window >> scale <= most).unwrap_or(MAX_SCALE);
+        let flows = vec![Flow::default(); flows];
+        Self(Arc::new(Mutex::new(Inside { capture: Some(capture), flows, window, scale })))
     }
 
     /// Ends the file.
@@ -43,102 +69,180 @@ impl Simulated {
     /// # Errors
     /// The first error met while writing it.
     pub fn finish(&self) -> io::Result<()> {
-        let capture = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let capture = self.0.lock().unwrap_or_else(PoisonError::into_inner).capture.take();
         capture.map_or(Ok(()), Capture::finish)
     }
 }
 
 impl Tap for Simulated {
-    fn packet(&mut self, link: u32, at: Time, packet: &Packet) {
-        if let Some(capture) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            let length = if packet.has(Packet::SYN) { SYN_HEADERS } else { HEADERS };
-            capture.cut_packet(link as usize, at, &headers(packet)[..length], u32::from(packet.size));
+    fn sent(&mut self, at: Time, packet: &Packet) {
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let flow = &mut inside.flows[packet.flow as usize];
+        if !packet.has(Packet::SYN) && packet.size < MTU {
+            flow.end = Some((packet.seq + 1, packet.seq * u64::from(MSS) + u64::from(packet.size - ACK_SIZE)));
         }
+        let echo = flow.echo;
+        inside.write(at, packet, [packet.stamp, echo], &[]);
+    }
+
+    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = (ack.enqueued.as_nanos() / 1_000_000) as u32;
+        inside.flows[ack.flow as usize].echo = sent;
+        inside.write(at, ack, [sent, ack.stamp], blocks);
     }
 }
 
-/// The headers of a packet.
-fn headers(packet: &Packet) -> [u8; SYN_HEADERS] {
-    let mut bytes = [0; SYN_HEADERS];
-    let (sender, receiver) = (SENDERS + packet.flow, RECEIVERS + packet.flow);
-    let port = (1 + packet.flow % PORTS) as u16;
-    let backward = packet.has(Packet::ACK);
-    let (from, to) = if backward { (receiver, sender) } else { (sender, receiver) };
-    ip(&mut bytes, packet, from, to);
-    // Number and acknowledgement: segments are counted from 0, bytes from 1.
-    let place = (1 + packet.seq * u64::from(MSS)) as u32;
-    let syn = packet.has(Packet::SYN);
-    let (seq, ack) = match (syn, backward) {
-        (true, _) => (0, u32::from(backward)),
-        (false, true) => (1, place),
-        (false, false) => (place, 1),
-    };
-    bytes[20..22].copy_from_slice(&port.to_be_bytes());
-    bytes[22..24].copy_from_slice(&port.to_be_bytes());
-    bytes[24..28].copy_from_slice(&seq.to_be_bytes());
-    bytes[28..32].copy_from_slice(&ack.to_be_bytes());
-    // The length of the header in words of four bytes.
-    bytes[32] = if syn { 10 << 4 } else { 8 << 4 };
-    bytes[33] = match (syn, backward) {
+impl Inside {
+    fn write(&mut self, at: Time, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) {
+        let headers = self.headers(packet, stamps, blocks);
+        if let Some(capture) = &mut self.capture {
+            capture.cut_packet(packet.flow as usize, at, &headers, u32::from(packet.size));
+        }
+    }
+
+    /// The headers of a packet with these timestamps (TSval, TSecr) and SACK blocks.
+    fn headers(&self, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) -> Vec<u8> {
+        let (sender, receiver) = (SENDERS + packet.flow, RECEIVERS + packet.flow);
+        let port = (1 + packet.flow % PORTS) as u16;
+        let (syn, backward) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
+        let (from, to) = if backward { (receiver, sender) } else { (sender, receiver) };
+        let place = |segment| self.flows[packet.flow as usize].place(segment);
+        let (seq, ack) = match (syn, backward) {
+            (true, _) => (0, u32::from(backward)),
+            (false, true) => (1, place(packet.seq)),
+            (false, false) => (place(packet.seq), 1),
+        };
+        // RFC 7323, 2.2: the window of a SYN is not shifted.
+        let window = if syn { self.window.min(u64::from(u16::MAX)) } else { self.window >> self.scale };
+        let options = options(syn.then_some(self.scale), stamps, blocks.iter().map(|&(a, b)| (place(a), place(b))));
+        let mut bytes = Vec::with_capacity(MAX_HEADERS);
+        bytes.extend(ip(packet, from, to));
+        bytes.extend(port.to_be_bytes());
+        bytes.extend(port.to_be_bytes());
+        bytes.extend(seq.to_be_bytes());
+        bytes.extend(ack.to_be_bytes());
+        // The length of the header in words of four bytes.
+        bytes.push(((20 + options.len()) as u8 / 4) << 4);
+        bytes.push(flags(packet));
+        bytes.extend((window as u16).to_be_bytes());
+        // Checksum and urgent pointer.
+        bytes.extend([0; 4]);
+        bytes.extend(options);
+        let length = packet.size - IP_HEADER as u16;
+        let pseudo = [[0, TCP], length.to_be_bytes()].concat();
+        let sum = checksum(bytes[12..].iter().chain(&pseudo));
+        bytes[36..38].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+}
+
+impl Flow {
+    /// The sequence number of the first byte of a segment, or of the end of the transfer.
+    fn place(&self, segment: u64) -> u32 {
+        let bytes = match self.end {
+            Some((end, bytes)) if segment >= end => bytes,
+            _ => segment * u64::from(MSS),
+        };
+        (1 + bytes) as u32
+    }
+}
+
+fn flags(packet: &Packet) -> u8 {
+    let mut flags = match (packet.has(Packet::SYN), packet.has(Packet::ACK)) {
         (true, false) => SYN,
         (true, true) => SYN | ACK,
         (false, true) => ACK,
-        (false, false) => PSH_ACK,
+        (false, false) => PSH | ACK,
     };
-    bytes[33] |= if packet.has(Packet::ECE) { ECE } else { 0 };
-    bytes[33] |= if packet.has(Packet::CWR) { CWR } else { 0 };
-    bytes[34..36].copy_from_slice(&u16::MAX.to_be_bytes());
-    // The timestamps: the sender's own on data, its echo on ACKs; before them two of no operation, or a SYN's options.
-    let options = if syn { &SYN_OPTIONS[..] } else { &[1, 1] };
-    let stamps = 40 + options.len();
-    bytes[40..stamps].copy_from_slice(options);
-    bytes[stamps..stamps + 2].copy_from_slice(&[8, 10]);
-    let echo = stamps + if backward { 6 } else { 2 };
-    bytes[echo..echo + 4].copy_from_slice(&packet.stamp.to_be_bytes());
-    bytes
+    flags |= if packet.has(Packet::ECE) { ECE } else { 0 };
+    flags | if packet.has(Packet::CWR) { CWR } else { 0 }
 }
 
-fn ip(bytes: &mut [u8; SYN_HEADERS], packet: &Packet, from: u32, to: u32) {
+/// TCP's options: on a SYN, which has a scale, the largest segment of 1460 bytes, SACK permitted and the scale; the
+/// timestamps (RFC 7323); SACK blocks (RFC 2018). Padded to words as Linux does it.
+fn options(scale: Option<u8>, stamps: [u32; 2], blocks: impl ExactSizeIterator<Item = (u32, u32)>) -> Vec<u8> {
+    let mut options = match scale {
+        Some(scale) => vec![2, 4, 0x05, 0xb4, 4, 2, 3, 3, scale, 1],
+        None => vec![1, 1],
+    };
+    options.extend([8, 10]);
+    options.extend(stamps.map(u32::to_be_bytes).concat());
+    if blocks.len() > 0 {
+        options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
+        blocks.for_each(|(start, end)| options.extend([start.to_be_bytes(), end.to_be_bytes()].concat()));
+    }
+    options
+}
+
+fn ip(packet: &Packet, from: u32, to: u32) -> [u8; IP_HEADER] {
     let ecn = match (packet.has(Packet::CE), packet.has(Packet::ECT), packet.has(Packet::L4S)) {
         (true, ..) => 3,
         (false, true, true) => 1,
         (false, true, false) => 2,
         (false, false, _) => 0,
     };
+    let mut bytes = [0; IP_HEADER];
     bytes[0..2].copy_from_slice(&[0x45, ecn]);
     bytes[2..4].copy_from_slice(&packet.size.to_be_bytes());
-    // Not to be fragmented; 64 hops; TCP.
-    bytes[6..10].copy_from_slice(&[0x40, 0, 64, 6]);
+    // Not to be fragmented; 64 hops.
+    bytes[6..10].copy_from_slice(&[0x40, 0, 64, TCP]);
     bytes[12..16].copy_from_slice(&from.to_be_bytes());
     bytes[16..20].copy_from_slice(&to.to_be_bytes());
-    let sum = bytes[..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum::<u32>();
+    let sum = checksum(bytes.iter());
+    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+/// The internet's checksum (RFC 1071) of an even number of bytes.
+fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u16 {
+    let sum: u32 = bytes.enumerate().map(|(i, byte)| u32::from(*byte) << if i % 2 == 0 { 8 } else { 0 }).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    bytes[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn segment_3_of_flow_2_goes_from_its_sender_to_its_receiver() {
-        let packet = Packet { seq: 3, flow: 2, stamp: 7, size: 1500, flags: Packet::ECT, ..Packet::default() };
-        let bytes = headers(&packet);
-        assert_eq!((bytes[0], bytes[1], &bytes[2..4], bytes[9]), (0x45, 2, &[5, 220][..], 6));
-        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 2][..], &[10, 129, 0, 2][..]));
-        assert_eq!(bytes[20..28], [0, 3, 0, 3, 0, 0, 0x10, 0xf9], "3 · 1448 + 1 = 4345 = 0x10f9");
-        assert_eq!((bytes[33], &bytes[44..48]), (PSH_ACK, &[0, 0, 0, 7][..]));
-        let sum: u32 = bytes[..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
-        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    fn inside(window: u64, scale: u8) -> Inside {
+        Inside { capture: None, flows: vec![Flow::default(); 3], window, scale }
     }
 
     #[test]
-    fn an_ack_goes_back_and_acknowledges_what_came_before_its_segment() {
-        let packet = Packet { seq: 1, stamp: 9, size: 52, flags: Packet::ACK | Packet::ECE, ..Packet::default() };
-        let bytes = headers(&packet);
+    fn segment_3_of_flow_2_goes_from_its_sender_to_its_receiver() {
+        let packet = Packet { seq: 3, flow: 2, stamp: 7, size: 1500, flags: Packet::ECT, ..Packet::default() };
+        let bytes = inside(1 << 20, 5).headers(&packet, [7, 8], &[]);
+        assert_eq!(bytes.len(), 52);
+        assert_eq!((bytes[0], bytes[1], &bytes[2..4], bytes[9]), (0x45, 2, &[5, 220][..], 6));
+        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 2][..], &[10, 129, 0, 2][..]));
+        assert_eq!(bytes[20..28], [0, 3, 0, 3, 0, 0, 0x10, 0xf9], "3 · 1448 + 1 = 4345 = 0x10f9");
+        assert_eq!((bytes[33], &bytes[44..52]), (PSH | ACK, &[0, 0, 0, 7, 0, 0, 0, 8][..]));
+        assert_eq!(bytes[34..36], [0x80, 0], "2^20 shifted by 5 is 2^15");
+        assert_eq!(checksum(bytes[..20].iter()), 0);
+        // RFC 9293, 3.1: over the pseudo-header (addresses, protocol, length), the header and the payload.
+        assert_eq!(checksum(bytes[12..].iter().chain(&[0, 6, 0x05, 0xc8])), 0);
+    }
+
+    #[test]
+    fn an_ack_goes_back_with_what_came_before_its_segment_and_its_sack_blocks() {
+        let packet = Packet { seq: 1, size: 72, flags: Packet::ACK | Packet::ECE, ..Packet::default() };
+        let bytes = inside(1 << 20, 5).headers(&packet, [8, 9], &[(5, 6), (2, 4)]);
         assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 129, 0, 0][..], &[10, 1, 0, 0][..]));
         assert_eq!(bytes[28..32], 1449u32.to_be_bytes());
-        assert_eq!((bytes[33], &bytes[48..52]), (ACK | ECE, &[0, 0, 0, 9][..]));
+        assert_eq!((bytes[33], &bytes[44..52]), (ACK | ECE, &[0, 0, 0, 8, 0, 0, 0, 9][..]));
+        let blocks = [7241u32, 8689, 2897, 5793].map(u32::to_be_bytes).concat();
+        assert_eq!((&bytes[52..56], &bytes[56..]), (&[1, 1, 5, 18][..], blocks.as_slice()));
+        assert_eq!((bytes.len(), bytes[32] >> 4), (72, 13));
+    }
+
+    #[test]
+    fn after_a_short_last_segment_the_ack_says_how_many_bytes_there_were() {
+        let file = std::fs::File::create("/dev/null").unwrap();
+        let mut tap = Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), 1, None);
+        tap.sent(Time::ZERO, &Packet { seq: 2, size: 52 + 100, ..Packet::default() });
+        let inside = tap.0.lock().unwrap();
+        assert_eq!((inside.flows[0].place(2), inside.flows[0].place(3)), (2 * 1448 + 1, 2 * 1448 + 101));
+        assert_eq!((inside.window, inside.scale), (65_535 << 14, 14));
     }
 }

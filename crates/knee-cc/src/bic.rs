@@ -18,8 +18,9 @@
 //! Departures from the paper, all as Linux does: beta is 0.8, not 0.875; `cnt` goes by packets acknowledged, and yet is
 //! divided by the packets per ACK, so that with delayed ACKs BIC grows twice as fast as its equations say.
 
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
 };
@@ -65,7 +66,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, init| Box::new(Bic::new(Parameters::read(params), init)),
 };
 
@@ -199,43 +200,37 @@ impl Bic {
 }
 
 impl CongestionControl for Bic {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if ack.view.ca == CaState::Open {
             self.ack_ratio = next_ack_ratio(self.ack_ratio, ack.acked);
         }
         if std::mem::take(&mut self.fresh) && self.p.initial_ssthresh > 0 {
-            let c = Control { ssthresh: self.p.initial_ssthresh.max(2), ..control };
-            return Control { phase: increase::classic_phase(&c), ..c };
+            control.ssthresh = self.p.initial_ssthresh.max(2);
+            control.phase = increase::classic_phase(control);
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let (mut c, rest) = if control.in_slow_start() {
-            increase::slow_start(control, ack.delivered)
-        } else {
-            (control, ack.delivered)
-        };
+        let rest = if control.in_slow_start() { increase::slow_start(control, ack.delivered) } else { ack.delivered };
         if rest > 0 {
-            self.update(&ack.view, c.cwnd);
-            c = increase::additive_increase(c, self.cnt, rest);
+            self.update(ack.view, control.cwnd);
+            increase::additive_increase(control, self.cnt, rest);
         }
-        Control { phase: increase::classic_phase(&c), ..c }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         self.w_max = next_w_max(&self.p, control.cwnd, self.w_max);
-        reduced(&self.p, control.cwnd)
+        control.ssthresh = reduced(&self.p, control.cwnd);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         if change.event == StateEvent::Entered(CaState::Loss) {
             self.reset();
         }
-        control
     }
 }
 
@@ -278,12 +273,12 @@ mod tests {
     #[test]
     fn a_loss_keeps_four_fifths_and_a_second_one_below_the_maximum_gives_way() {
         let mut cc = Bic::new(defaults(), &crate::testing::init());
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(1000)), 799);
+        assert_eq!(crate::testing::after(avoiding(1000), |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 799);
         assert_eq!(cc.w_max, 1000);
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(900)), 719);
+        assert_eq!(crate::testing::after(avoiding(900), |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 719);
         // 900 * 1843 / 2048.
         assert_eq!(cc.w_max, 809);
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(14)), 7);
+        assert_eq!(crate::testing::after(avoiding(14), |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 7);
     }
 
     #[test]
@@ -299,11 +294,11 @@ mod tests {
     #[test]
     fn delayed_acks_double_the_growth() {
         let mut cc = make(&ENTRY);
-        cc.on_congestion(&loss_at(Time::ZERO), avoiding(1000));
+        cc.on_congestion(&loss_at(Time::ZERO), &mut avoiding(1000));
         // 50 packets acknowledged per packet of growth, halved by the assumed two packets per ACK.
         let mut c = avoiding(800);
         for _ in 0..13 {
-            c = cc.on_ack(&ack(2), c);
+            cc.on_ack(&ack(2), &mut c);
         }
         assert_eq!((c.cwnd, c.cwnd_cnt), (801, 1));
     }
@@ -311,15 +306,15 @@ mod tests {
     #[test]
     fn a_timeout_forgets_the_maximum() {
         let mut cc = Bic::new(defaults(), &crate::testing::init());
-        cc.on_congestion(&loss_at(Time::ZERO), avoiding(1000));
-        cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Loss)), avoiding(1));
+        cc.on_congestion(&loss_at(Time::ZERO), &mut avoiding(1000));
+        cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Loss)), &mut avoiding(1));
         assert_eq!(cc.w_max, 0);
     }
 
     #[test]
     fn the_first_slow_start_ends_at_the_initial_threshold() {
         let mut cc = make_with(&ENTRY, &[("initial_ssthresh", Value::Count(100))]);
-        let c = cc.on_measure(&ack(1), Control::initial(10));
+        let c = crate::testing::after(Control::initial(10), |c| cc.on_measure(&ack(1), c));
         assert_eq!(c.ssthresh, 100);
     }
 }

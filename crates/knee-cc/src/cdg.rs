@@ -20,10 +20,10 @@
 //! file carries out the proportional rate reduction itself; a loss meanwhile goes on with it. An idle time longer than
 //! the RTO does not reset the state, since there is no event for it.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange, StateEvent, View, increase,
-    reno,
+    Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
 };
 use knee_core::{Param, Params, Rng, Time};
 
@@ -61,7 +61,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, init| Box::new(Cdg::new(CdgParams::new(params), init)),
 };
 
@@ -220,24 +220,24 @@ impl Cdg {
         state.reduction = None;
     }
 
-    fn ssthresh(&mut self, control: Control) -> u32 {
+    fn ssthresh(&mut self, cwnd: u32) -> u32 {
         let (params, state) = (&self.params, &mut self.state);
-        let half = reno::halved(control.cwnd);
+        let half = reno::halved(cwnd);
         match state.queue {
-            Queue::Backoff => backoff_window(control.cwnd, params.backoff_beta),
-            Queue::NotFull if params.use_tolerance => control.cwnd.max(2),
+            Queue::Backoff => backoff_window(cwnd, params.backoff_beta),
+            Queue::NotFull if params.use_tolerance => cwnd.max(2),
             _ => {
-                state.shadow_wnd = (state.shadow_wnd >> 1).min(control.cwnd);
+                state.shadow_wnd = (state.shadow_wnd >> 1).min(cwnd);
                 if params.use_shadow { state.shadow_wnd.max(half) } else { half }
             }
         }
     }
 
     /// Ends the round trip where this ACK does. Returns the control if it starts a backoff.
-    fn round(&mut self, ack: &Ack, control: Control) -> Option<Control> {
+    fn backed_off(&mut self, ack: &Ack, control: &mut Control) -> bool {
         let state = &mut self.state;
         if ack.view.snd_una <= state.round_end || state.rtt.is_none() {
-            return None;
+            return false;
         }
         let gradient = if state.rtt_prev.is_none() { 0 } else { self.gradient() };
         let state = &mut self.state;
@@ -246,16 +246,18 @@ impl Cdg {
         state.rtt = Minmax::NONE;
         state.hystart.next_round();
         if gradient <= 0 || !self.backs_off(gradient) {
-            return None;
+            return false;
         }
         let state = &mut self.state;
         state.shadow_wnd = state.shadow_wnd.max(control.cwnd);
         state.queue = Queue::Backoff;
-        state.reduction = Some(Reduction::new(&ack.view, control.cwnd));
-        Some(Control { ssthresh: self.ssthresh(control), cwnd_cnt: 0, ..control })
+        state.reduction = Some(Reduction::new(ack.view, control.cwnd));
+        control.ssthresh = self.ssthresh(control.cwnd);
+        control.cwnd_cnt = 0;
+        true
     }
 
-    fn grow(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn grow(&mut self, ack: &Ack, control: &mut Control) {
         let (params, state) = (&self.params, &mut self.state);
         if control.in_slow_start()
             && (params.ack_train || params.delay_threshold)
@@ -263,17 +265,17 @@ impl Cdg {
         {
             control.ssthresh = control.cwnd;
         }
-        if let Some(reduced) = self.round(ack, control) {
-            return reduced;
+        if self.backed_off(ack, control) {
+            return;
         }
         let state = &mut self.state;
         if !ack.cwnd_limited {
             state.shadow_wnd = state.shadow_wnd.min(control.cwnd);
-            return control;
+            return;
         }
-        let grown = increase::reno(control, ack.delivered);
-        state.shadow_wnd = state.shadow_wnd.saturating_add(grown.cwnd.saturating_sub(control.cwnd));
-        grown
+        let before = control.cwnd;
+        increase::reno(control, ack.delivered);
+        state.shadow_wnd = state.shadow_wnd.saturating_add(control.cwnd.saturating_sub(before));
     }
 }
 
@@ -283,41 +285,44 @@ fn backoff_window(cwnd: u32, beta: u32) -> u32 {
 }
 
 impl CongestionControl for Cdg {
-    fn on_measure(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         let state = &mut self.state;
         state.sacked_out = state.sacked_out.saturating_add(ack.delivered).saturating_sub(ack.acked);
         if let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) {
             self.measure(rtt.as_micros().min(i32::MAX as u64) as i64, ack.acked);
         }
         if let Some(reduction) = &mut self.state.reduction {
-            if reduction.ended(&ack.view) {
+            if reduction.ended(ack.view) {
                 control.cwnd = control.ssthresh;
-                self.end_reduction(&ack.view);
+                self.end_reduction(ack.view);
             } else {
                 control.cwnd = reduction.window(ack, control.ssthresh).unwrap_or(control.cwnd);
             }
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
-        let control = if self.state.reduction.is_some() { control } else { self.grow(ack, control) };
-        Control { phase: increase::classic_phase(&control), ..control }
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        if self.state.reduction.is_none() {
+            self.grow(ack, control);
+        }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         // While a backoff is carried out, Linux is in CWR and asks for no new threshold.
-        if self.state.reduction.is_some() { control.ssthresh } else { self.ssthresh(control) }
+        if self.state.reduction.is_none() {
+            control.ssthresh = self.ssthresh(control.cwnd);
+        }
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         match change.event {
-            StateEvent::ReductionDone => self.end_reduction(&change.view),
+            StateEvent::ReductionDone => self.end_reduction(change.view),
             // From here on the sender itself brings the window to the threshold.
             StateEvent::Entered(CaState::Cwr | CaState::Recovery | CaState::Loss) => self.state.reduction = None,
             _ => {}
         }
-        control
     }
 }
 
@@ -333,7 +338,10 @@ mod tests {
     }
 
     fn lose(cc: &mut Cdg, cwnd: u32) -> u32 {
-        cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), testing::avoiding(cwnd))
+        testing::after(testing::avoiding(cwnd), |c| {
+            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c)
+        })
+        .ssthresh
     }
 
     #[test]
@@ -364,17 +372,17 @@ mod tests {
         let mut cc = cdg_with([("backoff_factor", Value::Count(1_000_000))]);
         cc.state.rtt_prev = Minmax { min: 40_000, max: 40_000 };
         let mut ack = testing::ack_up_to(1, 101, 41_000);
-        let mut control = cc.on_measure(&ack, testing::avoiding(100));
-        control = cc.on_ack(&ack, control);
+        let mut control = testing::after(testing::avoiding(100), |c| cc.on_measure(&ack, c));
+        cc.on_ack(&ack, &mut control);
         // 100 · 724 / 1024
         assert_eq!((control.cwnd, control.ssthresh), (100, 70));
         ack = testing::ack_up_to(51, 136, 41_000);
-        control = cc.on_measure(&Ack { delivered: 50, ..ack }, control);
-        control = cc.on_ack(&ack, control);
+        cc.on_measure(&Ack { delivered: 50, ..ack }, &mut control);
+        cc.on_ack(&ack, &mut control);
         assert!(control.cwnd > 70 && control.cwnd < 100, "{}", control.cwnd);
         assert_eq!(lose(&mut cc, 90), 2, "the threshold in force stays");
         ack = testing::ack_up_to(102, 172, 40_000);
-        assert_eq!((cc.on_measure(&ack, control).cwnd, cc.state.queue), (70, Queue::Unknown));
+        assert_eq!((testing::after(control, |c| cc.on_measure(&ack, c)).cwnd, cc.state.queue), (70, Queue::Unknown));
     }
 
     #[test]

@@ -15,9 +15,10 @@
 //! Departures: RTT is the mean of the samples of a round trip; `gamma` is fixed (the draft also tells how it may be
 //! tuned to small buffers); slow start is Linux's, with `dwnd = 0`.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::window::Fractional;
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, Signal, Undo, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, Undo, increase};
 use knee_core::Param;
 
 /// Compound's registry entry.
@@ -42,7 +43,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, init| {
         Box::new(Compound {
             params: CompoundParams {
@@ -124,23 +125,22 @@ impl Compound {
 }
 
 impl CongestionControl for Compound {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         if let Some(rtt) = ack.rtt {
             let rtt = rtt.as_secs_f64();
             self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(rtt) } else { rtt };
             self.rtt_sum += rtt;
             self.rtt_count += 1;
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
         let mut rest = ack.delivered;
         if control.in_slow_start() {
-            (control, rest) = increase::slow_start(control, rest);
+            rest = increase::slow_start(control, rest);
             (self.round_end, self.rtt_sum, self.rtt_count) = (ack.view.snd_nxt, 0.0, 0);
         }
         if rest > 0 {
@@ -155,10 +155,10 @@ impl CongestionControl for Compound {
             control.cwnd = self.window.write(loss_window + self.delay_window, 1);
             control.ssthresh = control.ssthresh.min(control.cwnd);
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let win = self.window.read(control.cwnd);
         let loss_window = (win - self.delay_window).max(0.0);
         self.prior_delay_window = self.delay_window;
@@ -166,12 +166,12 @@ impl CongestionControl for Compound {
             Signal::Timeout => 0.0,
             Signal::Loss | Signal::Ecn => after_loss(win, loss_window, self.params.beta),
         };
-        ((win * (1.0 - self.params.beta)) as u32).max(2)
+        control.ssthresh = ((win * (1.0 - self.params.beta)) as u32).max(2);
     }
 
-    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+    fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
         self.delay_window = self.prior_delay_window;
-        control.cwnd.max(undo.prior_cwnd)
+        control.cwnd = control.cwnd.max(undo.prior_cwnd);
     }
 }
 

@@ -39,10 +39,9 @@
 //! no harm. Values without a source in the paper say so; those of `gamma`, `decay` and `delta0_factor` come from the
 //! setting of Fig. 6. `delta` is the one that gives Fig. 8's beta of 0.75 between RTTs of 250 and 300 ms.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
-use crate::{
-    Ack, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange, StateEvent, View, increase, reno,
-};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
+use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno};
 use knee_core::{Param, Params, Time};
 
 mod equations;
@@ -123,7 +122,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, init| Box::new(Daimd::new(DaimdParams::new(params), init)),
 };
 
@@ -275,34 +274,35 @@ impl Daimd {
     }
 
     /// Adds `rate` millionths of a packet per round trip for `acked` packets.
-    fn add(&mut self, mut control: Control, rate: u64, acked: u32) -> Control {
+    fn add(&mut self, control: &mut Control, rate: u64, acked: u32) {
         let acked = u64::from(acked);
         let gain = u128::from(rate) * u128::from(acked) / u128::from(control.cwnd.max(1));
         self.state.credit += gain.min(u128::from(acked * ONE)) as u64;
         let packets = self.state.credit / ONE;
         self.state.credit %= ONE;
         control.cwnd = control.cwnd.saturating_add(packets as u32).min(MAX_CWND);
-        control
     }
 
-    fn grow(&mut self, ack: &Ack, tau: Time, control: Control) -> Control {
+    fn grow(&mut self, ack: &Ack, tau: Time, control: &mut Control) {
         if control.in_slow_start() {
             if self.params.slow_start == SlowStart::Limited && control.cwnd > self.state.max_ssthresh {
-                return self.add(control, u64::from(self.state.max_ssthresh) * ONE / 2, ack.delivered);
+                self.add(control, u64::from(self.state.max_ssthresh) * ONE / 2, ack.delivered);
+            } else {
+                increase::slow_start(control, ack.delivered);
             }
-            return increase::slow_start(control, ack.delivered).0;
+            return;
         }
         if self.params.hold && control.cwnd > self.params.w0 && tau > self.tau0() {
-            return control;
+            return;
         }
         let alpha = alpha(self.params.increase, ack.view.now.saturating_sub(self.state.last_backoff), control.cwnd);
         let scale = if self.params.scale_increase { 2 * (ONE - self.beta().min(ONE)) } else { ONE };
         let rate = u128::from(alpha) * u128::from(scale) / u128::from(ONE);
-        self.add(control, rate.min(u128::from(u64::MAX)) as u64, ack.delivered)
+        self.add(control, rate.min(u128::from(u64::MAX)) as u64, ack.delivered);
     }
 
     /// Takes an RTT sample (Algorithm 1, lines 2 to 4 and 8 to 10).
-    fn sample(&mut self, ack: &Ack, rtt: Time, control: Control) {
+    fn sample(&mut self, ack: &Ack, rtt: Time, control: &Control) {
         let state = &mut self.state;
         let rtt_max = decayed(state.rtt_max, rtt, control.cwnd, self.params.decay);
         let higher = rtt > rtt_max;
@@ -326,33 +326,33 @@ impl Daimd {
 }
 
 impl CongestionControl for Daimd {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if let Some(rtt) = ack.rtt {
             self.sample(ack, rtt, control);
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let tau = self.state.srtt.map_or(Time::ZERO, |srtt| srtt.saturating_sub(self.state.rtt_min));
         if self.backs_off(ack.view.now, tau, control.cwnd) {
             let beta = self.beta();
-            control.cwnd = self.reduced(&ack.view, control.cwnd, beta);
+            control.cwnd = self.reduced(ack.view, control.cwnd, beta);
             control.ssthresh = control.cwnd;
             control.cwnd_cnt = 0;
         } else if ack.cwnd_limited {
-            control = self.grow(ack, tau, control);
+            self.grow(ack, tau, control);
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let beta = self.beta();
-        let window = self.reduced(&congestion.view, control.cwnd, beta);
-        if self.params.halve_on_loss { reno::halved(control.cwnd) } else { window }
+        let window = self.reduced(congestion.view, control.cwnd, beta);
+        control.ssthresh = if self.params.halve_on_loss { reno::halved(control.cwnd) } else { window };
     }
 
-    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Start if self.params.slow_start == SlowStart::Off => control.ssthresh = control.cwnd,
             StateEvent::Restart => {
@@ -362,6 +362,6 @@ impl CongestionControl for Daimd {
             }
             _ => {}
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 }

@@ -14,7 +14,8 @@
 //! Departures from Linux: no fall-back to Reno, since ECN is always granted here; no path change on persistent
 //! congestion (PLB, off by default there).
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Ecn, Needs, Signal, StateChange, StateEvent, Undo, increase,
     reno,
@@ -34,7 +35,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::PerPacket },
+    needs: Needs { ecn: Ecn::PerPacket, ..Needs::NONE },
     make: |params, _| Box::new(Dctcp { shift_g: params.count("dctcp_shift_g") as u32, state: DctcpState::new(params) }),
 };
 
@@ -83,16 +84,16 @@ pub fn marked_ssthresh(cwnd: u32, alpha: u32) -> u32 {
 }
 
 impl Dctcp {
-    fn halve(&mut self, control: Control) -> Control {
+    fn halve(&mut self, control: &mut Control) {
         self.state.loss_cwnd = control.cwnd;
-        let halved = Control { ssthresh: reno::halved(control.cwnd), ..control };
-        Control { phase: increase::classic_phase(&halved), ..halved }
+        control.ssthresh = reno::halved(control.cwnd);
+        control.phase = increase::classic_phase(control);
     }
 }
 
 impl CongestionControl for Dctcp {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
-        let (view, state) = (&ack.view, &mut self.state);
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
+        let (view, state) = (ack.view, &mut self.state);
         if view.snd_una >= state.window_end {
             let delivered = view.delivered.saturating_sub(state.delivered);
             let marked = view.delivered_ce.saturating_sub(state.delivered_ce).min(delivered);
@@ -101,39 +102,40 @@ impl CongestionControl for Dctcp {
             state.delivered = view.delivered;
             state.delivered_ce = view.delivered_ce;
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
-        let grown = if ack.cwnd_limited { increase::reno(control, ack.delivered) } else { control };
-        Control { phase: increase::classic_phase(&grown), ..grown }
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        if ack.cwnd_limited {
+            increase::reno(control, ack.delivered);
+        }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         self.state.loss_cwnd = control.cwnd;
-        match congestion.signal {
+        control.ssthresh = match congestion.signal {
             Signal::Ecn => marked_ssthresh(control.cwnd, self.state.alpha),
             Signal::Loss | Signal::Timeout => reno::halved(control.cwnd),
-        }
+        };
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             // A loss halves the window even while a reduction after a mark is under way.
             StateEvent::Entered(CaState::Recovery) | StateEvent::Timeout => self.halve(control),
-            _ => control,
+            _ => {}
         }
     }
 
-    fn on_undo(&mut self, _: &Undo, control: Control) -> u32 {
-        control.cwnd.max(self.state.loss_cwnd)
+    fn on_undo(&mut self, _: &Undo, control: &mut Control) {
+        control.cwnd = control.cwnd.max(self.state.loss_cwnd);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{View, testing};
+    use crate::testing;
 
     fn dctcp() -> Dctcp {
         let params = Params::defaults(ENTRY.params);
@@ -171,11 +173,11 @@ mod tests {
         cc.state.alpha = 512;
         cc.state.window_end = 100;
         let mut ack = testing::ack_up_to(99, 200, 1000);
-        ack.view = View { delivered: 99, delivered_ce: 50, ..ack.view };
-        cc.on_measure(&ack, Control::initial(100));
+        ack.view = testing::changed(ack.view, |view| (view.delivered, view.delivered_ce) = (99, 50));
+        cc.on_measure(&ack, &mut Control::initial(100));
         assert_eq!(cc.state.alpha, 512);
-        ack.view = View { snd_una: 100, delivered: 100, ..ack.view };
-        cc.on_measure(&ack, Control::initial(100));
+        ack.view = testing::changed(ack.view, |view| (view.snd_una, view.delivered) = (100, 100));
+        cc.on_measure(&ack, &mut Control::initial(100));
         // 512 - 32 + 64 · 50 / 100; the next window begins here.
         assert_eq!((cc.state.alpha, cc.state.window_end, cc.state.delivered_ce), (512, 200, 50));
     }
@@ -185,20 +187,28 @@ mod tests {
         let mut cc = dctcp();
         cc.state.alpha = 0;
         let control = Control::initial(100);
-        let signalled =
-            |cc: &mut Dctcp, signal| cc.on_congestion(&testing::congestion(testing::view(), signal), control);
+        let signalled = |cc: &mut Dctcp, signal| {
+            testing::after(control, |c| cc.on_congestion(&testing::congestion(testing::view(), signal), c)).ssthresh
+        };
         assert_eq!([Signal::Ecn, Signal::Loss, Signal::Timeout].map(|s| signalled(&mut cc, s)), [100, 50, 50]);
         let recovery = testing::change(testing::view(), StateEvent::Entered(CaState::Recovery));
-        assert_eq!(cc.on_state(&recovery, Control { cwnd: 80, ssthresh: 60, ..control }).ssthresh, 40);
-        assert_eq!(cc.on_undo(&Undo { view: testing::view(), prior_cwnd: 0 }, Control::initial(40)), 80);
+        assert_eq!(
+            testing::after(Control { cwnd: 80, ssthresh: 60, ..control }, |c| cc.on_state(&recovery, c)).ssthresh,
+            40
+        );
+        assert_eq!(
+            testing::after(Control::initial(40), |c| cc.on_undo(&Undo { view: &testing::view(), prior_cwnd: 0 }, c))
+                .cwnd,
+            80
+        );
     }
 
     #[test]
     fn growth_is_renos() {
         let mut cc = dctcp();
         let ack = testing::ack_up_to(5, 15, 1000);
-        assert_eq!(cc.on_ack(&ack, Control::initial(10)).cwnd, 11);
-        let after = cc.on_ack(&ack, Control { ssthresh: 5, ..Control::initial(10) });
+        assert_eq!(testing::after(Control::initial(10), |c| cc.on_ack(&ack, c)).cwnd, 11);
+        let after = testing::after(Control { ssthresh: 5, ..Control::initial(10) }, |c| cc.on_ack(&ack, c));
         assert_eq!((after.cwnd, after.cwnd_cnt, after.phase), (10, 1, 1));
     }
 }

@@ -19,9 +19,10 @@
 //! `w (1 - baseRTT / RTT)` reaches `alpha`. Its burstiness control is replaced by pacing. Queueing delay counts as
 //! zero below 1 us, the clock's resolution.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::window::Fractional;
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
 use knee_core::{Param, Time};
 
 /// FAST's registry entry.
@@ -45,7 +46,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 2,
-    needs: Needs { pacing: true, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, ..Needs::NONE },
     make: |params, init| {
         Box::new(Fast {
             params: FastParams {
@@ -112,23 +113,23 @@ impl Fast {
 }
 
 impl CongestionControl for Fast {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if let Some(sample) = ack.rtt {
             let sample = sample.as_secs_f64();
             self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(sample) } else { sample };
             self.rtt += eta(self.window.read(control.cwnd)) * (sample - self.rtt);
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let w = self.window.read(control.cwnd);
         if control.in_slow_start() {
             if backlog(w, self.base_rtt, self.rtt) < self.params.alpha {
                 if ack.cwnd_limited {
-                    control = increase::slow_start(control, ack.delivered).0;
+                    increase::slow_start(control, ack.delivered);
                 }
-                return Control { phase: increase::classic_phase(&control), ..control };
+                control.phase = increase::classic_phase(control);
+                return;
             }
             control.ssthresh = control.cwnd.max(LEAST);
         }
@@ -144,11 +145,11 @@ impl CongestionControl for Fast {
                 }
             }
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        (control.cwnd / 2).max(LEAST)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = (control.cwnd / 2).max(LEAST);
     }
 }
 

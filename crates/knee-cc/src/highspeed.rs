@@ -15,7 +15,8 @@
 //! delayed ACKs halve the growth; the row of the table is looked up when the window grows, not when it is cut; what an
 //! ACK in slow start acknowledges beyond `ssthresh` is not used.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
 
 /// HighSpeed TCP's registry entry.
@@ -28,7 +29,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |_, _| Box::new(HighSpeed::default()),
 };
 
@@ -74,13 +75,13 @@ fn reduced(cwnd: u32, row: usize) -> u32 {
 }
 
 impl CongestionControl for HighSpeed {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let mut c = control;
+        let c = control;
         if c.in_slow_start() {
-            (c, _) = increase::slow_start(c, ack.delivered);
+            increase::slow_start(c, ack.delivered);
         } else {
             self.row = row_of(c.cwnd);
             if c.cwnd < CLAMP {
@@ -91,11 +92,11 @@ impl CongestionControl for HighSpeed {
                 }
             }
         }
-        Control { phase: increase::classic_phase(&c), ..c }
+        c.phase = increase::classic_phase(c);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        reduced(control.cwnd, self.row)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = reduced(control.cwnd, self.row);
     }
 }
 
@@ -145,18 +146,21 @@ mod tests {
         // 600 is in row 5: six counts an ACK, 100 ACKs to a packet.
         let mut c = avoiding(600);
         for _ in 0..99 {
-            c = cc.on_ack(&ack(2), c);
+            cc.on_ack(&ack(2), &mut c);
         }
         assert_eq!((c.cwnd, c.cwnd_cnt), (600, 594));
-        c = cc.on_ack(&ack(2), c);
+        cc.on_ack(&ack(2), &mut c);
         assert_eq!((c.cwnd, c.cwnd_cnt), (601, 0));
         // 601 * 89 / 256 = 208.9.
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), c), 601 - 208);
+        assert_eq!(crate::testing::after(c, |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 601 - 208);
     }
 
     #[test]
     fn the_row_is_that_of_the_last_growth() {
         // Straight out of slow start the cut is a half whatever the window.
-        assert_eq!(make(&ENTRY).on_congestion(&loss_at(Time::ZERO), avoiding(600)), 300);
+        assert_eq!(
+            crate::testing::after(avoiding(600), |c| make(&ENTRY).on_congestion(&loss_at(Time::ZERO), c)).ssthresh,
+            300
+        );
     }
 }

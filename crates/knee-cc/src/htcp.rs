@@ -20,8 +20,12 @@
 //! that the first packet after a loss is still gained at the pace before it; what one ACK in slow start acknowledges
 //! beyond `ssthresh` is not used. The first throughput sample reaches back to the kernel's start and is zero.
 
+#[cfg(test)]
+mod kernel;
+
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, increase,
 };
@@ -45,7 +49,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, init| Box::new(Htcp::new(Parameters::read(params), init)),
 };
 
@@ -231,7 +235,7 @@ impl Htcp {
 }
 
 impl CongestionControl for Htcp {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if ack.view.ca == CaState::Open {
             self.pkts_acked = ack.acked;
         }
@@ -241,16 +245,15 @@ impl CongestionControl for Htcp {
         if self.p.use_bandwidth_switch {
             self.measure_throughput(ack, control.cwnd);
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let mut c = control;
+        let c = control;
         if c.in_slow_start() {
-            (c, _) = increase::slow_start(c, ack.delivered);
+            increase::slow_start(c, ack.delivered);
         } else {
             if u64::from(c.cwnd_cnt).saturating_mul(self.alpha) / ONE >= u64::from(c.cwnd) {
                 c.cwnd = c.cwnd.saturating_add(1);
@@ -261,19 +264,19 @@ impl CongestionControl for Htcp {
             }
             self.pkts_acked = 1;
         }
-        Control { phase: increase::classic_phase(&c), ..c }
+        c.phase = increase::classic_phase(c);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         self.update_beta();
         self.update_alpha(self.clock.at(congestion.view.now));
         if self.rtt_min > 0 && self.rtt_max > self.rtt_min {
             self.rtt_max = self.rtt_min + (self.rtt_max - self.rtt_min) * 95 / 100;
         }
-        ((u64::from(control.cwnd) * self.beta / ONE) as u32).max(2)
+        control.ssthresh = ((u64::from(control.cwnd) * self.beta / ONE) as u32).max(2);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         let now = self.clock.at(change.view.now);
         match change.event {
             StateEvent::Entered(CaState::Open) if self.before.take().is_some() => self.last_cong = now,
@@ -284,14 +287,13 @@ impl CongestionControl for Htcp {
             }
             _ => {}
         }
-        control
     }
 
-    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+    fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
         if let Some(before) = self.before.take() {
             (self.last_cong, self.rtt_max, self.rate.old_max) = (before.last_cong, before.rtt_max, before.old_max_rate);
         }
-        control.cwnd.max(undo.prior_cwnd)
+        control.cwnd = control.cwnd.max(undo.prior_cwnd);
     }
 }
 
@@ -340,7 +342,7 @@ mod tests {
         (cc.rtt_min, cc.rtt_max, cc.rate.max) = (4, 6, 8000);
         let mut lose = |rate| {
             cc.rate.max = rate;
-            cc.on_congestion(&loss_at(Time::from_secs(1)), avoiding(1280))
+            crate::testing::after(avoiding(1280), |c| cc.on_congestion(&loss_at(Time::from_secs(1)), c)).ssthresh
         };
         // No throughput before; then steady, but the first of them; then (6 - 4) * 0.95 faded to 1 and 4/5 of it.
         assert_eq!([lose(8000), lose(8000), lose(8000)], [640, 640, 1020]);
@@ -362,11 +364,11 @@ mod tests {
         let mut cc = htcp();
         let at = |ms| ack_at(Time::from_millis(ms), 100, Some(Time::from_millis(40)));
         // The first sample spans the time since the kernel's start.
-        cc.on_measure(&at(1000), avoiding(100));
+        cc.on_measure(&at(1000), &mut avoiding(100));
         assert_eq!((cc.rate.max, cc.rate.since), (0, Some(100)));
         // Three at 1010 to 1030 ms are too early; the four make 400 packets in 40 ms. It counts a quarter.
         for ms in [1010, 1020, 1030, 1040] {
-            cc.on_measure(&at(ms), avoiding(100));
+            cc.on_measure(&at(ms), &mut avoiding(100));
         }
         assert_eq!(cc.rate.max, 10_000 / 4);
     }
@@ -375,14 +377,14 @@ mod tests {
     fn the_clock_of_growth_restarts_when_a_reduction_ends_and_an_undo_sets_it_back() {
         let entered = |ca, s| change_at(Time::from_secs(s), StateEvent::Entered(ca));
         let mut cc = htcp();
-        cc.on_state(&entered(CaState::Recovery, 5), avoiding(10));
-        cc.on_state(&entered(CaState::Open, 6), avoiding(10));
+        cc.on_state(&entered(CaState::Recovery, 5), &mut avoiding(10));
+        cc.on_state(&entered(CaState::Open, 6), &mut avoiding(10));
         assert_eq!(cc.last_cong, 600);
-        cc.on_state(&entered(CaState::Recovery, 8), avoiding(10));
+        cc.on_state(&entered(CaState::Recovery, 8), &mut avoiding(10));
         assert_eq!(cc.last_cong, 800);
         let undo = Undo { view: loss_at(Time::from_secs(9)).view, prior_cwnd: 20 };
-        assert_eq!(cc.on_undo(&undo, avoiding(10)), 20);
-        cc.on_state(&entered(CaState::Open, 9), avoiding(20));
+        assert_eq!(crate::testing::after(avoiding(10), |c| cc.on_undo(&undo, c)).cwnd, 20);
+        cc.on_state(&entered(CaState::Open, 9), &mut avoiding(20));
         assert_eq!(cc.last_cong, 600);
     }
 
@@ -390,14 +392,14 @@ mod tests {
     fn alpha_packets_are_gained_per_window_acknowledged() {
         let mut cc = htcp();
         // At 4 s, 40 ms: f = 33 scaled to 13, alpha = 13 packets.
-        cc.on_measure(&ack_at(Time::from_secs(4), 1, Some(Time::from_millis(40))), avoiding(1300));
+        cc.on_measure(&ack_at(Time::from_secs(4), 1, Some(Time::from_millis(40))), &mut avoiding(1300));
         cc.update_alpha(400);
         assert_eq!(cc.alpha, 13 * ONE);
         let mut c = avoiding(1300);
         for _ in 0..101 {
             let ack = Ack { view: loss_at(Time::from_secs(4)).view, ..ack(1) };
-            cc.on_measure(&ack, c);
-            c = cc.on_ack(&ack, c);
+            cc.on_measure(&ack, &mut c);
+            cc.on_ack(&ack, &mut c);
         }
         // 100 ACKs to fill 1300 / 13, one more to take the packet.
         assert_eq!((c.cwnd, c.cwnd_cnt), (1301, 0));

@@ -15,7 +15,8 @@
 //! delayed ACKs halve the growth; no pacing and no bandwidth estimate for the first threshold; the window is at most
 //! 65535 packets.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::reno::halved;
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase};
 use knee_core::{Param, Params, Time};
@@ -36,7 +37,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, init| Box::new(Hybla::new(Parameters::read(params), init)),
 };
 
@@ -96,7 +97,7 @@ impl Hybla {
         Self { p, open: true, rho: rho(init.rtt, p.rtt0), rtt_min: init.rtt, fraction: 0 }
     }
 
-    fn grow(&mut self, mut c: Control) -> Control {
+    fn grow(&mut self, c: &mut Control) {
         let slow_start = c.in_slow_start();
         let increment = if slow_start {
             slow_start_increment(self.rho)
@@ -123,34 +124,36 @@ impl Hybla {
             c.cwnd = c.cwnd.min(c.ssthresh);
         }
         c.cwnd = c.cwnd.min(CLAMP);
-        c
     }
 }
 
 impl CongestionControl for Hybla {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.view.srtt < self.rtt_min {
             self.rtt_min = ack.view.srtt;
             self.rho = rho(ack.view.srtt, self.p.rtt0);
         }
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let c = if self.open { self.grow(control) } else { increase::reno(control, ack.delivered) };
-        Control { phase: increase::classic_phase(&c), ..c }
+        if self.open {
+            self.grow(control);
+        } else {
+            increase::reno(control, ack.delivered);
+        }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        halved(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = halved(control.cwnd);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Entered(state) => self.open = state == CaState::Open,
-            StateEvent::Start => return Control { cwnd: (self.rho >> 3).max(1), ..control },
+            StateEvent::Start => control.cwnd = (self.rho >> 3).max(1),
             _ => {}
         }
-        control
     }
 }
 
@@ -190,7 +193,7 @@ mod tests {
         let mut cc = make(&ENTRY);
         let mut c = avoiding(100);
         for _ in 0..100 {
-            c = cc.on_ack(&ack(2), c);
+            cc.on_ack(&ack(2), &mut c);
         }
         // 288 / 100 = 2 of 128ths per ACK: 200 / 128.
         assert_eq!(c.cwnd, 101);
@@ -200,31 +203,37 @@ mod tests {
     fn the_first_window_is_rho() {
         let mut cc = make(&ENTRY);
         let start = change_at(Time::ZERO, StateEvent::Start);
-        assert_eq!(cc.on_state(&start, Control::initial(10)).cwnd, 1);
+        assert_eq!(crate::testing::after(Control::initial(10), |c| cc.on_state(&start, c)).cwnd, 1);
     }
 
     #[test]
     fn slow_start_stops_at_the_threshold() {
         let mut cc = make(&ENTRY);
-        let c = cc.on_ack(&ack(1), Control { ssthresh: 100, ..Control::initial(99) });
+        let c = crate::testing::after(Control { ssthresh: 100, ..Control::initial(99) }, |c| cc.on_ack(&ack(1), c));
         assert_eq!((c.cwnd, c.phase), (100, 1));
     }
 
     #[test]
     fn outside_of_open_it_is_reno() {
         let (mut hybla, mut reno) = (make(&ENTRY), make(&crate::reno::ENTRY));
-        hybla.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Disorder)), avoiding(10));
+        hybla.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Disorder)), &mut avoiding(10));
         let slow = Control::initial(10);
-        assert_eq!(hybla.on_ack(&ack(2), slow), reno.on_ack(&ack(2), slow));
+        assert_eq!(
+            crate::testing::after(slow, |c| hybla.on_ack(&ack(2), c)),
+            crate::testing::after(slow, |c| reno.on_ack(&ack(2), c))
+        );
     }
 
     #[test]
     fn rho_follows_the_least_smoothed_rtt() {
         let mut cc = Hybla::new(Parameters { rtt0: Time::from_millis(25) }, &crate::testing::init());
-        let at = |ms| Ack { view: crate::View { srtt: Time::from_millis(ms), ..view_at(Time::ZERO) }, ..ack(1) };
-        cc.on_ack(&at(400), avoiding(10));
+        let at = |ms| Ack {
+            view: crate::testing::lent(crate::View { srtt: Time::from_millis(ms), ..view_at(Time::ZERO) }),
+            ..ack(1)
+        };
+        cc.on_ack(&at(400), &mut avoiding(10));
         assert_eq!(cc.rho, 12);
-        cc.on_ack(&at(30), avoiding(10));
+        cc.on_ack(&at(30), &mut avoiding(10));
         assert_eq!(cc.rho, 9);
     }
 }

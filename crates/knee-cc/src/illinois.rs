@@ -15,7 +15,8 @@
 //! Departures from the paper, all as Linux does: `dm` is never aged; RTTs count up to 3.3 s; what an ACK in slow start
 //! acknowledges beyond `ssthresh` is not used; the count of RTTs per round trip has 16 bits and wraps.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, View, increase};
 use knee_core::{Param, Params};
 
@@ -44,7 +45,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Illinois::new(Parameters::read(params))),
 };
 
@@ -174,7 +175,7 @@ impl Illinois {
 }
 
 impl CongestionControl for Illinois {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         // Nothing was outstanding at the start: the first round trip ends with the first new ACK.
         self.end_seq = self.end_seq.or(Some(ack.prior_una));
         self.acked = ack.acked;
@@ -185,19 +186,18 @@ impl CongestionControl for Illinois {
             self.rtt_sum += u64::from(rtt);
             self.rtt_count = self.rtt_count.wrapping_add(1);
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if self.end_seq.is_some_and(|end| ack.view.snd_una > end) {
-            self.update(&ack.view, control.cwnd);
+            self.update(ack.view, control.cwnd);
         }
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let mut c = control;
+        let c = control;
         if c.in_slow_start() {
-            (c, _) = increase::slow_start(c, ack.delivered);
+            increase::slow_start(c, ack.delivered);
         } else {
             c.cwnd_cnt = c.cwnd_cnt.saturating_add(self.acked);
             self.acked = 1;
@@ -207,21 +207,20 @@ impl CongestionControl for Illinois {
                 c.cwnd_cnt = 0;
             }
         }
-        Control { phase: increase::classic_phase(&c), ..c }
+        c.phase = increase::classic_phase(c);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         let cut = (u64::from(control.cwnd) * u64::from(self.beta)) >> BETA_SHIFT;
-        (control.cwnd - cut as u32).max(2)
+        control.ssthresh = (control.cwnd - cut as u32).max(2);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         if change.event == StateEvent::Entered(CaState::Loss) {
             (self.alpha, self.beta) = (ALPHA_BASE, BETA_MAX);
             (self.rtt_low, self.rtt_above) = (0, false);
-            self.start_round(&change.view);
+            self.start_round(change.view);
         }
-        control
     }
 }
 
@@ -267,24 +266,24 @@ mod tests {
         let mut c = avoiding(1000);
         let ack = ack_at(Time::from_secs(1), 2, Some(Time::from_millis(40)));
         for _ in 0..500 {
-            c = cc.on_measure(&ack, c);
-            c = cc.on_ack(&ack, c);
+            cc.on_measure(&ack, &mut c);
+            cc.on_ack(&ack, &mut c);
         }
         // Rounding up to whole ACKs costs one of them.
         assert_eq!(c.cwnd, 1009);
         // Before the first RTT above, beta is that of an empty queue.
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(800)), 700);
+        assert_eq!(crate::testing::after(avoiding(800), |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 700);
     }
 
     #[test]
     fn small_windows_and_timeouts_are_renos() {
         let mut cc = illinois();
         let ack = ack_at(Time::from_secs(1), 2, Some(Time::from_millis(40)));
-        cc.on_measure(&ack, avoiding(14));
-        cc.on_ack(&ack, avoiding(14));
+        cc.on_measure(&ack, &mut avoiding(14));
+        cc.on_ack(&ack, &mut avoiding(14));
         assert_eq!((cc.alpha, cc.beta), (ALPHA_BASE, BETA_MAX));
         let mut cc = illinois();
-        cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Loss)), avoiding(1));
+        cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Loss)), &mut avoiding(1));
         assert_eq!((cc.alpha, cc.beta), (ALPHA_BASE, BETA_MAX));
     }
 }

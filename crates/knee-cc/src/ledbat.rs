@@ -14,8 +14,8 @@
 //! timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can be turned on, and
 //! then ends where the queue reaches the target.
 
-use crate::registry::{Entry, Family};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, StateChange, StateEvent, increase};
+use crate::entry::{Entry, Family};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase};
 use knee_core::{Param, Params, Time};
 
 /// LEDBAT's registry entry.
@@ -60,7 +60,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "below_target", "above_target"],
     edges: &[(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)],
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Ledbat::new(LedbatParams::new(params))),
 };
 
@@ -154,51 +154,50 @@ impl Ledbat {
         if self.params.slow_start && control.in_slow_start() { 0 } else { 1 + u8::from(above) }
     }
 
-    fn steer(&mut self, ack: &Ack, queueing: Time, mut control: Control) -> Control {
+    fn steer(&mut self, ack: &Ack, queueing: Time, control: &mut Control) {
         self.credit += change(self.params.gain, self.params.target, queueing, ack.delivered, control.cwnd);
         let packets = self.credit / PACKET;
         self.credit %= PACKET;
         let cwnd = (i128::from(control.cwnd) + packets).clamp(1, i128::from(MAX_CWND)) as u32;
         control.cwnd = cwnd.min(ack.prior_in_flight.saturating_add(self.params.allowed_increase));
         control.cwnd = control.cwnd.max(self.params.min_cwnd);
-        control
     }
 }
 
 impl CongestionControl for Ledbat {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if let Some(rtt) = ack.rtt {
             self.delays.add(ack.view.now, rtt, self.params.base_history, self.params.current_filter);
         }
-        Control { phase: self.phase(&control), ..control }
+        control.phase = self.phase(control);
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let queueing = self.delays.queueing().unwrap_or(Time::ZERO);
         if self.params.slow_start && control.in_slow_start() && queueing < self.params.target {
             if ack.cwnd_limited {
-                control = increase::slow_start(control, ack.delivered).0;
+                increase::slow_start(control, ack.delivered);
             }
         } else {
-            control = self.steer(ack, queueing, control);
+            self.steer(ack, queueing, control);
             control.ssthresh = control.ssthresh.min(control.cwnd);
         }
-        Control { phase: self.phase(&control), ..control }
+        control.phase = self.phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         self.credit = 0;
-        (control.cwnd / 2).max(self.params.min_cwnd).min(control.cwnd.max(2))
+        control.ssthresh = (control.cwnd / 2).max(self.params.min_cwnd).min(control.cwnd.max(2));
     }
 
-    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Start if !self.params.slow_start => control.ssthresh = control.cwnd,
             // Samples from before an idle time say nothing about the queue.
             StateEvent::Restart => self.delays.current.clear(),
             _ => {}
         }
-        Control { phase: self.phase(&control), ..control }
+        control.phase = self.phase(control);
     }
 }
 
@@ -242,15 +241,18 @@ mod tests {
     fn the_window_does_not_run_ahead_of_what_is_in_flight() {
         let mut cc = ledbat();
         let ack = testing::ack_up_to(1, 6, 40_000);
-        let control = cc.on_measure(&ack, Control::initial(50));
-        assert_eq!(cc.on_ack(&ack, control).cwnd, 7);
+        let control = testing::after(Control::initial(50), |c| cc.on_measure(&ack, c));
+        assert_eq!(testing::after(control, |c| cc.on_ack(&ack, c)).cwnd, 7);
     }
 
     #[test]
     fn a_loss_halves_the_window_down_to_its_minimum() {
         let mut cc = ledbat();
         let event = testing::congestion(testing::view(), Signal::Loss);
-        assert_eq!([40, 3, 1].map(|cwnd| cc.on_congestion(&event, Control::initial(cwnd))), [20, 2, 2]);
+        assert_eq!(
+            [40, 3, 1].map(|cwnd| testing::after(Control::initial(cwnd), |c| cc.on_congestion(&event, c)).ssthresh),
+            [20, 2, 2]
+        );
     }
 
     /// On 10 Mbit/s with a queue of 240 ms.

@@ -6,7 +6,10 @@
 //! [`CongestionControl::on_ack`] says how. While a reduction is under way the sender itself moves the window to
 //! `ssthresh` (proportional rate reduction), unless the algorithm asked for [`Needs::full_control`].
 
+pub mod entry;
 pub mod increase;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 pub mod registry;
 
 mod bandwidth;
@@ -46,9 +49,10 @@ mod westwood;
 mod window;
 mod yeah;
 
-pub use registry::{Entry, Family, find, registry};
+pub use entry::{Ecn, Entry, Family, Make, Needs};
+pub use registry::{find, registry};
 
-use knee_core::{Params, Rate, Rng, Time};
+use knee_core::{Rate, Rng, Time};
 
 /// The value of `ssthresh` before any reduction: larger than every window.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
@@ -70,12 +74,23 @@ pub struct Control {
     /// Pacing rate of payload bytes, headers not counted (Linux's `sk_pacing_rate`); `None`: the sender's own, a factor
     /// times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
+    /// Whether the pacing clock starts anew whenever the window held the sender back: the next packet then leaves a whole
+    /// pacing interval after the ACK that lets it go, as senders do that know nothing of Linux's credit.
+    pub restart_pacing: bool,
 }
 
 impl Control {
     /// The window a connection starts with.
     pub const fn initial(cwnd: u32) -> Self {
-        Self { cwnd, ssthresh: INFINITE_SSTHRESH, cwnd_cnt: 0, min_burst: 2, phase: 0, pacing_rate: None }
+        Self {
+            cwnd,
+            ssthresh: INFINITE_SSTHRESH,
+            cwnd_cnt: 0,
+            min_burst: 2,
+            phase: 0,
+            pacing_rate: None,
+            restart_pacing: false,
+        }
     }
 
     /// Whether the window is below the threshold.
@@ -170,9 +185,9 @@ impl RateSample {
 
 /// An ACK, seen after RTT, delivery rate and scoreboard are up to date.
 #[derive(Clone, Copy, Debug)]
-pub struct Ack {
+pub struct Ack<'a> {
     /// The sender after this ACK.
-    pub view: View,
+    pub view: &'a View,
     /// RTT sample of this ACK at microseconds: of the newest packet it acknowledged that was not retransmitted.
     pub rtt: Option<Time>,
     /// Packets this ACK acknowledged cumulatively (Linux's `pkts_acked`), counting those SACKed before.
@@ -191,21 +206,7 @@ pub struct Ack {
     /// Whether the ACK carries an ECN echo.
     pub ece: bool,
     /// Delivery rate; [`RateSample::NONE`] unless [`Needs::rate`] asks for it.
-    pub rate: RateSample,
-}
-
-/// What many algorithms need of a plain ACK: one of new data in order while nothing is SACKed, lost, retransmitted, probed
-/// for or marked.
-#[derive(Clone, Copy, Debug)]
-pub struct PlainAck {
-    /// Current time.
-    pub now: Time,
-    /// RTT sample of this ACK, at microseconds.
-    pub rtt: Time,
-    /// Packets it acknowledged.
-    pub acked: u32,
-    /// As [`Ack::cwnd_limited`].
-    pub cwnd_limited: bool,
+    pub rate: &'a RateSample,
 }
 
 /// Why the window must come down.
@@ -221,9 +222,9 @@ pub enum Signal {
 
 /// The moment of a congestion signal, at most one per round trip (RFC 5681).
 #[derive(Clone, Copy, Debug)]
-pub struct Congestion {
+pub struct Congestion<'a> {
     /// The sender.
-    pub view: View,
+    pub view: &'a View,
     /// What happened.
     pub signal: Signal,
 }
@@ -246,27 +247,27 @@ pub enum StateEvent {
 
 /// A [`StateEvent`] and the sender it happened to.
 #[derive(Clone, Copy, Debug)]
-pub struct StateChange {
+pub struct StateChange<'a> {
     /// The sender.
-    pub view: View,
+    pub view: &'a View,
     /// What happened.
     pub event: StateEvent,
 }
 
 /// The end of a reduction that proved wrong: nothing had been lost.
 #[derive(Clone, Copy, Debug)]
-pub struct Undo {
+pub struct Undo<'a> {
     /// The sender.
-    pub view: View,
+    pub view: &'a View,
     /// The window before the reduction.
     pub prior_cwnd: u32,
 }
 
 /// New data left the sender.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct Sent<'a> {
     /// The sender after the transmission.
-    pub view: View,
+    pub view: &'a View,
     /// How many packets left in this burst.
     pub packets: u32,
     /// Whether they are retransmissions.
@@ -295,86 +296,29 @@ pub struct Init {
 
 /// A congestion control.
 ///
-/// Each method takes the control in force and returns the one that shall be; the sender applies it. None may panic,
-/// whatever the sequence of events.
+/// Each method is called at one kind of event and changes the [`Control`] in force in place; what it leaves alone stays
+/// as it is. The sender puts a window of 0 up to 1. None may panic, whatever the sequence of events.
 pub trait CongestionControl: Send {
-    /// Takes the measurements of every ACK, also those that acknowledge nothing new, before loss detection
-    /// (Linux's `pkts_acked` and `in_ack_event`). May change all of the control: lower `ssthresh` to leave slow start, or
-    /// the window itself.
-    fn on_measure(&mut self, _ack: &Ack, control: Control) -> Control {
-        control
-    }
-
-    /// The same where the time and the RTT sample are enough of the ACK. False: they are not, and nothing was changed.
-    fn on_brief_measure(&mut self, _now: Time, _rtt: Option<Time>, _control: &mut Control) -> bool {
-        false
-    }
+    /// Takes the measurements of every ACK, also of those that acknowledge nothing new, before loss detection (Linux's
+    /// `pkts_acked` and `in_ack_event`).
+    fn on_measure(&mut self, _ack: &Ack, _control: &mut Control) {}
 
     /// Grows the window on an ACK of new data outside of reductions (Linux's `cong_avoid`); with
     /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control;
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control);
 
-    /// Takes a plain ACK as [`CongestionControl::on_measure`] and then [`CongestionControl::on_ack`] would, where what
-    /// little is said of it is enough. False: it is not, and nothing was changed. Nearly all ACKs are plain, and to describe
-    /// one whole is more work than to take it.
-    fn on_plain_ack(&mut self, _ack: &PlainAck, _control: &mut Control) -> bool {
-        false
-    }
+    /// Sets `ssthresh` after a congestion signal (Linux's `ssthresh`); `cwnd` still is the window before the reduction.
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control);
 
-    /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK, where nothing can come between
-    /// them: one call in place of two, and the control stays where it lies.
-    fn on_whole_ack(&mut self, ack: &Ack, control: &mut Control) {
-        let measured = self.on_measure(ack, *control);
-        *control = self.on_ack(ack, Control { cwnd: measured.cwnd.max(1), ..measured });
-        control.cwnd = control.cwnd.max(1);
-    }
+    /// Hears of changes of state.
+    fn on_state(&mut self, _change: &StateChange, _control: &mut Control) {}
 
-    /// The new `ssthresh` in packets after a congestion signal (Linux's `ssthresh`).
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32;
-
-    /// Hears of changes of state; the control in force is returned where it takes none of them up.
-    fn on_state(&mut self, _change: &StateChange, control: Control) -> Control {
-        control
-    }
-
-    /// The window after a reduction was undone (Linux's `undo_cwnd`).
-    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
-        control.cwnd.max(undo.prior_cwnd)
+    /// Sets `cwnd` after a reduction was undone (Linux's `undo_cwnd`); by default to the window before it, if that is
+    /// larger.
+    fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
+        control.cwnd = control.cwnd.max(undo.prior_cwnd);
     }
 
     /// Hears of transmissions; called only with [`Needs::sent`].
-    fn on_sent(&mut self, _sent: &Sent, control: Control) -> Control {
-        control
-    }
+    fn on_sent(&mut self, _sent: &Sent, _control: &mut Control) {}
 }
-
-/// How an algorithm reacts to ECN (RFC 3168, RFC 8257).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecn {
-    /// As to a loss, once per round trip; used where a scenario turns ECN on.
-    #[default]
-    Classic,
-    /// The receiver echoes each mark by itself and the algorithm counts them (DCTCP); always on.
-    PerPacket,
-    /// As `PerPacket`, and packets are marked ECT(1) (L4S, RFC 9331).
-    Scalable,
-}
-
-/// What an algorithm asks of the sender.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Needs {
-    /// Packets must be paced, at [`Control::pacing_rate`] or the sender's own rate.
-    pub pacing: bool,
-    /// [`CongestionControl::on_ack`] is called on every ACK and sets the window also during recovery (Linux's
-    /// `cong_control`): no proportional rate reduction.
-    pub full_control: bool,
-    /// [`CongestionControl::on_sent`] is called.
-    pub sent: bool,
-    /// [`Ack::rate`] is read.
-    pub rate: bool,
-    /// Reaction to ECN.
-    pub ecn: Ecn,
-}
-
-/// Makes an algorithm from its parameters at the start of a connection.
-pub type Make = fn(&Params, &Init) -> Box<dyn CongestionControl>;

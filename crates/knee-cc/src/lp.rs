@@ -29,7 +29,8 @@
 //! way there. In the paper's form, early congestion counts once per smoothed RTT, the time a cut takes to show; the
 //! paper does not say how often the test is made.
 
-use crate::registry::{Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};
 use crate::{Ack, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Needs, increase, reno};
 use knee_core::{Param, Params, Time};
 
@@ -64,9 +65,16 @@ pub const ENTRY: Entry = Entry {
         ),
     ],
     phases: &["slow_start", "congestion_avoidance", "inference"],
-    edges: &[(0, 1), (1, 0), (0, 2), (1, 2), (2, 0), (2, 1)],
+    edges: &[
+        (SLOW_START, CONGESTION_AVOIDANCE),
+        (CONGESTION_AVOIDANCE, SLOW_START),
+        (SLOW_START, INFERENCE),
+        (CONGESTION_AVOIDANCE, INFERENCE),
+        (INFERENCE, SLOW_START),
+        (INFERENCE, CONGESTION_AVOIDANCE),
+    ],
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| {
         let p = Parameters::read(params);
         match params.choice("form") {
@@ -94,14 +102,19 @@ impl Parameters {
     }
 }
 
-fn phase(inferring: bool, control: Control) -> Control {
-    Control { phase: if inferring { 2 } else { increase::classic_phase(&control) }, ..control }
+/// Phase of the inference time; the others are [`increase`]'s.
+const INFERENCE: u8 = 2;
+
+fn phase(inferring: bool, control: &Control) -> u8 {
+    if inferring { INFERENCE } else { increase::classic_phase(control) }
 }
 
 /// Growth outside of the inference time.
-fn grow(inferring: bool, ack: &Ack, control: Control) -> Control {
-    let grown = if ack.cwnd_limited && !inferring { increase::reno(control, ack.delivered) } else { control };
-    phase(inferring, grown)
+fn grow(inferring: bool, ack: &Ack, control: &mut Control) {
+    if ack.cwnd_limited && !inferring {
+        increase::reno(control, ack.delivered);
+    }
+    control.phase = phase(inferring, control);
 }
 
 /// The window after early congestion, in packets.
@@ -195,7 +208,7 @@ impl Linux {
 }
 
 impl CongestionControl for Linux {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         let ms = |time: Time| time.as_millis() as u32;
         let now = ms(ack.view.now);
         let local = match (ack.rtt, self.stamps) {
@@ -203,7 +216,7 @@ impl CongestionControl for Linux {
             (_, Some(stamps)) if ack.acked == 0 => stamps.local,
             (Some(rtt), _) => ms(ack.view.now.saturating_sub(rtt)),
             (None, Some(stamps)) => stamps.local,
-            (None, None) => return control,
+            (None, None) => return,
         };
         if ack.rtt.is_some_and(|rtt| rtt > Time::ZERO) {
             let stamps = Stamps { remote: now.wrapping_add(self.p.remote_clock), local };
@@ -217,20 +230,21 @@ impl CongestionControl for Linux {
         self.inferring = self.last_drop.is_some_and(|drop| now.wrapping_sub(drop) < self.inference);
         let sd = self.sd8 >> 3;
         if sd < threshold(self.d_min, self.d_max, self.p.delta) {
-            return phase(self.inferring, control);
+            control.phase = phase(self.inferring, control);
+            return;
         }
         (self.d_min, self.d_max, self.d_max_reserve) = (sd, self.sd8 >> 2, self.sd8 >> 2);
-        let cwnd = given_way(self.inferring, control.cwnd);
+        control.cwnd = given_way(self.inferring, control.cwnd);
+        control.phase = phase(self.inferring, control);
         self.last_drop = Some(now);
-        phase(self.inferring, Control { cwnd, ..control })
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
-        grow(self.inferring, ack, control)
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        grow(self.inferring, ack, control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        reno::halved(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = reno::halved(control.cwnd);
     }
 }
 
@@ -267,8 +281,8 @@ struct Paper {
 }
 
 impl CongestionControl for Paper {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
-        let Some(rtt) = ack.rtt else { return control };
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
+        let Some(rtt) = ack.rtt else { return };
         // Bounded at an hour: far beyond any delay, and no sum of it overflows.
         self.delay.take(rtt.as_micros().min(3_600_000_000));
         let since = self.last_drop.map(|drop| ack.view.now.saturating_sub(drop));
@@ -279,19 +293,20 @@ impl CongestionControl for Paper {
         self.inferring = within(self.p.inference);
         let learning = control.ssthresh == INFINITE_SSTHRESH;
         if learning || within(1) || !self.delay.early_congestion(self.p.delta) {
-            return phase(self.inferring, control);
+            control.phase = phase(self.inferring, control);
+            return;
         }
-        let cwnd = given_way(self.inferring, control.cwnd);
+        control.cwnd = given_way(self.inferring, control.cwnd);
         (self.last_drop, self.inferring) = (Some(ack.view.now), true);
-        phase(true, Control { cwnd, ..control })
+        control.phase = INFERENCE;
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
-        grow(self.inferring, ack, control)
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        grow(self.inferring, ack, control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        reno::halved(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = reno::halved(control.cwnd);
     }
 }
 
@@ -306,10 +321,11 @@ mod tests {
     }
 
     /// An ACK of two packets at `ms` with an RTT of `rtt` ms, measured and then used to grow.
-    fn step(cc: &mut dyn CongestionControl, ms: u64, rtt: u64, c: Control) -> Control {
+    fn step(cc: &mut dyn CongestionControl, ms: u64, rtt: u64, mut c: Control) -> Control {
         let ack = ack_at(Time::from_millis(ms), 2, Some(Time::from_millis(rtt)));
-        let c = cc.on_measure(&ack, c);
-        cc.on_ack(&ack, c)
+        cc.on_measure(&ack, &mut c);
+        cc.on_ack(&ack, &mut c);
+        c
     }
 
     #[test]
@@ -419,9 +435,9 @@ mod tests {
             let queue = c.cwnd.saturating_sub(400);
             let rtt = Time::from_micros(40_000 + 100 * u64::from(queue));
             let mut ack = ack_at(Time::from_micros(us), 1, Some(rtt));
-            ack.view.srtt = rtt;
-            c = lp.on_measure(&ack, c);
-            c = lp.on_ack(&ack, c);
+            ack.view = crate::testing::changed(ack.view, |view| view.srtt = rtt);
+            lp.on_measure(&ack, &mut c);
+            lp.on_ack(&ack, &mut c);
             if i > 100_000 {
                 queued += f64::from(queue);
                 acks += 1.0;

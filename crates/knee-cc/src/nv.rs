@@ -20,9 +20,10 @@
 //! Departures from Linux: the branches that its constants and its code never reach (growth faster than Reno's,
 //! catch-up) are left out; rates are of 64 bits.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Ecn, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
+    Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, increase,
 };
 use knee_core::{Param, Params, Rng, Time};
@@ -50,7 +51,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: true, ecn: Ecn::Classic },
+    needs: Needs { rate: true, ..Needs::NONE },
     make: |params, init| Box::new(Nv::new(NvParams::new(params, init), init)),
 };
 
@@ -222,7 +223,7 @@ impl Nv {
     }
 
     /// The decision at the end of a round trip, in which `acked` packets were acknowledged since the last sample.
-    fn once_per_round(&mut self, view: &View, acked: u64, control: Control) -> Control {
+    fn once_per_round(&mut self, view: &View, acked: u64, control: &mut Control) {
         let state = &mut self.state;
         state.round_end = view.snd_nxt;
         state.rounds = state.rounds.saturating_add(1);
@@ -232,14 +233,14 @@ impl Nv {
             state.round_end = view.snd_nxt + u64::from(state.small_window);
             state.samples = 0;
             state.allow_growth = true;
-            return control;
+            return;
         }
         let max_win = max_window(state.max_rate, state.min_rtt, self.params.mss, self.params.pad);
         if control.cwnd > max_win {
-            self.congested(max_win, control)
+            self.congested(max_win, control);
         } else if control.cwnd <= max_win - PAD_BUFFER {
             if state.samples < INCREASE_SAMPLES {
-                return control;
+                return;
             }
             state.allow_growth = true;
             state.no_congestion = state.no_congestion.saturating_add(1);
@@ -247,42 +248,40 @@ impl Nv {
                 state.slowdown -= 1;
                 state.no_congestion = 0;
             }
-            self.decided(control)
-        } else {
-            control
+            self.decided(control);
         }
     }
 
     /// The window is above the largest one: cuts it once there are enough samples.
-    fn congested(&mut self, max_win: u32, mut control: Control) -> Control {
+    fn congested(&mut self, max_win: u32, control: &mut Control) {
         let state = &mut self.state;
         if state.rounds < MIN_ROUNDS {
-            return control;
+            return;
         }
         if control.ssthresh == INFINITE_SSTHRESH {
             if state.samples < SLOW_START_SAMPLES {
-                return control;
+                return;
             }
         } else if state.samples < DECREASE_SAMPLES {
             if state.rounds > STOP_ROUNDS {
                 state.allow_growth = false;
             }
-            return control;
+            return;
         }
         state.allow_growth = false;
         state.no_congestion = 0;
         control.ssthresh = max_win;
         let excess = control.cwnd - max_win;
         control.cwnd = if excess > 2 { control.cwnd - decrease(excess) } else { max_win };
-        self.decided(control)
+        self.decided(control);
     }
 
     /// A decision was made: measures anew.
-    fn decided(&mut self, control: Control) -> Control {
+    fn decided(&mut self, control: &mut Control) {
         self.state.samples = 0;
         self.state.rounds = 0;
         self.state.max_rate = 0;
-        Control { cwnd: control.cwnd.max(self.params.min_cwnd), ..control }
+        control.cwnd = control.cwnd.max(self.params.min_cwnd);
     }
 
     fn restart(&mut self, view: &View) {
@@ -299,49 +298,49 @@ impl Nv {
 }
 
 impl CongestionControl for Nv {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
-        let (Some(rtt), CaState::Open | CaState::Disorder) = (ack.rtt, ack.view.ca) else { return control };
-        let view = &ack.view;
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
+        let (Some(rtt), CaState::Open | CaState::Disorder) = (ack.rtt, ack.view.ca) else { return };
+        let view = ack.view;
         let acked = view.snd_una.saturating_sub(self.state.last_una);
         self.state.last_una = view.snd_una;
         let delivered = view.delivered.saturating_sub(ack.rate.prior_delivered);
         if delivered == 0 {
-            return control;
+            return;
         }
         let mean = self.sample(rtt.as_micros().min(NO_RTT), delivered);
         self.update_min_rtt(mean, view.now);
         if view.snd_una <= self.state.round_end {
-            return control;
+            return;
         }
-        let control = self.once_per_round(view, acked, control);
-        Control { phase: increase::classic_phase(&control), ..control }
+        self.once_per_round(view, acked, control);
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.cwnd_limited && self.state.allow_growth {
             let mut rest = ack.delivered;
             if control.in_slow_start() {
-                (control, rest) = increase::slow_start(control, rest);
+                rest = increase::slow_start(control, rest);
             }
             if rest > 0 {
                 let per = match self.state.slowdown {
                     0 => control.cwnd.max(4),
                     n => control.cwnd.saturating_mul(1 << n),
                 };
-                control = increase::additive_increase(control, per, rest);
+                increase::additive_increase(control, per, rest);
             }
         }
-        Control { phase: increase::classic_phase(&control), ..control }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        after_loss(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = after_loss(control.cwnd);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
-        let StateEvent::Entered(ca) = change.event else { return control };
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
+        let StateEvent::Entered(ca) = change.event else { return };
         match ca {
-            CaState::Open if self.state.reset => self.restart(&change.view),
+            CaState::Open if self.state.reset => self.restart(change.view),
             CaState::Open | CaState::Disorder => {}
             CaState::Cwr | CaState::Recovery | CaState::Loss => {
                 self.state.reset = true;
@@ -351,7 +350,6 @@ impl CongestionControl for Nv {
                 }
             }
         }
-        control
     }
 }
 
@@ -376,7 +374,7 @@ mod tests {
     }
 
     fn decide(cc: &mut Nv, control: Control) -> Control {
-        cc.once_per_round(&testing::ack_up_to(500, 600, 40_000).view, 1, control)
+        testing::after(control, |c| cc.once_per_round(testing::ack_up_to(500, 600, 40_000).view, 1, c))
     }
 
     #[test]
@@ -433,7 +431,10 @@ mod tests {
         assert_eq!([1000, 3, 1].map(after_loss), [799, 2, 2]);
         let mut cc = nv();
         for _ in 0..12 {
-            cc.on_state(&testing::change(testing::view(), StateEvent::Entered(CaState::Loss)), testing::avoiding(4));
+            cc.on_state(
+                &testing::change(testing::view(), StateEvent::Entered(CaState::Loss)),
+                &mut testing::avoiding(4),
+            );
         }
         assert_eq!((cc.state.slowdown, cc.state.allow_growth), (8, false));
         for _ in 0..9 {
@@ -443,8 +444,8 @@ mod tests {
         assert_eq!((cc.state.slowdown, cc.state.allow_growth), (7, true));
         // One packet per 2^7 windows of 4.
         let ack = Ack { delivered: 511, ..testing::ack_up_to(1, 2, 40_000) };
-        let after = cc.on_ack(&ack, testing::avoiding(4));
-        assert_eq!((after.cwnd, cc.on_ack(&Ack { delivered: 1, ..ack }, after).cwnd), (4, 5));
+        let after = testing::after(testing::avoiding(4), |c| cc.on_ack(&ack, c));
+        assert_eq!((after.cwnd, testing::after(after, |c| cc.on_ack(&Ack { delivered: 1, ..ack }, c)).cwnd), (4, 5));
     }
 
     #[test]

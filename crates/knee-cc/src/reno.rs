@@ -9,9 +9,9 @@
 //! Departures from the RFC, all as Linux does: the threshold comes from `cwnd`, not from the flight size; growth
 //! counts every packet acknowledged, without a limit per ACK; it stops where `cwnd` was not what limited sending.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, PlainAck, increase};
-use knee_core::Time;
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
 
 /// Reno's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |_, _| Box::new(Reno),
 };
 
@@ -36,28 +36,16 @@ pub const fn halved(cwnd: u32) -> u32 {
 }
 
 impl CongestionControl for Reno {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let grown = increase::reno(control, ack.delivered);
-        Control { phase: increase::classic_phase(&grown), ..grown }
+        increase::reno(control, ack.delivered);
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_brief_measure(&mut self, _: Time, _: Option<Time>, _: &mut Control) -> bool {
-        true
-    }
-
-    fn on_plain_ack(&mut self, ack: &PlainAck, control: &mut Control) -> bool {
-        if ack.cwnd_limited {
-            let grown = increase::reno(*control, ack.acked);
-            *control = Control { phase: increase::classic_phase(&grown), ..grown };
-        }
-        true
-    }
-
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        halved(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = halved(control.cwnd);
     }
 }
 

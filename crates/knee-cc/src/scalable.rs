@@ -11,7 +11,8 @@
 //! Departure from the paper, as Linux does: below `ai_cnt` packets it grows as Reno, where the paper uses Reno whole,
 //! its halving included, below a window of 16.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
 use knee_core::{Param, Params};
 
@@ -40,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Scalable { p: Parameters::read(params) }),
 };
 
@@ -70,21 +71,19 @@ fn reduced(cwnd: u32, md_shift: u32) -> u32 {
 }
 
 impl CongestionControl for Scalable {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let (c, rest) = if control.in_slow_start() {
-            increase::slow_start(control, ack.delivered)
-        } else {
-            (control, ack.delivered)
-        };
-        let c = if rest == 0 { c } else { increase::additive_increase(c, c.cwnd.min(self.p.ai_cnt), rest) };
-        Control { phase: increase::classic_phase(&c), ..c }
+        let rest = if control.in_slow_start() { increase::slow_start(control, ack.delivered) } else { ack.delivered };
+        if rest > 0 {
+            increase::additive_increase(control, control.cwnd.min(self.p.ai_cnt), rest);
+        }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        reduced(control.cwnd, self.p.md_shift)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = reduced(control.cwnd, self.p.md_shift);
     }
 }
 
@@ -103,7 +102,7 @@ mod tests {
         let mut cc = make(&ENTRY);
         let mut c = avoiding(1000);
         for _ in 0..500 {
-            c = cc.on_ack(&ack(2), c);
+            cc.on_ack(&ack(2), &mut c);
         }
         assert_eq!(c.cwnd, 1010);
     }
@@ -113,7 +112,10 @@ mod tests {
         let (mut scalable, mut reno) = (make(&ENTRY), make(&crate::reno::ENTRY));
         let (mut s, mut r) = (avoiding(20), avoiding(20));
         for _ in 0..600 {
-            (s, r) = (scalable.on_ack(&ack(2), s), reno.on_ack(&ack(2), r));
+            (s, r) = (
+                crate::testing::after(s, |c| scalable.on_ack(&ack(2), c)),
+                crate::testing::after(r, |c| reno.on_ack(&ack(2), c)),
+            );
             assert_eq!(s, r);
         }
         assert!(s.cwnd > 40);
@@ -128,7 +130,7 @@ mod tests {
             let mut acked = 0.0;
             while c.cwnd < w {
                 acked += 1.0 / f64::from(c.cwnd);
-                c = cc.on_ack(&ack(1), c);
+                cc.on_ack(&ack(1), &mut c);
             }
             assert!((acked - 13.4).abs() < 0.2, "{acked} round trips from a window of {w}");
         }

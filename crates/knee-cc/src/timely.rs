@@ -19,9 +19,9 @@
 //! rate starts at the initial window per RTT, not at a share of the line rate; `alpha` and `beta` are as in Zhu et al.,
 //! "ECN or Delay", CoNEXT 2016, where the paper has no number. The window only keeps out of the way of the rate.
 
-use crate::registry::{Entry, Family};
+use crate::entry::{Entry, Family};
 use crate::window::{rate_of, window_beyond};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs};
 use knee_core::packet::MSS;
 use knee_core::{Bytes, Param, Rate, Time};
 
@@ -91,7 +91,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["rate_control"],
     edges: &[],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
         let params = TimelyParams {
             t_low: params.time("t_low").as_secs_f64(),
@@ -205,7 +205,7 @@ impl Timely {
 }
 
 impl CongestionControl for Timely {
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.acked += u64::from(ack.delivered);
         if let Some(rtt) = ack.rtt {
             self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(rtt.as_secs_f64()) } else { rtt.as_secs_f64() };
@@ -217,11 +217,10 @@ impl CongestionControl for Timely {
         let rate = Rate::from_bps((self.rate * 1e6) as u64);
         control.pacing_rate = Some(rate);
         control.cwnd = window_beyond(rate, ack.view.srtt.max(ack.rtt.unwrap_or_default()), 4);
-        control
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        control.cwnd.max(2)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = control.cwnd.max(2);
     }
 }
 

@@ -16,9 +16,13 @@
 //! microsecond more; growth inside slow start does not ask whether the window limited sending; `diff` divides by
 //! `base`, and its product is one of 32 bits.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+#[cfg(test)]
+mod kernel;
+
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, StateChange, increase, reno};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, reno};
 use knee_core::{Param, Params};
 
 const SOURCE: &str = "Brakmo, Peterson, IEEE JSAC 13(8), 1995; Linux net/ipv4/tcp_vegas.c";
@@ -37,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Vegas { params: VegasParams::new(params), rtt: VegasRtt::new(0) }),
 };
 
@@ -81,13 +85,15 @@ const fn refreshed_ssthresh(control: &Control) -> u32 {
     if control.ssthresh > three_quarters { control.ssthresh } else { three_quarters }
 }
 
-fn reno_growth(ack: &Ack, control: Control) -> Control {
-    if ack.cwnd_limited { increase::reno(control, ack.delivered) } else { control }
+fn reno_growth(ack: &Ack, control: &mut Control) {
+    if ack.cwnd_limited {
+        increase::reno(control, ack.delivered);
+    }
 }
 
 impl Vegas {
     /// The decision at the end of a round trip.
-    fn once_per_round(&self, ack: &Ack, mut control: Control) -> Control {
+    fn once_per_round(&self, ack: &Ack, control: &mut Control) {
         let diff = diff(control.cwnd, self.rtt.min, self.rtt.base);
         if control.in_slow_start() {
             if diff > self.params.gamma {
@@ -96,7 +102,7 @@ impl Vegas {
                 control.cwnd = control.cwnd.min(target);
                 control.ssthresh = control.ssthresh.min(control.cwnd);
             } else {
-                control = increase::slow_start(control, ack.delivered).0;
+                increase::slow_start(control, ack.delivered);
             }
         } else if diff > self.params.beta {
             control.cwnd = control.cwnd.saturating_sub(1);
@@ -105,41 +111,41 @@ impl Vegas {
             control.cwnd = control.cwnd.saturating_add(1);
         }
         control.cwnd = control.cwnd.max(2);
-        control.ssthresh = refreshed_ssthresh(&control);
-        control
+        control.ssthresh = refreshed_ssthresh(control);
     }
 
-    fn grow(&mut self, ack: &Ack, control: Control) -> Control {
+    fn grow(&mut self, ack: &Ack, control: &mut Control) {
         if !self.rtt.enabled {
-            return reno_growth(ack, control);
+            reno_growth(ack, control);
+        } else if self.rtt.round_ended(ack) {
+            if self.rtt.enough() {
+                self.once_per_round(ack, control);
+            } else {
+                reno_growth(ack, control);
+            }
+            self.rtt.next_round(ack.view.snd_nxt);
+        } else if control.in_slow_start() {
+            increase::slow_start(control, ack.delivered);
         }
-        if !self.rtt.round_ended(ack) {
-            return if control.in_slow_start() { increase::slow_start(control, ack.delivered).0 } else { control };
-        }
-        let control = if self.rtt.enough() { self.once_per_round(ack, control) } else { reno_growth(ack, control) };
-        self.rtt.next_round(ack.view.snd_nxt);
-        control
     }
 }
 
 impl CongestionControl for Vegas {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         self.rtt.measure(ack);
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
-        let control = self.grow(ack, control);
-        Control { phase: increase::classic_phase(&control), ..control }
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.grow(ack, control);
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        reno::halved(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = reno::halved(control.cwnd);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         self.rtt.on_state(change);
-        control
     }
 }
 
@@ -153,8 +159,8 @@ mod tests {
     fn round(cc: &mut Vegas, mut control: Control, end: u64, rtts: [u64; 4]) -> Control {
         for (i, rtt) in rtts.into_iter().enumerate() {
             let ack = testing::ack_up_to(end + i as u64 - 2, end + 100, rtt);
-            control = cc.on_measure(&ack, control);
-            control = cc.on_ack(&ack, control);
+            cc.on_measure(&ack, &mut control);
+            cc.on_ack(&ack, &mut control);
             if i == 3 {
                 // Only the last of the four is beyond `end`.
                 assert!(!cc.rtt.round_ended(&ack));
@@ -206,8 +212,8 @@ mod tests {
         let mut control = testing::avoiding(100);
         for una in [100, 101] {
             let ack = testing::ack_up_to(una, 200, 60_000);
-            control = cc.on_measure(&ack, control);
-            control = cc.on_ack(&ack, control);
+            cc.on_measure(&ack, &mut control);
+            cc.on_ack(&ack, &mut control);
         }
         assert_eq!((control.cwnd, control.cwnd_cnt), (100, 1));
     }
@@ -216,10 +222,10 @@ mod tests {
     fn outside_of_open_it_grows_as_reno_and_measures_anew_afterwards() {
         let mut cc = vegas(40_000);
         let view = testing::ack_up_to(50, 300, 0).view;
-        cc.on_state(&testing::change(view, StateEvent::Entered(CaState::Disorder)), testing::avoiding(100));
-        let after = cc.on_ack(&testing::ack_up_to(150, 300, 90_000), testing::avoiding(100));
+        cc.on_state(&testing::change(*view, StateEvent::Entered(CaState::Disorder)), &mut testing::avoiding(100));
+        let after = testing::after(testing::avoiding(100), |c| cc.on_ack(&testing::ack_up_to(150, 300, 90_000), c));
         assert_eq!((after.cwnd, after.cwnd_cnt), (100, 1));
-        cc.on_state(&testing::change(view, StateEvent::Entered(CaState::Open)), testing::avoiding(100));
+        cc.on_state(&testing::change(*view, StateEvent::Entered(CaState::Open)), &mut testing::avoiding(100));
         assert_eq!((cc.rtt.count, cc.rtt.base), (0, 40_000));
         assert!(
             !cc.rtt.round_ended(&testing::ack_up_to(300, 400, 0))
@@ -230,8 +236,8 @@ mod tests {
     #[test]
     fn an_idle_time_makes_it_forget_the_base_rtt() {
         let mut cc = vegas(40_000);
-        cc.on_state(&testing::change(testing::view(), StateEvent::Restart), testing::avoiding(10));
-        cc.on_measure(&testing::ack_up_to(1, 10, 70_000), testing::avoiding(10));
+        cc.on_state(&testing::change(testing::view(), StateEvent::Restart), &mut testing::avoiding(10));
+        cc.on_measure(&testing::ack_up_to(1, 10, 70_000), &mut testing::avoiding(10));
         assert_eq!(cc.rtt.base, 70_001);
     }
 }

@@ -12,7 +12,8 @@
 //! not every round trip, and where such an ACK brings no sample the backlog counts as large; the first two RTTs of a
 //! connection leave it Reno (so does a count of samples that wraps at 2^16).
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase, reno};
 use knee_core::{Param, Params};
 
@@ -32,7 +33,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Veno::new(Parameters::read(params))),
 };
 
@@ -85,33 +86,32 @@ impl Veno {
     }
 
     /// One packet per two windows acknowledged.
-    fn every_other(&mut self, mut c: Control, acked: u32) -> Control {
+    fn every_other(&mut self, c: &mut Control, acked: u32) {
         if c.cwnd_cnt < c.cwnd {
             c.cwnd_cnt = c.cwnd_cnt.saturating_add(acked);
-            return c;
+            return;
         }
         if self.increase {
             c.cwnd = c.cwnd.saturating_add(1);
         }
         self.increase = !self.increase;
         c.cwnd_cnt = 0;
-        c
     }
 
-    fn grow(&mut self, control: Control, acked: u32) -> Control {
-        self.backlog = backlog_halves(control.cwnd, self.base_rtt, self.rtt);
-        let (mut c, rest) =
-            if control.in_slow_start() { increase::slow_start(control, acked) } else { (control, acked) };
-        if rest > 0 {
-            c = if self.congested() { self.every_other(c, rest) } else { increase::additive_increase(c, c.cwnd, rest) };
+    fn grow(&mut self, c: &mut Control, acked: u32) {
+        self.backlog = backlog_halves(c.cwnd, self.base_rtt, self.rtt);
+        let rest = if c.in_slow_start() { increase::slow_start(c, acked) } else { acked };
+        if rest > 0 && self.congested() {
+            self.every_other(c, rest);
+        } else if rest > 0 {
+            increase::additive_increase(c, c.cwnd, rest);
         }
         c.cwnd = c.cwnd.max(2);
-        c
     }
 }
 
 impl CongestionControl for Veno {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         if let Some(rtt) = ack.rtt {
             // Never zero.
             let rtt = rtt.as_micros() + 1;
@@ -119,29 +119,30 @@ impl CongestionControl for Veno {
             self.rtt = self.rtt.min(rtt);
             self.samples = self.samples.wrapping_add(1);
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let c = if self.on && self.samples > 2 {
-            self.grow(control, ack.delivered)
+        if self.on && self.samples > 2 {
+            self.grow(control, ack.delivered);
         } else {
-            increase::reno(control, ack.delivered)
-        };
+            increase::reno(control, ack.delivered);
+        }
         if self.on {
             self.rtt = NO_RTT;
         }
-        Control { phase: increase::classic_phase(&c), ..c }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        if self.congested() { reno::halved(control.cwnd) } else { ((u64::from(control.cwnd) * 4 / 5) as u32).max(2) }
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        let cwnd = control.cwnd;
+        control.ssthresh =
+            if self.congested() { reno::halved(cwnd) } else { ((u64::from(cwnd) * 4 / 5) as u32).max(2) };
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         match change.event {
             StateEvent::Entered(CaState::Open) => (self.on, self.rtt) = (true, NO_RTT),
             StateEvent::Entered(_) => self.on = false,
@@ -150,7 +151,6 @@ impl CongestionControl for Veno {
             }
             StateEvent::Start | StateEvent::Timeout | StateEvent::ReductionDone => {}
         }
-        control
     }
 }
 
@@ -161,10 +161,11 @@ mod tests {
     use knee_core::Time;
 
     /// Measures an RTT and acknowledges `n` packets.
-    fn step(cc: &mut dyn CongestionControl, ms: u64, n: u32, c: Control) -> Control {
+    fn step(cc: &mut dyn CongestionControl, ms: u64, n: u32, mut c: Control) -> Control {
         let ack = ack_at(Time::from_secs(1), n, Some(Time::from_millis(ms)));
-        let c = cc.on_measure(&ack, c);
-        cc.on_ack(&ack, c)
+        cc.on_measure(&ack, &mut c);
+        cc.on_ack(&ack, &mut c);
+        c
     }
 
     #[test]
@@ -181,10 +182,10 @@ mod tests {
         for _ in 0..3 {
             c = step(&mut *cc, 40, 1, c);
         }
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(100)), 80);
+        assert_eq!(crate::testing::after(avoiding(100), |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 80);
         // 3 packets of 100: an RTT of 41.3 ms.
         c = step(&mut *cc, 42, 1, c);
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), c), 50);
+        assert_eq!(crate::testing::after(c, |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 50);
     }
 
     #[test]
@@ -220,7 +221,7 @@ mod tests {
     fn a_restart_learns_the_base_rtt_anew() {
         let mut cc = Veno::new(Parameters { beta: 6 });
         step(&mut cc, 40, 1, avoiding(10));
-        cc.on_state(&change_at(Time::ZERO, StateEvent::Restart), avoiding(10));
+        cc.on_state(&change_at(Time::ZERO, StateEvent::Restart), &mut avoiding(10));
         step(&mut cc, 60, 1, avoiding(10));
         assert_eq!(cc.base_rtt, 60_001);
     }
@@ -231,9 +232,9 @@ mod tests {
         for ms in [40, 40, 80] {
             step(&mut *cc, ms, 1, avoiding(100));
         }
-        cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Recovery)), avoiding(100));
+        cc.on_state(&change_at(Time::ZERO, StateEvent::Entered(CaState::Recovery)), &mut avoiding(100));
         let c = step(&mut *cc, 40, 100, avoiding(100));
         assert_eq!(c.cwnd, 101);
-        assert_eq!(cc.on_congestion(&loss_at(Time::ZERO), avoiding(100)), 50);
+        assert_eq!(crate::testing::after(avoiding(100), |c| cc.on_congestion(&loss_at(Time::ZERO), c)).ssthresh, 50);
     }
 }

@@ -19,8 +19,9 @@
 //! depends on whether the advertised window moved. Here all take the slow path. The two differ by the segments that
 //! duplicate ACKs counted, in the first ACKs after a recovery.
 
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase, reno};
 use knee_core::Time;
 
@@ -34,7 +35,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: crate::Ecn::Classic },
+    needs: Needs::NONE,
     make: |_, init| Box::new(Westwood::new(init)),
 };
 
@@ -151,7 +152,7 @@ impl Westwood {
 }
 
 impl CongestionControl for Westwood {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         if let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) {
             self.rtt = self.clock.covering(rtt);
         }
@@ -159,35 +160,33 @@ impl CongestionControl for Westwood {
         self.bytes = self.bytes.saturating_add(self.acked.take(ack.view.snd_una).saturating_mul(self.mss));
         let reset = std::mem::take(&mut self.reset_rtt_min);
         self.rtt_min = if reset { self.rtt } else { self.rtt_min.min(self.rtt) };
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
-        let grown = increase::reno(control, ack.delivered);
-        Control { phase: increase::classic_phase(&grown), ..grown }
+        increase::reno(control, ack.delivered);
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        reno::halved(control.cwnd)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = reno::halved(control.cwnd);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
-        let mut c = control;
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::ReductionDone => {
-                c.ssthresh = self.ssthresh();
-                c.cwnd = c.ssthresh;
+                control.ssthresh = self.ssthresh();
+                control.cwnd = control.ssthresh;
             }
             StateEvent::Timeout => {
-                c.ssthresh = self.ssthresh();
+                control.ssthresh = self.ssthresh();
                 self.reset_rtt_min = true;
             }
-            _ => return control,
+            _ => return,
         }
-        Control { phase: increase::classic_phase(&c), ..c }
+        control.phase = increase::classic_phase(control);
     }
 }
 
@@ -228,20 +227,22 @@ mod tests {
     fn a_sample_spans_more_than_an_rtt_and_fifty_milliseconds() {
         let mut cc = Westwood::new(&init());
         for ms in [40, 50, 55] {
-            cc.on_measure(&ack_at(Time::from_millis(ms), 10, Some(Time::from_millis(40))), avoiding(10));
+            cc.on_measure(&ack_at(Time::from_millis(ms), 10, Some(Time::from_millis(40))), &mut avoiding(10));
             assert_eq!(cc.bandwidth.twice, 0);
         }
         // The jiffy after the fifth: bytes of the ACKs before this one, in 6 jiffies. All at the same `snd_una`.
-        cc.on_measure(&ack_at(Time::from_millis(60), 10, Some(Time::from_millis(40))), avoiding(10));
+        cc.on_measure(&ack_at(Time::from_millis(60), 10, Some(Time::from_millis(40))), &mut avoiding(10));
         assert_eq!(cc.bandwidth.twice, 3 * 1448 / 6);
     }
 
     #[test]
     fn the_end_of_a_reduction_sets_the_window_to_what_the_path_holds() {
         let mut cc = Westwood::new(&init());
-        cc.on_measure(&ack_at(Time::from_millis(40), 10, Some(Time::from_millis(40))), avoiding(10));
+        cc.on_measure(&ack_at(Time::from_millis(40), 10, Some(Time::from_millis(40))), &mut avoiding(10));
         cc.bandwidth = Bandwidth { once: 125_000, twice: 125_000 };
-        let c = cc.on_state(&change_at(Time::from_secs(1), StateEvent::ReductionDone), avoiding(250));
+        let c = crate::testing::after(avoiding(250), |c| {
+            cc.on_state(&change_at(Time::from_secs(1), StateEvent::ReductionDone), c)
+        });
         assert_eq!((c.cwnd, c.ssthresh), (345, 345));
     }
 
@@ -249,11 +250,13 @@ mod tests {
     fn a_timeout_sets_the_threshold_and_forgets_the_least_rtt() {
         let mut cc = Westwood::new(&init());
         let rtt = |ms| ack_at(Time::from_millis(40), 10, Some(Time::from_millis(ms)));
-        cc.on_measure(&rtt(40), avoiding(10));
+        cc.on_measure(&rtt(40), &mut avoiding(10));
         cc.bandwidth = Bandwidth { once: 125_000, twice: 125_000 };
-        let c = cc.on_state(&change_at(Time::from_secs(1), StateEvent::Timeout), avoiding(250));
+        let c = crate::testing::after(avoiding(250), |c| {
+            cc.on_state(&change_at(Time::from_secs(1), StateEvent::Timeout), c)
+        });
         assert_eq!((c.cwnd, c.ssthresh), (250, 345));
-        cc.on_measure(&rtt(90), avoiding(10));
+        cc.on_measure(&rtt(90), &mut avoiding(10));
         assert_eq!(cc.rtt_min, 9);
     }
 }

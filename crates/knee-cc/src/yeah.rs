@@ -14,9 +14,10 @@
 //! Departures from the paper, all as Linux does: delta and epsilon are shifts, the queue's part of the decision uses
 //! whole packets, and slow start hands its rest to the same ACK's increase.
 
-use crate::registry::{CLASSIC_EDGES, CLASSIC_PHASES, Entry, Family};
+use crate::entry::{Entry, Family};
+use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, StateChange, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase};
 use knee_core::{Param, Params};
 
 const SOURCE: &str = "Baiocchi et al., YeAH-TCP, PFLDnet 2007; Linux net/ipv4/tcp_yeah.c";
@@ -39,7 +40,7 @@ pub const ENTRY: Entry = Entry {
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Yeah { params: YeahParams::new(params), state: YeahState::new() }),
 };
 
@@ -118,7 +119,7 @@ pub fn loss_reduction(cwnd: u32, queue: u32, delta: u32) -> u32 {
 
 impl Yeah {
     /// The decision at the end of a round trip.
-    fn once_per_round(&mut self, mut control: Control) -> Control {
+    fn once_per_round(&mut self, control: &mut Control) {
         let (params, state) = (&self.params, &mut self.state);
         let queue = queue(control.cwnd, state.rtt.min, state.rtt.base);
         if queue > params.alpha || state.rtt.queueing() > state.rtt.base / params.phy {
@@ -139,42 +140,37 @@ impl Yeah {
             state.slow_rounds = 0;
         }
         state.queue = queue;
-        control
     }
 
-    fn grow(&mut self, ack: &Ack, control: Control) -> Control {
-        let (mut control, rest) = if control.in_slow_start() {
-            increase::slow_start(control, ack.delivered)
-        } else {
-            (control, ack.delivered)
-        };
+    fn grow(&mut self, ack: &Ack, control: &mut Control) {
+        let rest = if control.in_slow_start() { increase::slow_start(control, ack.delivered) } else { ack.delivered };
         if rest > 0 {
             let per = if self.state.slow_rounds == 0 { control.cwnd.min(SCALABLE_COUNT) } else { control.cwnd };
-            control = increase::additive_increase(control, per, rest);
+            increase::additive_increase(control, per, rest);
         }
         control.cwnd = control.cwnd.min(MAX_CWND);
         if self.state.rtt.round_ended(ack) {
             if self.state.rtt.enough() {
-                control = self.once_per_round(control);
+                self.once_per_round(control);
             }
             self.state.rtt.next_round(ack.view.snd_nxt);
         }
-        control
     }
 }
 
 impl CongestionControl for Yeah {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         self.state.rtt.measure(ack);
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
-        let control = if ack.cwnd_limited { self.grow(ack, control) } else { control };
-        Control { phase: increase::classic_phase(&control), ..control }
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        if ack.cwnd_limited {
+            self.grow(ack, control);
+        }
+        control.phase = increase::classic_phase(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         let (params, state) = (&self.params, &mut self.state);
         let reduction = if state.slow_rounds < params.rho {
             loss_reduction(control.cwnd, state.queue, params.delta)
@@ -183,12 +179,11 @@ impl CongestionControl for Yeah {
         };
         state.fast_count = 0;
         state.reno_count = half(state.reno_count);
-        control.cwnd.saturating_sub(reduction).max(2)
+        control.ssthresh = control.cwnd.saturating_sub(reduction).max(2);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
         self.state.rtt.on_state(change);
-        control
     }
 }
 
@@ -207,7 +202,10 @@ mod tests {
     }
 
     fn lose(cc: &mut Yeah, cwnd: u32) -> u32 {
-        cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), testing::avoiding(cwnd))
+        testing::after(testing::avoiding(cwnd), |c| {
+            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c)
+        })
+        .ssthresh
     }
 
     #[test]
@@ -219,10 +217,10 @@ mod tests {
     #[test]
     fn fast_growth_takes_one_packet_per_hundred_acknowledged_slow_growth_one_per_window() {
         let ack = crate::Ack { delivered: 100, ..testing::ack_up_to(0, 1000, 40_000) };
-        assert_eq!(yeah(40_000, 40_000).on_ack(&ack, testing::avoiding(1000)).cwnd, 1001);
+        assert_eq!(testing::after(testing::avoiding(1000), |c| yeah(40_000, 40_000).on_ack(&ack, c)).cwnd, 1001);
         let mut slow = yeah(40_000, 40_000);
         slow.state.slow_rounds = 1;
-        let after = slow.on_ack(&ack, testing::avoiding(1000));
+        let after = testing::after(testing::avoiding(1000), |c| slow.on_ack(&ack, c));
         assert_eq!((after.cwnd, after.cwnd_cnt), (1000, 100));
     }
 
@@ -230,28 +228,28 @@ mod tests {
     fn a_queue_beyond_alpha_is_emptied_at_once_but_by_half_the_window_at_most() {
         let mut cc = yeah(40_000, 50_000);
         // Q = 500 · 10/50 = 100 > 80.
-        let after = cc.once_per_round(testing::avoiding(500));
+        let after = testing::after(testing::avoiding(500), |c| cc.once_per_round(c));
         assert_eq!((after.cwnd, after.ssthresh), (400, 400));
         assert_eq!((cc.state.reno_count, cc.state.slow_rounds), (200, 1));
         // Q = 500 · 60/100 = 300 > 250.
-        assert_eq!(yeah(40_000, 100_000).once_per_round(testing::avoiding(500)).cwnd, 250);
+        assert_eq!(testing::after(testing::avoiding(500), |c| yeah(40_000, 100_000).once_per_round(c)).cwnd, 250);
     }
 
     #[test]
     fn emptying_stops_at_the_window_of_the_imagined_reno_flow() {
         let mut cc = yeah(40_000, 50_000);
         cc.state.reno_count = 450;
-        assert_eq!(cc.once_per_round(testing::avoiding(500)).cwnd, 450);
+        assert_eq!(testing::after(testing::avoiding(500), |c| cc.once_per_round(c)).cwnd, 450);
         assert_eq!(cc.state.reno_count, 451);
     }
 
     #[test]
     fn a_delay_of_an_eighth_of_the_base_is_still_fast_and_more_is_slow() {
         let mut cc = yeah(40_000, 45_000);
-        cc.once_per_round(testing::avoiding(100));
+        testing::after(testing::avoiding(100), |c| cc.once_per_round(c));
         assert_eq!(cc.state.slow_rounds, 0);
         let mut cc = yeah(40_000, 45_001);
-        let after = cc.once_per_round(testing::avoiding(100));
+        let after = testing::after(testing::avoiding(100), |c| cc.once_per_round(c));
         assert_eq!((cc.state.slow_rounds, after.cwnd), (1, 100));
     }
 
@@ -277,10 +275,10 @@ mod tests {
         let mut cc = yeah(40_000, 40_000);
         cc.state.reno_count = 60;
         for _ in 0..50 {
-            cc.once_per_round(testing::avoiding(100));
+            testing::after(testing::avoiding(100), |c| cc.once_per_round(c));
         }
         assert_eq!(cc.state.reno_count, 60);
-        cc.once_per_round(testing::avoiding(100));
+        testing::after(testing::avoiding(100), |c| cc.once_per_round(c));
         assert_eq!(cc.state.reno_count, 2);
     }
 }

@@ -6,19 +6,95 @@ use crate::{Bytes, Kind, Param, Params, Rate, Time, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
 /// Where in its range a parameter is taken: how (0 least, 1 greatest, 2 and 3 the default, else by the noise), noise.
 pub type Pick = (u8, u64);
 
-/// Spread evenly over orders of magnitude from 1 to 2^`bits`.
-pub fn log_uniform(bits: u32) -> impl Strategy<Value = u64> + Clone {
-    (0..bits, any::<u64>()).prop_map(|(exponent, noise)| (1 << exponent) | (noise & ((1 << exponent) - 1)))
-}
+/// Bytes out of which random cases are made, by proptest or by a fuzzer that watches what they reach; zeros follow the last.
+///
+/// What is drawn takes few bytes, and always the same number: so a fuzzer that changes one changes one thing.
+pub struct Source<'a>(&'a [u8]);
 
-/// For [`params`]: in half of the cases the defaults.
-pub fn picks() -> impl Strategy<Value = Vec<Pick>> {
-    prop_oneof![Just(vec![]), prop::collection::vec((0u8..8, any::<u64>()), 1..32)]
+impl<'a> Source<'a> {
+    /// These bytes.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether all have been drawn.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rest.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    /// A number of so many bytes, at most eight.
+    pub fn bytes(&mut self, count: u32) -> u64 {
+        (0..count).fold(0, |number, _| number << 8 | u64::from(self.byte()))
+    }
+
+    /// From 0 to below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        let bits = u64::BITS - (end - 1).leading_zeros();
+        self.bytes(bits.div_ceil(8)) % end
+    }
+
+    /// From `from` to below `end`.
+    pub fn range(&mut self, from: u64, end: u64) -> u64 {
+        from + self.below(end - from)
+    }
+
+    /// Spread evenly over orders of magnitude from 1 to 2^`bits`.
+    pub fn log_uniform(&mut self, bits: u32) -> u64 {
+        let exponent = self.below(u64::from(bits));
+        (1 << exponent) | (self.bytes(bits.div_ceil(8)) & ((1 << exponent) - 1))
+    }
+
+    /// True in so many of 256 cases.
+    pub fn chance(&mut self, in_256: u8) -> bool {
+        self.byte() < in_256
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// Where there are none.
+    pub fn one_of<T: Copy>(&mut self, things: &[T]) -> T {
+        things[self.below(things.len() as u64) as usize]
+    }
+
+    /// Something in half of the cases.
+    pub fn maybe<T>(&mut self, some: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.chance(128).then(|| some(self))
+    }
+
+    /// An index into `weights`, each as likely as it weighs: 256 in all at the most.
+    pub fn weighted(&mut self, weights: &[u8]) -> usize {
+        let sum: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+        let mut place = u64::from(self.byte()) % sum.max(1);
+        let found = weights.iter().position(|weight| {
+            let found = place < u64::from(*weight);
+            place = place.wrapping_sub(u64::from(*weight));
+            found
+        });
+        found.unwrap_or(0)
+    }
+
+    /// For [`params`]: in half of the cases the defaults.
+    pub fn picks(&mut self) -> Vec<Pick> {
+        let count = if self.chance(128) { 0 } else { self.range(1, 32) };
+        (0..count).map(|_| (self.below(8) as u8, self.bytes(8))).collect()
+    }
 }
 
 /// The parameters that `picks` ask for, in turn; without any the defaults.
@@ -76,31 +152,29 @@ fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
     }
 }
 
-/// Runs `check` on random cases for each of the named `entries`, or for those that the environment's `variable` lists.
+/// Runs `check` on random bytes, `most` at the most, for each of the named `entries`, or for those that the environment's
+/// `variable` lists.
 ///
-/// The same cases every time: a failure is there for everybody. A failing one is made smaller in `shrinks` steps.
+/// The same bytes every time: a failure is there for everybody. Failing ones are made fewer in `shrinks` steps.
 ///
 /// # Panics
 /// With all failures, one per entry.
-pub fn fuzz<E, S>(
+pub fn fuzz<E>(
     variable: &str,
     entries: &[(&str, E)],
     shrinks: u32,
-    case: impl Fn() -> S,
-    check: impl Fn(&E, S::Value) -> Result<(), TestCaseError>,
-) where
-    S: Strategy,
-    S::Value: Debug,
-{
+    most: usize,
+    check: impl Fn(&E, &[u8]) -> Result<(), TestCaseError>,
+) {
     let wanted = std::env::var(variable).ok();
     let wanted = |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|w| w == name));
     let mut failures = Vec::new();
     for (name, entry) in entries.iter().filter(|(name, _)| wanted(name)) {
         let config = Config { failure_persistence: None, max_shrink_iters: shrinks, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-        match runner.run(&case(), |value| check(entry, value)) {
+        match runner.run(&prop::collection::vec(any::<u8>(), 0..most), |bytes| check(entry, &bytes)) {
             Ok(()) => {}
-            Err(TestError::Fail(why, value)) => failures.push(format!("{name}: {why}\n  {value:?}")),
+            Err(TestError::Fail(why, bytes)) => failures.push(format!("{name}: {why}\n  {bytes:?}")),
             Err(TestError::Abort(why)) => failures.push(format!("{name}: {why}")),
         }
     }
@@ -135,24 +209,36 @@ mod tests {
     fn a_fault_of_one_entry_is_found_and_named() {
         let entries = [("sound", 1_000), ("faulty", 10)];
         let found = std::panic::catch_unwind(|| {
-            fuzz(
-                "KNEE_NO_SUCH_VARIABLE",
-                &entries,
-                100,
-                || 0..500u64,
-                |bound, x| {
-                    prop_assert!(x < *bound, "too much");
-                    Ok(())
-                },
-            );
+            fuzz("KNEE_NO_SUCH_VARIABLE", &entries, 1_000, 9, |bound, bytes| {
+                prop_assert!(Source::new(bytes).below(500) < *bound, "too much");
+                Ok(())
+            });
         });
         let told = found.unwrap_err().downcast::<String>().unwrap();
-        assert!(told.starts_with("faulty: too much") && told.ends_with("\n  10"), "{told}");
+        assert!(told.starts_with("faulty: too much") && told.ends_with("\n  [0, 10]"), "{told}");
+    }
+
+    #[test]
+    fn what_is_drawn_is_within_its_bounds_and_all_of_it_is_reached() {
+        let mut seen = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+        let mut rng = crate::Rng::stream(1, "source");
+        for _ in 0..10_000 {
+            let bytes = rng.next_u64().to_le_bytes();
+            seen[0].insert(Source::new(&bytes).range(3, 8));
+            seen[1].insert(Source::new(&bytes).weighted(&[1, 0, 3]) as u64);
+            seen[2].insert(u64::from(Source::new(&bytes).log_uniform(40).ilog2()));
+            seen[3].insert(u64::from(Source::new(&bytes).one_of(&[7, 9])));
+        }
+        assert_eq!(seen, [(3..8).collect(), BTreeSet::from([0, 2]), (0..40).collect(), BTreeSet::from([7u64, 9])]);
+        let mut none = Source::new(&[]);
+        assert_eq!((none.below(9), none.log_uniform(9), none.maybe(Source::byte)), (0, 1, Some(0)));
+        assert!(none.is_empty() && none.picks().is_empty());
     }
 
     proptest! {
         #[test]
-        fn picked_values_are_within_the_declared_range(picks in picks()) {
+        fn picked_values_are_within_the_declared_range(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let picks = Source::new(&bytes).picks();
             let declared = [
                 Param::time("t", Time::from_millis(5), (Time::ZERO, Time::from_secs(9)), "s", "a"),
                 Param::count("n", 7, (7, 7), "s", "a"),

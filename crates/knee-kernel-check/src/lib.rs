@@ -1,7 +1,8 @@
-//! The arithmetic and the state machines of the kernel modules (`linux/include`), for tests of the Rust code.
+//! The arithmetic and the state machines of the kernel modules and BPF programs (`linux/include`), for tests of the Rust
+//! code.
 //!
 //! The functions have the names of the C ones without `knee_`, and their units. Structures that only C looks into are
-//! opaque; the others are mirrored, and a test compares the sizes.
+//! opaque; the others are mirrored, and a test compares them field by field.
 #![expect(unsafe_code, reason = "C is called; every pointer comes from a reference to a structure of the same layout")]
 #![allow(missing_docs, reason = "documented in linux/include, under the same names")]
 
@@ -34,101 +35,237 @@ opaque! {
     Daimd: 11;
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct LolaParams {
-    pub q_low: u32,
-    pub q_target: u32,
-    pub t_sync: u32,
-    pub t_measure: u32,
-    pub gamma: u32,
-    pub phi: u32,
-    pub c: u32,
-    pub min_rtt_resets: u32,
-    pub min_rtt_close: u32,
-    pub beta: u32,
-    pub fast_convergence: u32,
-    pub filter_slow_start: u32,
+/// Structures that Rust looks into too; a test compares where each field lies.
+macro_rules! mirrors {
+    ($($name:ident { $($field:ident: $type:ty,)* })*) => {
+        $(#[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name {
+            $(pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                // All are integers and truth values, of which zero bits are a value.
+                unsafe { std::mem::zeroed() }
+            }
+        })*
+
+        /// Structure, field, offset and size of all of them.
+        #[cfg(test)]
+        const MIRRORED: &[(&str, Option<&str>, usize, usize)] = &[
+            $((stringify!($name), None, 0, size_of::<$name>()),
+            $((
+                stringify!($name),
+                Some(stringify!($field)),
+                std::mem::offset_of!($name, $field),
+                size_of::<$type>(),
+            ),)*)*
+        ];
+    };
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LolaAck {
-    pub now: u64,
-    pub acked: u32,
-    pub mss: u32,
-    pub limited: bool,
-    pub cwnd: u32,
-    pub ssthresh: u32,
-    pub count: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct DaimdParams {
-    pub tau0: u32,
-    pub w0: u32,
-    pub increase: u32,
-    pub scale_increase: u32,
-    pub adaptive_backoff: u32,
-    pub delta: u32,
-    pub beta_max: u32,
-    pub beta: u32,
-    pub loss_backoff: u32,
-    pub gamma: u32,
-    pub decay: u32,
-    pub hold: u32,
-    pub delta0_mode: u32,
-    pub delta0_factor: u32,
-    pub delta0: u32,
-    pub slow_start: u32,
-    pub fixed_backoffs: u32,
-    pub rtt_min_initial: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DaimdAck {
-    pub now: u64,
-    pub acked: u32,
-    pub snd_nxt: u32,
-    pub limited: bool,
-    pub cwnd: u32,
-    pub ssthresh: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cocoa {
-    pub buffer: u32,
-    pub least: u32,
-    pub sent: u64,
-    pub idle_since: u64,
-    pub idle: u64,
-    pub start: u64,
-    pub longest: u64,
-    pub guard_end: u64,
-    pub sojourn: u64,
-    pub standing: u32,
-    pub enlarged: bool,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CocoaParams {
-    pub multiplier: u32,
-    pub max_increase: u32,
-    pub max_guard: u64,
-    pub max_guard_rtts: u32,
-    pub base_rtt: u64,
-    pub initial_buffer: u32,
-    pub learn_initial: bool,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CocoaLearned {
-    pub buffer: u64,
+mirrors! {
+    LolaParams {
+        q_low: u32,
+        q_target: u32,
+        t_sync: u32,
+        t_measure: u32,
+        gamma: u32,
+        phi: u32,
+        c: u32,
+        min_rtt_resets: u32,
+        min_rtt_close: u32,
+        beta: u32,
+        fast_convergence: u32,
+        filter_slow_start: u32,
+    }
+    LolaAck {
+        now: u64,
+        acked: u32,
+        mss: u32,
+        limited: bool,
+        cwnd: u32,
+        ssthresh: u32,
+        count: u32,
+    }
+    DaimdParams {
+        tau0: u32,
+        w0: u32,
+        increase: u32,
+        scale_increase: u32,
+        adaptive_backoff: u32,
+        delta: u32,
+        beta_max: u32,
+        beta: u32,
+        loss_backoff: u32,
+        gamma: u32,
+        decay: u32,
+        hold: u32,
+        delta0_mode: u32,
+        delta0_factor: u32,
+        delta0: u32,
+        slow_start: u32,
+        fixed_backoffs: u32,
+        rtt_min_initial: u32,
+    }
+    DaimdAck {
+        now: u64,
+        acked: u32,
+        snd_nxt: u32,
+        limited: bool,
+        cwnd: u32,
+        ssthresh: u32,
+    }
+    Cocoa {
+        buffer: u32,
+        least: u32,
+        sent: u64,
+        idle_since: u64,
+        idle: u64,
+        start: u64,
+        longest: u64,
+        guard_end: u64,
+        sojourn: u64,
+        standing: u32,
+        enlarged: bool,
+    }
+    CocoaParams {
+        multiplier: u32,
+        max_increase: u32,
+        max_guard: u64,
+        max_guard_rtts: u32,
+        base_rtt: u64,
+        initial_buffer: u32,
+        learn_initial: bool,
+    }
+    CocoaLearned {
+        buffer: u64,
+    }
+    HtcpParams {
+        use_rtt_scaling: u32,
+        use_bandwidth_switch: u32,
+    }
+    Htcp {
+        last: u64,
+        undo_last: u64,
+        since: u64,
+        packets: u32,
+        rate: u32,
+        max_rate: u32,
+        old_max_rate: u32,
+        undo_old_max_rate: u32,
+        rtt_min: u32,
+        rtt_max: u32,
+        undo_rtt_max: u32,
+        alpha: u32,
+        pkts_acked: u32,
+        reductions: u32,
+        beta: u8,
+        adaptive: bool,
+        reducing: bool,
+    }
+    VegasParams {
+        alpha: u32,
+        beta: u32,
+        gamma: u32,
+    }
+    Vegas {
+        round_end: u32,
+        rtt: u32,
+        base: u32,
+        samples: u16,
+        enabled: bool,
+        rounds: u32,
+    }
+    VegasAck {
+        una: u32,
+        snd_nxt: u32,
+        cwnd: u32,
+        ssthresh: u32,
+        round_over: bool,
+        decided: bool,
+    }
+    Bbr3 {
+        state: u8,
+        acks: u8,
+        idle_restart: bool,
+        round_start: bool,
+        round: u32,
+        round_end: u32,
+        max_bw: [u32; 2],
+        marked: bool,
+        mark_from: u32,
+        mark_until: u32,
+        extra_acked: [[u32; 2]; 3],
+        interval_start: u64,
+        interval_delivered: u32,
+        inflight_longterm: u32,
+        inflight_shortterm: u32,
+        bw_shortterm: u32,
+        bw_latest: u32,
+        inflight_latest: u32,
+        loss_round_end: u32,
+        loss_round_start: bool,
+        loss_in_round: bool,
+        ranges_in_round: u32,
+        lost_seen: u32,
+        full_reached: bool,
+        full_now: bool,
+        full_rounds: u8,
+        full_bw: u32,
+        probe_samples: bool,
+        prev_too_high: bool,
+        prev_precautionary: bool,
+        drain_round: u32,
+        rounds_since_probe: u32,
+        cycle_start: u64,
+        wait: u32,
+        up_rounds: u32,
+        up_acked: u32,
+        acked_per_step: u32,
+        min_rtt: u32,
+        recent_rtt: u32,
+        min_rtt_stamp: u64,
+        recent_rtt_stamp: u64,
+        rtt_expired: bool,
+        probe_rtt_round_done: bool,
+        probe_rtt_done: u64,
+        prior_cwnd: u32,
+        origin: u8,
+        repairing: bool,
+        undo_bw_shortterm: u32,
+        undo_inflight_shortterm: u32,
+        undo_inflight_longterm: u32,
+        initial_cwnd: u32,
+        mss: u32,
+        rate: u64,
+        newest: u32,
+        found: u32,
+        departures: [[u32; 5]; 256],
+    }
+    Bbr3View {
+        now: u64,
+        cwnd: u32,
+        in_flight: u32,
+        delivered: u32,
+        lost: u32,
+        snd_nxt: u32,
+        ca_state: u8,
+        app_limited: bool,
+        cwnd_limited: bool,
+    }
+    Bbr3Sample {
+        valid: bool,
+        app_limited: bool,
+        bw: u32,
+        delivered: u32,
+        acked: u32,
+        prior_delivered: u32,
+        tx_in_flight: u32,
+        lost: u32,
+        rtt: u32,
+    }
 }
 
 /// Values of `enum knee_cocoa_branch`.
@@ -179,34 +316,81 @@ calls! {
     fn cocoa_on_full = check_cocoa_on_full(f: &mut Cocoa, p: &CocoaParams, learned: &mut CocoaLearned, now: u64) -> u32;
     fn cocoa_on_arrival = check_cocoa_on_arrival(f: &mut Cocoa, now: u64);
     fn cocoa_on_departure = check_cocoa_on_departure(f: &mut Cocoa, held: u32, now: u64, sojourn: u64);
-    fn size = check_size(which: u32) -> u64;
+    fn htcp_growth = check_htcp_growth(d: u64) -> u64;
+    fn htcp_rtt_scaled = check_htcp_rtt_scaled(growth: u64, rtt_min: u32) -> u64;
+    fn htcp_alpha = check_htcp_alpha(growth: u64, beta: u32) -> u32;
+    fn htcp_adaptive_beta = check_htcp_adaptive_beta(rtt_min: u32, rtt_max: u32) -> u32;
+    fn htcp_is_steady = check_htcp_is_steady(rate: u32, old: u32) -> bool;
+    fn htcp_init = check_htcp_init(h: &mut Htcp, now: u64);
+    fn htcp_on_measure = check_htcp_on_measure(h: &mut Htcp, p: &HtcpParams, now: u64, rtt: u32, cwnd: u32, acked: u32, state: u8);
+    fn htcp_increase = check_htcp_increase(h: &mut Htcp, p: &HtcpParams, now: u64, cwnd: &mut u32, count: &mut u32);
+    fn htcp_on_congestion = check_htcp_on_congestion(h: &mut Htcp, p: &HtcpParams, now: u64, cwnd: u32) -> u32;
+    fn htcp_on_state = check_htcp_on_state(h: &mut Htcp, now: u64, state: u8);
+    fn htcp_on_undo = check_htcp_on_undo(h: &mut Htcp);
+    fn vegas_diff = check_vegas_diff(cwnd: u32, rtt: u32, base: u32) -> u64;
+    fn vegas_target = check_vegas_target(cwnd: u32, rtt: u32, base: u32) -> u64;
+    fn vegas_restart = check_vegas_restart(v: &mut Vegas, snd_nxt: u32);
+    fn vegas_begin_round = check_vegas_begin_round(v: &mut Vegas, snd_nxt: u32);
+    fn vegas_on_state = check_vegas_on_state(v: &mut Vegas, snd_nxt: u32, state: u8);
+    fn vegas_sample = check_vegas_sample(v: &mut Vegas, rtt: u32);
+    fn vegas_on_ack = check_vegas_on_ack(v: &Vegas, p: &VegasParams, a: &mut VegasAck) -> u32;
+    fn vegas_bounds = check_vegas_bounds(a: &mut VegasAck);
+    fn bbr3_draws = check_bbr3_draws(first: u32, second: u32);
+    fn bbr3_rate = check_bbr3_rate(bw: u32, gain: u32, mss: u32, margin_percent: u32) -> u64;
+    fn bbr3_bdp = check_bbr3_bdp(b: &Bbr3, bw: u32, gain: u32) -> u32;
+    fn bbr3_with_headroom = check_bbr3_with_headroom(bound: u32) -> u32;
+    fn bbr3_inflight_at_loss = check_bbr3_inflight_at_loss(in_flight: u32, lost: u32) -> u32;
+    fn bbr3_init = check_bbr3_init(b: &mut Bbr3, v: &Bbr3View, rtt: u32, mss: u32);
+    fn bbr3_on_sample = check_bbr3_on_sample(b: &mut Bbr3, v: &mut Bbr3View, s: &Bbr3Sample);
+    fn bbr3_handle_echo = check_bbr3_handle_echo(b: &mut Bbr3, v: &Bbr3View);
+    fn bbr3_save_state = check_bbr3_save_state(b: &mut Bbr3, v: &Bbr3View);
+    fn bbr3_restore_state = check_bbr3_restore_state(b: &mut Bbr3, v: &Bbr3View);
+    fn bbr3_left_recovery = check_bbr3_left_recovery(b: &mut Bbr3, ca_state: u8) -> bool;
+    fn bbr3_restart = check_bbr3_restart(b: &mut Bbr3, v: &mut Bbr3View);
+    fn bbr3_is_marked = check_bbr3_is_marked(b: &Bbr3, delivered: u32) -> bool;
+    fn fields = check_fields() -> u32;
 }
+
+/// Values of `enum knee_vegas_growth`.
+pub const VEGAS_HOLD: u32 = 0;
+pub const VEGAS_SLOW_START: u32 = 1;
+pub const VEGAS_RENO: u32 = 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::mem::size_of;
+    use std::ffi::{CString, c_char};
+
+    unsafe extern "C" {
+        fn check_layout(structure: *const c_char, name: *const c_char, offset: *mut u64) -> u64;
+    }
+
+    /// Offset and size that C gives a field, or a structure.
+    fn layout(structure: &str, field: Option<&str>) -> (usize, usize) {
+        let structure = CString::new(structure).unwrap();
+        let field = field.map(|field| CString::new(field).unwrap());
+        let mut offset = 0;
+        let name = field.as_ref().map_or(std::ptr::null(), |field| field.as_ptr());
+        let size = unsafe { check_layout(structure.as_ptr(), name, &raw mut offset) };
+        (offset as usize, size as usize)
+    }
 
     #[test]
-    fn the_structures_have_the_sizes_that_c_gives_them() {
-        let mine = [
-            size_of::<Filter>(),
-            size_of::<Lola>(),
-            size_of::<LolaParams>(),
-            size_of::<LolaAck>(),
-            size_of::<Daimd>(),
-            size_of::<DaimdParams>(),
-            size_of::<DaimdAck>(),
-            size_of::<Cocoa>(),
-            size_of::<CocoaParams>(),
-            size_of::<CocoaLearned>(),
-        ];
-        let theirs: Vec<_> = (0..mine.len()).map(|which| size(which as u32) as usize).collect();
-        assert_eq!(mine.to_vec(), theirs);
+    fn every_field_lies_where_c_puts_it() {
+        for &(structure, field, offset, size) in MIRRORED {
+            assert_eq!((offset, size), layout(structure, field), "{structure}.{}", field.unwrap_or("(all)"));
+        }
+        let opaque = [("Filter", size_of::<Filter>()), ("Lola", size_of::<Lola>()), ("Daimd", size_of::<Daimd>())];
+        for (structure, size) in opaque {
+            assert_eq!((0, size), layout(structure, None), "{structure}");
+        }
+        assert_eq!(MIRRORED.len() + opaque.len(), fields() as usize, "one of the two has a field more");
     }
 
     #[test]
     fn a_connections_state_fits_the_104_bytes_that_a_socket_has() {
-        assert!(size_of::<Lola>() <= 104 && size_of::<Daimd>() <= 104);
+        for size in [size_of::<Lola>(), size_of::<Daimd>(), size_of::<Htcp>(), size_of::<Vegas>()] {
+            assert!(size <= 104);
+        }
     }
 }

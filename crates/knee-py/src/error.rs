@@ -35,6 +35,12 @@ pub enum Failure {
         /// What it raised.
         error: PyErr,
     },
+    /// The engine's thread could not be started.
+    #[error("no thread could be started: {0}")]
+    Thread(std::io::Error),
+    /// Python refused what was asked of it.
+    #[error("{0}")]
+    Python(PyErr),
     /// Somebody asked to stop.
     #[error("the run was cancelled")]
     Cancelled,
@@ -45,9 +51,10 @@ impl From<Failure> for PyErr {
         let message = failure.to_string();
         match failure {
             Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
-            Failure::Spool(_) | Failure::Capture(_) | Failure::Panic(_) | Failure::Cancelled => {
+            Failure::Spool(_) | Failure::Capture(_) | Failure::Panic(_) | Failure::Thread(_) | Failure::Cancelled => {
                 EngineError::new_err(message)
             }
+            Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
             Failure::Raised { flow, error } => Python::attach(|py| {
                 match error.value(py).call_method1("add_note", (format!("in the congestion control of flow {flow}"),)) {

@@ -37,7 +37,7 @@ mod _core {
 
     /// Runs a specification (JSON) to its end. Sample rows go to the file `spool` in blocks where one is named;
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
-    /// congestion controls written in Python, by the names that the specification uses. The packets that leave links go
+    /// congestion controls written in Python, by the names that the specification uses. The packets at the senders go
     /// to the file `capture`, as pcapng, where one is named.
     #[pyfunction]
     #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None))]
@@ -50,7 +50,6 @@ mod _core {
         own: Vec<(String, Py<PyAny>)>,
         capture: Option<&str>,
     ) -> PyResult<Given<'py>> {
-        let spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
@@ -61,9 +60,9 @@ mod _core {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
-        let (output, rows) = driver::run::<PyErr>(&spec, &classes, files, py, look)?;
+        let (figures, rows) = driver::run::<PyErr>(spec_json.to_owned(), classes, files, py, look)?;
         Ok((
-            serde_json::to_string(&output).map_err(Failure::Json)?,
+            figures,
             PyBytes::new(py, bytemuck::cast_slice(&rows.samples)),
             PyBytes::new(py, bytemuck::cast_slice(&rows.links)),
             PyBytes::new(py, bytemuck::cast_slice(&rows.events)),

@@ -4,8 +4,8 @@
 //! exception ends the run: it is kept for the caller, and until the engine hears of it the window stays as it was.
 
 use knee_cc::{
-    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Entry, Family, Init, Needs, Signal, StateChange,
-    StateEvent, Undo,
+    Ack, CaState, Congestion, CongestionControl, Control, Entry, Family, Init, Needs, RateSample, Signal, StateChange,
+    StateEvent, Undo, View,
 };
 use knee_core::Rate;
 use knee_sim::Own;
@@ -27,7 +27,7 @@ const fn entry(pacing: bool, full_control: bool) -> Entry {
         phases: &["running"],
         edges: &[],
         min_cwnd: 1,
-        needs: Needs { pacing, full_control, sent: false, rate: true, ecn: Ecn::Classic },
+        needs: Needs { pacing, full_control, rate: true, ..Needs::NONE },
         // Never asked: `Own::make` makes them.
         make: |_, _| unreachable!("algorithms in Python are made from their class"),
     }
@@ -37,88 +37,105 @@ static ENTRIES: [Entry; 4] = [entry(false, false), entry(false, true), entry(tru
 
 /// An ACK; times in seconds, rates in bit/s, everything else in packets.
 #[pyclass(frozen, name = "Ack", module = "knee")]
-pub struct PyAck(Ack);
+pub struct PyAck {
+    view: View,
+    rate: RateSample,
+    rtt: Option<knee_core::Time>,
+    acked: u32,
+    delivered: u32,
+    lost: u32,
+    cwnd_limited: bool,
+    ece: bool,
+}
+
+impl From<&Ack<'_>> for PyAck {
+    /// A copy, which Python may keep.
+    fn from(ack: &Ack) -> Self {
+        let &Ack { view, rate, rtt, acked, delivered, lost, cwnd_limited, ece, .. } = ack;
+        Self { view: *view, rate: *rate, rtt, acked, delivered, lost, cwnd_limited, ece }
+    }
+}
 
 #[pymethods]
 impl PyAck {
     /// Current time, s.
     #[getter]
     fn now(&self) -> f64 {
-        self.0.view.now.as_secs_f64()
+        self.view.now.as_secs_f64()
     }
     /// RTT sample of this ACK, s; None where it gave none.
     #[getter]
     fn rtt(&self) -> Option<f64> {
-        self.0.rtt.map(knee_core::Time::as_secs_f64)
+        self.rtt.map(knee_core::Time::as_secs_f64)
     }
     /// Smoothed RTT, s.
     #[getter]
     fn srtt(&self) -> f64 {
-        self.0.view.srtt.as_secs_f64()
+        self.view.srtt.as_secs_f64()
     }
     /// Least RTT of the last 300 s.
     #[getter]
     fn min_rtt(&self) -> f64 {
-        self.0.view.min_rtt.as_secs_f64()
+        self.view.min_rtt.as_secs_f64()
     }
     /// Packets acknowledged cumulatively.
     #[getter]
     const fn acked(&self) -> u32 {
-        self.0.acked
+        self.acked
     }
     /// Packets delivered: acknowledged or SACKed for the first time.
     #[getter]
     const fn delivered(&self) -> u32 {
-        self.0.delivered
+        self.delivered
     }
     /// Packets deemed lost on this ACK.
     #[getter]
     const fn lost(&self) -> u32 {
-        self.0.lost
+        self.lost
     }
     /// Packets in flight.
     #[getter]
     const fn in_flight(&self) -> u32 {
-        self.0.view.in_flight
+        self.view.in_flight
     }
     /// Whether the window limited sending lately.
     #[getter]
     const fn cwnd_limited(&self) -> bool {
-        self.0.cwnd_limited
+        self.cwnd_limited
     }
     /// Whether the ACK echoes congestion experienced.
     #[getter]
     const fn ece(&self) -> bool {
-        self.0.ece
+        self.ece
     }
     /// Delivery rate of payload, bit/s; None where there is no valid sample.
     #[getter]
     fn delivery_rate(&self) -> Option<f64> {
-        let interval = self.0.rate.interval?.as_secs_f64();
-        let bits = f64::from(self.0.rate.delivered) * f64::from(knee_core::packet::MSS) * 8.0;
+        let interval = self.rate.interval?.as_secs_f64();
+        let bits = f64::from(self.rate.delivered) * f64::from(knee_core::packet::MSS) * 8.0;
         (interval > 0.0).then(|| bits / interval)
     }
     /// Whether the application limited sending when the sample's packets left.
     #[getter]
     const fn app_limited(&self) -> bool {
-        self.0.rate.app_limited
+        self.rate.app_limited
     }
     /// Packets delivered so far.
     #[getter]
     const fn total_delivered(&self) -> u64 {
-        self.0.view.delivered
+        self.view.delivered
     }
     /// Loss recovery's state: "open", "disorder", "cwr", "recovery" or "loss".
     #[getter]
     const fn state(&self) -> &'static str {
-        state_name(self.0.view.ca)
+        state_name(self.view.ca)
     }
     fn __repr__(&self) -> String {
         format!(
             "Ack(now={}, rtt={:?}, delivered={}, in_flight={})",
             self.now(),
             self.rtt(),
-            self.0.delivered,
+            self.delivered,
             self.in_flight()
         )
     }
@@ -179,14 +196,14 @@ struct PyCongestionControl {
 const MAX_WINDOW: f64 = 1e9;
 
 impl PyCongestionControl {
-    /// Asks the object with the control in force in `self.control`; gives the control that it left there.
+    /// Asks the object with the control in force in `self.control`, and puts in force what it left there.
     fn ask(
         &mut self,
-        control: Control,
+        control: &mut Control,
         question: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyControl>) -> PyResult<()>,
-    ) -> Control {
+    ) {
         if self.raised.lock().is_ok_and(|raised| raised.is_some()) {
-            return control;
+            return;
         }
         Python::attach(|py| {
             let shared = self.control.bind(py);
@@ -195,20 +212,19 @@ impl PyCongestionControl {
                 ssthresh: f64::from(control.ssthresh),
                 pacing_rate: control.pacing_rate.map(|rate| rate.as_bps() as f64),
             };
-            let answer = question(self.object.bind(py), shared).and_then(|()| taken(&shared.borrow(), control));
+            let answer = question(self.object.bind(py), shared).and_then(|()| taken(&shared.borrow(), *control));
             match answer {
-                Ok((control, fraction)) => {
+                Ok((left, fraction)) => {
                     self.fraction = fraction;
-                    control
+                    *control = left;
                 }
                 Err(error) => {
                     if let Ok(mut raised) = self.raised.lock() {
                         raised.get_or_insert((self.flow, error));
                     }
-                    control
                 }
             }
-        })
+        });
     }
 }
 
@@ -234,36 +250,38 @@ fn taken(left: &PyControl, control: Control) -> PyResult<(Control, f64)> {
 }
 
 impl CongestionControl for PyCongestionControl {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if !self.measures {
-            return control;
+            return;
         }
         self.ask(control, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_measure"), (PyAck(*ack), shared)).map(drop)
-        })
+            object.call_method1(pyo3::intern!(object.py(), "on_measure"), (PyAck::from(ack), shared)).map(drop)
+        });
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.ask(control, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_ack"), (PyAck(*ack), shared)).map(drop)
-        })
+            object.call_method1(pyo3::intern!(object.py(), "on_ack"), (PyAck::from(ack), shared)).map(drop)
+        });
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let signal = match congestion.signal {
             Signal::Loss => "loss",
             Signal::Ecn => "ecn",
             Signal::Timeout => "timeout",
         };
         let now = congestion.view.now.as_secs_f64();
-        let answer = self.ask(control, |object, shared| {
+        // Of what it leaves only the threshold counts.
+        let mut answer = *control;
+        self.ask(&mut answer, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_loss"), (signal, now, shared)).map(drop)
         });
         self.fraction = 0.0;
-        answer.ssthresh
+        control.ssthresh = answer.ssthresh;
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         let event = match change.event {
             StateEvent::Entered(state) => state_name(state),
             StateEvent::Start => "start",
@@ -272,23 +290,24 @@ impl CongestionControl for PyCongestionControl {
             StateEvent::Restart => "restart",
         };
         if !self.hears_state {
-            return control;
+            return;
         }
         let now = change.view.now.as_secs_f64();
         self.ask(control, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_state"), (event, now, shared)).map(drop)
-        })
+        });
     }
 
-    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
-        let window = control.cwnd.max(undo.prior_cwnd);
+    fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
         if !self.undoes {
-            return window;
+            control.cwnd = control.cwnd.max(undo.prior_cwnd);
+            return;
         }
-        let answer = self.ask(control, |object, shared| {
+        let mut answer = *control;
+        self.ask(&mut answer, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_undo"), (undo.prior_cwnd, shared)).map(drop)
         });
-        answer.cwnd
+        control.cwnd = answer.cwnd;
     }
 }
 

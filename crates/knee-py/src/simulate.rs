@@ -3,31 +3,41 @@
 use crate::error::Failure;
 use crate::own::Raised;
 use knee_capture::{Capture, Simulated};
-use knee_sim::{Output, Own, Rows, Simulation, Spec};
-use pyo3::Python;
+use knee_sim::{Own, Rows, Simulation, Spec};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::types::PyAnyMethods;
+use pyo3::{PyResult, Python};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Events between two looks at whether to go on: some milliseconds of work.
-const EVENTS_PER_STEP: u64 = 100_000;
+/// Steps between two looks at whether to go on: some milliseconds of work.
+const STEPS: u64 = 100_000;
 
 /// The same with algorithms written in Python.
-const EVENTS_PER_PYTHON_STEP: u64 = 2_000;
+const PYTHON_STEPS: u64 = 2_000;
 
 /// How long the caller waits before it looks around: 20 times a second.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a cancelled run is waited for. Nobody waits longer: some steps are long where there are a million flows.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// What the engine's thread and its caller share.
 #[derive(Default)]
 struct Shared {
     /// Simulated time, ns.
     now: AtomicU64,
+    /// Simulated time at the end, ns; 0 before the specification is read.
+    end: AtomicU64,
     /// Whether to stop.
     cancel: AtomicBool,
+    /// What Python calls the engine's thread; 0 where it runs nothing of Python's.
+    thread: AtomicU64,
 }
 
 /// Algorithms written in Python that a run may use, and where their exceptions go.
@@ -42,78 +52,108 @@ pub struct Classes {
 pub struct Files {
     /// Sample rows.
     pub spool: Option<File>,
-    /// The packets that leave links, as pcapng.
+    /// The packets at the senders, as pcapng.
     pub capture: Option<File>,
 }
 
-/// Runs `spec` to its end, with the interpreter free for others unless algorithms are written in Python. Calls `look`
-/// some 20 times a second with the fraction of simulated time that has passed; an error of `look` cancels the run.
+/// What a run gives: its figures in JSON, and its rows.
+type Outcome = Result<(String, Rows), Failure>;
+
+/// Runs a specification in JSON to its end, with the interpreter free for others unless algorithms are written in Python.
+/// Calls `look` some 20 times a second with the fraction of simulated time that has passed; an error of `look` cancels
+/// the run.
+///
+/// The caller is never held up by the engine: a run that has been cancelled and does not end soon is left to itself, and
+/// ends at its next look.
 ///
 /// # Errors
 /// Those of the engine, of `look`, and of algorithms written in Python.
 pub fn run<E: From<Failure>>(
-    spec: &Spec,
-    classes: &Classes,
+    spec: String,
+    classes: Classes,
     files: Files,
     py: Python<'_>,
     mut look: impl FnMut(f64) -> Result<(), E>,
-) -> Result<(Output, Rows), E> {
-    let shared = Shared::default();
-    thread::scope(|scope| {
-        let (give, mut take) = sync_channel(1);
-        let shared = &shared;
-        scope.spawn(move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| drive(spec, classes, files, shared)));
+) -> Result<(String, Rows), E> {
+    let shared = Arc::new(Shared::default());
+    let (give, mut take) = sync_channel(1);
+    let engine = {
+        let shared = Arc::clone(&shared);
+        move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| drive(&spec, &classes, files, &shared)));
             // Nobody listens any more only where the caller gave up: then there is nobody to tell.
             let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
-        });
-        loop {
-            if let Some(outcome) = py.detach(|| receive(&mut take)) {
-                return Ok(outcome?);
-            }
-            let fraction = shared.now.load(Relaxed) as f64 / spec.duration as f64;
-            if let Err(error) = look(fraction.min(1.0)) {
-                shared.cancel.store(true, Relaxed);
-                return Err(error);
-            }
         }
-    })
+    };
+    let engine = thread::Builder::new().name("knee".into()).spawn(engine).map_err(Failure::Thread)?;
+    loop {
+        if let Some(outcome) = py.detach(|| receive(&mut take, PATIENCE)) {
+            py.detach(|| engine.join().ok());
+            return Ok(outcome?);
+        }
+        let fraction = shared.now.load(Relaxed) as f64 / shared.end.load(Relaxed).max(1) as f64;
+        if let Err(error) = look(fraction.min(1.0)) {
+            shared.cancel.store(true, Relaxed);
+            let thread = shared.thread.load(Relaxed);
+            if py.detach(|| receive(&mut take, GRACE)).is_none() && thread != 0 {
+                // It may be in an endless loop of Python's. Where that cannot be broken the caller's own error matters more.
+                let _ = interrupt(py, thread);
+                py.detach(|| receive(&mut take, GRACE));
+            }
+            return Err(error);
+        }
+    }
 }
 
-type Outcome = Result<(Output, Rows), Failure>;
-
-/// Waits a while for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one
-/// could not leave the interpreter.
-fn receive(take: &mut Receiver<Outcome>) -> Option<Outcome> {
-    match take.recv_timeout(PATIENCE) {
+/// Waits so long for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one could not leave
+/// the interpreter.
+fn receive(take: &mut Receiver<Outcome>, patience: Duration) -> Option<Outcome> {
+    match take.recv_timeout(patience) {
         Ok(outcome) => Some(outcome),
         Err(RecvTimeoutError::Timeout) => None,
         Err(RecvTimeoutError::Disconnected) => Some(Err(Failure::Panic("its thread is gone".into()))),
     }
 }
 
-fn drive(spec: &Spec, classes: &Classes, files: Files, shared: &Shared) -> Outcome {
-    let mut simulation = Simulation::with_own(spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
+/// Raises KeyboardInterrupt in what another thread runs of Python's.
+fn interrupt(py: Python<'_>, thread: u64) -> PyResult<()> {
+    let ctypes = py.import("ctypes")?;
+    let id = ctypes.getattr("c_ulong")?.call1((thread,))?;
+    let exception = ctypes.getattr("py_object")?.call1((py.get_type::<PyKeyboardInterrupt>(),))?;
+    ctypes.getattr("pythonapi")?.call_method1("PyThreadState_SetAsyncExc", (id, exception))?;
+    Ok(())
+}
+
+fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcome {
+    let spec: Spec = serde_json::from_str(spec).map_err(Failure::Json)?;
+    shared.end.store(spec.duration, Relaxed);
+    if !classes.own.is_empty() {
+        let thread = Python::attach(|py| py.import("threading")?.call_method0("get_ident")?.extract());
+        shared.thread.store(thread.map_err(Failure::Python)?, Relaxed);
+    }
+    let mut simulation = Simulation::with_own(&spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
     if let Some(file) = files.spool {
         simulation.spool(file);
     }
-    let capture = files.capture.map(|file| Capture::new(file, simulation.link_names(), 0)).transpose();
-    let capture = capture.map_err(Failure::Capture)?.map(Simulated::new);
+    let labels: Vec<String> = spec.flows.iter().map(|flow| flow.label.clone()).collect();
+    let capture = files.capture.map(|file| Capture::new(file, &labels, 0)).transpose().map_err(Failure::Capture)?;
+    let capture = capture.map(|capture| Simulated::new(capture, labels.len(), spec.tcp.receive_window));
     if let Some(capture) = &capture {
         simulation.tap(Box::new(capture.clone()));
     }
     while step(&mut simulation, classes) {
-        check_raised(spec, classes)?;
+        check_raised(&spec, classes)?;
         if shared.cancel.load(Relaxed) {
             return Err(Failure::Cancelled);
         }
         shared.now.store(simulation.now().as_nanos(), Relaxed);
     }
-    check_raised(spec, classes)?;
+    check_raised(&spec, classes)?;
     if let Some(capture) = capture {
         capture.finish().map_err(Failure::Capture)?;
     }
-    simulation.finish().map_err(Failure::Spool)
+    let (output, rows) = simulation.finish().map_err(Failure::Spool)?;
+    Ok((serde_json::to_string(&output).map_err(Failure::Json)?, rows))
 }
 
 /// Fails if an algorithm written in Python raised an exception.
@@ -126,11 +166,7 @@ fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
 
 /// A stretch of the simulation; with algorithms in Python the interpreter is held all through a short one.
 fn step(simulation: &mut Simulation, classes: &Classes) -> bool {
-    if classes.own.is_empty() {
-        simulation.step(EVENTS_PER_STEP)
-    } else {
-        Python::attach(|_| simulation.step(EVENTS_PER_PYTHON_STEP))
-    }
+    if classes.own.is_empty() { simulation.step(STEPS) } else { Python::attach(|_| simulation.step(PYTHON_STEPS)) }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

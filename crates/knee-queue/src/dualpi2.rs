@@ -125,8 +125,12 @@ impl Settings {
         let delta = (ns(qdelay) - ns(self.target)) * i128::from(self.alpha)
             + (ns(qdelay) - ns(qdelay_old)) * i128::from(self.beta);
         // Division rounds towards zero on both sides, as in Linux.
-        let next = (i128::from(prob) + delta / 64).clamp(0, i128::from(ONE)) as u64;
-        if self.drop_overload { next } else { next.min(ONE / self.coupling) }
+        (i128::from(prob) + delta / 64).clamp(0, i128::from(self.max_prob())) as u64
+    }
+
+    /// The greatest p': without drops on overload, k p' is at most one.
+    const fn max_prob(&self) -> u64 {
+        if self.drop_overload { ONE } else { ONE / self.coupling }
     }
 
     fn is_l4s(&self, packet: &Packet) -> bool {
@@ -182,12 +186,18 @@ impl DualPi2 {
         while now >= self.next_update {
             let qdelay = oldest.map_or(Time::ZERO, |at| self.next_update.saturating_sub(at));
             let prob = self.set.next_prob(self.prob, qdelay, self.qdelay_old);
-            self.next_update += self.set.tupdate;
-            if oldest.is_none() && (prob, qdelay) == (self.prob, self.qdelay_old) {
-                // Empty and at rest: the others change nothing either.
-                self.next_update = now.floor_to(self.set.tupdate) + self.set.tupdate;
-            }
+            let empty_at_rest = oldest.is_none() && (prob, qdelay) == (self.prob, self.qdelay_old);
+            // While a packet stands the delay only grows, and above the target so does the change of p'.
+            let next = || self.set.next_prob(prob, qdelay + self.set.tupdate, qdelay);
+            let standing_at_rest = prob == self.prob && qdelay >= self.set.target && next() == prob;
             (self.prob, self.qdelay_old) = (prob, qdelay);
+            if empty_at_rest || standing_at_rest {
+                // The others change nothing but the delay.
+                let last = now.floor_to(self.set.tupdate).max(self.next_update);
+                self.qdelay_old = oldest.map_or(Time::ZERO, |at| last.saturating_sub(at));
+                self.next_update = last;
+            }
+            self.next_update += self.set.tupdate;
         }
     }
 
@@ -358,6 +368,28 @@ mod tests {
         cx.now = Time::from_secs(1_000_000);
         assert!(q.dequeue(&mut cx).is_none());
         assert_eq!((q.prob, q.next_update), (0, cx.now + ms(16)));
+    }
+
+    #[test]
+    fn a_packet_that_stands_for_years_costs_few_updates() {
+        // One by one they would be 10^11.
+        let overload = |drops| ("drop_overload", Value::Bool(drops));
+        let gains = |hz| [("alpha", Value::Ratio(hz)), ("beta", Value::Ratio(hz))];
+        for (given, prob) in [
+            (vec![overload(true)], ONE),
+            (vec![overload(false)], ONE / 2),
+            (gains(0.0).to_vec(), 0),
+            (gains(0.005).to_vec(), ONE),
+        ] {
+            let given = [given, vec![("tupdate", Value::Time(ms(1)))]].concat();
+            let (mut q, mut cx) = (queue(&given), Context::default());
+            cx.now = Time::from_micros(500);
+            q.enqueue(packet(0, cx.now), &mut cx);
+            cx.now = Time::from_secs(100_000_000);
+            q.catch_up(cx.now);
+            let stay = cx.now - Time::from_micros(500);
+            assert_eq!((q.prob, q.qdelay_old, q.next_update), (prob, stay, cx.now + ms(1)));
+        }
     }
 
     /// Of 10,000 packets with these flags, how many were dropped and marked at p'.

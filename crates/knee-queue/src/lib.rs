@@ -5,6 +5,8 @@
 //! [`Queue::next_wake`] when to ask again. Every packet dropped is put into [`Context::dropped`], so that none is
 //! lost without account.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 pub mod registry;
 
 mod bound;

@@ -4,7 +4,7 @@
 //! The algorithm: MIMD ("multiplicative increase, multiplicative decrease", Chiu and Jain 1989) grows by 1 % of what is
 //! acknowledged and gives up an eighth on a loss. Two such flows never become fair; see for yourself.
 
-use knee_cc::{Ack, Congestion, CongestionControl, Control, Ecn, Entry, Family, Needs};
+use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
 use knee_core::Param;
 use knee_sim::{Own, Simulation, Spec};
 use std::error::Error;
@@ -19,7 +19,7 @@ static ENTRY: Entry = Entry {
     phases: &["running"],
     edges: &[],
     min_cwnd: 2,
-    needs: Needs { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs::NONE,
     make: |params, _| Box::new(Mimd { gain: params.ratio("gain"), credit: 0.0 }),
 };
 
@@ -30,16 +30,15 @@ struct Mimd {
 }
 
 impl CongestionControl for Mimd {
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.credit += self.gain * f64::from(ack.delivered);
         let whole = self.credit as u32;
         self.credit -= f64::from(whole);
         control.cwnd += whole;
-        control
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        (control.cwnd - control.cwnd / 8).max(2)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = (control.cwnd - control.cwnd / 8).max(2);
     }
 }
 

@@ -103,6 +103,8 @@ const SLOT_SHIFT: u32 = 18;
 const SLOTS: u64 = 1024;
 /// List of what is beyond the wheel.
 const FAR: usize = SLOTS as usize;
+/// Slots that a word of the bitmap stands for.
+const WORD: u64 = u64::BITS as u64;
 /// End of a list.
 const END: u32 = u32::MAX;
 /// Entries of a cell.
@@ -133,6 +135,10 @@ pub struct Events {
     /// Heads of the lists of the slots after `turned`, by slot number modulo the size; then that of what is beyond the
     /// wheel at its last full turn.
     wheel: Vec<u32>,
+    /// A bit for each slot of the wheel whose list is not empty.
+    occupied: [u64; (SLOTS / WORD) as usize],
+    /// The earliest slot beyond the wheel that has an entry; `u64::MAX` where none has.
+    far: u64,
     /// What the lists are made of.
     cells: Vec<Cell>,
     /// Head of the list of free cells.
@@ -141,6 +147,8 @@ pub struct Events {
     turned: u64,
     /// Entries in the wheel and beyond.
     later: usize,
+    /// How often the wheel has turned.
+    turns: u64,
 }
 
 impl Default for Events {
@@ -151,10 +159,13 @@ impl Default for Events {
             heap: Vec::new(),
             heap_key: Entry::NEVER.key(),
             wheel: vec![END; FAR + 1],
+            occupied: [0; (SLOTS / WORD) as usize],
+            far: u64::MAX,
             cells: Vec::new(),
             free: END,
             turned: 0,
             later: 0,
+            turns: 0,
         }
     }
 }
@@ -284,7 +295,14 @@ impl Events {
         self.later += 1;
         // A full turn begins with a slot number that is a multiple of the size.
         let reach = (self.turned | (SLOTS - 1)) + 1;
-        let list = if slot < reach { (slot % SLOTS) as usize } else { FAR };
+        let list = if slot < reach {
+            let place = slot % SLOTS;
+            self.occupied[(place / WORD) as usize] |= 1 << (place % WORD);
+            place as usize
+        } else {
+            self.far = self.far.min(slot);
+            FAR
+        };
         let mut head = self.wheel[list];
         if head == END || self.cells[head as usize].len == CELL as u32 {
             head = self.new_cell(head);
@@ -307,15 +325,37 @@ impl Events {
         cell
     }
 
-    /// The wheel turns by a slot.
+    /// The wheel turns to the next slot that has an entry, but not beyond that of the front.
     #[cold]
     fn turn(&mut self) {
-        self.turned += 1;
-        if self.turned.is_multiple_of(SLOTS) {
+        self.turns += 1;
+        // Where nothing is left of this full turn: to the beginning of the one that has the earliest entry.
+        let next = self.next_occupied().unwrap_or(self.far & !(SLOTS - 1));
+        self.turned = next.min(self.front[0].at >> SLOT_SHIFT);
+        if self.turned / SLOTS >= self.far / SLOTS {
+            self.far = u64::MAX;
             self.empty(FAR, |events, entry| events.push_later(entry.at >> SLOT_SHIFT, entry));
         }
-        self.empty((self.turned % SLOTS) as usize, Self::push_heap);
+        let place = self.turned % SLOTS;
+        self.occupied[(place / WORD) as usize] &= !(1 << (place % WORD));
+        self.empty(place as usize, Self::push_heap);
         self.update_key();
+    }
+
+    /// The first slot after `turned`, within its full turn, that has an entry.
+    fn next_occupied(&self) -> Option<u64> {
+        let (begin, place) = (self.turned & !(SLOTS - 1), self.turned % SLOTS);
+        let (word, bit) = (place / WORD, place % WORD);
+        // Shifted twice, since a shift by all bits is none.
+        let rest = self.occupied[word as usize] & (u64::MAX << bit << 1);
+        let later = (word + 1..SLOTS / WORD).map(|word| (word, self.occupied[word as usize]));
+        let found = std::iter::once((word, rest)).chain(later).find(|(_, bits)| *bits != 0);
+        found.map(|(word, bits)| begin + word * WORD + u64::from(bits.trailing_zeros()))
+    }
+
+    /// How often the wheel has turned: what time costs beside the events in it.
+    pub const fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// Takes all entries out of a list and hands them on.
@@ -392,7 +432,48 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
+    /// Far apart, as samples of a run of three years are.
+    #[test]
+    fn empty_time_costs_nothing() {
+        let mut events = Events::default();
+        let times = (0..10).map(|i| Time::from_secs(10_000_000 * i + i)).collect::<Vec<_>>();
+        for at in &times {
+            events.push(*at, Event::Sample);
+        }
+        for at in times {
+            assert_eq!(events.peek(), Some((at, Event::Sample)));
+            events.pop();
+        }
+        assert_eq!(events.peek(), None);
+        assert!(events.turns() <= 30, "{} turns of the wheel for ten events", events.turns());
+    }
+
     proptest! {
+        /// Against a list in which the next time is looked for.
+        #[test]
+        fn events_come_in_order_however_far_apart(
+            ops in prop::collection::vec((0u32..56, any::<u64>(), 0u8..4, 0u32..20), 1..400)
+        ) {
+            let (mut events, mut list, mut now) = (Events::default(), Vec::new(), 0);
+            let mut pushed = 0;
+            for (bits, noise, op, i) in ops {
+                let at = now + (noise & ((1 << bits) - 1)) + 1;
+                let event = if op == 0 { Event::Pipe(i) } else { Event::Retransmit(i) };
+                if op < 2 {
+                    events.push(Time::from_nanos(at), event);
+                    list.push(at);
+                    pushed += 1;
+                } else {
+                    list.sort_unstable();
+                    let next = (!list.is_empty()).then(|| list.remove(0));
+                    prop_assert_eq!(events.peek().map(|(at, _)| at.as_nanos()), next);
+                    now = next.unwrap_or(now);
+                    events.pop();
+                }
+                prop_assert!(events.turns() <= 3 * (pushed + 1), "{} turns for {pushed} events", events.turns());
+            }
+        }
+
         #[test]
         fn times_never_run_backwards(ops in prop::collection::vec((0u64..1000, 0u8..3), 1..300)) {
             let (mut events, mut now) = (Events::default(), Time::ZERO);

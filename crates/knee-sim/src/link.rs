@@ -47,6 +47,16 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// The tokens it has, in time.
+    fn saved(&self, now: Time) -> Time {
+        now.saturating_sub(self.zero_at).min(self.depth)
+    }
+
+    /// The tokens it owes, in time.
+    const fn owed(&self, now: Time) -> Time {
+        self.zero_at.saturating_sub(now)
+    }
+
     /// Takes the tokens for `bytes`; they may go below zero.
     fn take(&mut self, bytes: u64, now: Time) {
         let floor = now.saturating_sub(self.depth);
@@ -92,21 +102,29 @@ impl Trace {
 
     /// The first opportunity not before `now`; earlier ones are gone.
     fn skip_to(&mut self, now: Time) -> Time {
-        let round = now.as_nanos() / self.period.as_nanos();
-        if round > self.round + 1 {
-            (self.round, self.index, self.credit) = (round - 1, 0, self.quantum);
-        }
-        while self.current() < now {
-            self.advance();
+        if self.current() < now {
+            let (mut round, mut rest) =
+                (now.as_nanos() / self.period.as_nanos(), now.as_nanos() % self.period.as_nanos());
+            if rest == 0 {
+                // The last one of a round comes as the next begins.
+                (round, rest) = (round - 1, self.period.as_nanos());
+            }
+            let index = self.at.partition_point(|at| at.as_nanos() < rest);
+            (self.round, self.index, self.credit) = (round, index, self.quantum);
         }
         self.current()
     }
 
-    /// Opportunities in `[0, until)`.
-    fn count(&self, until: Time) -> u64 {
-        let rounds = until.as_nanos() / self.period.as_nanos();
-        let rest = until - self.period * rounds;
-        rounds * self.at.len() as u64 + self.at.partition_point(|&t| t < rest) as u64
+    /// Bytes that the opportunities before `now`, and what has been used of those `now`, could have carried.
+    fn offered_bytes(&self, now: Time) -> u64 {
+        let len = self.at.len() as u64;
+        // The last of a round may be at the time of the first of the next.
+        let before = now.as_nanos().checked_sub(1).map_or(0, |last| {
+            let rest = Time::from_nanos(last % self.period.as_nanos());
+            last / self.period.as_nanos() * len + self.at.partition_point(|&t| t <= rest) as u64
+        });
+        let used = if self.current() < now { 0 } else { self.quantum - self.credit };
+        before.max(self.round * len + self.index as u64) * self.quantum + used
     }
 }
 
@@ -167,7 +185,10 @@ pub struct Link {
     pub watch: LinkWatch,
     /// Bits it could have carried up to `rate_since`.
     offered_bits: u128,
+    /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
     rate_since: Time,
+    /// Its rate before, in bit/s.
+    rate_before: u64,
 }
 
 impl Server {
@@ -205,6 +226,7 @@ impl Link {
             watch: LinkWatch::new(),
             offered_bits: 0,
             rate_since: Time::ZERO,
+            rate_before: 0,
         }
     }
 
@@ -451,16 +473,20 @@ impl Link {
 
     /// Changes the rate from now on; the packet in service goes out as it began.
     pub fn set_rate(&mut self, rate: Rate, now: Time) {
-        self.offered_bits = self.offered_bits_at(now);
-        self.rate_since = now;
+        let since = if self.in_service().is_some() { self.due } else { now };
+        if since > self.rate_since {
+            self.offered_bits = self.offered_bits_at(since);
+            (self.rate_since, self.rate_before) = (since, self.rate());
+        }
         self.cx.now = now;
         match &mut self.server {
             Server::Wire(line) => line.wire = Wire::new(rate),
             Server::Bucket(bucket) => {
                 let old = bucket.wire.rate();
-                if bucket.zero_at > now {
-                    bucket.zero_at = now + (bucket.zero_at - now).mul_div(old, rate.as_bps());
-                }
+                // The tokens it has, or owes, are bytes.
+                let saved = bucket.saved(now).mul_div(old, rate.as_bps());
+                let owed = bucket.owed(now).mul_div(old, rate.as_bps());
+                bucket.zero_at = (now + owed).saturating_sub(saved);
                 bucket.depth = bucket.depth.mul_div(old, rate.as_bps());
                 bucket.wire = Wire::new(rate);
             }
@@ -469,23 +495,93 @@ impl Link {
         self.queue.set_rate(rate, &mut self.cx);
     }
 
-    /// What it did up to `now`.
-    pub fn counts(&self, now: Time) -> LinkCounts {
+    /// What it did up to `now`. Where the link is ahead of that time, `ahead` is the packet that was on its wire then.
+    ///
+    /// What it carried is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A
+    /// token bucket sends a packet at once that tokens are still owed for: it counts as these come.
+    pub fn counts(&self, now: Time, ahead: Option<&Left>) -> LinkCounts {
+        let left = u128::from(self.counters.bytes) * 8;
+        let (carried_bits, saved_bits) = match &self.server {
+            Server::Wire(line) => {
+                let own = line.busy.then_some((self.due, &line.in_service));
+                let on_wire = ahead.map(|left| (left.packet.enqueued, &left.packet)).or(own);
+                let sent = on_wire.map_or(0, |(due, packet)| {
+                    let rest = self.offered_bits_at(due.max(now)) - self.offered_bits_at(now);
+                    self.bits(packet).saturating_sub(rest)
+                });
+                (left + sent, 0)
+            }
+            Server::Bucket(bucket) => {
+                let bits = |span: Time| bits_in(bucket.wire.rate(), span);
+                (left.saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
+            }
+            Server::Trace(trace) => {
+                let sent = trace.in_service.map_or(0, |(packet, _, rest)| self.bits(&packet) - u128::from(rest) * 8);
+                (left + sent, 0)
+            }
+        };
         LinkCounts {
-            bytes: self.counters.bytes,
+            carried_bits,
             offered_bits: self.offered_bits_at(now),
+            saved_bits,
+            rounding_bits: 2 + bits_in(self.rate().max(self.rate_before), Time::from_nanos(2)),
             drops: self.counters.drops,
             marks: self.cx.marks,
         }
     }
 
-    /// Bits the link could have carried from the start to `now`.
-    pub fn offered_bits_at(&self, now: Time) -> u128 {
+    /// Bits that a packet takes up.
+    fn bits(&self, packet: &Packet) -> u128 {
+        u128::from(u64::from(packet.size) + self.overhead) * 8
+    }
+
+    /// Its rate in bit/s; 0 where delivery opportunities are recorded.
+    const fn rate(&self) -> u64 {
         match &self.server {
-            Server::Trace(trace) => u128::from(trace.count(now)) * 8 * u128::from(1500 + self.overhead),
-            Server::Wire(Transmitter { wire, .. }) | Server::Bucket(Bucket { wire, .. }) => {
-                let span = now.saturating_sub(self.rate_since);
-                self.offered_bits + u128::from(wire.rate()) * u128::from(span.as_nanos()) / 1_000_000_000
+            Server::Wire(Transmitter { wire, .. }) | Server::Bucket(Bucket { wire, .. }) => wire.rate(),
+            Server::Trace(_) => 0,
+        }
+    }
+
+    /// Bits the link could have carried from the start to `now`, beside what a token bucket had saved.
+    fn offered_bits_at(&self, now: Time) -> u128 {
+        match &self.server {
+            Server::Trace(trace) => u128::from(trace.offered_bytes(now)) * 8,
+            _ if now < self.rate_since => self.offered_bits - bits_in(self.rate_before, self.rate_since - now),
+            _ => self.offered_bits + bits_in(self.rate(), now - self.rate_since),
+        }
+    }
+}
+
+/// Bits sent at `rate` bit/s in a `span`.
+fn bits_in(rate: u64, span: Time) -> u128 {
+    u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_trace_skips_to_the_opportunity_that_one_by_one_would_reach(
+            mut ms in prop::collection::vec(0u64..40, 0..12),
+            last in 40u64..50,
+            waits in prop::collection::vec((0u64..200_000_000, 0u64..4), 1..20),
+        ) {
+            ms.sort_unstable();
+            ms.push(last);
+            let (mut skips, mut walks, mut now) = (Trace::new(&ms, 14), Trace::new(&ms, 14), Time::ZERO);
+            for (wait, round) in waits {
+                now += Time::from_nanos(if round == 0 { wait } else { wait / 10_000_000 * 10_000_000 });
+                while walks.current() < now {
+                    walks.advance();
+                }
+                prop_assert_eq!(skips.skip_to(now), walks.current());
+                prop_assert_eq!((skips.round, skips.index, skips.credit), (walks.round, walks.index, walks.credit));
+                // What is left of an opportunity that is not over stays.
+                (skips.credit, walks.credit) = (7, 7);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::link::Counters;
 use crate::output::{EventRow, FlowFigures, LinkFigures, LinkRow, SampleRow};
+use crate::receiver::Range;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use knee_queue::Backlog;
@@ -211,6 +212,10 @@ pub struct FlowCounts {
     pub at: Time,
     /// Payload acknowledged.
     pub acked_bytes: u64,
+    /// Payload sent at least once.
+    pub new_bytes: u64,
+    /// Packets sent at least once and not acknowledged.
+    pub outstanding: u64,
     /// Bytes sent, with the overhead of the first link.
     pub sent_bytes: u64,
     /// Bytes received, with the same overhead.
@@ -287,7 +292,9 @@ impl FlowWatch {
             goodput_mbps: mbps(acked),
             throughput_mbps: mbps(until.received_bytes - from.received_bytes),
             sending_rate_mbps: mbps(sent_bytes),
-            goodput_ratio: (sent_bytes > 0).then(|| acked as f64 / sent_bytes as f64),
+            // What was sent before the window and acknowledged in it is on neither side.
+            goodput_ratio: (sent_bytes > 0)
+                .then(|| until.acked_bytes.saturating_sub(from.new_bytes) as f64 / sent_bytes as f64),
             rtt_mean_ms: rtt.mean_ms(),
             rtt_min_ms: rtt.min_ms(),
             rtt_p50_ms: rtt.quantile_ms(0.5),
@@ -297,12 +304,15 @@ impl FlowWatch {
             queue_delay_mean_ms: (received > 0).then(|| queued.as_millis_f64() / received as f64),
             cwnd_mean_packets: (span > Time::ZERO)
                 .then(|| (until.cwnd_integral - from.cwnd_integral) as f64 / span.as_nanos() as f64),
+            outstanding_packets: from.outstanding,
             sent_packets: until.sent - from.sent,
             lost_packets: until.lost - from.lost,
             retransmitted_packets: until.retransmitted - from.retransmitted,
             timeouts: until.timeouts - from.timeouts,
             completion_s: completion.map(Time::as_secs_f64),
             common_throughput_mbps: None,
+            delivered_bytes: 0,
+            received_bytes: 0,
         }
     }
 }
@@ -315,10 +325,14 @@ pub fn no_figures() -> FlowFigures {
 /// Cumulative counts of a link at some moment.
 #[derive(Clone, Copy, Default)]
 pub struct LinkCounts {
-    /// Bytes that left.
-    pub bytes: u64,
-    /// Bits it could have carried.
+    /// Bits that left.
+    pub carried_bits: u128,
+    /// Bits it could have carried, beside what a token bucket had saved.
     pub offered_bits: u128,
+    /// What a token bucket has saved up to now.
+    pub saved_bits: u128,
+    /// By how much the others may be off, times being whole nanoseconds.
+    pub rounding_bits: u128,
     /// Packets dropped.
     pub drops: u64,
     /// Packets marked.
@@ -326,10 +340,12 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
-    /// Bytes that left since `before` over what could have.
+    /// Bits that left since `before` over those that could have: what was offered since, and what had been saved.
     pub fn utilization_since(&self, before: &Self) -> f64 {
-        let offered = self.offered_bits - before.offered_bits;
-        if offered == 0 { 0.0 } else { (self.bytes - before.bytes) as f64 * 8.0 / offered as f64 }
+        let offered = self.offered_bits - before.offered_bits + before.saved_bits;
+        let carried = self.carried_bits.saturating_sub(before.carried_bits);
+        let carried = if carried <= offered + self.rounding_bits { carried.min(offered) } else { carried };
+        if offered == 0 { 0.0 } else { carried as f64 / offered as f64 }
     }
 }
 
@@ -349,10 +365,13 @@ pub struct LinkWatch {
     pub dropping: Option<Drops>,
 }
 
-/// Somebody who sees each packet that leaves a link.
+/// Sees what a capture on the senders' machines would: their packets before the first queue, and the ACKs that arrive.
 pub trait Tap: Send {
-    /// A packet has left link `link` at `at`.
-    fn packet(&mut self, link: u32, at: Time, packet: &Packet);
+    /// A sender sends a packet at `at`.
+    fn sent(&mut self, at: Time, packet: &Packet);
+    /// An ACK with these SACK blocks, in segments, reaches its sender at `at`. It left the receiver, or entered the last
+    /// link on its way back, at `ack.enqueued`.
+    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]);
 }
 
 /// Drops of a flow closer together than this are one event.

@@ -102,6 +102,8 @@ pub struct FlowFigures {
     pub rtt_max_ms: Option<f64>,
     pub queue_delay_mean_ms: Option<f64>,
     pub cwnd_mean_packets: Option<f64>,
+    /// Packets under way when the figures began: they may be lost within the figures.
+    pub outstanding_packets: u64,
     pub sent_packets: u64,
     pub lost_packets: u64,
     pub retransmitted_packets: u64,
@@ -109,6 +111,10 @@ pub struct FlowFigures {
     pub completion_s: Option<f64>,
     /// Throughput over the window in which all flows run ([`Output::common_window_s`]).
     pub common_throughput_mbps: Option<f64>,
+    /// Payload acknowledged for the first time in the window of the run ([`Output::window_s`]).
+    pub delivered_bytes: u64,
+    /// IP packets and link overhead received in that window.
+    pub received_bytes: u64,
 }
 
 /// Figures of a link, warmup excluded; names as in `summary.json`.
@@ -134,6 +140,9 @@ pub struct Output {
     pub flows: Vec<FlowFigures>,
     /// Figures per link: forward directions first, then the reverse directions that have a queue.
     pub links: Vec<LinkFigures>,
+    /// The window of totals and of the links' figures, s: from the first start and the warmup to the end; none where that
+    /// is later.
+    pub window_s: Option<(f64, f64)>,
     /// From when to when all flows ran, s; none where there is no such time.
     pub common_window_s: Option<(f64, f64)>,
     /// Names of the events.

@@ -285,10 +285,10 @@ impl Receiver {
         Reply { seq: self.rcv_nxt, stamp: self.ts_recent, flags: Packet::ACK | echo }
     }
 
-    /// The same as a packet of this flow.
-    pub fn ack(&mut self, flow: u32) -> Packet {
+    /// The same as a packet of this flow that leaves at `now`.
+    pub fn ack(&mut self, flow: u32, now: Time) -> Packet {
         let Reply { seq, stamp, flags } = self.reply();
-        Packet { enqueued: Time::ZERO, seq, flow, stamp, extra: 0, size: ACK_SIZE, flags, hop: 0 }
+        Packet { enqueued: now, seq, flow, stamp, extra: 0, size: ACK_SIZE, flags, hop: 0 }
     }
 
     /// Whether the ACK carries SACK blocks.

@@ -64,6 +64,10 @@ pub struct Simulation {
     /// How long flows and links run before their figures start to count.
     warmup: Time,
     sampled_at: Time,
+    /// When the window of totals and of the links' figures began.
+    window_from: Option<Time>,
+    /// Payload acknowledged and bytes received of each flow before that window; empty: none.
+    before_window: Vec<(u64, u64)>,
     common: Common,
     seed: u64,
     changes: Vec<ChangeSpec>,
@@ -74,16 +78,15 @@ pub struct Simulation {
     runs: Vec<(Packet, u32)>,
     /// Whether there are so many flows that their state is fetched ahead.
     fetches: bool,
-    /// Who sees the packets that leave links.
+    /// Who sees the packets at the senders.
     tap: Option<Box<dyn Tap>>,
     /// What the heap knows of each flow's timers; empty where time passes in epochs.
     alarms: Vec<Alarms>,
     /// How far time has come, where it passes in epochs.
     epochs: Option<Box<Epochs>>,
+    /// See [`Simulation::work`]; without the turns of the wheel.
+    work: u64,
 }
-
-/// The pipe of a link that has none, but whose packets somebody sees: so nobody else pays for looking.
-const TAPPED: u32 = u32::MAX;
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -231,26 +234,25 @@ impl Simulation {
         self.rows.spool_to(file);
     }
 
-    /// Lets `tap` see the packets that leave links, from the start on: it comes before the first step.
+    /// Lets `tap` see the packets at the senders. Must be called before the first step.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
         self.leave_epochs();
-        for link in &mut self.links {
-            link.pipe = link.pipe.or(Some(TAPPED));
-        }
     }
 
-    /// Names of the links, in the order of their indices.
-    pub fn link_names(&self) -> &[String] {
-        &self.link_names
+    /// What has been done so far, in steps: events, turns of the wheel that they wait in, and, where time passes in epochs,
+    /// these, visits of flows and packets. A bound on it for each simulated second holds on every machine, one on wall time
+    /// on none.
+    pub const fn work(&self) -> u64 {
+        self.work + self.events.turns()
     }
 
     /// Processes some `events` events; false once the end is reached.
     pub fn step(&mut self, events: u64) -> bool {
         if self.epochs.is_some() {
-            let mut done = 0;
-            while done < events && !self.finished {
-                done += self.epoch();
+            let until = self.work.saturating_add(events);
+            while self.work < until && !self.finished {
+                self.work += self.epoch();
             }
             return !self.finished;
         }
@@ -258,6 +260,7 @@ impl Simulation {
             if self.finished {
                 return false;
             }
+            self.work += 1;
             match self.events.peek() {
                 Some((at, event)) if at < self.end => {
                     self.now = at;

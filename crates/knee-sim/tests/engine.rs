@@ -3,7 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+mod laws;
+
 use knee_core::{Packet, Time};
+use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -33,8 +36,11 @@ fn simulation(spec: &Value) -> Simulation {
     Simulation::new(&spec).unwrap()
 }
 
+/// Runs a simulation, whose figures obey the laws.
 fn run(spec: &Value) -> (Output, Rows) {
-    simulation(spec).run().unwrap()
+    let (output, rows) = simulation(spec).run().unwrap();
+    laws::check(spec, &output, &rows).unwrap();
+    (output, rows)
 }
 
 /// All that a run gives.
@@ -58,7 +64,9 @@ fn audited(spec: &Value) -> Output {
 struct Onlooker;
 
 impl Tap for Onlooker {
-    fn packet(&mut self, _: u32, _: Time, _: &Packet) {}
+    fn sent(&mut self, _: Time, _: &Packet) {}
+
+    fn received(&mut self, _: Time, _: &Packet, _: &[Range]) {}
 }
 
 fn any_cc() -> impl Strategy<Value = &'static str> {
@@ -87,7 +95,7 @@ prop_compose! {
         new_rtt in 2 * MS..80 * MS,
         held_back in any::<bool>(),
         sack_delay in prop_oneof![Just(0), Just(MS)],
-        warmup in prop_oneof![Just(0), Just(S / 2)],
+        warmup in prop_oneof![Just(0), Just(S / 2), Just(2 * S - 7 * MS)],
         delayed_ack in prop_oneof![Just(40 * MS), Just(MS)],
     ) -> Value {
         let rounded = |time: u64| if round { time / (10 * MS) * (10 * MS) } else { time };
@@ -123,7 +131,8 @@ prop_compose! {
         loss in prop_oneof![Just(0.0), 0.0..0.1],
         jitter in prop_oneof![Just(0), 0..5 * MS],
         reorder in any::<bool>(),
-        burst in prop_oneof![Just(None), Just(Some(1600u64))],
+        burst in prop_oneof![Just(None), Just(Some(1600u64)), Just(Some(200_000))],
+        warmup in prop_oneof![Just(0), Just(S / 2), Just(2 * S - 3 * MS)],
         delay in 0..2 * MS,
         reverse in prop_oneof![Just(Value::Null), Just(json!({
             "capacity": {"rate": 2_000_000}, "queue": "pfifo", "limit": {"packets": 20}
@@ -163,7 +172,7 @@ prop_compose! {
         }
         let links = if single { vec![first] } else { vec![first, second] };
         let mut spec = spec(2 * S, &links, &all);
-        spec["seed"] = json!(seed);
+        (spec["seed"], spec["warmup"]) = (json!(seed), json!(warmup));
         spec["changes"] = json!([
             {"at": S, "what": {"rate": {"link": 0, "rate": new_rate * 1_000_000}}},
             {"at": S + S / 2, "what": {"limit": {"link": 0, "limit": {"packets": 3}}}},
@@ -183,6 +192,16 @@ proptest! {
         let (alone, watched) = (bits(run(&spec)), bits(watched.run().unwrap()));
         prop_assert_eq!(&alone.0, &watched.0);
         prop_assert!(alone.1 == watched.1, "the time series or the events differ");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_figure_is_beyond_the_possible(spec in prop_oneof![any_dumbbell(), any_network()]) {
+        let (output, rows) = simulation(&spec).run().unwrap();
+        prop_assert_eq!(laws::check(&spec, &output, &rows), Ok(()));
     }
 }
 
@@ -314,4 +333,71 @@ fn data_and_acks_share_a_reverse_queue() {
     let rtt = forward.rtt_mean_ms.unwrap();
     assert!((rtt / expected - 1.0).abs() < 0.15, "{rtt} ms, not about {expected} ms");
     assert!(output.links[1].utilization > 0.95, "{output:?}");
+}
+
+/// The work of a run, and how many rows of flows and packets came out.
+fn work(spec: &Value) -> (u64, u64) {
+    let mut simulation = simulation(spec);
+    while simulation.step(1) {
+        assert!(simulation.work() < 1_000_000, "endless at {}", simulation.now());
+    }
+    let work = simulation.work();
+    let (output, rows) = simulation.finish().unwrap();
+    (work, output.packets + rows.samples.len() as u64)
+}
+
+#[test]
+fn empty_time_costs_nothing() {
+    let years = 100_000_000 * S;
+    let slow = |rate: u64, end: u64, edit: &dyn Fn(&mut Value)| {
+        let mut spec = spec(end, &[link(rate, &json!({"packets": 50}))], &[flow("reno", 20 * MS, 0, end)]);
+        spec["interval"] = json!(end / 4);
+        edit(&mut spec);
+        spec
+    };
+    let byte = |spec: &mut Value| spec["flows"][0]["bytes"] = json!(1);
+    let no_epochs = |spec: &mut Value| spec["links"][0]["burst"] = json!(3000);
+    let rare = |spec: &mut Value| spec["links"][0]["capacity"] = json!({"trace": [500_000_000u64]});
+    let much = |spec: &mut Value| {
+        spec["links"][0]["capacity"] = json!({"trace": (0..1_000_000).map(|i| i / 1000).collect::<Vec<u64>>()});
+        spec["flows"][0]["bytes"] = json!(1);
+    };
+    let late = |spec: &mut Value| spec["flows"][0]["start"] = json!(years - S);
+    let long_way = |spec: &mut Value| spec["flows"][0]["rtt"] = json!(100_000 * S);
+    let specs = [
+        (
+            "the first sample is long after the end",
+            slow(10_000_000, 2 * S, &|spec| spec["interval"] = json!(years / 5)),
+        ),
+        ("one byte in three years", slow(10_000_000, years, &byte)),
+        (
+            "one byte in three years, event by event",
+            slow(10_000_000, years, &|spec| {
+                byte(spec);
+                no_epochs(spec);
+            }),
+        ),
+        ("1 bit/s for eleven days", slow(1, 1_000_000 * S, &|_| {})),
+        ("1 bit/s for eleven days, event by event", slow(1, 1_000_000 * S, &no_epochs)),
+        (
+            "an opportunity in six days",
+            slow(1, years, &|spec| {
+                rare(spec);
+                byte(spec);
+            }),
+        ),
+        ("opportunities that nobody takes", slow(1, 1_000 * S, &much)),
+        ("a start after three years", slow(1_000_000, years, &late)),
+        ("an RTT of a day", slow(1_000_000, 1_000_000 * S, &long_way)),
+    ];
+    for (what, spec) in specs {
+        let (work, done) = work(&spec);
+        // Timers fire where nothing comes home: the retransmission timer, backed off, each 120 s (Linux's TCP_RTO_MAX).
+        let timers = spec["duration"].as_u64().unwrap() / (120 * S);
+        eprintln!("{what}: {work} steps, {done}, {timers}");
+        assert!(
+            work <= 20 * done + 8 * timers + 200,
+            "{what}: {work} steps for {done} rows and packets, {timers} timers"
+        );
+    }
 }

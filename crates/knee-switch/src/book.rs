@@ -29,7 +29,7 @@ pub struct Book {
     /// Sequence number of the first byte, once the SYN has passed.
     first: Option<u32>,
     /// The end of what was sent, in bytes of the stream.
-    end: u64,
+    pub end: u64,
     under_way: VecDeque<Segment>,
     /// Payload acknowledged.
     pub acked_bytes: u64,

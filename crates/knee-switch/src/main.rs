@@ -38,8 +38,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("ready");
 
     let from_start = Clock::new(line()?.trim().parse()?);
-    let links = knee_sim::simulation::links(&config.spec)?;
-    let capture = file.map(|file| Capture::new(file, &links.names, from_start.start_of_day())).transpose()?;
+    let labels: Vec<String> = config.spec.flows.iter().map(|flow| flow.label.clone()).collect();
+    let capture = file.map(|file| Capture::new(file, &labels, from_start.start_of_day())).transpose()?;
     let mut network = Network::new(&config.spec, config.port, capture)?;
     let mut late = Late::default();
     let end = Time::from_nanos(config.spec.duration);

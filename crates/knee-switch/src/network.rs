@@ -144,6 +144,9 @@ impl Network {
         packet.flags |= if header.syn { Packet::SYN } else { 0 };
         if !ack {
             self.books[flow].sent(&header, &packet, now);
+            if let Some(capture) = &mut self.capture {
+                capture.packet(flow, now, self.store.bytes(&packet));
+            }
         }
         self.go_on(packet);
     }
@@ -197,9 +200,6 @@ impl Network {
         self.collect(i);
         if !leaves {
             return;
-        }
-        if let Some(capture) = &mut self.capture {
-            capture.packet(i, self.now, self.store.bytes(&packet));
         }
         let link = &mut self.links[i];
         let Some(pipe) = link.pipe else { return self.crossed(packet) };
@@ -304,6 +304,9 @@ impl Network {
     pub fn left(&mut self, departure: &Departure, at: Time) {
         let packet = &departure.packet;
         let flow = packet.flow as usize;
+        if let Some(capture) = self.capture.as_mut().filter(|_| packet.has(Packet::ACK)) {
+            capture.packet(flow, at, self.store.bytes(packet));
+        }
         if let Some(header) = Header::read(self.store.bytes(packet)) {
             if packet.has(Packet::ACK) {
                 let acked = self.books[flow].acked(&header, at);

@@ -45,6 +45,8 @@ pub struct Figures {
     next_sample: Time,
     sampled_at: Time,
     common: (Option<Time>, Option<Time>),
+    /// When the window of totals and of the links' figures began, and what each flow had delivered and received then.
+    window: Option<(Time, Vec<(u64, u64)>)>,
     samples: Vec<SampleRow>,
     links: Vec<LinkRow>,
     events: Vec<EventRow>,
@@ -101,6 +103,7 @@ impl Figures {
             next_sample: interval,
             sampled_at: Time::ZERO,
             common: (None, None),
+            window: None,
             samples: Vec::new(),
             links: Vec::new(),
             events: Vec::new(),
@@ -186,7 +189,10 @@ impl Network {
             Step::Stop(i) => self.end_figures(i, self.now),
             Step::MeasureLinks => {
                 let now = self.now;
-                self.links.iter_mut().for_each(|link| link.watch.begin(link.counts(now)));
+                self.links.iter_mut().for_each(|link| link.watch.begin(link.counts(now, None)));
+                let delivered = (0..self.books.len()).map(|i| self.counts(i, now));
+                let delivered = delivered.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
+                self.figures.window = Some((now, delivered));
             }
             Step::CommonStart => self.common_start(),
             Step::CommonEnd => self.common_end(self.now),
@@ -198,6 +204,8 @@ impl Network {
         FlowCounts {
             at,
             acked_bytes: book.acked_bytes,
+            new_bytes: book.end,
+            outstanding: book.sent.saturating_sub(book.received + book.dropped),
             sent_bytes: book.sent_bytes + overhead * book.sent,
             received_bytes: book.received_bytes + overhead * book.received,
             received: book.received,
@@ -278,7 +286,7 @@ impl Network {
             link.queue.observe(&mut link.cx);
             self.collect(i);
             let link = &mut self.links[i];
-            let (counts, backlog) = (link.counts(now), link.queue.backlog());
+            let (counts, backlog) = (link.counts(now, None), link.queue.backlog());
             self.figures.links.push(link.watch.row(i as u32, now.as_secs_f64(), counts, backlog));
         }
     }
@@ -300,6 +308,10 @@ impl Network {
             let mut figures =
                 watch.map_or_else(no_figures, |watch| watch.figures(&counts, &flow.histogram, flow.completion));
             figures.cwnd_mean_packets = None;
+            if let Some((_, before)) = &self.figures.window {
+                figures.delivered_bytes = counts.acked_bytes - before[i].0;
+                figures.received_bytes = counts.received_bytes - before[i].1;
+            }
             figures.common_throughput_mbps = window
                 .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             figures
@@ -308,7 +320,8 @@ impl Network {
         let output = Output {
             packets: self.books.iter().map(|book| book.received).sum(),
             flows: flows.collect(),
-            links: links.map(|(link, name)| link.watch.figures(name.clone(), &link.counts(end))).collect(),
+            links: links.map(|(link, name)| link.watch.figures(name.clone(), &link.counts(end, None))).collect(),
+            window_s: self.figures.window.as_ref().map(|(from, _)| (from.as_secs_f64(), end.as_secs_f64())),
             common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
             event_names: self.figures.event_names.clone(),
         };

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from knee import _core
+from knee.cli import terminal
 from knee.cli.bench import bench
 from knee.cli.compare import compare
 from knee.cli.console import complain
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Without a command there is nothing to do but to say what there is.
         # What was asked for goes along for the manifests of runs.
         code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
+        terminal.flush()
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be said to it, not even at exit.
         sys.stdout = None
@@ -105,4 +107,8 @@ def entry() -> None:
     """The program ``knee``."""
     # Being terminated is like Ctrl-C: half-written folders are taken away.
     signal.signal(signal.SIGTERM, _terminate)
+    try:
+        terminal.prepare()
+    except InputError as error:
+        sys.exit(_explain(error))
     sys.exit(main())

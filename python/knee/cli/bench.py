@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from knee import bench as benchmark
 from knee.cli.console import out
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.grounds.host import bench as switch
 
@@ -43,8 +43,7 @@ def bench(
             print(f"{name}: {benchmark.CASES[name][0]} ...", file=sys.stderr)
         measured.append(benchmark.case(name, runs))
     if as_json:
-        json.dump({"cases": measured}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        write_json({"cases": measured})
         return
     rows = table(None, ["case", "packets", "wall s", "million packets/s", "peak memory MiB"])
     for case in measured:
@@ -63,8 +62,7 @@ def _host(as_json: bool) -> None:
     """Measures the switch."""
     measured = switch.measure()
     if as_json:
-        json.dump({"host": measured}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        write_json({"host": measured})
         return
     columns = ["link", "carried Mbit/s", "late us: p50", "p99", "max", "more than 1 ms", "processor %"]
     rows = table("The switch of the ground host", columns)

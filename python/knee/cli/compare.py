@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from knee.cli.console import out
+from knee.cli.console import complain, out
 from knee.cli.tables import figures, number, table
 from knee.errors import InputError
 from knee.result import Result
@@ -20,6 +20,9 @@ def compare(
     if len(folders) < 2:
         raise InputError("There is one result only; name two or more folders to compare.")
     results = [Result.load(folder) for folder in folders]
+    for folder, result in zip(folders, results, strict=True):
+        if not result.verified:
+            complain(f"{folder} was written by a version that kept no digests: damage to it would not be noticed.")
     each = [figures(result.summary) for result in results]
     rows = table("Results side by side", ["figure", *(str(folder) for folder in folders)])
     for key in ("name", "ground", "seed"):

@@ -11,6 +11,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from knee.cli.terminal import Terminal
+from knee.text import visible
+
 #: Width of tables where standard output is not a terminal.
 _FILE_WIDTH = 120
 #: After how long a run shows its progress, s.
@@ -19,12 +22,14 @@ _PATIENCE_S = 1.0
 
 def out() -> Console:
     """The console of standard output."""
-    return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, highlight=False)
+    return Terminal(width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
 
 def complain(message: str) -> None:
     """Writes one paragraph to standard error, wrapped on a terminal."""
-    text = " ".join(f"knee: {message}".split())
+    if sys.stderr is None:
+        return
+    text = visible(" ".join(f"knee: {message}".split()))
     if sys.stderr.isatty():
         width = min(shutil.get_terminal_size().columns, 100)
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
@@ -35,7 +40,7 @@ class Bar:
     """A progress bar on a terminal, for whatever takes more than a second; called with the fraction that is done."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = visible(name)
         self._begin = time.perf_counter()
         self._progress: Progress | None = None
         self._task = TaskID(0)
@@ -49,11 +54,11 @@ class Bar:
             if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
                 return
             self._progress = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TaskProgressColumn(),
                 TimeRemainingColumn(),
-                console=Console(stderr=True),
+                console=Terminal(stderr=True),
                 transient=True,
             )
             self._progress.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +12,7 @@ from rich.console import Console
 from knee import grounds
 from knee.cli.console import Bar, complain, out
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.fidelity import Report, read
 from knee.fidelity import run as run_cases
@@ -65,8 +64,7 @@ def fidelity(
 
         write(report, file, html)
     if as_json:
-        json.dump({"file": file.name, **report.plain()}, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
+        write_json({"file": file.name, **report.plain()})
     else:
         _show(out(), report)
         if html is not None:

@@ -10,6 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from knee.metrics import total_mbps
+
 #: Flows beyond which a table shows the first and says how many there are.
 MOST_FLOWS = 20
 #: Terminals of fewer columns get tables without space to spare.
@@ -90,25 +92,41 @@ def _tighten(made: Table, console: Console, first_words: int) -> None:
 
 def _last_line(summary: dict[str, Any]) -> str:
     fairness = summary["fairness"]
-    parts = [f"Jain's index {number(fairness['jain'], 3)}", f"per interval {number(fairness['jain_interval_mean'], 3)}"]
-    converged = fairness["convergence_s"]
-    parts.append("never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start")
-    if fairness["jain"] is None:
-        parts = ["The flows never all run at once"]
-    fair = f"{', '.join(parts)}. " if len(summary["flows"]) > 1 else ""
+    shared = [link for link in fairness.get("links", [fairness]) if len(link.get("flows", (1, 2))) > 1]
+    if len(fairness.get("links", ())) > 1:
+        fair = "".join(f"On {link['link']}: {_fair(link)}. " for link in shared)
+    else:
+        fair = f"{_fair(fairness)}. " if len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
     speed = f" ({packets / wall / 1e6:.1f} million a second)" if wall > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
+
+
+def _fair(fairness: dict[str, Any]) -> str:
+    """How the flows of a bottleneck share it."""
+    if fairness["jain"] is None:
+        return "The flows never all run at once" if "link" not in fairness else "the flows never all run at once"
+    converged = fairness["convergence_s"]
+    when = "never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start"
+    mean = number(fairness["jain_interval_mean"], 3)
+    return f"Jain's index {number(fairness['jain'], 3)}, per interval {mean}, {when}"
+
+
+def _per_bottleneck(fairness: dict[str, Any]) -> dict[str, float | None]:
+    """Jain's index of each bottleneck where there are several."""
+    links = fairness.get("links", ())
+    return {f"{link['link']}: Jain's index": link["jain"] for link in links if len(links) > 1}
 
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The figures by which results are set side by side, by name with unit."""
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
     values: dict[str, float | int | None] = {
-        "sum of the flows' goodputs, Mbit/s": sum(flow["goodput_mbps"] for flow in flows),
+        "goodput of all flows, Mbit/s": total_mbps(summary),
         "Jain's index": fairness["jain"],
         "Jain's index, mean of intervals": fairness["jain_interval_mean"],
         "convergence, s": fairness["convergence_s"],
+        **_per_bottleneck(fairness),
         "packets lost": sum(flow["lost_packets"] for flow in flows),
         "timeouts": sum(flow["timeouts"] for flow in flows),
     }

@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from knee import files
 from knee.errors import InputError
+from knee.units import shown
 
 SETUP = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s")
 NEEDED = (*SETUP, "goodput_mbps", "srtt_mean_ms")
 
+#: The longest reference file, bytes: they have a row per flow.
+_MAX_FILE = 64 << 20
 #: tc's units of rate that the reference files use, in bit/s.
 _TC_RATES = {"gbit": 10**9, "mbit": 10**6, "kbit": 10**3, "bit": 1}
 
@@ -106,15 +111,15 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
         InputError: where the file cannot be read as that, or a pattern matches no case.
     """
     try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            needed = NEEDED if figures else SETUP
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
-            rows = [(reader.line_num, row) for row in reader]
+        reader = csv.DictReader(io.StringIO(files.read(Path(path), _MAX_FILE).decode(), newline=""))
+        needed = NEEDED if figures else SETUP
+        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
+        rows = [(reader.line_num, _complete(path, reader, row)) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{path} cannot be read ({reason}); a CSV file will do.") from None
     groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for line, row in rows:
         groups.setdefault(row["case"], []).append((line, row))
@@ -127,6 +132,17 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
             raise InputError(f'No case of {path} matches "{pattern}"; it has {", ".join(names)}.')
     wanted = [name for name in names if not patterns or any(fnmatchcase(name, p) for p in patterns)]
     return [_case(path, name, groups[name], figures) for name in wanted]
+
+
+def _complete(path: str | Path, reader: csv.DictReader[str], row: dict[str, str]) -> dict[str, str]:
+    """A row that has as many cells as there are columns."""
+    columns = len(reader.fieldnames or ())
+    # The reader fills up with None, and puts cells beyond the last column under None.
+    more = len(row.get(None) or ())  # type: ignore[call-overload]
+    cells = columns + more - sum(value is None for value in row.values())
+    if cells != columns:
+        raise InputError(f"{path}, line {reader.line_num}: it has {cells} cells, and there are {columns} columns.")
+    return row
 
 
 def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]], figures: bool) -> Case:
@@ -177,9 +193,9 @@ def _number(row: dict[str, str], key: str, default: float | None = None) -> floa
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f'{key} is "{text}", and a number is needed') from None
+        raise ValueError(f"{key} is {shown(text)}, and a number is needed") from None
     if not 0 <= value < math.inf:
-        raise ValueError(f"{key} is {text}, and a number from 0 is needed")
+        raise ValueError(f"{key} is {value}, and a number from 0 is needed")
     return value
 
 
@@ -201,7 +217,7 @@ def _rate(text: str) -> int:
                 break
             if rate > 0:
                 return rate
-    raise ValueError(f'"{text}" is no rate; one such as 100mbit is needed')
+    raise ValueError(f"{shown(text)} is no rate; one such as 100mbit is needed")
 
 
 def _steps(text: str) -> tuple[tuple[float, int], ...]:
@@ -212,5 +228,5 @@ def _steps(text: str) -> tuple[tuple[float, int], ...]:
         found = ast.literal_eval(text)
         pairs = found if isinstance(found, list) else [found]
         return tuple(sorted((float(when), _rate(rate)) for when, rate in pairs))
-    except (ValueError, TypeError, SyntaxError, AttributeError):
-        raise ValueError(f"the step {text} is not understood; one such as (30, '10mbit') is needed") from None
+    except (ValueError, TypeError, SyntaxError, AttributeError, RecursionError, MemoryError):
+        raise ValueError(f"the step {shown(text)} is not understood; one such as (30, '10mbit') is needed") from None

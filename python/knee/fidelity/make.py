@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import statistics
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import polars as pl
 from knee.fidelity.cases import Case, KernelFlow, read
 from knee.fidelity.measure import EVERY, connection, run_all
 from knee.fidelity.translate import INTERVAL_NS, runs, scenario
+from knee.files import replacing
 from knee.result import Result
 
 #: The set-up of the public cases: what to run, without anybody's figures.
@@ -47,15 +47,10 @@ def make(
     told = [(case, scenario(case, shift, seed)) for case in cases for seed, shift in enumerate(runs(case), start=1)]
     measured = iter(run_all(told, _look, GROUND, jobs, progress))
     rows = [row for case in cases for row in _rows(case, [next(measured) for _ in runs(case)])]
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-    try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
     return len(rows)
 
 

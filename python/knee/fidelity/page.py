@@ -1,62 +1,62 @@
-"""The comparison as one HTML page that loads nothing from elsewhere, a picture per case."""
+"""The comparison as one HTML page that loads nothing from elsewhere: the verdict, all cases, and a chart per case."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
-from importlib import resources
+from dataclasses import dataclass
 from pathlib import Path
 
-from knee import _core
+from knee import _core, files, pages
 from knee.fidelity import picture, series
 from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report, Totals
+from knee.pages.figures import Figure, prepared
+from knee.pages.table import Cell, Head, Row, Table
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-STYLE = """
-.no { color: #c2361e; font-weight: 600; }
-#cases td:last-child, #cases th:last-child { text-align: left; }
-"""
+HEADS = (
+    Head("Case"),
+    Head("Holds"),
+    Head("Flow"),
+    Head("Goodput here", "Mbit/s"),
+    Head("kernel", "Mbit/s"),
+    Head("error", "points"),
+    Head("Mean srtt here", "ms"),
+    Head("kernel", "ms"),
+    Head("error", "%"),
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A case on the page; `figure` is None where the kernel left no time series."""
+
+    key: str
+    name: str
+    holds: bool
+    about: str
+    figure: Figure | None
 
 
 def write(report: Report, reference: Path, path: Path) -> None:
     """Writes the page to ``path``; time series are looked for beside ``reference``."""
     text = page(report, reference)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    files.write(path, text)
 
 
 def page(report: Report, reference: Path) -> str:
     """The page as HTML."""
-    title = f"The simulator beside {reference.name}"
-    css = resources.files("knee.report").joinpath("page.css").read_text(encoding="utf-8")
-    pictures = [_figure(result, series.cwnd(reference, result.case.name)) for result in report.results]
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(title)}</title>
-<style>
-{css}{STYLE}</style>
-</head>
-<body>
-<main>
-<header><h1>{escape(title)}</h1>
-<p class="facts"><span>ground sim</span><span>knee {escape(_core.version())}</span></p>
-<p class="headline">{escape(_headline(report.totals))}</p></header>
-<section id="cases"><h2>Cases</h2>
-<p class="hint">A case holds when every flow's goodput is within 5 points (hundredths of the link's rate) and its mean
-smoothed RTT within 10 % or 2 ms of the kernel's, or within 1.5 times the kernel's own spread where that is more.</p>
-<div class="scroll">{_table(report)}</div>{_skipped(report)}</section>
-<section id="figures"><h2>Figures</h2>
-<p class="hint">Thin: the simulator, its first run. Wide and pale: the kernel. Windows of slow start above the axis are
-cut off.</p>
-{"".join(pictures)}</section>
-</main>
-</body>
-</html>
-"""
+    keys = {id(result): f"case-{i}" for i, result in enumerate(report.results, 1)}
+    return pages.page(
+        "fidelity/fidelity.html",
+        scripts=pages.CHARTS,
+        title=f"The simulator beside {reference.name}",
+        facts=["ground sim", f"knee {_core.version()}"],
+        headline=_headline(report.totals),
+        errors=prepared(picture.errors(report)),
+        table=_table(report, keys),
+        skipped=[(case.name, why) for case, why in report.skipped],
+        cases=[_shown(keys[id(r)], r, series.cwnd(reference, r.case.name)) for r in report.results],
+    )
 
 
 def _headline(totals: Totals) -> str:
@@ -69,59 +69,42 @@ def _headline(totals: Totals) -> str:
     return words
 
 
-def _table(report: Report) -> str:
-    head = "".join(
-        f"<th>{name}</th>"
-        for name in (
-            "case",
-            "flow",
-            "goodput here<br><small>Mbit/s</small>",
-            "kernel",
-            "error<br><small>points</small>",
-            "mean srtt here<br><small>ms</small>",
-            "kernel",
-            "error<br><small>%</small>",
-            "holds",
-        )
-    )
-    rows = "".join(_row(result, flow) for result in report.results for flow in result.flows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+def _table(report: Report, keys: Mapping[int, str]) -> Table:
+    rows = []
+    for result in report.results:
+        for flow in result.flows:
+            head = Head(result.case.name, link=f"#{keys[id(result)]}")
+            rows.append(Row(head, _cells(flow)))
+    return Table(HEADS, rows)
 
 
-def _row(result: CaseResult, flow: FlowResult) -> str:
-    name, kernel = escape(result.case.name), flow.kernel
-    cells = (
-        f"{kernel.number} {escape(kernel.cc)}",
+def _signed(error: float) -> str:
+    """Two decimals; a zero has no minus."""
+    return f"{round(error, 2) + 0.0:+.2f}"
+
+
+def _cells(flow: FlowResult) -> list[Cell]:
+    kernel, kind = flow.kernel, "yes" if flow.holds else "no"
+    texts = (
+        f"{kernel.number} {kernel.cc}",
         f"{flow.goodput_mbps:.2f}",
         f"{kernel.goodput_mbps:.2f}",
-        f"{flow.points:+.2f}",
+        _signed(flow.points),
         f"{flow.srtt_ms:.2f}",
         f"{kernel.srtt_ms:.2f}",
-        f"{flow.percent:+.2f}",
-        "yes" if flow.holds else '<span class="no">no</span>',
+        _signed(flow.percent),
     )
-    link = f'<th><a href="#case-{name}">{name}</a></th>'
-    return f"<tr>{link}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return [Cell(kind, kind=kind), *map(Cell, texts)]
 
 
-def _skipped(report: Report) -> str:
-    if not report.skipped:
-        return ""
-    items = "".join(f"<li>{escape(case.name)}: {escape(why)}</li>" for case, why in report.skipped)
-    return f"<h3>Skipped</h3><ul>{items}</ul>"
-
-
-def _figure(result: CaseResult, kernel: Mapping[int, Curve]) -> str:
-    name = escape(result.case.name)
-    verdict = "holds" if result.holds else '<span class="no">differs</span>'
-    drawn = picture.windows(result, kernel) if kernel else picture.bars(result)
+def _shown(key: str, result: CaseResult, kernel: Mapping[int, Curve]) -> Shown:
     flows = "; ".join(
-        f"{flow.kernel.number} {escape(flow.kernel.cc)}: {flow.points:+.2f} points, {flow.percent:+.2f} %"
+        f"{flow.kernel.number} {flow.kernel.cc}: {_signed(flow.points)} points, {_signed(flow.percent)} %"
         for flow in result.flows
     )
     runs = "" if result.runs == 1 else f" Mean of {result.runs} runs."
-    caption = f"<figcaption>{_about(result)} {flows}.{runs}</figcaption>"
-    return f'<figure id="case-{name}"><h3>{name}: {verdict}</h3>{drawn}{caption}</figure>\n'
+    figure = prepared(picture.windows(f"{key}-cwnd", result, kernel)) if kernel else None
+    return Shown(key, result.case.name, result.holds, f"{_about(result)} {flows}.{runs}", figure)
 
 
 def _about(result: CaseResult) -> str:
@@ -130,4 +113,4 @@ def _about(result: CaseResult) -> str:
     queue = "" if case.qdisc is None else f", {case.qdisc.replace(',', ' ')}"
     loss = f", {case.loss:.3%} loss" if case.loss else ""
     steps = "".join(f", {rate / 1e6:g} Mbit/s from {when:g} s" for when, rate in case.steps)
-    return escape(f"{case.rate_bps / 1e6:g} Mbit/s{steps}, base RTT {rtts} ms{queue}{loss}.")
+    return f"{case.rate_bps / 1e6:g} Mbit/s{steps}, base RTT {rtts} ms{queue}{loss}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,6 @@ def cwnd(reference: Path, case: str) -> dict[int, Curve]:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 points.setdefault(int(row["flow"]), []).append((float(row["t"]), float(row["cwnd"])))
-    except (OSError, EOFError, KeyError, TypeError, ValueError) as error:
+    except (OSError, EOFError, KeyError, TypeError, ValueError, csv.Error, zlib.error) as error:
         raise InputError(f"{path} is no time series ({error}); columns flow, t and cwnd are needed.") from None
     return {flow: (np.array(each)[:, 0], np.array(each)[:, 1]) for flow, each in points.items()}

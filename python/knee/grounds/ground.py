@@ -40,7 +40,7 @@ class Ground(Protocol):
 
     @property
     def captures(self) -> bool:
-        """Whether it can write the packets that leave links, as pcapng."""
+        """Whether it can write the packets at the senders, as pcapng."""
 
     @property
     def real_time(self) -> bool:
@@ -82,7 +82,7 @@ class Ground(Protocol):
             folder: an empty folder for what the run writes on the way; it leaves nothing there.
             progress: hears how far the run is.
             command: the command line that asks for the run, for the manifest.
-            capture: a file for the packets that leave links, as pcapng; only where the ground ``captures``.
+            capture: a file for the packets at the senders, as pcapng; only where the ground ``captures``.
 
         Raises:
             RunError: where the run fails.

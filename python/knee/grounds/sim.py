@@ -7,13 +7,14 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from knee import _core, rows
 from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Missing, Progress
 from knee.manifest import manifest
 from knee.metrics import summary
-from knee.own import CongestionControl, classes
+from knee.own import CongestionControl, classes, described
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
@@ -72,17 +73,33 @@ class Sim:
         wall_s = time.perf_counter() - begin
         output = json.loads(figures)
         ccs = [flow.cc for flow in scenario.flows for _ in range(flow.count)]
+        own = [described(name, of) for name, of in _own(scenario)]
         link_names = [link["link"] for link in output["links"]]
         samples = rows.samples(rows.from_bytes(sample_rows, rows.SAMPLE, spool), scenario.labels, ccs)
         spool.unlink(missing_ok=True)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s),
-            manifest=manifest(self.name, scenario.seed, wall_s, output["packets"], started, command),
+            summary=summary(scenario, self.name, output, samples, wall_s) | _remarks(own),
+            manifest=manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
+            | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=rows.links(rows.from_bytes(link_rows, rows.LINK), link_names),
             events=rows.events(rows.from_bytes(event_rows, rows.EVENT), link_names, output["event_names"]),
         )
+
+
+def _remarks(own: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """What a result says that its scenario.toml alone does not repeat."""
+    if not own:
+        return {}
+    told = []
+    for one in own:
+        where = f"{one['module']}, {one['file']}" if one["file"] else str(one["module"])
+        digest = f", SHA-256 of its source {one['source_sha256'][:16]}" if one["source_sha256"] else ", source unknown"
+        told.append(f"{one['class']} ({where}{digest})")
+    plural = "es" if len(own) > 1 else ""
+    said = f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not repeat this result without "
+    return {"remarks": [said + ("them." if plural else "it.")]}
 
 
 def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:

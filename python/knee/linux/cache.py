@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from knee import files
+
 #: After how long a lab that is not current is nobody's any more, s.
 _IDLE_S = 3600
 #: The C sources of the kernel parts; an installed package has them beside this file.
@@ -79,9 +81,7 @@ def current(hz: int) -> Lab | None:
 def set_current(lab: Lab) -> None:
     """Makes runs take this one."""
     place = root() / f"current-{lab.hz}.json"
-    partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
-    partial.write_text(json.dumps(asdict(lab), indent=1) + "\n")
-    partial.replace(place)
+    files.write(place, json.dumps(asdict(lab), indent=1) + "\n")
     _forget()
 
 

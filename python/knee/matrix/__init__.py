@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knee import _core, batch, registry
+from knee import _core, batch, files, registry
 from knee.errors import FolderError, InputError, Refused
 from knee.manifest import PROGRAM, commit
 from knee.scenario import Scenario, load
@@ -97,14 +97,18 @@ def run(
     todo = jobs(names, changes, seeds)
     check(out)
     out.mkdir(parents=True, exist_ok=True)
-    write(out / MARK, json.dumps(_about(names, changes, seeds, command), indent=1).encode())
+    files.write(out / MARK, json.dumps(_about(names, changes, seeds, command), indent=1))
     folders = batch.run(todo, out / "runs", workers=workers, progress=progress, command=command)
     frame = table.frame([folder for folder in folders if folder is not None])
-    partial = out / ".matrix.parquet.partial"
-    frame.write_parquet(partial)
-    partial.replace(out / "matrix.parquet")
-    write(out / "matrix.png", picture.png(frame))
-    write(out / "matrix.html", page.page(frame, todo[0].scenario).encode())
+    with files.replacing(out / "matrix.parquet") as beside:
+        files.write_frame(beside, frame)
+    files.write(out / "matrix.png", picture.png(frame))
+    several = f"-seed{todo[0].scenario.seed}" if seeds > 1 else ""
+
+    def where(first: str, second: str, _: str) -> str:
+        return f"runs/{first}--{second}{several}"
+
+    files.write(out / "matrix.html", page.page(frame, todo[0].scenario, out, where))
     return frame
 
 
@@ -122,13 +126,3 @@ def check(out: Path, mark: str = MARK) -> None:
 def _about(names: Sequence[str], changes: Sequence[str], seeds: int, command: str | None) -> dict[str, object]:
     about = {"format": FORMAT, "program": PROGRAM, "version": _core.version(), "commit": commit()}
     return about | {"command": command, "algorithms": list(names), "changes": list(changes), "seeds": seeds}
-
-
-def write(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -1,11 +1,21 @@
 "use strict";
 (() => {
-  const CELL = 15, NAMES = 62;
-
   const rgb = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const number = (x, digits = 3) => (x === null ? "none" : String(Number(x.toPrecision(digits))));
+  const percent = (x) => (x === null ? "none" : `${number(100 * x)} %`);
+  const shown = (map, x) => (x === null ? "none" : `${number(x * map.factor)}${map.unit && ` ${map.unit}`}`);
+
+  /** An element with text or children. */
+  function make(name, given = {}, ...children) {
+    const { data, ...properties } = given;
+    const made = Object.assign(document.createElement(name), properties);
+    Object.assign(made.dataset, data);
+    made.append(...children);
+    return made;
+  }
 
   function colour(map, value) {
-    if (value === null) return "#fff";
+    if (value === null) return "transparent";
     const [low, high, v] = [map.low, map.high, value].map((x) => (map.log ? Math.log(Math.max(x, 1e-12)) : x));
     const at = Math.min(Math.max((v - low) / (high - low), 0), 1) * (map.colours.length - 1);
     const left = Math.min(Math.floor(at), map.colours.length - 2);
@@ -13,81 +23,189 @@
     return `rgb(${a.map((x, i) => Math.round(x + (b[i] - x) * (at - left))).join(",")})`;
   }
 
-  const number = (x, digits = 3) => (x === null ? "none" : String(Number(x.toPrecision(digits))));
-  const percent = (x) => (x === null ? "none" : `${number(100 * x)} %`);
-
-  function draw(root, data, state) {
-    const cells = data.cells[state.queue];
-    const shown = data.names.map((_, i) => i).filter((i) => state.families.has(data.families[i])
-      && (state.wanted.length === 0 || state.wanted.some((w) => data.names[i].startsWith(w))));
-    const maps = root.querySelector(".matrix-maps");
-    if (shown.length === 0) {
-      maps.innerHTML = '<p class="none">No algorithm passes the filter.</p>';
-      return;
+  class Matrix {
+    constructor(root) {
+      this.root = root;
+      this.data = JSON.parse(root.querySelector("script").textContent);
+      this.queue = Object.keys(this.data.cells)[0];
+      this.families = new Set(this.data.families);
+      this.wanted = [];
+      this.map = this.data.maps[0].column;
+      this.pair = this.data.start;
+      this.controls();
+      this.draw();
+      this.listen();
     }
-    // Few algorithms do not get huge cells, and their names do not get huge letters.
-    const least = 14;
-    const size = Math.max(shown.length, least) * CELL + NAMES;
-    const bounds = shown.flatMap((i, at) => (at && data.families[i] !== data.families[shown[at - 1]] ? [at] : []));
-    maps.innerHTML = data.maps.map((map) => {
-      const rows = shown.map((i, y) => shown.map((j, x) => `<rect x="${NAMES + x * CELL}" y="${NAMES + y * CELL}"`
-        + ` width="${CELL - 0.5}" height="${CELL - 0.5}" fill="${colour(map, cells[map.column][i][j])}"`
-        + ` data-i="${i}" data-j="${j}"/>`).join("")).join("");
-      const names = shown.map((i, at) => {
-        const middle = NAMES + (at + 0.5) * CELL + 4;
-        return `<text x="${NAMES - 4}" y="${middle}" text-anchor="end" data-row="${i}">${data.names[i]}</text>`
-          + `<text transform="translate(${middle} ${NAMES - 4}) rotate(-90)" data-column="${i}">${data.names[i]}</text>`;
-      }).join("");
-      const end = NAMES + shown.length * CELL;
-      const lines = bounds.map((at) => NAMES + at * CELL - 0.25)
-        .map((p) => `<path d="M${NAMES} ${p}H${end}M${p} ${NAMES}V${end}" stroke="#1f2933"/>`).join("");
-      const ends = [map.low, map.high].map((x) => `${number(x * map.factor)}${map.unit && ` ${map.unit}`}`);
-      return `<figure><h3>${map.title} <small>${map.hint}</small></h3><div class="matrix-scale">${ends[0]}`
-        + `<i style="background:linear-gradient(90deg,${map.colours.join(",")})"></i>${ends[1]}</div>`
-        + `<svg viewBox="0 0 ${size} ${shown.length * CELL + NAMES}" role="img" aria-label="${map.title}">`
-        + `${names}${rows}${lines}</svg></figure>`;
-    }).join("");
-  }
 
-  function say(root, data, state, i, j) {
-    const of = (figure) => data.cells[state.queue][figure][i][j];
-    const pair = (figure) => [`first_${figure}`, `second_${figure}`].map((name) => number(of(name))).join(" and ");
-    root.querySelector(".matrix-said").innerHTML = `<b>${data.names[i]}</b> first, then <b>${data.names[j]}</b>: `
-      + `${pair("goodput_mbps")} Mbit/s (${percent(of("share"))} of the throughput for ${data.names[i]}), Jain's index `
-      + `${number(of("jain"))}; mean RTT ${pair("rtt_mean_ms")} ms (${number(of("rtt_inflation"))} times the base); `
-      + `${percent(of("loss"))} and ${percent(of("second_loss"))} lost; link ${percent(of("utilization"))} in use.`;
-    for (const on of root.querySelectorAll(".on")) on.classList.remove("on");
-    const here = `rect[data-i="${i}"][data-j="${j}"], text[data-row="${i}"], text[data-column="${j}"]`;
-    for (const on of root.querySelectorAll(here)) on.classList.add("on");
-  }
+    find(selector) { return this.root.querySelector(selector); }
 
-  function filter(root, data, state) {
-    const box = root.querySelector(".matrix-filter");
-    const families = [...new Set(data.families)];
-    const queues = Object.keys(data.cells);
-    const options = queues.map((queue) => `<option>${queue}</option>`).join("");
-    box.innerHTML = (queues.length > 1 ? `<label>Queue <select>${options}</select></label>` : "")
-      + families.map((f) => `<label><input type="checkbox" checked value="${f}">${f}</label>`).join("")
-      + '<label>Only <input type="text" placeholder="such as cubic bbr" aria-label="algorithms to show"></label>';
-    box.addEventListener("input", () => {
-      state.queue = box.querySelector("select")?.value ?? queues[0];
-      state.families = new Set([...box.querySelectorAll("input:checked")].map((input) => input.value));
-      state.wanted = box.querySelector('input[type="text"]').value.toLowerCase().split(/[\s,]+/).filter(Boolean);
-      draw(root, data, state);
-    });
-  }
+    value(figure, i, j) { return this.data.cells[this.queue][figure][i][j]; }
 
-  for (const root of document.querySelectorAll(".matrix:not([data-ready])")) {
-    root.dataset.ready = "";
-    const data = JSON.parse(root.querySelector("script").textContent);
-    const state = { queue: Object.keys(data.cells)[0], families: new Set(data.families), wanted: [] };
-    filter(root, data, state);
-    draw(root, data, state);
-    for (const kind of ["pointerover", "click"]) {
-      root.addEventListener(kind, (event) => {
-        const cell = event.target.closest?.("rect[data-i]");
-        if (cell) say(root, data, state, Number(cell.dataset.i), Number(cell.dataset.j));
+    shownRows() {
+      const passes = (name, i) => this.families.has(this.data.families[i])
+        && (this.wanted.length === 0 || this.wanted.some((word) => name.startsWith(word)));
+      return this.data.names.flatMap((name, i) => (passes(name, i) ? [i] : []));
+    }
+
+    /** Where the chosen pair is filtered out, the one that shares least fairly is worth a look. */
+    leastFair() {
+      const rows = this.shownRows();
+      const pairs = rows.flatMap((i) => rows.map((j) => [i, j])).filter(([i, j]) => this.value("jain", i, j) !== null);
+      return pairs.reduce((best, pair) => (this.value("jain", ...pair) < this.value("jain", ...best) ? pair : best),
+        pairs[0] ?? [0, 0]);
+    }
+
+    controls() {
+      const { names, families, maps, cells } = this.data;
+      const options = () => names.map((name, i) => make("option", { value: i }, name));
+      this.find(".matrix-first").append(...options());
+      this.find(".matrix-second").append(...options());
+      const queues = Object.keys(cells).map((queue) => make("option", {}, queue));
+      const filter = this.find(".matrix-filter");
+      if (queues.length > 1) filter.append(make("label", {}, "Queue ", make("select", {}, ...queues)));
+      filter.append(...[...new Set(families)].map((family) => make("label", {},
+        make("input", { type: "checkbox", checked: true, value: family }), family)));
+      const only = make("input", { type: "text", placeholder: "such as cubic bbr", ariaLabel: "algorithms to show" });
+      filter.append(make("label", {}, "Only ", only));
+      this.find(".matrix-tabs").append(...maps.map((map) => make("button",
+        { type: "button", className: "button", ariaPressed: String(map.column === this.map), data: { map: map.column } },
+        map.title)));
+    }
+
+    draw() {
+      const rows = this.shownRows();
+      const { families } = this.data;
+      this.bounds = new Set(rows.filter((i, at) => at && families[i] !== families[rows[at - 1]]));
+      const maps = this.find(".matrix-maps");
+      if (rows.length === 0) {
+        maps.replaceChildren(make("p", { className: "none" }, "No algorithm passes the filter."));
+        return;
+      }
+      if (!this.pair.every((i) => rows.includes(i))) this.pair = this.leastFair();
+      maps.replaceChildren(...this.data.maps.map((map) => this.figure(map, rows)));
+      this.say();
+    }
+
+    figure(map, rows) {
+      const { names } = this.data;
+      const bound = (i) => (this.bounds.has(i) ? "bound" : "");
+      const heads = rows.map((j) => make("th", { scope: "col", className: bound(j), data: { column: j } },
+        make("span", {}, names[j])));
+      const body = rows.map((i) => make("tr", { className: this.bounds.has(i) ? "bound-row" : "" },
+        make("th", { scope: "row", data: { row: i } }, names[i]),
+        ...rows.map((j) => {
+          const value = this.value(map.column, i, j);
+          const said = `${names[i]}, then ${names[j]}: ${shown(map, value)}`;
+          const cell = make("td", { className: bound(j), tabIndex: -1, ariaLabel: said, data: { i, j } });
+          cell.style.backgroundColor = colour(map, value);
+          return cell;
+        })));
+      const bar = make("i");
+      bar.style.background = `linear-gradient(90deg, ${map.colours.join(", ")})`;
+      const table = make("table", { role: "grid", ariaLabel: map.title },
+        make("thead", {}, make("tr", {}, make("th"), ...heads)), make("tbody", {}, ...body));
+      const figure = make("figure", { data: { map: map.column } },
+        make("h3", {}, `${map.title} `, make("small", {}, map.hint)),
+        make("div", { className: "matrix-scale" }, shown(map, map.low), bar, shown(map, map.high), make("output")),
+        make("div", { className: "scroll" }, table));
+      figure.classList.toggle("chosen", map.column === this.map);
+      return figure;
+    }
+
+    say() {
+      const [i, j] = this.pair;
+      const { names, runs } = this.data;
+      this.find(".matrix-first").value = i;
+      this.find(".matrix-second").value = j;
+      const share = this.value("share", i, j);
+      const line = (name, part, which, loss) => make("tr", {}, make("th", { scope: "row" }, name),
+        ...[percent(part), number(this.value(`${which}_goodput_mbps`, i, j)),
+          number(this.value(`${which}_rtt_mean_ms`, i, j)), percent(loss)].map((text) => make("td", {}, text)));
+      this.find(".matrix-pair tbody").replaceChildren(
+        line(names[i], share, "first", this.value("loss", i, j)),
+        line(names[j], share === null ? null : 1 - share, "second", this.value("second_loss", i, j)));
+      this.find(".matrix-both").textContent = `Jain's index ${number(this.value("jain", i, j))}; the first one's RTT is `
+        + `${number(this.value("rtt_inflation", i, j))} times its base; link ${percent(this.value("utilization", i, j))} `
+        + "in use.";
+      const [folder, report] = runs[this.queue][i][j];
+      const link = (file, text) => make("a", { href: `${folder}/${file}` }, text);
+      this.find(".matrix-run").replaceChildren(...(report ? [link("report.html", "Report of this run"), "; "] : []),
+        link("scenario.toml", "scenario"), ", ", link("summary.json", "all figures"),
+        ...(report ? [] : ["; with a report: ",
+          make("code", {}, `knee run ${folder}/scenario.toml --out ${names[i]}--${names[j]}`)]));
+      for (const on of this.root.querySelectorAll(".on")) on.classList.remove("on");
+      for (const cell of this.root.querySelectorAll("td[tabindex='0']")) cell.tabIndex = -1;
+      for (const cell of this.root.querySelectorAll(`td[data-i="${i}"][data-j="${j}"]`)) {
+        cell.classList.add("on");
+        cell.tabIndex = 0;
+      }
+      for (const head of this.root.querySelectorAll(`th[data-row="${i}"], th[data-column="${j}"]`)) {
+        head.classList.add("on");
+      }
+    }
+
+    choose(i, j) {
+      this.pair = [i, j];
+      this.say();
+    }
+
+    listen() {
+      const cellOf = (event) => event.target.closest?.("td[data-i]");
+      this.root.addEventListener("click", (event) => {
+        const cell = cellOf(event);
+        if (cell) {
+          this.choose(Number(cell.dataset.i), Number(cell.dataset.j));
+          cell.focus({ preventScroll: true });
+        }
+        const tab = event.target.closest(".matrix-tabs button");
+        if (tab) this.tab(tab.dataset.map);
+      });
+      this.root.addEventListener("pointerover", (event) => {
+        const cell = event.pointerType === "mouse" && cellOf(event);
+        if (cell) cell.closest("figure").querySelector("output").textContent = cell.ariaLabel;
+      });
+      this.root.addEventListener("keydown", (event) => this.key(event, cellOf(event)));
+      for (const select of this.root.querySelectorAll(".matrix-pair select")) {
+        select.addEventListener("change", () => {
+          this.choose(Number(this.find(".matrix-first").value), Number(this.find(".matrix-second").value));
+        });
+      }
+      const filter = this.find(".matrix-filter");
+      filter.addEventListener("input", () => {
+        this.queue = filter.querySelector("select")?.value ?? this.queue;
+        this.families = new Set([...filter.querySelectorAll("input:checked")].map((input) => input.value));
+        const words = filter.querySelector('input[type="text"]').value.toLowerCase();
+        this.wanted = words.split(/[\s,]+/).filter(Boolean);
+        this.draw();
       });
     }
+
+    tab(column) {
+      this.map = column;
+      for (const button of this.root.querySelectorAll(".matrix-tabs button")) {
+        button.ariaPressed = String(button.dataset.map === column);
+      }
+      for (const figure of this.root.querySelectorAll(".matrix-maps figure")) {
+        figure.classList.toggle("chosen", figure.dataset.map === column);
+      }
+    }
+
+    /** Arrow keys go from cell to cell; Enter goes where the cell leads. */
+    key(event, cell) {
+      const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (!cell || !(step || event.key === "Enter")) return;
+      event.preventDefault();
+      if (!step) {
+        this.find(".matrix-run a").click();
+        return;
+      }
+      const rows = this.shownRows();
+      const at = [cell.dataset.i, cell.dataset.j].map((i) => rows.indexOf(Number(i)));
+      const [i, j] = at.map((place, k) => rows[Math.min(Math.max(place + step[k], 0), rows.length - 1)]);
+      this.choose(i, j);
+      cell.closest("table").querySelector(`td[data-i="${i}"][data-j="${j}"]`).focus();
+    }
   }
+
+  for (const root of document.querySelectorAll(".matrix")) new Matrix(root);
 })();

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from dataclasses import asdict
-from html import escape
-from importlib import resources
+from pathlib import Path
 
 import polars as pl
+from markupsafe import Markup
 
-from knee import _core
+from knee import _core, pages
 from knee.matrix.figures import FAMILIES, MAPS
 from knee.matrix.table import means
+from knee.pages import rounded
+from knee.report.units import number
 from knee.scenario import Scenario
 from knee.scenario.toml import dumps
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-#: What the line about a pair says.
+#: What a page with a matrix needs.
+SCRIPTS = ("matrix/matrix.js",)
+STYLES = ("matrix/matrix.css",)
+#: What is said of a pair.
 _SAID = (
     *(shown.column for shown in MAPS),
     "first_goodput_mbps",
@@ -26,10 +30,12 @@ _SAID = (
     "second_loss",
     "utilization",
 )
+#: The folder with the result of a pair's first seed, as seen from the page: of the first, the second and the queue.
+Where = Callable[[str, str, str], str]
 
 
-def page(frame: pl.DataFrame, scenario: Scenario) -> str:
-    """The page, with the scenario of one of the pairs at its end."""
+def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) -> str:
+    """The page, with the scenario of one of the pairs at its end; it will lie in ``folder``."""
     seeds = frame["seed"].n_unique()
     algorithms = frame["first"].n_unique()
     facts = [
@@ -40,71 +46,67 @@ def page(frame: pl.DataFrame, scenario: Scenario) -> str:
         f"queue {scenario.links[0].queue}",
         f"knee {_core.version()}",
     ]
-    css = resources.files("knee.report").joinpath("page.css").read_text(encoding="utf-8")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>Every algorithm against every other</title>
-<style>
-{css}</style>
-</head>
-<body>
-<main>
-<header><h1>Every algorithm against every other</h1>
-<p class="facts">{"".join(f"<span>{escape(fact)}</span>" for fact in facts)}</p></header>
-{fragment(frame)}
-<section id="scenario"><h2>Scenario</h2>
-<p>That of the first pair; the others differ in <code>cc</code> and its parameters. The table of all figures is
-<code>matrix.parquet</code>, beside this page.</p>
-<pre><code>{escape(dumps(scenario.plain()))}</code></pre></section>
-</main>
-</body>
-</html>
-"""
+    return pages.page(
+        "matrix/matrix.html",
+        scripts=SCRIPTS,
+        styles=STYLES,
+        title="Every algorithm against every other",
+        facts=facts,
+        headline=_headline(frame),
+        data=_data(frame, folder, where),
+        scenario=dumps(scenario.plain()),
+    )
 
 
-def fragment(frame: pl.DataFrame) -> str:
-    """The maps with their filter, for any page; several may stand on one."""
-    data = json.dumps(_data(frame), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    css, js = (resources.files(__package__).joinpath(f"matrix.{kind}").read_text("utf-8") for kind in ("css", "js"))
-    return f"""<div class="matrix">
-<p class="hint">Rows: the flow that starts first; columns: the one that comes a second later. Point at a cell, or touch
-it, for its figures.</p>
-<div class="matrix-filter"></div>
-<p class="matrix-said" aria-live="polite"></p>
-<div class="matrix-maps"></div>
-<script type="application/json">{data}</script>
-</div>
-<style>
-{css}</style>
-<script>
-{js}</script>"""
+def fragment(frame: pl.DataFrame, folder: Path, where: Where) -> Markup:
+    """The maps with their filter, for any page in ``folder`` that has `SCRIPTS` and `STYLES`; it may have several."""
+    return Markup(pages.render("matrix/fragment.html", data=_data(frame, folder, where)))
 
 
-def _data(frame: pl.DataFrame) -> dict[str, object]:
+def _headline(frame: pl.DataFrame) -> str:
+    """How many pairs share fairly, and the pair that does least."""
+    mean = _by_fairness(frame)
+    if mean.is_empty():
+        return "Each algorithm beside itself."
+    fair = mean.filter(pl.col("jain") >= 0.9).height
+    worst = mean.row(0, named=True)
+    share = number(100 * worst["share"], 2)
+    return (
+        f"{fair} of {mean.height} pairs of different algorithms share the link with a Jain's index of 0.9 or more. "
+        f"Least fair: {worst['first']} with {share} % beside {worst['second']}."
+    )
+
+
+def _by_fairness(frame: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of different algorithms, the least fair first."""
+    return means(frame).filter(pl.col("first") != pl.col("second")).drop_nulls("jain").sort("jain", maintain_order=True)
+
+
+def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
     mean = means(frame)
     names = list(dict.fromkeys(mean["first"]))
     families = dict(zip(mean["first"], mean["first_family"], strict=True))
     order = {family: i for i, family in enumerate(FAMILIES)}
     names.sort(key=lambda name: order.get(families[name], len(order)))
-    cells = {}
+    cells, runs = {}, {}
     for queue in dict.fromkeys(mean["queue"]):
         rows = {(row["first"], row["second"]): row for row in mean.filter(pl.col("queue") == queue).to_dicts()}
         cells[queue] = {
-            figure: [[_short(rows[a, b][figure]) if (a, b) in rows else None for b in names] for a in names]
+            figure: [[rounded(rows[a, b][figure], 4) if (a, b) in rows else None for b in names] for a in names]
             for figure in _SAID
         }
+        runs[queue] = [[_run(folder, where(a, b, queue)) for b in names] for a in names]
+    unfair = _by_fairness(frame).filter(pl.col("queue") == frame["queue"][0]).head(1).to_dicts()
     return {
+        "start": [names.index(unfair[0][which]) if unfair else 0 for which in ("first", "second")],
         "names": names,
         "families": [families[name] for name in names],
         "maps": [asdict(shown) for shown in MAPS],
         "cells": cells,
+        "runs": runs,
     }
 
 
-def _short(value: float | None) -> float | None:
-    """Enough digits for a screen."""
-    return None if value is None else float(f"{value:.4g}")
+def _run(folder: Path, run: str) -> list[str | bool]:
+    """Where the result of a pair is, and whether it has a report."""
+    return [run, (folder / run / "report.html").is_file()]

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from knee import registry
-from knee.metrics import jain
+from knee.metrics import jain, loss
 
 #: The columns, each with its type and what it is. ``first`` is the algorithm that starts first, ``second`` the other.
 COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
@@ -42,7 +42,7 @@ def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
     known = registry.congestion_controls()
     flows, link = summary["flows"], summary["links"][0]
     rates = [flow["throughput_mbps"] for flow in flows]
-    losses = [flow["lost_packets"] / flow["sent_packets"] if flow["sent_packets"] else None for flow in flows]
+    losses = [loss([flow]) for flow in flows]
     made: dict[str, Any] = {
         "queue": queue,
         "seed": summary["seed"],
@@ -53,10 +53,10 @@ def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
         "utilization": link["utilization"],
         "queue_delay_mean_ms": link["queue_delay_mean_ms"],
     }
-    for which, flow, loss in zip(("first", "second"), flows, losses, strict=True):
+    for which, flow, lost in zip(("first", "second"), flows, losses, strict=True):
         made[which] = flow["cc"]
         made[f"{which}_family"] = known[flow["cc"]].family
-        made[f"{which}_loss"] = loss
+        made[f"{which}_loss"] = lost
         for figure in ("throughput_mbps", "goodput_mbps", "rtt_mean_ms"):
             made[f"{which}_{figure}"] = flow[figure]
     return made

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from . import units
-from .chart import Chart, Line, Marks, Panel, Spans, Symbol, finish
-from .palette import ALARM, GREEN, GUARD_GREY, INK, LONGEST_GREY, MUTED
-from .prepare import MAX_MARKS, MAX_ROUNDS, Flow, View
-from .thin import Floats
+from knee.report import units
+from knee.report.chart import Chart, Line, Marks, Panel, Spans, Symbol, finish, over_time
+from knee.report.choices import Flow
+from knee.report.palette import ALARM, GREEN, GUARD_GREY, INK, LONGEST_GREY, MUTED
+from knee.report.prepare import MAX_MARKS, MAX_ROUNDS, View
+from knee.report.thin import Floats
+from knee.text import visible
 
 MAX_BUFFERS = 4
 """So many flows are drawn, a panel each."""
@@ -58,8 +60,8 @@ class Full:
             "loss": f"an interval of {_span(self.figure)} ends",
         }[self.branch]
         if self.guard_s is not None and self.longest_s is not None:
-            words += f"<br>the longest interval was {_span(self.longest_s)}"
-            words += f"<br>the next guard interval lasts {_span(self.guard_s)} or more"
+            words += f"\nthe longest interval was {_span(self.longest_s)}"
+            words += f"\nthe next guard interval lasts {_span(self.guard_s)} or more"
         return words
 
 
@@ -179,7 +181,7 @@ def _panel(buffer: Buffer, label: str, view: View) -> Panel:
     end = view.duration_s
     held = _arrays(buffer.backlog)
     lines = [
-        Line("backlog", *held, buffer.flow.colour, 1.2),
+        Line("backlog", *held, buffer.flow.colour or INK, 1.2),
         Line("buffer", np.append(x, end), np.append(y, y[-1:]), INK, 1.4, step=True),
     ]
     found = guards(buffer.fulls, end)
@@ -199,7 +201,7 @@ def buffer(view: View) -> Chart:
     several_links = len({one.link for one in drawn}) > 1
     panels = []
     for one in drawn:
-        label = f"{one.flow.label}, {one.link}" if several_links else one.flow.label
+        label = f"{one.flow.label}, {visible(one.link)}" if several_links else one.flow.label
         panels.append(_panel(one, label if len(drawn) > 1 else "Queue", view))
     empty = "No queue told of buffers of its flows."
     done = [finish(panel, units.packet_unit, empty) for panel in panels or [Panel("Queue")]]
@@ -211,4 +213,4 @@ def buffer(view: View) -> Chart:
     if len(found) > len(drawn):
         caption.append(f"The first {len(drawn)} of {units.fixed(len(found), 0)}.")
     caption += dict.fromkeys(sentence for _, sentences in done for sentence in sentences)
-    return Chart("buffer", "Buffer per flow", [panel for panel, _ in done], caption)
+    return Chart("buffer", "Buffer per flow", [panel for panel, _ in done], caption, over_time(view.duration_s))

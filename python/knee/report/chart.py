@@ -6,12 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from . import units
-from .thin import POINTS, Floats, thin_band, thin_line
-from .units import Unit
+from knee.report import units
+from knee.report.palette import Dash
+from knee.report.thin import POINTS, Floats, thin_band, thin_line
+from knee.report.units import Unit
 
-Dash = Literal["solid", "dash", "dot"]
 Symbol = Literal["up", "down", "dot"]
+Choices = tuple[str, ...]
+"""Keys of the choices of flows that show a line or band; without any, all of them do."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Line:
     width: float = 1.3
     dash: Dash = "solid"
     step: bool = False
+    choices: Choices = ()
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Band:
     high: Floats
     colour: str
     opacity: float
+    choices: Choices = ()
 
 
 @dataclass(frozen=True)
@@ -81,20 +85,51 @@ class Panel:
     spans: list[Spans] = field(default_factory=list)
     headroom: float = 0.0
 
-    @property
-    def items(self) -> list[Line | Band | Marks]:
-        """Lines, bands and marks, in the order of the legend."""
-        return [*self.lines, *self.bands, *self.marks]
+    def chosen(self, choice: str) -> "Panel":
+        """The panel with what a choice of flows shows."""
+        lines = [line for line in self.lines if not line.choices or choice in line.choices]
+        bands = [band for band in self.bands if not band.choices or choice in band.choices]
+        return replace(self, lines=lines, bands=bands)
+
+
+@dataclass(frozen=True)
+class XAxis:
+    """The horizontal axis: its title, its ends, and whether it is logarithmic."""
+
+    title: str
+    low: float
+    high: float
+    log: bool = False
+    time: bool = False
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: panels over one time axis, and sentences that say how to read it."""
+    """A figure: panels over one horizontal axis, and sentences that say how to read it."""
 
     key: str
     title: str
     panels: list[Panel]
     caption: list[str]
+    x: XAxis
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw, in any panel."""
+        return all(panel.note is not None for panel in self.panels)
+
+    def chosen(self, choice: str) -> "Chart":
+        """The figure with what a choice of flows shows."""
+        return replace(self, panels=[panel.chosen(choice) for panel in self.panels])
+
+
+MAX_FINE = 24
+"""More lines than this get fewer points each, so that a page with many flows stays small."""
+
+
+def over_time(end_s: float) -> XAxis:
+    """The axis of a run of that length."""
+    return XAxis("Time (s)", 0.0, end_s, time=True)
 
 
 def greatest(arrays: Sequence[Floats]) -> float:
@@ -106,16 +141,17 @@ def finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[
     """The panel in its unit, thinned, and a sentence if it was thinned."""
     unit = unit_of(greatest([line.y for line in panel.lines] + [band.high for band in panel.bands]))
     lines, bands = [], []
+    limit = POINTS if len(panel.lines) <= MAX_FINE else POINTS // 4
     for line in panel.lines:
         if not np.isnan(line.y).all():
-            x, y = thin_line(line.x, line.y)
+            x, y = thin_line(line.x, line.y, limit)
             lines.append(replace(line, x=x, y=y * unit.scale))
     for band in panel.bands:
         if not np.isnan(band.low).all():
             x, low, high = thin_band(band.x, band.low, band.high)
             bands.append(replace(band, x=x, low=low * unit.scale, high=high * unit.scale))
-    thinned = any(len(x) > POINTS for x in [*(line.x for line in panel.lines), *(band.x for band in panel.bands)])
-    caption = [f"Thinned to at most {units.fixed(POINTS, 0)} points a line; every peak and trough is kept."]
+    thinned = any(len(x) > limit for x in [*(line.x for line in panel.lines), *(band.x for band in panel.bands)])
+    caption = [f"Thinned to at most {units.fixed(limit, 0)} points a line; every peak and trough is kept."]
     return (
         replace(
             panel,

@@ -1,21 +1,25 @@
 """Figures for papers: PNG files drawn with matplotlib."""
 
+from __future__ import annotations
+
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .chart import Chart, Panel
-from .palette import ALARM, GRID, INK, MUTED, ROUND_GREY
-from .panels import CHARTS, report_keys
-from .prepare import View, prepare
-from .protocol import ResultLike
+from knee.report.chart import Chart, Panel
+from knee.report.palette import ALARM, GRID, INK, MUTED, ROUND_GREY
+from knee.report.panels import CHARTS, report_keys
+from knee.report.prepare import View, prepare
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from knee.result import Result
 
 WIDTH_IN = 7.0
 HEIGHT_IN = 3.2
@@ -31,6 +35,9 @@ HEADROOM = 0.06
 """Part of the axis kept free above the data for the ticks of drops."""
 
 STYLE: dict[Any, Any] = {
+    # Text is text: a label such as "$x^$" is no formula, least of all a broken one.
+    "text.parse_math": False,
+    "text.usetex": False,
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.labelsize": 9,
@@ -57,11 +64,22 @@ DASHES = {"solid": "-", "dash": (0, (5, 3)), "dot": (0, (1.2, 1.8))}
 
 
 def short(label: str) -> str:
-    """A label that fits a legend."""
-    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
+    """A label that fits a legend, as the font of the figures can draw it; a box stands for what it lacks."""
+    label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
+    drawable = "".join(sign if ord(sign) in _drawable() else "□" for sign in label)
+    # A legend leaves out what begins with an underscore; behind a space of no width, nothing does.
+    return f"\u200b{drawable}" if drawable.startswith("_") else drawable
 
 
-def write_figures(result: ResultLike, directory: Path) -> list[Path]:
+@cache
+def _drawable() -> frozenset[int]:
+    from matplotlib.font_manager import findfont
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset(FT2Font(findfont(STYLE["font.family"])).get_charmap())
+
+
+def write_figures(result: Result, directory: Path) -> list[Path]:
     """Writes the figures of a run as PNG files into `directory`; returns their paths."""
     from matplotlib import rc_context
 
@@ -71,23 +89,23 @@ def write_figures(result: ResultLike, directory: Path) -> list[Path]:
     for key in (*report_keys(view), "overview"):
         path = directory / f"{key}.png"
         with rc_context(STYLE):
-            _draw(CHARTS[key](view), view).savefig(path, dpi=DPI)
+            _draw(CHARTS[key](view).chosen(view.default), view).savefig(path, dpi=DPI)
         paths.append(path)
     return paths
 
 
-def png(result: ResultLike, key: str = "overview") -> bytes:
+def png(result: Result, key: str = "overview") -> bytes:
     """One of the figures as the bytes of a PNG file."""
     from matplotlib import rc_context
 
     drawn = BytesIO()
     view = prepare(result)
     with rc_context(STYLE):
-        _draw(CHARTS[key](view), view).savefig(drawn, dpi=DPI)
+        _draw(CHARTS[key](view).chosen(view.default), view).savefig(drawn, dpi=DPI)
     return drawn.getvalue()
 
 
-def _draw(chart: Chart, view: View) -> "Figure":
+def _draw(chart: Chart, view: View) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -100,16 +118,18 @@ def _draw(chart: Chart, view: View) -> "Figure":
     rows = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(rows, chart.panels, strict=True):
         _draw_panel(axes, panel, legend)
-        _draw_marks(axes, panel, view, marks)
-    rows[-1].set_xlabel("Time (s)")
-    rows[-1].set_xlim(0, view.duration_s)
+        if chart.x.time:
+            _draw_marks(axes, panel, view, marks)
+    rows[-1].set_xlabel(chart.x.title)
+    rows[-1].set_xscale("log" if chart.x.log else "linear")
+    rows[-1].set_xlim(chart.x.low, chart.x.high)
     figure.align_ylabels(list(rows))
     if len(legend) + len(marks) > 1:
         _draw_legend(figure, legend | marks)
     return figure
 
 
-def _draw_panel(axes: "Axes", panel: Panel, legend: "dict[str, Artist]") -> None:
+def _draw_panel(axes: Axes, panel: Panel, legend: dict[str, Artist]) -> None:
     axes.set_ylabel(panel.label.replace(" (", "\n("))
     if panel.note is not None:
         axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, ha="center", va="center", color=MUTED)
@@ -147,7 +167,7 @@ def _draw_panel(axes: "Axes", panel: Panel, legend: "dict[str, Artist]") -> None
     axes.set_ylim(bottom, top if top > bottom else bottom + 1)
 
 
-def _draw_marks(axes: "Axes", panel: Panel, view: View, legend: "dict[str, Artist]") -> None:
+def _draw_marks(axes: Axes, panel: Panel, view: View, legend: dict[str, Artist]) -> None:
     """Rounds as grey areas, changes as lines, timeouts and drops as ticks at the lower and upper edge."""
     across = axes.get_xaxis_transform()
     for spans in panel.spans:
@@ -179,7 +199,7 @@ def _legend_columns(names: list[str]) -> int | None:
     return None
 
 
-def _draw_legend(figure: "Figure", legend: "dict[str, Artist]") -> None:
+def _draw_legend(figure: Figure, legend: dict[str, Artist]) -> None:
     """Outside the axes, so that it never covers data."""
     handles, names = list(legend.values()), list(legend)
     columns = _legend_columns(names)

@@ -4,15 +4,24 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from .units import count_word, missing, number
+from knee.metrics import loss
+from knee.report.units import count_word, delay_unit, missing, number
 
 MAX_NAMED = 3
 """More links or algorithms than this are counted, not named."""
+MIN_TRANSFERS = 8
+"""Fewer transfers than this are read from the table of flows, without quantiles."""
 
 
 def headline(summary: Mapping[str, Any]) -> str:
     """For example: `Two lola flows on bottleneck: 99.1 % utilization, Jain 0.999, no loss`."""
-    parts = [*_links(summary["links"]), *_fairness(summary), *_delay(summary), _loss(summary["flows"])]
+    parts = [
+        *_links(summary["links"]),
+        *_fairness(summary),
+        *_delay(summary),
+        *_completion(summary),
+        _loss(summary["flows"]),
+    ]
     timeouts = sum(flow.get("timeouts") or 0 for flow in summary["flows"])
     if timeouts:
         parts.append(f"{number(timeouts)} timeout" + ("s" if timeouts > 1 else ""))
@@ -49,8 +58,12 @@ def _links(links: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _fairness(summary: Mapping[str, Any]) -> list[str]:
-    jain = summary.get("fairness", {}).get("jain")
-    return [] if missing(jain) or len(summary["flows"]) < 2 else [f"Jain {jain:.3f}"]
+    fairness = summary.get("fairness", {})
+    jain = fairness.get("jain")
+    if not missing(jain):
+        return [f"Jain {jain:.3f}"] if len(summary["flows"]) > 1 else []
+    shared = [link for link in fairness.get("links") or () if len(link["flows"]) > 1 and not missing(link["jain"])]
+    return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
 
 
 def _delay(summary: Mapping[str, Any]) -> list[str]:
@@ -60,9 +73,20 @@ def _delay(summary: Mapping[str, Any]) -> list[str]:
     return [] if missing(delay) else [f"mean queueing delay {number(delay, 2)} ms"]
 
 
+def _completion(summary: Mapping[str, Any]) -> list[str]:
+    """How long transfers took, where there are enough of them to speak of quantiles."""
+    times = sorted(flow["completion_s"] for flow in summary["flows"] if not missing(flow.get("completion_s")))
+    if len(times) < MIN_TRANSFERS:
+        return []
+    middle, late = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
+    unit = delay_unit(1e3 * late)
+    half, most = (f"{number(1e3 * time * unit.scale, 3)} {unit.name}" for time in (middle, late))
+    return [f"half of {number(len(times))} transfers done within {half}, 99 % within {most}"]
+
+
 def _loss(flows: list[Mapping[str, Any]]) -> str:
     lost = sum(flow.get("lost_packets") or 0 for flow in flows)
-    sent = sum(flow.get("sent_packets") or 0 for flow in flows)
     if lost == 0:
         return "no loss"
-    return f"{number(100 * lost / sent, 2)} % loss" if sent else f"{number(lost)} packets lost"
+    part = loss(flows)
+    return f"{number(lost)} packets lost" if part is None else f"{number(100 * part, 2)} % loss"

@@ -2,8 +2,13 @@
 
 Up to seven flows take the palette of Okabe and Ito (its yellow and black left out: one is faint on white, the other
 is the ink of totals). More flows take a ramp whose lightness rises steadily, in the order of the flows, so that the
-order of many staggered starts can be read from it.
+order of many staggered starts can be read from it. Where lines have no order, more than seven differ in their dashes.
 """
+
+from typing import Literal
+
+Dash = Literal["solid", "dash", "dot"]
+DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5230")
 RAMP = ((61, 12, 94), (52, 84, 150), (28, 130, 140), (52, 168, 110), (150, 190, 40))
@@ -39,6 +44,21 @@ def flow_colours(count: int) -> list[str]:
     if count <= len(OKABE_ITO):
         return list(OKABE_ITO[:count])
     return [_ramp(index / (count - 1)) for index in range(count)]
+
+
+def line_styles() -> list[tuple[str, Dash]]:
+    """Looks of lines that can be told from each other: every colour solid, then dashed, then dotted."""
+    return [(colour, dash) for dash in DASHES for colour in OKABE_ITO]
+
+
+MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
+"""Of points on a line, by the names that plotly has for them: a second way to tell lines apart."""
+
+
+def pale(colour: str, part: float = 0.35) -> str:
+    """`colour` on white with that opacity, as a colour of its own."""
+    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 + (channel - 255) * part):02X}" for channel in channels)
 
 
 def rgba(colour: str, opacity: float) -> str:

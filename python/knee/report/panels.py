@@ -6,13 +6,16 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from . import units
-from .buffers import EVENT, buffer
-from .chart import Band, Chart, Dash, Line, Panel, finish
-from .palette import INK, LINK_COLOURS, MUTED
-from .prepare import Flow, View, apart, floats, held, jain, over_time, total
-from .thin import Floats
-from .units import Unit
+from knee.report import units
+from knee.report.buffers import EVENT, buffer
+from knee.report.chart import Band, Chart, Line, Panel, finish, over_time
+from knee.report.choices import QUANTILES
+from knee.report.completion import completion, transfers
+from knee.report.palette import DASHES, INK, LINK_COLOURS, MUTED, Dash, line_styles
+from knee.report.prepare import View, apart, floats, held, jain, per_interval, total
+from knee.report.thin import Floats
+from knee.report.units import Unit
+from knee.text import visible
 
 MAX_BANDS = 4
 """Up to so many flows the RTT is drawn with its band of least to greatest."""
@@ -24,19 +27,23 @@ MAX_WITH_TOTAL = 6
 """With more flows than this the total gets a panel of its own, since it would flatten the flows."""
 
 
-def _own(view: View, flow: Flow) -> pl.DataFrame:
-    return view.samples.filter(pl.col("flow") == flow.number)
-
-
 def _flow_panel(view: View, column: str, label: str) -> Panel:
-    """`column` of each flow, or its quantiles over many flows."""
-    if view.many:
-        return _quantile_panel(view, column, label)
-    lines = []
-    for flow in view.flows:
-        own = _own(view, flow)
-        lines.append(Line(flow.label, floats(own, "t_s"), held(floats(own, column)), flow.colour))
-    return Panel(label, lines)
+    """`column` of each flow that is drawn, and of many flows the quantiles over all."""
+    lines = [
+        Line(
+            flow.label,
+            floats(own, "t_s"),
+            held(floats(own, column)),
+            flow.colour,
+            dash=flow.dash,
+            choices=flow.choices,
+        )
+        for flow, own in view.drawn
+    ]
+    if not view.many:
+        return Panel(label, lines)
+    quantiles = _quantile_panel(view, column, label)
+    return replace(quantiles, lines=[*lines, *quantiles.lines])
 
 
 def _quantile_panel(view: View, column: str, label: str) -> Panel:
@@ -45,16 +52,13 @@ def _quantile_panel(view: View, column: str, label: str) -> Panel:
     lines, bands = [], []
     for group in view.groups:
         rows = view.samples.filter(pl.col("flow").is_in(group.numbers)) if len(view.groups) > 1 else view.samples
-        figures = over_time(view, rows, *(value.quantile(q, "linear").alias(name) for name, q in marks.items()))
+        figures = per_interval(rows, *(value.quantile(q, "linear").alias(name) for name, q in marks.items()))
         x, y = floats(figures, "t_s"), {name: floats(figures, name) for name in marks}
-        lines.append(Line(f"{group.name}: median", x, y["p50"], group.colour))
-        bands.append(Band(f"{group.name}: 25–75 %", x, y["p25"], y["p75"], group.colour, 0.3))
-        bands.append(Band(f"{group.name}: 5–95 %", x, y["p5"], y["p95"], group.colour, 0.15))
+        only = (QUANTILES,)
+        lines.append(Line(f"{group.name}: median", x, y["p50"], group.colour, choices=only))
+        bands.append(Band(f"{group.name}: 25–75 %", x, y["p25"], y["p75"], group.colour, 0.3, only))
+        bands.append(Band(f"{group.name}: 5–95 %", x, y["p5"], y["p95"], group.colour, 0.15, only))
     return Panel(label, lines, bands)
-
-
-def _many_caption(view: View) -> list[str]:
-    return [f"{units.fixed(len(view.flows), 0)} flows, drawn as quantiles over the flows."] if view.many else []
 
 
 def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
@@ -69,7 +73,8 @@ def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
             panels = [replace(each, lines=[sums, *each.lines])]
     done = [finish(panel, units.rate_unit, "There is no such rate in this run.") for panel in panels]
     key = column.removesuffix("_mbps")
-    return Chart(key, label, [panel for panel, _ in done], [meaning, *_many_caption(view), *_once(done)])
+    caption = [meaning, *_once(done)]
+    return Chart(key, label, [panel for panel, _ in done], caption, over_time(view.duration_s))
 
 
 def throughput(view: View) -> Chart:
@@ -108,8 +113,7 @@ def rtt(view: View) -> Chart:
     if len(view.flows) <= MAX_BANDS:
         # Flows that share a queue have nearly the same RTT: the wider earlier line shows beneath the later one.
         panel.lines[:] = [replace(line, width=1.2 + 0.5 * rank) for rank, line in enumerate(panel.lines[::-1])][::-1]
-        for flow in view.flows:
-            own = _own(view, flow)
+        for flow, own in view.drawn:
             low, high = held(floats(own, "rtt_min_ms")), held(floats(own, "rtt_max_ms"))
             panel.bands.append(Band("", floats(own, "t_s"), low, high, flow.colour, 0.16))
         caption = ["Line: mean of the RTT samples in each interval; band: least to greatest."]
@@ -121,7 +125,8 @@ def rtt(view: View) -> Chart:
     if bases:
         caption.append("Dashed: base RTT" + (", least and greatest." if len(_all_bases(view)) > len(bases) else "."))
     panel, thinned = finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
-    return Chart("rtt", "Round-trip time", [panel], caption + _many_caption(view) + thinned)
+    caption += thinned
+    return Chart("rtt", "Round-trip time", [panel], caption, over_time(view.duration_s))
 
 
 def _all_bases(view: View) -> set[float]:
@@ -131,14 +136,16 @@ def _all_bases(view: View) -> set[float]:
 def cwnd(view: View) -> Chart:
     """Congestion window of each flow."""
     panel, thinned = finish(_flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
-    return Chart("cwnd", "Congestion window", [panel], ["At the end of each interval.", *_many_caption(view), *thinned])
+    caption = ["At the end of each interval.", *thinned]
+    return Chart("cwnd", "Congestion window", [panel], caption, over_time(view.duration_s))
 
 
 def in_flight(view: View) -> Chart:
     """Packets in flight of each flow."""
     panel = _flow_panel(view, "in_flight_packets", "In flight")
     panel, thinned = finish(panel, units.packet_unit, "No packet was in flight.")
-    return Chart("in_flight", "In flight", [panel], ["At the end of each interval.", *_many_caption(view), *thinned])
+    caption = ["At the end of each interval.", *thinned]
+    return Chart("in_flight", "In flight", [panel], caption, over_time(view.duration_s))
 
 
 def _links(view: View) -> list[str]:
@@ -156,7 +163,7 @@ def _link_lines(view: View, column: str) -> list[Line]:
         own = view.links.filter(pl.col("link").cast(pl.String) == name)
         colour = LINK_COLOURS[index % len(LINK_COLOURS)]
         dash: Dash = "solid" if index < len(LINK_COLOURS) else "dot"
-        lines.append(Line(name, floats(own, "t_s"), held(floats(own, column)), colour, 1.2, dash))
+        lines.append(Line(visible(name), floats(own, "t_s"), held(floats(own, column)), colour, 1.2, dash))
     return lines
 
 
@@ -185,16 +192,23 @@ def queue(view: View) -> Chart:
         caption.append("Red ticks on top: intervals with drops.")
     if view.links.get_column("link").n_unique() > MAX_LINKS:
         caption.append(f"The {MAX_LINKS} links with the longest queues.")
-    return Chart("queue", "Queue", [panel for panel, _ in done], caption + _once(done))
+    return Chart("queue", "Queue", [panel for panel, _ in done], caption + _once(done), over_time(view.duration_s))
 
 
 def fairness(view: View) -> Chart:
     """Jain's index over time."""
-    line = Line("", *jain(view), INK)
+    shared = [(link, numbers) for link, numbers in view.bottlenecks if len(numbers) > 1][:MAX_LINKS]
+    styles = line_styles() if len(shared) > 1 else [(INK, DASHES[0])]
+    lines = [
+        Line(visible(link) if len(view.bottlenecks) > 1 else "", *jain(view, numbers), colour, dash=dash)
+        for (link, numbers), (colour, dash) in zip(shared, styles, strict=False)
+    ]
     empty = "Fairness needs two flows that run at the same time."
-    panel, thinned = finish(Panel("Jain’s index", [line], ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    panel, thinned = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
     caption = "Of the throughputs in each interval, over the flows that run through all of it."
-    return Chart("jain", "Fairness", [panel], [caption, *thinned])
+    if len(view.bottlenecks) > 1:
+        caption += " A line per bottleneck."
+    return Chart("jain", "Fairness", [panel], [caption, *thinned], over_time(view.duration_s))
 
 
 def overview(view: View) -> Chart:
@@ -205,7 +219,7 @@ def overview(view: View) -> Chart:
     panels = [*throughput(view).panels, *rtt(view).panels, *cwnd(view).panels, delay]
     if len(view.flows) > 1:
         panels += fairness(view).panels
-    return Chart("overview", "Overview", panels, [])
+    return Chart("overview", "Overview", panels, [], over_time(view.duration_s))
 
 
 CHARTS: dict[str, Callable[[View], Chart]] = {
@@ -220,6 +234,7 @@ CHARTS: dict[str, Callable[[View], Chart]] = {
     "pacing_rate": pacing_rate,
     "in_flight": in_flight,
     "buffer": buffer,
+    "completion": completion,
 }
 """What can be drawn, by name."""
 
@@ -228,6 +243,7 @@ REPORT = ("throughput", "rtt", "cwnd", "queue", "jain")
 
 
 def report_keys(view: View) -> list[str]:
-    """The figures of the report of this run: buffers only where a queue tells of them."""
+    """The figures of the report of this run: completion times of transfers, buffers where a queue tells of them."""
     told = (view.notes.get_column("event") == EVENT).any()
-    return [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]
+    keys = [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]
+    return ["completion", *keys] if transfers(view) else keys

@@ -1,17 +1,26 @@
 """What figures are drawn from: flows with their colours, intervals, rounds, marks, fairness over time."""
 
+from __future__ import annotations
+
+import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from .palette import flow_colours
-from .protocol import ResultLike
-from .thin import Floats
+from knee.metrics import jain_of
+from knee.report.choices import Flow, choose
+from knee.report.palette import flow_colours
+from knee.report.thin import Floats
+from knee.text import visible
 
-MAX_LINES = 18
-"""More flows than this are drawn as quantiles."""
+if TYPE_CHECKING:
+    from knee.result import Result
+
 MAX_GROUPS = 3
 """Quantiles are drawn per congestion control up to so many of them, else over all flows."""
 MAX_ROUNDS = 300
@@ -21,6 +30,9 @@ MAX_MARKS = 400
 ROUND_PHASE = "fair_flow_balancing"
 """A flow's stay in this phase is a round (LoLa, Section III-C)."""
 
+BUSY = (pl.col("throughput_mbps") > 0) | (pl.col("sending_rate_mbps") > 0) | (pl.col("in_flight_packets") > 0)
+"""A flow does something in an interval."""
+
 TIMEOUT_WORDS = frozenset({"timeout", "timeouts", "rto"})
 CHANGE_WORDS = frozenset({"change", "changes", "changed"})
 PACKET_WORDS = frozenset(
@@ -29,18 +41,6 @@ PACKET_WORDS = frozenset(
 """Kinds of events are told by a word of their names (`rate_change`): all others of a flow are phases it enters."""
 CHANGE_NAMES = frozenset({"rate", "loss_probability", "limit", "rtt"})
 """Changes named by what changes, as the simulator does; whole names: phases are called `probe_rtt`, `rate_control`."""
-
-
-@dataclass(frozen=True)
-class Flow:
-    """A flow as the figures show it."""
-
-    number: int
-    label: str
-    cc: str
-    start_s: float
-    base_rtt_ms: float | None
-    colour: str
 
 
 @dataclass(frozen=True)
@@ -62,45 +62,79 @@ class Rounds:
 
 @dataclass(frozen=True)
 class View:
-    """A result made ready for drawing. `samples` and `links` have a column `bin`, the interval's number from 1."""
+    """A result made ready for drawing.
+
+    Attributes:
+        choices: the titles of the choices of flows that are drawn; empty where all are.
+        samples: of each flow while it runs, with a column `bin`, the interval's number from 1.
+        links: with that column too.
+        clock: the end `t_s` of every `bin`.
+        notes: events that queues noted on flows.
+        bottlenecks: links, each with the numbers of the flows that it limits.
+    """
 
     flows: list[Flow]
+    choices: dict[str, str]
     groups: list[Group]
     samples: pl.DataFrame
     links: pl.DataFrame
+    clock: pl.DataFrame
     interval_s: float
     duration_s: float
     rounds: Rounds | None
     changes: Floats
     timeouts: Floats
     notes: pl.DataFrame
-    """Events that queues noted on flows."""
+    bottlenecks: list[tuple[str, list[int]]]
 
     @property
     def many(self) -> bool:
         """Whether there are too many flows for a line each."""
-        return len(self.flows) > MAX_LINES
+        return bool(self.choices)
+
+    @property
+    def default(self) -> str:
+        """The choice of flows that is shown first."""
+        return next(iter(self.choices), "")
+
+    @cached_property
+    def drawn(self) -> list[tuple[Flow, pl.DataFrame]]:
+        """The flows that are drawn as lines, each with its samples."""
+        flows = [flow for flow in self.flows if flow.choices or not self.many]
+        rows = self.samples.filter(pl.col("flow").is_in([flow.number for flow in flows]))
+        own = {key[0]: part for key, part in rows.partition_by("flow", as_dict=True).items()}
+        return [(flow, own.get(flow.number, rows.clear())) for flow in flows]
 
 
-def prepare(result: ResultLike) -> View:
+def prepare(result: Result) -> View:
     """Everything the figures of `result` are drawn from."""
-    flows = _flows(result)
+    flows, choices = choose(_flows(result))
     interval = _interval(result.samples)
-    samples = _binned(result.samples, interval)
-    duration = result.summary.get("duration_s") or samples["t_s"].max() or 1.0
+    rows = _binned(result.samples, interval)
+    samples = _running(rows)
+    duration = result.summary.get("duration_s") or rows["t_s"].max() or 1.0
     assert isinstance(duration, int | float)
     return View(
         flows=flows,
+        choices=choices,
         groups=_groups(flows),
         samples=samples,
         links=_binned(result.links, interval),
+        clock=rows.group_by("bin").agg(pl.col("t_s").max()).sort("bin"),
         interval_s=interval,
         duration_s=float(duration),
         rounds=_rounds(flows, result.events, samples),
         changes=_marks(result.events, CHANGE_WORDS, float(duration)),
         timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
         notes=_notes(result.events),
+        bottlenecks=_bottlenecks(result, flows),
     )
+
+
+def _bottlenecks(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
+    """Those of the summary; one for all flows where it names none."""
+    links = result.summary.get("fairness", {}).get("links") or ()
+    return [(link["link"], link["flows"]) for link in links] or [("", [flow.number for flow in flows])]
 
 
 def _notes(events: pl.DataFrame) -> pl.DataFrame:
@@ -108,11 +142,11 @@ def _notes(events: pl.DataFrame) -> pl.DataFrame:
     return both.with_columns(pl.col("link", "event").cast(pl.String))
 
 
-def _flows(result: ResultLike) -> list[Flow]:
+def _flows(result: Result) -> list[Flow]:
     rows = result.summary["flows"]
-    colours = flow_colours(len(rows))
-    labels = [str(row.get("label") or f"flow {row['flow']}") for row in rows]
+    labels = [visible(str(row.get("label") or f"flow {row['flow']}")) for row in rows]
     uses = Counter(labels)
+    finite = _finite(result)
     return [
         Flow(
             number=row["flow"],
@@ -120,10 +154,29 @@ def _flows(result: ResultLike) -> list[Flow]:
             cc=str(row.get("cc", "")),
             start_s=row.get("start_s") or 0.0,
             base_rtt_ms=row.get("base_rtt_ms"),
-            colour=colour,
+            goodput_mbps=row.get("goodput_mbps") or 0.0,
+            finite=finite[index] or row.get("completion_s") is not None,
+            completion_s=row.get("completion_s"),
         )
-        for row, label, colour in zip(rows, labels, colours, strict=True)
+        for index, (row, label) in enumerate(zip(rows, labels, strict=True))
     ]
+
+
+def _finite(result: Result) -> list[bool]:
+    """Whether each flow has a given number of bytes to send, as the scenario says."""
+    flows: list[Mapping[str, object]] = tomllib.loads(result.scenario_toml).get("flows", [])
+    told = ["bytes" in flow for flow in flows for _ in range(int(str(flow.get("count", 1))))]
+    count = len(result.summary["flows"])
+    return told if len(told) == count else [False] * count
+
+
+def _running(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of each flow up to the last interval in which it sends, receives or has packets in flight.
+
+    A flow that has finished leaves the figures; one that never did any of these stays.
+    """
+    last = pl.col("bin").filter(BUSY).max().over("flow")
+    return rows.filter(last.is_null() | (pl.col("bin") <= last))
 
 
 def _groups(flows: list[Flow]) -> list[Group]:
@@ -219,7 +272,7 @@ def _spans_of_samples(own: pl.DataFrame) -> list[tuple[float, float]]:
     return [(float(times[max(a - 1, 0)]), float(times[b])) for a, b in zip(starts, ends, strict=True)]
 
 
-def over_time(view: View, rows: pl.DataFrame, *figures: pl.Expr) -> pl.DataFrame:
+def per_interval(rows: pl.DataFrame, *figures: pl.Expr) -> pl.DataFrame:
     """`figures` over the rows of each interval, with its end `t_s`, in order."""
     return rows.group_by("bin").agg(pl.col("t_s").max(), *figures).sort("bin")
 
@@ -227,37 +280,33 @@ def over_time(view: View, rows: pl.DataFrame, *figures: pl.Expr) -> pl.DataFrame
 def total(view: View, column: str) -> tuple[Floats, Floats]:
     """The sum of `column` over the flows, per interval."""
     means = view.samples.group_by("bin", "flow").agg(pl.col("t_s").max(), pl.col(column).mean())
-    sums = over_time(view, means, pl.col(column).sum())
-    return floats(sums, "t_s"), floats(sums, column)
+    sums = view.clock.join(means.group_by("bin").agg(pl.col(column).sum()), on="bin", how="left").sort("bin")
+    return floats(sums, "t_s"), floats(sums.with_columns(pl.col(column).fill_null(0.0)), column)
 
 
-def jain(view: View) -> tuple[Floats, Floats]:
-    """Jain's index of the throughputs, per interval, over the flows that run through all of it.
+def jain(view: View, numbers: list[int]) -> tuple[Floats, Floats]:
+    """Jain's index of the throughputs of some flows, per interval, over those that run through all of it.
 
     A flow runs from its start to the last interval in which it sends, receives or has packets in flight. Intervals
     with fewer than two such flows have no index.
     """
-    rows = view.samples
+    rows = view.samples.filter(pl.col("flow").is_in(numbers))
     if rows.is_empty():
         return np.empty(0), np.empty(0)
-    busy = rows.filter(
-        (pl.col("throughput_mbps") > 0) | (pl.col("sending_rate_mbps") > 0) | (pl.col("in_flight_packets") > 0)
-    )
-    last = busy.group_by("flow").agg(pl.col("bin").max().alias("last"))
+    last = rows.filter(BUSY).group_by("flow").agg(pl.col("bin").max().alias("last"))
     starts = pl.DataFrame(
         {"flow": [flow.number for flow in view.flows], "start_s": [flow.start_s for flow in view.flows]},
         schema={"flow": rows.schema["flow"], "start_s": pl.Float64},
     )
-    slack, end = view.interval_s * 1e-3, rows.get_column("bin").max()
+    slack, end = view.interval_s * 1e-3, view.clock.get_column("bin").max()
     running = (
         rows.join(last, on="flow")
         .join(starts, on="flow")
         .filter(pl.col("t_s") - view.interval_s >= pl.col("start_s") - slack)
         .filter((pl.col("bin") < pl.col("last")) | ((pl.col("bin") == pl.col("last")) & (pl.col("bin") == end)))
     )
-    x = pl.col("throughput_mbps").cast(pl.Float64)
-    index = x.sum() ** 2 / (pl.len() * (x**2).sum())
-    figures = over_time(view, running, pl.when((pl.len() >= 2) & (x.sum() > 0)).then(index).alias("jain"))
+    index = jain_of(pl.col("throughput_mbps"))
+    figures = per_interval(running, pl.when(pl.len() >= 2).then(index).alias("jain"))
     return floats(figures, "t_s"), floats(figures, "jain")
 
 

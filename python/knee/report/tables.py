@@ -1,22 +1,27 @@
-"""Tables of figures as HTML. Every cell carries the exact value as `data-value`, what is shown is rounded."""
+"""Tables of figures. Every cell carries the exact value, what is shown is rounded."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from .units import Unit, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
+from knee.pages.table import Cell, Head, Row, Table
+from knee.report.units import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 
-MAX_SIDE_BY_SIDE = 4
-"""Up to so many flows a flow is a column; more are a row each."""
+MAX_SIDE_BY_SIDE = 8
+"""Up to so many flows or links each is a column; more are a row each."""
 MAX_ROWS = 60
 """More flows than this are summed up; the first ones are listed."""
+MAX_KINDS = 8
+"""So many congestion controls get a table of their own of how figures are spread."""
 MAX_EVENT_KINDS = 40
 
-Row = Mapping[str, Any]
+Figures = Mapping[str, Any]
+"""A part of the summary: a flow, a link."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ LINK_COLUMNS = (
     Column("drops", "Drops"),
     Column("marks", "Marks"),
 )
+#: What a table of flows does not show: their names, and counts that other figures are made of.
+NOT_SHOWN = {"flow", "label", "outstanding_packets", "delivered_bytes", "received_bytes"}
 #: An event that cocoa notes at the end of every interval.
 SAMPLED = "backlog"
 FAIRNESS_COLUMNS = (
@@ -79,30 +86,38 @@ FAIRNESS_COLUMNS = (
 
 
 @dataclass(frozen=True)
+class FlowTables:
+    """What a report says of its flows: all of them, or how figures are spread and the first ones."""
+
+    spread: Sequence[Table]
+    single: Table
+    listed: int
+
+
+@dataclass(frozen=True)
 class _Shown:
     """A column in its unit."""
 
     key: str
-    head: str
+    head: Head
     scale: float
     decimals: int
 
-    def cell(self, value: object) -> str:
+    def cell(self, value: object) -> Cell:
         text = value if isinstance(value, str) else fixed(self._scaled(value), self.decimals)
-        exact = "" if missing(value) else escape(str(value), quote=True)
-        return f'<td data-key="{escape(self.key)}" data-value="{exact}">{escape(str(text))}</td>'
+        return Cell(text, self.key, "" if missing(value) else str(value))
 
     def _scaled(self, value: object) -> object:
         whole = isinstance(value, bool) or self.scale == 1.0
         return value if whole or missing(value) or not isinstance(value, int | float) else value * self.scale
 
 
-def _numbers(rows: Sequence[Row], key: str) -> list[int | float]:
+def _numbers(rows: Sequence[Figures], key: str) -> list[int | float]:
     values = (row.get(key) for row in rows)
     return [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and not missing(v)]
 
 
-def _shown(rows: Sequence[Row], columns: Sequence[Column], skip: set[str]) -> list[_Shown]:
+def _shown(rows: Sequence[Figures], columns: Sequence[Column], skip: set[str]) -> list[_Shown]:
     """The columns that the rows have, with those that this version has no title for at the end."""
     keys = dict.fromkeys(key for row in rows for key in row)
     titled = {column.key for column in columns}
@@ -120,82 +135,78 @@ def _shown(rows: Sequence[Row], columns: Sequence[Column], skip: set[str]) -> li
         if decimals is None:
             whole = all(isinstance(value, int) for value in values) and unit.scale == 1.0
             decimals = 0 if whole else decimals_for([value * unit.scale for value in values])
-        head = escape(column.title) + (f" <small>{escape(unit.name)}</small>" if unit.name else "")
-        shown.append(_Shown(column.key, head, unit.scale, decimals))
+        shown.append(_Shown(column.key, Head(column.title, unit.name), unit.scale, decimals))
     return shown
 
 
-def _wrap(head: str, body: Sequence[str]) -> str:
-    lines = "\n".join(f"<tr>{row}</tr>" for row in body)
-    titles = f"<thead><tr>{head}</tr></thead>\n" if head else ""
-    return f'<div class="scroll"><table>\n{titles}<tbody>\n{lines}\n</tbody></table></div>'
-
-
-def _heads(words: Sequence[str]) -> str:
-    return "".join(f"<th>{word}</th>" for word in words)
-
-
-def _rows_table(rows: Sequence[Row], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> str:
+def _by_row(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
     """A row per thing."""
     body = [
-        f"<th>{escape(name)}</th>" + "".join(column.cell(row.get(column.key)) for column in shown)
+        Row(Head(name), [column.cell(row.get(column.key)) for column in shown])
         for row, name in zip(rows, names, strict=True)
     ]
-    return _wrap(_heads([corner, *(column.head for column in shown)]), body)
+    return Table([Head(corner), *(column.head for column in shown)], body)
 
 
-def _columns_table(rows: Sequence[Row], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> str:
+def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
     """A column per thing; without names no titles."""
-    heads = _heads([corner, *map(escape, names)]) if any(names) else ""
-    body = [f"<th>{column.head}</th>" + "".join(column.cell(row.get(column.key)) for row in rows) for column in shown]
-    return _wrap(heads, body)
+    body = [Row(column.head, [column.cell(row.get(column.key)) for row in rows]) for column in shown]
+    return Table([Head(corner), *map(Head, names)] if any(names) else [], body)
 
 
-def flows_table(rows: Sequence[Row], names: Sequence[str]) -> str:
+def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
     """The flows of the summary; `names` are their labels as the figures have them."""
-    shown = _shown(rows, FLOW_COLUMNS, {"flow", "label"})
+    shown = _shown(rows, FLOW_COLUMNS, NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
-        return _columns_table(rows, names, "Flow", shown)
+        return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
+    single = _by_row(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
     if len(rows) <= MAX_ROWS:
-        return _rows_table(rows, names, "Flow", shown)
-    first = _rows_table(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
-    said = f"The first {MAX_ROWS} of {number(len(rows))} flows; all of them are in <code>summary.json</code>."
-    listed = f"<details><summary>Single flows</summary><p>{said}</p>{first}</details>"
-    return "".join(_spread_table(rows, cc) for cc in dict.fromkeys(row.get("cc") for row in rows)) + listed
+        return FlowTables([], single, len(rows))
+    kinds = list(dict.fromkeys(row.get("cc") for row in rows))
+    return FlowTables([_spread_table(rows, cc) for cc in kinds[:MAX_KINDS]], single, MAX_ROWS)
 
 
-def _spread_table(rows: Sequence[Row], cc: object) -> str:
+def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
     """How each figure is spread over the flows of one congestion control."""
     own = [row for row in rows if row.get("cc") == cc]
     points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
     body = []
-    for column in _shown(own, FLOW_COLUMNS, {"flow", "label"}):
+    for column in _shown(own, FLOW_COLUMNS, NOT_SHOWN):
         values = _numbers(own, column.key)
         if values:
-            cells = "".join(column.cell(float(q)) for q in np.quantile(values, list(points.values())))
-            body.append(f"<th>{column.head}</th>" + cells)
-    return _wrap(_heads([f"{number(len(own))} {escape(str(cc))} flows", *points]), body)
+            spread = np.quantile(values, list(points.values()))
+            body.append(Row(column.head, [column.cell(float(value)) for value in spread]))
+    return Table([Head(f"{number(len(own))} {cc} flows"), *map(Head, points)], body)
 
 
-def links_table(rows: Sequence[Row]) -> str:
+def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
-    return _rows_table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, LINK_COLUMNS, {"link"}))
+    table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
+    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, LINK_COLUMNS, {"link"}))
 
 
-def fairness_table(fairness: Row, flows: int) -> str:
-    """The fairness figures of the summary; one flow has nobody to be fair to."""
+def fairness_table(fairness: Figures, flows: int) -> Table:
+    """The fairness figures of the summary, of each bottleneck; one flow has nobody to be fair to."""
+    links: Sequence[Figures] = fairness.get("links") or ()
+    if len(links) > 1:
+        alone: Figures = {column.key: None for column in FAIRNESS_COLUMNS}
+        rows = [link if len(link["flows"]) > 1 else alone for link in links]
+        counts = [count_word(len(link["flows"])) + (" flows" if len(link["flows"]) > 1 else " flow") for link in links]
+        names = [f"{link['link']}, {count}" for link, count in zip(links, counts, strict=True)]
+        return _by_row(rows, names, "Bottleneck", _shown(rows, FAIRNESS_COLUMNS, {"link", "flows"}))
     if flows < 2:
         fairness = dict.fromkeys(fairness)
-    return _columns_table([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, set()))
+    return _by_column([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, {"links"}))
 
 
-def events_table(events: pl.DataFrame) -> str:
-    """How often each kind of event happened, and when first and last; samples at each interval are no such events."""
-    events = events.filter(pl.col("event").cast(pl.String) != SAMPLED)
-    if events.is_empty():
-        return "<p>No events were recorded.</p>"
+def events_table(events: pl.DataFrame) -> tuple[Table, int]:
+    """How often each kind of event happened, and when first and last, and how many kinds more there are.
+
+    Samples at each interval are no such events.
+    """
     kinds = (
-        events.group_by(pl.col("event").cast(pl.String))
+        events.filter(pl.col("event").cast(pl.String) != SAMPLED)
+        .group_by(pl.col("event").cast(pl.String))
         .agg(
             pl.len().alias("count"),
             pl.col("flow").drop_nulls().n_unique().alias("flows"),
@@ -207,19 +218,19 @@ def events_table(events: pl.DataFrame) -> str:
     columns = (Column("count", "Times"), Column("flows", "Flows"), Column("first", "First", _seconds))
     rows = kinds.head(MAX_EVENT_KINDS).to_dicts()
     shown = _shown(rows, (*columns, Column("last", "Last", _seconds)), {"event"})
-    rest = len(kinds) - len(rows)
-    more = f"<p>And {rest} kinds more, in <code>events.parquet</code>.</p>" if rest else ""
-    return _rows_table(rows, [row["event"] for row in rows], "Event", shown) + more
+    return _by_row(rows, [row["event"] for row in rows], "Event", shown), len(kinds) - len(rows)
 
 
-def facts_table(facts: Row) -> str:
+def facts_table(facts: Figures) -> Table:
     """Names and values, nested ones spelled with dots."""
-    flat = dict(_flatten("", facts))
-    body = [f"<th>{escape(key)}</th>{_Shown(key, '', 1.0, 0).cell(_plain(value))}" for key, value in flat.items()]
-    return _wrap("", body)
+    rows = []
+    for key, value in _flatten("", facts):
+        text = value if isinstance(value, str) else number(value)
+        rows.append(Row(Head(key), [Cell(text, key, "" if missing(value) else str(value), "words")]))
+    return Table([], rows)
 
 
-def _flatten(prefix: str, facts: Row) -> list[tuple[str, object]]:
+def _flatten(prefix: str, facts: Figures) -> list[tuple[str, object]]:
     flat: list[tuple[str, object]] = []
     for key, value in facts.items():
         if isinstance(value, Mapping):
@@ -229,7 +240,3 @@ def _flatten(prefix: str, facts: Row) -> list[tuple[str, object]]:
         else:
             flat.append((prefix + key, value))
     return flat
-
-
-def _plain(value: object) -> object:
-    return value if missing(value) or isinstance(value, str) else number(value)

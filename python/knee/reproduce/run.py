@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from knee import _core, batch
-from knee.errors import FolderError, InputError
+from knee import _core, batch, files
+from knee.errors import FolderError
 from knee.manifest import PROGRAM, commit
 from knee.reproduce import items
 from knee.reproduce.items import Item, Quantities, Value, Verdict
@@ -209,16 +208,4 @@ def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> N
         "quick": short,
         "papers": [asdict(paper) for paper in papers],
     }
-    write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)  # noqa: PTH105 - Path.replace is the same
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); name another folder with --out.") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    files.write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

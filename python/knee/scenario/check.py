@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from knee.scenario.model import Change, Flow, Link, Scenario
 
 MAX_FLOWS = 10**6
+#: Links that a packet can cross: it counts them in eight bits.
+MAX_PATH = 255
 #: Rows of the time series beyond which a run would not fit a machine.
 MAX_ROWS = 10**8
 #: An IP packet of full size, in bytes; the bucket of a link must hold one.
@@ -77,6 +79,8 @@ def _check_path(flow: Flow, links: dict[str, Link]) -> None:
     path = flow.path or []
     if not path:
         raise Refused("no link is crossed", f"one or more of {', '.join(links)} will do", key="path")
+    if len(path) > MAX_PATH:
+        raise Refused(f"{len(path)} links are crossed", f"at most {MAX_PATH} will do", key="path")
     for j, name in enumerate(path):
         if name not in links:
             raise Refused(f"no link is called {shown(name)}", near(name, list(links)), key=f"path[{j}]")

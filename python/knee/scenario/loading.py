@@ -10,12 +10,17 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from knee.errors import Refused, ScenarioError
+from knee import files
+from knee.errors import Refused, ScenarioError, key_of
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
 from knee.units import near, shown
 
+#: Changes that take more room in a title than so many characters are counted, not named.
+_CHANGES_SHOWN = 100
+#: The longest scenario file, bytes; reading one of that length takes some seconds.
+MAX_FILE = 8 << 20
 #: What pydantic says, by its name for the kind of error, and what would do.
 _KINDS = {
     "string_type": "text in quotes will do",
@@ -42,7 +47,7 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     """
     path = shipped.find(source)
     try:
-        content = path.read_bytes()
+        content = files.read(path, MAX_FILE)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         accepted = "a readable TOML file or the name of a shipped scenario will do"
@@ -87,13 +92,25 @@ def from_dict(
     """The scenario in plain data, with quantities as text, as TOML gives it."""
     if overrides:
         try:
-            return from_dict(_changed(data, overrides, where), where=where, name=name)
+            return _retitled(from_dict(_changed(data, overrides, where), where=where, name=name), overrides)
         except ScenarioError as error:
             raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
         return Scenario.model_validate({"name": name} | data)
     except ValidationError as error:
         raise _scenario_error(where, error, short="link" in data) from None
+
+
+def _retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
+    """The scenario with a title that says what was changed, unless that is the title itself."""
+    keys = [override.partition("=")[0].strip() for override in overrides]
+    if not scenario.title or "title" in keys:
+        return scenario
+    changes = [" ".join(override.split()) for key, override in zip(keys, overrides, strict=True) if key != "name"]
+    told = ", ".join(changes)
+    if len(told) > _CHANGES_SHOWN:
+        told = f"{len(changes)} changes"
+    return scenario.model_copy(update={"title": f"{scenario.title} (with {told})"}) if changes else scenario
 
 
 def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict[str, Any]:
@@ -107,7 +124,7 @@ def _scenario_error(where: str, error: ValidationError, *, short: bool) -> Scena
     errors = error.errors(include_url=False)
     # A key that nobody knows says more than the missing one it was meant for.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    key = _key(first["loc"])
+    key = key_of(first["loc"])
     refused = first.get("ctx", {}).get("error")
     if isinstance(refused, Refused):
         key = ".".join(part for part in (key, refused.key) if part)
@@ -117,14 +134,6 @@ def _scenario_error(where: str, error: ValidationError, *, short: bool) -> Scena
     if short:
         key = re.sub(r"^links\[0\]", "link", key)
     return ScenarioError(where, key, found, accepted)
-
-
-def _key(loc: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in loc:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    # A key of the file may be anything; it is shown on one line.
-    return text if text.isprintable() and len(text) <= 100 else ascii(text)[1:100]
 
 
 def _in_words(error: Any) -> tuple[str, str]:

@@ -11,10 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knee import _core, batch
+from knee import _core, batch, files
 from knee.errors import InputError
 from knee.manifest import PROGRAM, commit
-from knee.matrix import check, write
+from knee.matrix import check
 from knee.scenario import Scenario, load
 from knee.scenario.spec import spec
 from knee.sweep.grid import Axis
@@ -85,12 +85,11 @@ def run(
     about = {"format": FORMAT, "program": PROGRAM, "version": _core.version(), "commit": commit(), "command": command}
     about |= {"scenario": source, "changes": list(changes), "seeds": seeds}
     about |= {"over": {axis.key: list(axis.values) for axis in axes}}
-    write(out / MARK, json.dumps(about, indent=1).encode())
+    files.write(out / MARK, json.dumps(about, indent=1))
     folders = batch.run(jobs, out / "runs", workers=workers, progress=progress, command=command)
     points = [point for point in product(*(axis.values for axis in axes)) for _ in range(seeds)]
     frame = table.frame(axes, points, [folder for folder in folders if folder is not None])
-    partial = out / ".sweep.parquet.partial"
-    frame.write_parquet(partial)
-    partial.replace(out / "sweep.parquet")
-    write(out / "sweep.html", page.page(frame, axes, todo[0], source).encode())
+    with files.replacing(out / "sweep.parquet") as beside:
+        files.write_frame(beside, frame)
+    files.write(out / "sweep.html", page.page(frame, axes, todo[0], source))
     return frame

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from knee import metrics
 from knee.sweep.grid import Axis
 
 #: The figures of a run, each with its words and its unit.
@@ -16,7 +17,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "goodput_mbps": ("Goodput of all flows", "Mbit/s"),
     "least_goodput_mbps": ("Least goodput of a flow", "Mbit/s"),
     "greatest_goodput_mbps": ("Greatest goodput of a flow", "Mbit/s"),
-    "first_share": ("The first flow's part of the goodput", ""),
+    "first_share": ("The first flow's part of what was delivered", ""),
     "jain": ("Jain's index", ""),
     "jain_interval_mean": ("Jain's index, mean of intervals", ""),
     "convergence_s": ("Convergence", "s"),
@@ -35,16 +36,15 @@ def figures(summary: dict[str, Any]) -> dict[str, float | None]:
     """The figures of a run's summary."""
     flows, link, fairness = summary["flows"], summary["links"][0], summary["fairness"]
     goodputs = [float(flow["goodput_mbps"]) for flow in flows]
-    sent = sum(flow["sent_packets"] for flow in flows)
     return {
-        "goodput_mbps": sum(goodputs),
+        "goodput_mbps": metrics.total_mbps(summary),
         "least_goodput_mbps": min(goodputs),
         "greatest_goodput_mbps": max(goodputs),
-        "first_share": goodputs[0] / sum(goodputs) if sum(goodputs) > 0 else None,
+        "first_share": metrics.share(summary, 0),
         **{name: fairness[name] for name in ("jain", "jain_interval_mean", "convergence_s")},
         **{name: _mean([flow[name] for flow in flows]) for name in ("rtt_mean_ms", "rtt_p95_ms")},
         **{name: link[name] for name in ("queue_delay_mean_ms", "queue_delay_p95_ms", "utilization")},
-        "loss": sum(flow["lost_packets"] for flow in flows) / sent if sent else None,
+        "loss": metrics.loss(flows),
         "timeouts": float(sum(flow["timeouts"] for flow in flows)),
         "marks": float(link["marks"]),
     }

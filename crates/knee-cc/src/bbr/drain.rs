@@ -12,7 +12,7 @@ impl Bbr {
             control.ssthresh = self.inflight(self.model.max_bw(), UNIT).min(u64::from(crate::INFINITE_SSTHRESH)) as u32;
         }
         if self.mode == Mode::Drain
-            && self.in_network_at_departure(&ack.view, ack.view.in_flight) <= self.inflight(self.model.max_bw(), UNIT)
+            && self.in_network_at_departure(ack.view, ack.view.in_flight) <= self.inflight(self.model.max_bw(), UNIT)
         {
             self.enter_probe_bw();
         }

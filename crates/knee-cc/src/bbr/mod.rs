@@ -37,8 +37,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-use crate::registry::{Entry, Family};
-use crate::{Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, StateChange};
+use crate::entry::{Entry, Family};
+use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange};
 use crate::{StateEvent, Undo};
 use aggregation::Aggregation;
 use knee_core::{Param, Params, Rng, Time};
@@ -100,7 +100,7 @@ pub const ENTRY: Entry = Entry {
     // Drain is passed within one ACK where little is in flight at the end of startup: the edge (0, 2).
     edges: &[(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (3, 0), (3, 2)],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: true, sent: false, rate: true, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
     make: |params, init| Box::new(Bbr::new(Tunables::read(params), init)),
 };
 
@@ -232,23 +232,20 @@ impl Bbr {
     }
 
     /// Everything that shows outside, written into `control`.
-    fn answer(&self, control: Control) -> Control {
-        Control {
-            cwnd: control.cwnd.max(1),
-            min_burst: self.pacing.min_burst() as u8,
-            phase: self.mode as u8,
-            pacing_rate: Some(self.pacing.rate()),
-            ..control
-        }
+    fn answer(&self, control: &mut Control) {
+        control.cwnd = control.cwnd.max(1);
+        control.min_burst = self.pacing.min_burst() as u8;
+        control.phase = self.mode as u8;
+        control.pacing_rate = Some(self.pacing.rate());
     }
 }
 
 impl CongestionControl for Bbr {
-    fn on_measure(&mut self, _: &Ack, control: Control) -> Control {
-        self.answer(control)
+    fn on_measure(&mut self, _: &Ack, control: &mut Control) {
+        self.answer(control);
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.delivered > 0 {
             self.delivered_at = ack.view.now.as_micros();
         }
@@ -259,31 +256,30 @@ impl CongestionControl for Bbr {
         if self.model.round_start() && !sample.app_limited {
             self.full_pipe.update(self.model.max_bw(), self.tunables.full_bw_cnt);
         }
-        self.check_drain(ack, &mut control);
-        self.update_min_rtt(ack, &mut control);
+        self.check_drain(ack, control);
+        self.update_min_rtt(ack, control);
         self.update_gains();
 
         let bw = self.bw();
         self.pacing.set_rate(bw, self.pacing_gain, ack.view.srtt, self.full_pipe.reached(), &self.tunables);
-        self.set_cwnd(ack, bw, &mut control);
-        self.answer(control)
+        self.set_cwnd(ack, bw, control);
+        self.answer(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         self.recovery.save_cwnd(control.cwnd, self.mode);
-        control.ssthresh
     }
 
-    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Entered(CaState::Loss) => {
                 self.recovery.prev_ca = CaState::Loss;
                 self.full_pipe.forget_baseline();
                 // A timeout counts as the end of a round, with a loss in it.
                 self.model.force_round_start();
-                self.sample_policer(&change.view, 1, false);
+                self.sample_policer(change.view, 1, false);
             }
-            StateEvent::Restart if self.is_idle_restart(&change.view) => {
+            StateEvent::Restart if self.is_idle_restart(change.view) => {
                 self.idle_restart = true;
                 self.aggregation.restart(change.view.now.as_micros());
                 match self.mode {
@@ -291,18 +287,17 @@ impl CongestionControl for Bbr {
                         let (bw, full) = (self.bw(), self.full_pipe.reached());
                         self.pacing.set_rate(bw, UNIT, change.view.srtt, full, &self.tunables);
                     }
-                    Mode::ProbeRtt => self.check_probe_rtt_done(change.view.now, &mut control),
+                    Mode::ProbeRtt => self.check_probe_rtt_done(change.view.now, control),
                     Mode::Startup | Mode::Drain => {}
                 }
             }
             _ => {}
         }
-        self.answer(control)
+        self.answer(control);
     }
 
-    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
+    fn on_undo(&mut self, undo: &Undo, _: &mut Control) {
         self.full_pipe.restart();
-        self.policer.reset(self.delivered_at, &undo.view);
-        control.cwnd
+        self.policer.reset(self.delivered_at, undo.view);
     }
 }

@@ -99,7 +99,7 @@ impl Bbr {
         if self.model.round_start {
             self.recovery.packet_conservation = false;
         }
-        self.sample_policer(&ack.view, ack.lost, sample.app_limited);
+        self.sample_policer(ack.view, ack.lost, sample.app_limited);
         self.model.update_max(bw, sample.app_limited, self.tunables.bw_rtts);
     }
 

@@ -63,7 +63,7 @@ impl Bbr {
         if self.pacing_gain == UNIT {
             return full_length;
         }
-        let in_network = self.in_network_at_departure(&ack.view, ack.prior_in_flight);
+        let in_network = self.in_network_at_departure(ack.view, ack.prior_in_flight);
         let bw = self.model.max_bw();
         if self.pacing_gain > UNIT {
             full_length && (ack.lost > 0 || in_network >= self.inflight(bw, self.pacing_gain))

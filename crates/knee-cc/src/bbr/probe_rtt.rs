@@ -50,7 +50,7 @@ impl Bbr {
             self.min_rtt.done = None;
         }
         if self.mode == Mode::ProbeRtt {
-            self.stay_in_probe_rtt(&ack.view, control);
+            self.stay_in_probe_rtt(ack.view, control);
         }
         if ack.rate.delivered > 0 {
             self.idle_restart = false;

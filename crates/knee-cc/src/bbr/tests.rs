@@ -149,20 +149,25 @@ fn five_percent_random_loss_leaves_nine_tenths_of_the_link() {
 fn recovery_begins_with_a_packet_out_per_packet_in_and_ends_with_the_window_of_before() {
     let mut flow = bbr(Time::from_millis(40));
     let mut control = Control::initial(100);
-    control.ssthresh = flow.on_congestion(&Congestion { view: testing::view(), signal: crate::Signal::Loss }, control);
+    control.ssthresh = crate::testing::after(control, |c| {
+        flow.on_congestion(&Congestion { view: &testing::view(), signal: crate::Signal::Loss }, c)
+    })
+    .ssthresh;
     assert_eq!(control.ssthresh, crate::INFINITE_SSTHRESH);
     let mut ack = testing::ack_of_nothing();
-    (ack.view.ca, ack.view.in_flight, ack.view.delivered) = (CaState::Recovery, 60, 1000);
+    ack.view =
+        testing::changed(ack.view, |view| (view.ca, view.in_flight, view.delivered) = (CaState::Recovery, 60, 1000));
     (ack.delivered, ack.lost) = (2, 3);
-    control = flow.on_ack(&ack, control);
+    flow.on_ack(&ack, &mut control);
     assert_eq!(control.cwnd, 62);
     // A loss takes off what was lost, yet never below what was in flight.
-    (ack.view.in_flight, ack.lost) = (59, 1);
-    control = flow.on_ack(&ack, control);
+    ack.view = testing::changed(ack.view, |view| view.in_flight = 59);
+    ack.lost = 1;
+    flow.on_ack(&ack, &mut control);
     assert_eq!(control.cwnd, 61);
     ack.lost = 0;
-    ack.view.ca = CaState::Open;
-    control = flow.on_ack(&ack, control);
+    ack.view = testing::changed(ack.view, |view| view.ca = CaState::Open);
+    flow.on_ack(&ack, &mut control);
     // Startup does not cut to the target, so all of the window of before is back.
     assert_eq!(control.cwnd, 100);
 }
@@ -172,8 +177,8 @@ fn undoing_a_reduction_keeps_the_window_and_restarts_the_detectors() {
     let mut flow = bbr(Time::from_millis(40));
     flow.full_pipe.update(100, 3);
     flow.full_pipe.update(100, 3);
-    let undo = Undo { view: testing::view(), prior_cwnd: 100 };
-    assert_eq!(flow.on_undo(&undo, Control::initial(50)), 50);
+    let undo = Undo { view: &testing::view(), prior_cwnd: 100 };
+    assert_eq!(crate::testing::after(Control::initial(50), |c| flow.on_undo(&undo, c)).cwnd, 50);
     flow.full_pipe.update(1, 3);
     flow.full_pipe.update(1, 3);
     flow.full_pipe.update(1, 3);

@@ -18,7 +18,7 @@ impl Bbr3 {
         if self.state == State::Drain
             && (in_flight <= self.inflight(self.bw(), UNIT) || self.model.round > self.probe.drain_start + MAX_ROUNDS)
         {
-            self.start_down(&ack.view);
+            self.start_down(ack.view);
         }
     }
 }

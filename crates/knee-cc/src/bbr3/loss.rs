@@ -86,7 +86,7 @@ impl Bbr3 {
         if lost == 0 {
             return;
         }
-        self.note_loss(&ack.view, control.cwnd);
+        self.note_loss(ack.view, control.cwnd);
         self.delivery.ranges_in_round = self.delivery.ranges_in_round.saturating_add(1);
         if !self.probe.is_sample || sample.tx_in_flight == 0 {
             return;
@@ -97,7 +97,7 @@ impl Bbr3 {
         let crossing = before.max(tolerated) + 1;
         if crossing <= sample.lost {
             let at_loss = inflight_at_loss(sample.tx_in_flight, crossing, 1, self.tunables.loss_thresh);
-            self.handle_inflight_too_high(&ack.view, at_loss, sample.app_limited, control.cwnd);
+            self.handle_inflight_too_high(ack.view, at_loss, sample.app_limited, control.cwnd);
         }
     }
 

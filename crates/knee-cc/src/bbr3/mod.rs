@@ -39,10 +39,12 @@ mod startup;
 mod undo;
 
 #[cfg(test)]
+mod kernel;
+#[cfg(test)]
 mod tests;
 
-use crate::registry::{Entry, Family};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Init, Needs, Signal};
+use crate::entry::{Entry, Family};
+use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
 use knee_core::{Param, Params, Rng, Time};
@@ -141,7 +143,7 @@ pub const ENTRY: Entry = Entry {
         (5, 0),
     ],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: true, sent: false, rate: true, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
     make: |params, init| Box::new(Bbr3::new(Tunables::read(params), init)),
 };
 
@@ -257,14 +259,11 @@ impl Bbr3 {
     }
 
     /// Everything that shows outside, written into `control`.
-    fn answer(&self, control: Control) -> Control {
-        Control {
-            cwnd: control.cwnd.max(1),
-            min_burst: 2,
-            phase: self.state as u8,
-            pacing_rate: Some(self.output.rate()),
-            ..control
-        }
+    fn answer(&self, control: &mut Control) {
+        control.cwnd = control.cwnd.max(1);
+        control.min_burst = 2;
+        control.phase = self.state as u8;
+        control.pacing_rate = Some(self.output.rate());
     }
 
     /// Whether a transmission into an empty pipe follows a pause of the application.
@@ -274,42 +273,41 @@ impl Bbr3 {
 }
 
 impl CongestionControl for Bbr3 {
-    fn on_measure(&mut self, _: &Ack, control: Control) -> Control {
-        self.answer(control)
+    fn on_measure(&mut self, _: &Ack, control: &mut Control) {
+        self.answer(control);
     }
 
     /// The steps of 5.2.3, losses first.
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let sample = Sample::new(ack, &self.model.mark);
-        self.handle_losses(ack, &sample, &control);
+        self.handle_losses(ack, &sample, control);
         self.update_latest_delivery(ack, &sample);
-        self.update_congestion_signals(ack, &sample, &control);
+        self.update_congestion_signals(ack, &sample, control);
         self.update_extra_acked(ack, control.cwnd);
         if self.model.round_start() && !sample.app_limited {
             self.full_pipe.update(sample.bw);
         }
         self.check_startup_done(ack, &sample);
         self.check_drain_done(ack);
-        self.update_probe_bw(ack, &sample, &control);
+        self.update_probe_bw(ack, &sample, control);
         self.update_min_rtt(ack);
-        self.check_probe_rtt(ack, &mut control);
+        self.check_probe_rtt(ack, control);
         self.advance_latest_delivery(&sample);
 
         let (bw, gain) = (self.bw(), self.pacing_gain());
         self.output.set_rate(bw, gain, self.full_pipe.reached, &self.tunables);
-        self.set_cwnd(ack, &mut control);
-        self.answer(control)
+        self.set_cwnd(ack, control);
+        self.answer(control);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         match congestion.signal {
-            Signal::Ecn => self.handle_echo(&congestion.view, &control),
+            Signal::Ecn => self.handle_echo(congestion.view, control),
             Signal::Loss | Signal::Timeout => self.save_state(control.cwnd),
         }
-        control.ssthresh
     }
 
-    fn on_state(&mut self, change: &StateChange, mut control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Entered(ca) => {
                 // Leaving recovery, the window of before is back (5.6.4.4); the model's bounds follow on the ACK.
@@ -318,14 +316,14 @@ impl CongestionControl for Bbr3 {
                     control.cwnd = control.cwnd.max(self.saved.prior_cwnd);
                 }
             }
-            StateEvent::Restart if self.is_idle_restart(&change.view) => self.restart(&change.view, &mut control),
+            StateEvent::Restart if self.is_idle_restart(change.view) => self.restart(change.view, control),
             _ => {}
         }
-        self.answer(control)
+        self.answer(control);
     }
 
-    fn on_undo(&mut self, undo: &Undo, control: Control) -> u32 {
-        self.restore_state(&undo.view);
-        control.cwnd.max(self.saved.prior_cwnd)
+    fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
+        self.restore_state(undo.view);
+        control.cwnd = control.cwnd.max(self.saved.prior_cwnd);
     }
 }

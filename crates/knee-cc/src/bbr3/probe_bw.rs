@@ -139,16 +139,16 @@ impl Bbr3 {
         }
         match self.state {
             State::Down => {
-                if self.is_time_to_probe(&ack.view, control.cwnd) {
-                    self.start_refill(&ack.view);
-                } else if self.is_time_to_cruise(&ack.view) {
+                if self.is_time_to_probe(ack.view, control.cwnd) {
+                    self.start_refill(ack.view);
+                } else if self.is_time_to_cruise(ack.view) {
                     self.start_cruise();
                 }
             }
-            State::Cruise if self.is_time_to_probe(&ack.view, control.cwnd) => self.start_refill(&ack.view),
+            State::Cruise if self.is_time_to_probe(ack.view, control.cwnd) => self.start_refill(ack.view),
             State::Refill if self.model.round_start() => {
                 self.probe.is_sample = true;
-                self.start_up(&ack.view, sample, control.cwnd);
+                self.start_up(ack.view, sample, control.cwnd);
             }
             State::Up => self.check_up_done(ack, sample, control.cwnd),
             _ => {}
@@ -171,7 +171,7 @@ impl Bbr3 {
     fn check_up_done(&mut self, ack: &Ack, sample: &Sample, cwnd: u32) {
         if self.is_time_to_go_down(ack, sample, cwnd) {
             self.probe.prev_too_high = false;
-            self.start_down(&ack.view);
+            self.start_down(ack.view);
         }
     }
 
@@ -193,7 +193,7 @@ impl Bbr3 {
     /// state (`AdaptLongTermModel`).
     fn adapt_long_term(&mut self, ack: &Ack, sample: &Sample, control: &Control) -> bool {
         if self.model.round_start() && self.advance_ack_phase(sample) {
-            self.start_refill(&ack.view);
+            self.start_refill(ack.view);
             return true;
         }
         if !self.is_inflight_too_high(sample) && self.inflight_longterm != INFINITE {

@@ -73,7 +73,7 @@ impl Bbr3 {
             self.model.start_round(ack.view.delivered);
         }
         if self.state == State::ProbeRtt {
-            self.stay_in_probe_rtt(&ack.view, control);
+            self.stay_in_probe_rtt(ack.view, control);
         }
         if ack.rate.delivered > 0 {
             self.idle_restart = false;

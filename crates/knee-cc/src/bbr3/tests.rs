@@ -4,6 +4,7 @@
 use super::control::rate_bytes_per_sec;
 use super::model::bdp_multiple;
 use super::*;
+use crate::RateSample;
 use crate::bandwidth::{BW_UNIT, bandwidth};
 use crate::testing::{self, Dumbbell};
 use knee_core::Rate;
@@ -123,7 +124,7 @@ fn drain_ends_after_three_rounds_where_the_queue_does_not() {
     flow.full_pipe.reached = true;
     flow.enter_drain();
     let mut ack = testing::ack_of_nothing();
-    ack.view.in_flight = 1000;
+    ack.view = testing::changed(ack.view, |view| view.in_flight = 1000);
     for round in 1..=4 {
         flow.model.round = round;
         flow.check_drain_done(&ack);
@@ -197,13 +198,12 @@ fn probed(lost: u64) -> Bbr3 {
     flow.full_pipe.reached = true;
     flow.state = State::Up;
     flow.probe.is_sample = true;
-    let mut ack = testing::ack_of_nothing();
-    (ack.view.lost, ack.lost, ack.delivered, ack.rate.tx_in_flight) = (lost, lost as u32, 1, 100);
-    (ack.view.delivered, ack.rate.delivered) = (1000, 100);
-    (ack.view.now, ack.rate.interval) = (Time::from_millis(40), Some(Time::from_millis(40)));
-    ack.rate.prior_delivered = 900;
+    let (now, interval) = (Time::from_millis(40), Some(Time::from_millis(40)));
+    let rate = RateSample { delivered: 100, interval, prior_delivered: 900, tx_in_flight: 100, ..RateSample::NONE };
+    let view = View { now, delivered: 1000, lost, ..testing::view() };
+    let ack = Ack { view: &view, lost: lost as u32, delivered: 1, rate: &rate, ..testing::ack_of_nothing() };
     flow.model.start_round(950);
-    flow.on_ack(&ack, Control::initial(100));
+    flow.on_ack(&ack, &mut Control::initial(100));
     flow
 }
 
@@ -222,8 +222,8 @@ fn a_probe_that_loses_more_than_two_percent_ends_and_sets_the_bound() {
 #[test]
 fn a_spurious_loss_restores_the_bounds_and_repeats_the_probe() {
     let mut flow = probed(3);
-    let undo = Undo { view: testing::view(), prior_cwnd: 100 };
-    assert_eq!(flow.on_undo(&undo, Control::initial(50)), 100);
+    let undo = Undo { view: &testing::view(), prior_cwnd: 100 };
+    assert_eq!(crate::testing::after(Control::initial(50), |c| flow.on_undo(&undo, c)).cwnd, 100);
     assert_eq!((flow.state as u8, flow.inflight_longterm), (REFILL, INFINITE));
 }
 
@@ -231,8 +231,8 @@ fn a_spurious_loss_restores_the_bounds_and_repeats_the_probe() {
 #[test]
 fn a_probe_after_one_that_lost_too_much_is_precautionary() {
     let mut flow = probed(3);
-    let mut ack = testing::ack_of_nothing();
-    (ack.view.delivered, ack.delivered, ack.view.in_flight) = (2000, 1, 99);
+    let view = View { delivered: 2000, in_flight: 99, ..testing::view() };
+    let ack = Ack { view: &view, delivered: 1, ..testing::ack_of_nothing() };
     flow.state = State::Up;
     flow.full_pipe.now = false;
     let sample = Sample::new(&ack, &flow.model.mark);
@@ -240,11 +240,11 @@ fn a_probe_after_one_that_lost_too_much_is_precautionary() {
     assert_eq!(flow.state, State::Down);
     assert!(!flow.probe.prev_too_high);
     // A round later there was no loss.
-    (ack.view.delivered, ack.rate.prior_delivered, ack.rate.delivered) = (2100, 2000, 100);
-    (ack.view.now, ack.rate.interval) = (Time::from_millis(80), Some(Time::from_millis(40)));
+    let interval = Some(Time::from_millis(40));
+    let rate = RateSample { delivered: 100, interval, prior_delivered: 2000, prior_lost: 3, ..RateSample::NONE };
+    let view = View { now: Time::from_millis(80), delivered: 2100, lost: 3, ..view };
+    let ack = Ack { view: &view, rate: &rate, ..ack };
     flow.delivery.reset();
-    ack.view.lost = 3;
-    ack.rate.prior_lost = 3;
-    flow.on_ack(&ack, Control::initial(120));
+    flow.on_ack(&ack, &mut Control::initial(120));
     assert_eq!(flow.state, State::Refill);
 }

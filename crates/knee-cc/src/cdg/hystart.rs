@@ -76,9 +76,9 @@ mod tests {
     use super::*;
     use crate::{View, testing};
 
-    fn at(us: u64) -> Ack {
+    fn at(us: u64) -> Ack<'static> {
         let ack = testing::ack_up_to(1, 100, 40_000);
-        Ack { view: View { now: Time::from_micros(us), ..ack.view }, ..ack }
+        Ack { view: testing::lent(View { now: Time::from_micros(us), ..*ack.view }), ..ack }
     }
 
     #[test]

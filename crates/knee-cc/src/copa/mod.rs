@@ -33,9 +33,9 @@
 
 mod program;
 
-use crate::registry::{Entry, Family};
+use crate::entry::{Entry, Family};
 use crate::window::{Fractional, rate_of};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs};
 use knee_core::{Param, Time};
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "default", "competitive"],
     edges: &[(SLOW_START, DEFAULT), (SLOW_START, COMPETITIVE), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
     min_cwnd: 2,
-    needs: Needs { pacing: true, full_control: true, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
         let given = Params {
             delta: params.ratio("delta"),
@@ -216,14 +216,13 @@ impl Copa {
 }
 
 impl CongestionControl for Copa {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         if let Some(rtt) = ack.rtt {
             self.measure(ack.view.now, rtt, ack.view.srtt);
         }
-        control
     }
 
-    fn on_ack(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let mut cwnd = self.window.read(control.cwnd);
         let acked = f64::from(ack.delivered);
         let standing = self.standing.get().unwrap_or(self.handshake_rtt);
@@ -249,16 +248,15 @@ impl CongestionControl for Copa {
         control.cwnd = self.window.write(cwnd, LEAST);
         control.pacing_rate = Some(rate_of(2.0 * f64::from(control.cwnd), standing));
         control.phase = self.phase;
-        control
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         if self.phase == COMPETITIVE {
             self.packets = (self.packets / 2.0).max(1.0 / self.params.delta);
             self.lossy_round = true;
         }
         // The window itself stays: Copa controls it during recovery too.
-        control.cwnd.max(LEAST)
+        control.ssthresh = control.cwnd.max(LEAST);
     }
 }
 

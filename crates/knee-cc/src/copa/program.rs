@@ -9,7 +9,8 @@
 //! - `RTTmin` is remembered for 10 s or 20 `RTTmin`, whichever is longer.
 //! - In default mode `delta` is set back only once no loss was seen for a round trip.
 //! - Where 30 % of the packets of two round trips got lost the window shrinks by 30 %.
-//! - One packet more than the window, rounded up, may be under way.
+//! - One packet more than the window, rounded up, may be under way; the pacing clock starts anew whenever the window holds
+//!   the sender back, so that a packet waits half its flow's packet time after the ACK that lets it go.
 
 use super::{COMPETITIVE, DEFAULT, Extreme, LEAST, Params, SLOW_START, step, target_rate};
 use crate::window::rate_of;
@@ -177,7 +178,7 @@ impl Program {
         self.window = self.window.max(f64::from(LEAST)).min(1e9);
     }
 
-    fn answer(&mut self, mut control: Control) -> Control {
+    fn answer(&mut self, control: &mut Control) {
         self.written = (self.window.ceil() as u32).saturating_add(1);
         control.cwnd = self.written;
         control.pacing_rate = Some(match self.standing.get() {
@@ -185,17 +186,17 @@ impl Program {
             _ => Rate::MAX,
         });
         control.min_burst = 1;
+        control.restart_pacing = true;
         control.phase = match (self.slow_start, self.competitive) {
             (true, _) => SLOW_START,
             (false, false) => DEFAULT,
             (false, true) => COMPETITIVE,
         };
-        control
     }
 }
 
 impl CongestionControl for Program {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         if control.cwnd != self.written {
             // The sender set another one: after a timeout.
@@ -218,10 +219,10 @@ impl CongestionControl for Program {
         if self.losses.too_many(now, latest, ack.delivered, ack.lost) {
             self.window = (0.7 * self.window).max(f64::from(LEAST));
         }
-        self.answer(control)
+        self.answer(control);
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        control.cwnd.max(LEAST)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = control.cwnd.max(LEAST);
     }
 }

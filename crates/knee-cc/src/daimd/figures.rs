@@ -84,7 +84,9 @@ fn backoffs(more: &[(&str, Value)], wanted: usize) -> Vec<(Time, f64)> {
     let params = Params::resolve(ENTRY.params, with(&given, more)).unwrap();
     let init = Init { rtt: BASE_RTT, cwnd: 400, tick: Time::ZERO, ..testing::init() };
     let mut cc = (ENTRY.make)(&params, &init);
-    let mut control = cc.on_state(&testing::change(testing::view(), StateEvent::Start), Control::initial(400));
+    let mut control = crate::testing::after(Control::initial(400), |c| {
+        cc.on_state(&testing::change(testing::view(), StateEvent::Start), c)
+    });
     let (mut now, mut una, mut seen) = (Time::ZERO, 0, Vec::new());
     while seen.len() < wanted {
         let rtt = BASE_RTT.max(SERVICE * u64::from(control.cwnd));
@@ -93,9 +95,9 @@ fn backoffs(more: &[(&str, Value)], wanted: usize) -> Vec<(Time, f64)> {
         let before = control.cwnd;
         for i in 0..u64::from(before) {
             let mut ack = testing::ack_up_to(una + i, una + 99_999, rtt.as_micros());
-            ack.view.now = now;
-            control = cc.on_measure(&ack, control);
-            control = cc.on_ack(&ack, control);
+            ack.view = testing::changed(ack.view, |view| view.now = now);
+            cc.on_measure(&ack, &mut control);
+            cc.on_ack(&ack, &mut control);
         }
         if control.cwnd < before {
             seen.push((rtt, f64::from(control.cwnd) / f64::from(before)));
@@ -190,7 +192,7 @@ fn epochs_to_nine_tenths(beta: f64) -> u32 {
         let init = Init { rtt: BASE_RTT, cwnd, tick: Time::ZERO, ..testing::init() };
         let mut cc = (ENTRY.make)(&params, &init);
         let start = testing::change(testing::view(), StateEvent::Start);
-        let control = cc.on_state(&start, Control::initial(cwnd));
+        let control = crate::testing::after(Control::initial(cwnd), |c| cc.on_state(&start, c));
         (cc, control)
     });
     let (mut now, mut una, mut epochs) = (Time::ZERO, 0, 0);
@@ -204,9 +206,9 @@ fn epochs_to_nine_tenths(beta: f64) -> u32 {
         for (cc, control) in &mut flows {
             for i in 0..u64::from(control.cwnd) {
                 let mut ack = testing::ack_up_to(una + i, una + 99_999, rtt.as_micros());
-                ack.view.now = now;
-                *control = cc.on_measure(&ack, *control);
-                *control = cc.on_ack(&ack, *control);
+                ack.view = testing::changed(ack.view, |view| view.now = now);
+                *control = crate::testing::after(*control, |c| cc.on_measure(&ack, c));
+                *control = crate::testing::after(*control, |c| cc.on_ack(&ack, c));
             }
         }
         epochs += u32::from(flows[0].1.cwnd < before);

@@ -130,20 +130,22 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                 if rng.chance(0.6) { queue + rng.below(1_000) } else { u64::saturating_sub(queue, rng.below(1_500)) };
             match rng.below(300) {
                 0 => {
-                    let mine = rust.on_congestion(&congestion(view, Signal::Loss), control);
+                    let mine =
+                        crate::testing::after(control, |c| rust.on_congestion(&congestion(view, Signal::Loss), c))
+                            .ssthresh;
                     let theirs = c::daimd_on_loss(&mut module, &module_params, now.as_micros(), seq(nxt), control.cwnd);
                     assert_eq!(mine, theirs);
                     control = Control { cwnd: mine, ssthresh: mine, cwnd_cnt: 0, ..control };
                     ahead = 0;
                 }
                 1 => {
-                    control = rust.on_state(&change(view, StateEvent::Restart), control);
+                    rust.on_state(&change(view, StateEvent::Restart), &mut control);
                     c::daimd_on_restart(&mut module, now.as_micros());
                 }
                 _ => {
                     let (rtt, acked, limited) = (base + queue, 1 + rng.below(40) as u32, rng.chance(0.95));
                     let ack = Ack {
-                        view,
+                        view: &view,
                         rtt: Some(Time::from_micros(rtt)),
                         delivered: acked,
                         cwnd_limited: limited,
@@ -167,8 +169,8 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                         ssthresh: control.ssthresh,
                     };
                     c::daimd_on_ack(&mut module, &module_params, &mut answer);
-                    control = rust.on_measure(&ack, control);
-                    control = rust.on_ack(&ack, control);
+                    rust.on_measure(&ack, &mut control);
+                    rust.on_ack(&ack, &mut control);
                     if rust.state.last_backoff == now {
                         assert_eq!((answer.cwnd, answer.ssthresh), (control.cwnd, control.ssthresh));
                         (backoffs, ahead) = (backoffs + 1, 0);

@@ -168,14 +168,14 @@ impl Twins {
 
     fn ack(&mut self, rtt: Time, delivered: u32, limited: bool) {
         let ack = Ack {
-            view: self.view(),
+            view: &self.view(),
             rtt: Some(rtt),
             delivered,
             acked: delivered,
             cwnd_limited: limited,
             ..ack_of_nothing()
         };
-        let before = self.rust.on_measure(&ack, self.control);
+        let before = crate::testing::after(self.control, |c| self.rust.on_measure(&ack, c));
         c::lola_sample(&mut self.module, &self.params, self.now.as_micros(), rtt.as_micros() as u32);
         let mut answer = c::LolaAck {
             now: self.now.as_micros(),
@@ -187,14 +187,14 @@ impl Twins {
             count: 0,
         };
         c::lola_on_ack(&mut self.module, &self.params, &mut answer);
-        self.control = self.rust.on_ack(&ack, before);
+        self.control = crate::testing::after(before, |c| self.rust.on_ack(&ack, c));
         // What tcp_lola.c does with the answer.
         let mut theirs = Control { cwnd: answer.cwnd, ssthresh: answer.ssthresh, ..before };
         if answer.cwnd < before.cwnd {
             theirs.cwnd_cnt = 0;
         }
         if answer.count > 0 {
-            theirs = increase::additive_increase(theirs, answer.count, delivered);
+            increase::additive_increase(&mut theirs, answer.count, delivered);
         }
         theirs.phase = c::lola_phase(&self.module);
         assert_eq!(theirs, self.control);
@@ -202,7 +202,8 @@ impl Twins {
 
     fn lose(&mut self, signal: Signal) {
         let view = self.view();
-        let mine = self.rust.on_congestion(&congestion(view, signal), self.control);
+        let mine =
+            crate::testing::after(self.control, |c| self.rust.on_congestion(&congestion(view, signal), c)).ssthresh;
         let theirs = c::lola_on_loss(&mut self.module, &self.params, self.now.as_micros(), self.control.cwnd);
         assert_eq!(mine, theirs);
         self.control = Control { cwnd: mine, ssthresh: mine, cwnd_cnt: 0, ..self.control };
@@ -216,7 +217,7 @@ impl Twins {
 
     fn tell(&mut self, event: StateEvent) {
         let change = change(self.view(), event);
-        self.control = self.rust.on_state(&change, self.control);
+        self.rust.on_state(&change, &mut self.control);
         let now = self.now.as_micros();
         match event {
             StateEvent::Entered(_) => c::lola_on_timeout(&mut self.module, now),

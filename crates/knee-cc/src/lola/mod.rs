@@ -44,10 +44,10 @@ mod kernel;
 mod simulation;
 
 use crate::cubic::Decrease;
+use crate::entry::{Entry, Family};
 use crate::filter::WindowedMin;
-use crate::registry::{Entry, Family};
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Init, Needs, Signal, StateChange, StateEvent, cubic_fn,
+    Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, cubic_fn,
     increase,
 };
 use knee_core::{Param, Time};
@@ -95,7 +95,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
     edges: &[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4), (4, 1), (3, 1), (1, 0), (2, 0), (3, 0), (4, 0)],
     min_cwnd: 1,
-    needs: Needs { pacing: true, full_control: false, sent: false, rate: false, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, ..Needs::NONE },
     make: |params, init| Box::new(Lola::new(&Params::read(params), init)),
 };
 
@@ -230,38 +230,39 @@ impl Lola {
     }
 
     /// Section III-A.
-    fn slow_start(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn slow_start(&mut self, ack: &Ack, control: &mut Control) {
         let (least, greatest) = self.slow_start_rtt;
         if greatest.saturating_sub(least) > 2 * self.params.q_low {
             control.ssthresh = control.ssthresh.min(control.cwnd);
             self.epoch.cwnd_max = 0;
         } else if ack.cwnd_limited && control.in_slow_start() {
-            control = increase::slow_start(control, ack.delivered).0;
+            increase::slow_start(control, ack.delivered);
         }
         if !control.in_slow_start() {
             self.enter(Phase::CubicIncrease, ack.view.now);
         }
-        control
     }
 
     /// Eq. 1 and the watch for a standing queue.
-    fn cubic_increase(&mut self, ack: &Ack, control: Control) -> Control {
+    fn cubic_increase(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         if now >= self.settled && self.rtt_now != u64::MAX {
             self.check_rtt_min();
             if self.q_delay() > self.params.q_low {
                 self.enter(Phase::FairFlowBalancing, now);
-                return control;
+                return;
             }
         }
         if !ack.cwnd_limited {
-            return control;
+            return;
         }
         // The function moves by far less than a packet per ACK: once per millisecond will do.
         if self.epoch.start.is_none() || now.saturating_sub(self.epoch.counted) >= Time::from_millis(1) {
             self.follow_cubic(now, control.cwnd);
         }
-        self.epoch.count.map_or(control, |count| increase::additive_increase(control, count, ack.delivered))
+        if let Some(count) = self.epoch.count {
+            increase::additive_increase(control, count, ack.delivered);
+        }
     }
 
     /// Sets the rate of increase by Eq. 1.
@@ -283,7 +284,7 @@ impl Lola {
     }
 
     /// Fig. 2.
-    fn fair_flow_balancing(&mut self, ack: &Ack, mut control: Control) -> Control {
+    fn fair_flow_balancing(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         if self.q_delay() > self.params.q_target {
             self.rtt_hold = self.rtt_now;
@@ -302,11 +303,10 @@ impl Lola {
                 self.adjusted = now.saturating_add(self.feedback_delay());
             }
         }
-        control
     }
 
     /// Section III-E.
-    fn tailored_decrease(&mut self, now: Time, mut control: Control) -> Control {
+    fn tailored_decrease(&mut self, now: Time, control: &mut Control) {
         self.enter(Phase::TailoredDecrease, now);
         self.epoch = Epoch { cwnd_max: control.cwnd, ..Epoch::default() };
         let left = equations::tailored_decrease(control.cwnd, self.rtt_hold, self.rtt_min, self.params.gamma);
@@ -315,7 +315,6 @@ impl Lola {
         control.cwnd_cnt = 0;
         self.unconfirmed += 1;
         self.settled = now.saturating_add(self.feedback_delay());
-        control
     }
 
     /// Forgets an `RTT_min` that no longer shows after many tailored decreases (Section IV).
@@ -325,14 +324,10 @@ impl Lola {
             self.unconfirmed = 0;
         }
     }
-
-    fn in_phase(&self, control: Control) -> Control {
-        Control { phase: self.phase as u8, ..control }
-    }
 }
 
 impl CongestionControl for Lola {
-    fn on_measure(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if let Some(rtt) = ack.rtt {
             let now = ack.view.now;
             self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
@@ -351,28 +346,25 @@ impl CongestionControl for Lola {
                 self.slow_start_rtt = (least.min(seen), greatest.max(seen));
             }
         }
-        self.in_phase(control)
+        control.phase = self.phase as u8;
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
-        let control = match self.phase {
+        match self.phase {
             Phase::SlowStart => self.slow_start(ack, control),
             Phase::CubicIncrease => self.cubic_increase(ack, control),
             Phase::FairFlowBalancing => self.fair_flow_balancing(ack, control),
             Phase::CwndHold if now.saturating_sub(self.since) >= self.params.t_sync => {
-                self.tailored_decrease(now, control)
+                self.tailored_decrease(now, control);
             }
-            Phase::CwndHold => control,
-            Phase::TailoredDecrease => {
-                self.enter(Phase::CubicIncrease, now);
-                control
-            }
-        };
-        self.in_phase(control)
+            Phase::CwndHold => {}
+            Phase::TailoredDecrease => self.enter(Phase::CubicIncrease, now),
+        }
+        control.phase = self.phase as u8;
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let now = congestion.view.now;
         let cwnd_max = self.params.loss.w_max(control.cwnd, self.epoch.cwnd_max);
         self.epoch = Epoch { cwnd_max, ..Epoch::default() };
@@ -380,10 +372,10 @@ impl CongestionControl for Lola {
             self.enter(Phase::CubicIncrease, now);
             self.settled = now.saturating_add(self.feedback_delay());
         }
-        self.params.loss.ssthresh(control.cwnd)
+        control.ssthresh = self.params.loss.ssthresh(control.cwnd);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         let now = change.view.now;
         match change.event {
             StateEvent::Entered(CaState::Loss) => {
@@ -403,6 +395,6 @@ impl CongestionControl for Lola {
             }
             _ => {}
         }
-        self.in_phase(control)
+        control.phase = self.phase as u8;
     }
 }

@@ -119,9 +119,10 @@ fn a_loss_is_handled_as_by_cubic_and_only_a_timeout_leads_to_slow_start() {
     net.run(Time::from_secs(20));
     let lose = |net: &mut Dumbbell, signal, event| {
         let flow = &mut net.flows[0];
-        flow.control.ssthresh = flow.cc.on_congestion(&congestion(flow.view, signal), flow.control);
+        flow.control.ssthresh =
+            crate::testing::after(flow.control, |c| flow.cc.on_congestion(&congestion(flow.view, signal), c)).ssthresh;
         flow.control.cwnd = flow.control.ssthresh;
-        flow.control = flow.cc.on_state(&change(flow.view, event), flow.control);
+        flow.cc.on_state(&change(flow.view, event), &mut flow.control);
     };
     let cwnd_max = net.flows[0].control.cwnd;
     lose(&mut net, Signal::Loss, StateEvent::ReductionDone);

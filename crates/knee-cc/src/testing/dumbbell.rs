@@ -24,7 +24,7 @@
 
 use super::events;
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Ecn, Entry, Init, RateSample, Sent, Signal, StateChange,
+    Ack, CaState, Congestion, CongestionControl, Control, Entry, Init, RateSample, Sent, Signal, StateChange,
     StateEvent, View,
 };
 use knee_core::packet::{MSS, MTU};
@@ -357,8 +357,8 @@ impl Dumbbell {
             in_flight: f.view.in_flight,
         });
         if f.entry.needs.sent {
-            let sent = Sent { view: f.view, packets: 1, retransmission: repeated.is_some() };
-            let control = f.cc.on_sent(&sent, f.control);
+            let sent = Sent { view: &f.view, packets: 1, retransmission: repeated.is_some() };
+            let control = events::after(f.control, |c| f.cc.on_sent(&sent, c));
             f.take(control);
         }
         let base_rtt = f.base_rtt;
@@ -412,17 +412,9 @@ impl Dumbbell {
         let lost = f.give_up(tx);
 
         let slow_start_limited = f.control.in_slow_start() && f.control.cwnd < 2 * prior_in_flight;
-        let mut ack = Ack {
-            view: f.view,
-            rtt,
-            acked: (f.view.snd_una - prior_una) as u32,
-            delivered: 1,
-            lost,
-            prior_in_flight,
-            prior_una,
-            cwnd_limited: prior_una <= f.limited_until || slow_start_limited,
-            ece: ce,
-            rate: RateSample {
+        let (view, rate) = (
+            f.view,
+            RateSample {
                 delivered: (f.view.delivered - packet.delivered) as u32,
                 delivered_ce: u32::from(ce),
                 interval: (interval >= f.view.min_rtt).then_some(interval),
@@ -432,21 +424,34 @@ impl Dumbbell {
                 is_retrans: packet.retransmission,
                 ..RateSample::NONE
             },
+        );
+        let ack = Ack {
+            view: &view,
+            rtt,
+            acked: (f.view.snd_una - prior_una) as u32,
+            delivered: 1,
+            lost,
+            prior_in_flight,
+            prior_una,
+            cwnd_limited: prior_una <= f.limited_until || slow_start_limited,
+            ece: ce,
+            rate: &rate,
         };
-        let control = f.cc.on_measure(&ack, f.control);
+        let control = events::after(f.control, |c| f.cc.on_measure(&ack, c));
         f.take(control);
         if f.view.ca != CaState::Open && f.view.snd_una >= f.reduction_end {
             f.finish();
         }
         if f.view.ca == CaState::Open && lost > 0 {
             f.reduce(Signal::Loss, CaState::Recovery);
-        } else if f.view.ca == CaState::Open && ce && f.entry.needs.ecn == Ecn::Classic {
+        } else if f.view.ca == CaState::Open && ce && f.entry.needs.ecn == crate::Ecn::Classic {
             f.reduce(Signal::Ecn, CaState::Cwr);
         }
-        ack.view = f.view;
+        let view = f.view;
+        let ack = Ack { view: &view, ..ack };
         let grows = matches!(f.view.ca, CaState::Open | CaState::Loss);
         if f.entry.needs.full_control || grows {
-            let control = f.cc.on_ack(&ack, f.control);
+            let control = events::after(f.control, |c| f.cc.on_ack(&ack, c));
             f.reductions += u32::from(control.cwnd < f.control.cwnd);
             f.take(control);
         }
@@ -513,12 +518,13 @@ impl Flow {
     }
 
     fn tell(&mut self, event: StateEvent) {
-        let control = self.cc.on_state(&StateChange { view: self.view, event }, self.control);
+        let change = StateChange { view: &self.view, event };
+        let control = events::after(self.control, |c| self.cc.on_state(&change, c));
         self.take(control);
     }
 
     fn reduce(&mut self, signal: Signal, state: CaState) {
-        self.control.ssthresh = self.cc.on_congestion(&Congestion { view: self.view, signal }, self.control);
+        self.cc.on_congestion(&Congestion { view: &self.view, signal }, &mut self.control);
         self.control.cwnd_cnt = 0;
         self.reductions += 1;
         self.reduction_end = self.view.snd_nxt;

@@ -30,13 +30,19 @@ pub fn make_with(entry: &Entry, given: &[(&str, Value)]) -> Box<dyn CongestionCo
     (entry.make)(&Params::resolve(entry.params, given.iter().copied()).unwrap(), &init())
 }
 
+/// `control` after an event.
+pub fn after(mut control: Control, event: impl FnOnce(&mut Control)) -> Control {
+    event(&mut control);
+    control
+}
+
 /// A window of `cwnd` in congestion avoidance.
 pub fn avoiding(cwnd: u32) -> Control {
     Control { ssthresh: 2, phase: 1, ..Control::initial(cwnd) }
 }
 
 /// A sender on whose connection nothing has happened.
-pub fn view() -> View {
+pub const fn view() -> View {
     View {
         now: Time::ZERO,
         srtt: Time::ZERO,
@@ -59,10 +65,28 @@ pub fn view_at(now: Time) -> View {
     View { now, srtt: rtt, min_rtt: rtt, snd_una: 1000, snd_nxt: 2000, in_flight: 1000, delivered: 1000, ..view() }
 }
 
+/// A sender that outlives its test: events borrow it. What a test lends is freed with its process.
+pub fn lent(view: View) -> &'static View {
+    Box::leak(Box::new(view))
+}
+
+/// The sender `view` after a change.
+pub fn changed(view: &View, change: impl FnOnce(&mut View)) -> &'static View {
+    let mut view = *view;
+    change(&mut view);
+    lent(view)
+}
+
+/// A rate sample that outlives its test.
+pub fn lent_rate(rate: RateSample) -> &'static RateSample {
+    Box::leak(Box::new(rate))
+}
+
 /// An ACK of nothing on a connection on which nothing has happened, the window full.
-pub fn ack_of_nothing() -> Ack {
+pub fn ack_of_nothing() -> Ack<'static> {
+    const VIEW: View = view();
     Ack {
-        view: view(),
+        view: &VIEW,
         rtt: None,
         acked: 0,
         delivered: 0,
@@ -71,18 +95,18 @@ pub fn ack_of_nothing() -> Ack {
         prior_una: 0,
         cwnd_limited: true,
         ece: false,
-        rate: RateSample::NONE,
+        rate: &RateSample::NONE,
     }
 }
 
 /// An ACK of `packets` new packets to [`view_at`] one second, with an RTT of 40 ms.
-pub fn ack(packets: u32) -> Ack {
+pub fn ack(packets: u32) -> Ack<'static> {
     ack_at(Time::from_secs(1), packets, Some(Time::from_millis(40)))
 }
 
 /// An ACK of `packets` new packets to [`view_at`] that time.
-pub fn ack_at(now: Time, packets: u32, rtt: Option<Time>) -> Ack {
-    let view = view_at(now);
+pub fn ack_at(now: Time, packets: u32, rtt: Option<Time>) -> Ack<'static> {
+    let view = lent(view_at(now));
     Ack {
         view,
         rtt,
@@ -90,13 +114,13 @@ pub fn ack_at(now: Time, packets: u32, rtt: Option<Time>) -> Ack {
         delivered: packets,
         prior_in_flight: view.in_flight + packets,
         prior_una: view.snd_una - u64::from(packets),
-        rate: RateSample { delivered: packets, ..RateSample::NONE },
+        rate: lent_rate(RateSample { delivered: packets, ..RateSample::NONE }),
         ..ack_of_nothing()
     }
 }
 
 /// An ACK of one packet with an RTT of `rtt_us` that moves `snd_una` to `una`, while `nxt` is sent next, at time zero.
-pub fn ack_up_to(una: u64, nxt: u64, rtt_us: u64) -> Ack {
+pub fn ack_up_to(una: u64, nxt: u64, rtt_us: u64) -> Ack<'static> {
     let in_flight = nxt.saturating_sub(una) as u32;
     let rate = RateSample {
         delivered: 1,
@@ -106,33 +130,33 @@ pub fn ack_up_to(una: u64, nxt: u64, rtt_us: u64) -> Ack {
         ..RateSample::NONE
     };
     Ack {
-        view: View { snd_una: una, snd_nxt: nxt, in_flight, delivered: una, ..view() },
+        view: lent(View { snd_una: una, snd_nxt: nxt, in_flight, delivered: una, ..view() }),
         rtt: Some(Time::from_micros(rtt_us)),
         acked: 1,
         delivered: 1,
         prior_in_flight: in_flight + 1,
         prior_una: una.saturating_sub(1),
-        rate,
+        rate: lent_rate(rate),
         ..ack_of_nothing()
     }
 }
 
 /// A loss at that time.
-pub fn loss_at(now: Time) -> Congestion {
+pub fn loss_at(now: Time) -> Congestion<'static> {
     congestion(view_at(now), Signal::Loss)
 }
 
 /// A congestion signal to the sender `view`.
-pub fn congestion(view: View, signal: Signal) -> Congestion {
-    Congestion { view, signal }
+pub fn congestion(view: View, signal: Signal) -> Congestion<'static> {
+    Congestion { view: lent(view), signal }
 }
 
 /// A change of state at that time.
-pub fn change_at(now: Time, event: StateEvent) -> StateChange {
+pub fn change_at(now: Time, event: StateEvent) -> StateChange<'static> {
     change(view_at(now), event)
 }
 
 /// A change of state of the sender `view`.
-pub fn change(view: View, event: StateEvent) -> StateChange {
-    StateChange { view, event }
+pub fn change(view: View, event: StateEvent) -> StateChange<'static> {
+    StateChange { view: lent(view), event }
 }

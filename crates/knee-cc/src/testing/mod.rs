@@ -5,6 +5,6 @@ mod events;
 
 pub use dumbbell::{Dumbbell, close};
 pub use events::{
-    ack, ack_at, ack_of_nothing, ack_up_to, avoiding, change, change_at, congestion, init, loss_at, make, make_with,
-    view, view_at,
+    ack, ack_at, ack_of_nothing, ack_up_to, after, avoiding, change, change_at, changed, congestion, init, lent,
+    lent_rate, loss_at, make, make_with, view, view_at,
 };

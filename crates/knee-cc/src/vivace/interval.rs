@@ -166,7 +166,7 @@ impl Intervals {
         if let Some(rtt) = ack.rtt {
             self.book_rtt(ack.view.now.saturating_sub(rtt), rtt);
         }
-        self.settle(&ack.view, self.newest(ack));
+        self.settle(ack.view, self.newest(ack));
     }
 
     /// The same, with the RTT over the packet's number.
@@ -186,12 +186,12 @@ impl Intervals {
                 interval.line.add(newest as f64, rtt.as_secs_f64() * 1e6);
             }
         }
-        self.settle(&ack.view, newest);
+        self.settle(ack.view, newest);
     }
 
     /// How many packets were sent up to the newest one that an ACK delivered.
     fn newest(&self, ack: &Ack) -> u64 {
-        let view = &ack.view;
+        let view = ack.view;
         let known = view.delivered + view.lost + u64::from(view.in_flight);
         let before = ack.rate.prior_delivered + ack.rate.prior_lost + u64::from(ack.rate.tx_in_flight);
         // As many left after it as the three counts have grown by since.
@@ -321,10 +321,10 @@ impl Regression {
 mod tests {
     use super::*;
     use crate::RateSample;
-    use crate::testing::{ack_of_nothing, close, view};
+    use crate::testing::{ack_of_nothing, close, lent, lent_rate, view};
 
-    fn sent(at_ms: u64, packets: u32) -> Sent {
-        Sent { view: View { now: Time::from_millis(at_ms), ..view() }, packets, retransmission: false }
+    fn sent(at_ms: u64, packets: u32) -> Sent<'static> {
+        Sent { view: lent(View { now: Time::from_millis(at_ms), ..view() }), packets, retransmission: false }
     }
 
     /// Three intervals of ten packets each: one sent before and two to be seen.
@@ -339,10 +339,10 @@ mod tests {
     }
 
     /// An ACK after which so many were delivered, lost and are in flight, the newest having been the `newest`th sent.
-    fn ack(delivered: u64, lost: u64, newest: u32) -> Ack {
+    fn ack(delivered: u64, lost: u64, newest: u32) -> Ack<'static> {
         let in_flight = (30 - delivered - lost) as u32;
-        let rate = RateSample { tx_in_flight: newest, ..RateSample::NONE };
-        Ack { view: View { in_flight, delivered, lost, ..view() }, rate, ..ack_of_nothing() }
+        let rate = lent_rate(RateSample { tx_in_flight: newest, ..RateSample::NONE });
+        Ack { view: lent(View { in_flight, delivered, lost, ..view() }), rate, ..ack_of_nothing() }
     }
 
     fn counts(intervals: &Intervals) -> Vec<(u64, u64)> {
@@ -402,7 +402,7 @@ mod tests {
         let mut intervals = thirty_sent();
         intervals.on_ack(&ack(15, 5, 20));
         let undone = View { delivered: 15, lost: 5, in_flight: 15, ..view() };
-        intervals.on_ack(&Ack { view: undone, ..ack_of_nothing() });
+        intervals.on_ack(&Ack { view: &undone, ..ack_of_nothing() });
         assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 15);
     }
 

@@ -30,9 +30,9 @@ mod interval;
 mod judge;
 mod program;
 
-use crate::registry::{Entry, Family};
+use crate::entry::{Entry, Family};
 use crate::window::{PACKET_BITS, rate_of, window_beyond};
-use crate::{Ack, Congestion, CongestionControl, Control, Ecn, Needs, Sent, Signal, View};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, Sent, Signal, View};
 use interval::{Interval, Intervals};
 use knee_core::{Param, Rate, Rng, Time};
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["starting", "learning", "moving"],
     edges: &[(STARTING, LEARNING), (LEARNING, MOVING), (MOVING, LEARNING), (LEARNING, STARTING)],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ecn: Ecn::Classic },
+    needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ..Needs::NONE },
     make: |given, init| {
         let b = if given.choice("utility") == "latency" { given.ratio("b") } else { 0.0 };
         let params = Params {
@@ -269,37 +269,36 @@ impl Vivace {
         }
     }
 
-    fn answer(&self, view: &View, mut control: Control) -> Control {
+    fn answer(&self, view: &View, control: &mut Control) {
         let rate = Rate::from_bps((self.sending() * 1e6) as u64);
         control.pacing_rate = Some(rate);
         control.cwnd = window_beyond(rate, view.srtt, 4);
         control.phase = self.phase;
-        control
     }
 }
 
 impl CongestionControl for Vivace {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.intervals.on_ack(ack);
         while let Some(interval) = self.intervals.pop_settled() {
             if interval.useful {
                 self.evaluate(&interval);
             }
         }
-        self.turn_interval(&ack.view);
-        self.answer(&ack.view, control)
+        self.turn_interval(ack.view);
+        self.answer(ack.view, control);
     }
 
-    fn on_sent(&mut self, sent: &Sent, control: Control) -> Control {
+    fn on_sent(&mut self, sent: &Sent, control: &mut Control) {
         if self.intervals.current().is_none() {
-            self.turn_interval(&sent.view);
+            self.turn_interval(sent.view);
         }
         self.intervals.on_sent(sent);
-        self.turn_interval(&sent.view);
-        self.answer(&sent.view, control)
+        self.turn_interval(sent.view);
+        self.answer(sent.view, control);
     }
 
-    fn on_congestion(&mut self, congestion: &Congestion, control: Control) -> u32 {
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         if congestion.signal == Signal::Timeout {
             self.rate = self.bounded(self.rate / 2.0);
             self.intervals.clear();
@@ -307,7 +306,7 @@ impl CongestionControl for Vivace {
             self.climb = Climb::default();
             self.try_around();
         }
-        control.cwnd.max(4)
+        control.ssthresh = control.cwnd.max(4);
     }
 }
 
@@ -406,15 +405,15 @@ mod tests {
         let mut seen = Vec::new();
         for round in 0..rounds {
             view = View { now: Time::from_secs(2 * round), snd_nxt: 10 * round + 10, in_flight: 10, ..view };
-            control = cc.on_sent(&Sent { view, packets: 10, retransmission: false }, control);
+            cc.on_sent(&Sent { view: &view, packets: 10, retransmission: false }, &mut control);
             seen.push(control.pacing_rate.unwrap().as_bps() as f64 / 1e6);
             let (prior_delivered, rtt) = (view.delivered, Time::from_secs(1));
             for _ in 0..10 {
                 let now = Time::from_secs(2 * round + 1);
                 view = View { now, in_flight: view.in_flight - 1, delivered: view.delivered + 1, srtt: rtt, ..view };
                 let rate = RateSample { prior_delivered, tx_in_flight: 10, ..RateSample::NONE };
-                let ack = Ack { view, rtt: Some(rtt), acked: 1, delivered: 1, rate, ..ack_of_nothing() };
-                control = cc.on_ack(&ack, control);
+                let ack = Ack { view: &view, rtt: Some(rtt), acked: 1, delivered: 1, rate: &rate, ..ack_of_nothing() };
+                cc.on_ack(&ack, &mut control);
             }
         }
         seen

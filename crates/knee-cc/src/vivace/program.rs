@@ -22,7 +22,7 @@ use super::interval::{Interval, Intervals};
 use super::judge::Judge;
 use super::{LARGEST, LEARNING, MOVING, Params, STARTING};
 use crate::window::window_beyond;
-use crate::{Ack, Congestion, CongestionControl, Control, Init, Sent, StateChange, StateEvent, View};
+use crate::{Ack, Congestion, CongestionControl, Control, Init, RateSample, Sent, StateChange, StateEvent, View};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Rng, Time};
 
@@ -75,10 +75,18 @@ pub struct Program {
     judge: Judge,
     acks: AckClock,
     /// Booked when the next ACK comes.
-    pending: Option<Ack>,
+    pending: Option<Pending>,
     srtt: Time,
     min_rtt: Option<Time>,
     rng: Rng,
+}
+
+/// What is booked of an ACK.
+struct Pending {
+    view: View,
+    rate: RateSample,
+    rtt: Option<Time>,
+    delivered: u32,
 }
 
 /// Which ACKs come in bursts, so that their RTTs say little.
@@ -278,14 +286,13 @@ impl Program {
         step.max(SMALLEST)
     }
 
-    fn answer(&self, view: &View, mut control: Control) -> Control {
+    fn answer(&self, view: &View, control: &mut Control) {
         let rate = self.intervals.current().map_or(self.rate, |interval| interval.wanted);
         let payload = Rate::from_bps((rate * 1e6 * f64::from(MSS) / PACKET) as u64);
         control.pacing_rate = Some(payload);
         control.cwnd = window_beyond(payload, view.srtt.saturating_add(view.srtt), 4);
         control.min_burst = 1;
         control.phase = self.phase;
-        control
     }
 }
 
@@ -294,38 +301,41 @@ fn bounded(rate: f64) -> f64 {
 }
 
 impl CongestionControl for Program {
-    fn on_ack(&mut self, ack: &Ack, control: Control) -> Control {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         let gap = self.acks.last.replace(now).map_or(0.0, |last| now.saturating_sub(last).as_secs_f64());
         if let Some(rtt) = ack.rtt {
             self.measure(rtt);
         }
         let reliable = self.acks.is_reliable(gap, ack.rtt.unwrap_or(self.srtt), self.srtt);
-        if let Some(before) = self.pending.replace(*ack) {
-            self.intervals.book_numbered(&before, reliable);
+        let heard = Pending { view: *ack.view, rate: *ack.rate, rtt: ack.rtt, delivered: ack.delivered };
+        if let Some(Pending { view, rate, rtt, delivered }) = self.pending.replace(heard) {
+            self.intervals.book_numbered(&Ack { view: &view, rate: &rate, rtt, delivered, ..*ack }, reliable);
             if let Some(settled) = self.intervals.take_useful(SAMPLES) {
                 self.decide(&settled);
             }
         }
-        self.turn_interval(&ack.view);
-        self.answer(&ack.view, control)
+        self.turn_interval(ack.view);
+        self.answer(ack.view, control);
     }
 
-    fn on_sent(&mut self, sent: &Sent, control: Control) -> Control {
+    fn on_sent(&mut self, sent: &Sent, control: &mut Control) {
         if self.intervals.current().is_none() {
-            self.turn_interval(&sent.view);
+            self.turn_interval(sent.view);
         }
         self.intervals.on_sent(sent);
-        self.turn_interval(&sent.view);
-        self.answer(&sent.view, control)
+        self.turn_interval(sent.view);
+        self.answer(sent.view, control);
     }
 
-    fn on_state(&mut self, change: &StateChange, control: Control) -> Control {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         // No burst at the start, which would make the first RTTs unreliable.
-        if change.event == StateEvent::Start { self.answer(&change.view, control) } else { control }
+        if change.event == StateEvent::Start {
+            self.answer(change.view, control);
+        }
     }
 
-    fn on_congestion(&mut self, _: &Congestion, control: Control) -> u32 {
-        control.cwnd.max(4)
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = control.cwnd.max(4);
     }
 }

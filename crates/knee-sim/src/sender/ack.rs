@@ -4,7 +4,7 @@ use super::micros::Micros;
 use super::queue::RateStart;
 use super::ring::Burst;
 use super::{AckInfo, Config, Departure, Resend, Sender, Spares, flags};
-use knee_cc::{Ack, CaState, RateSample};
+use knee_cc::{Ack, CaState, CongestionControl, Control, RateSample};
 use knee_core::Time;
 use knee_core::packet::MSS;
 
@@ -52,6 +52,20 @@ struct RateBase {
     /// After the newest segment of it.
     end: u64,
     is_retrans: bool,
+}
+
+/// What the algorithm is told of an ACK, beside the sender's own state.
+pub(super) struct Told<'a> {
+    pub rtt: Option<Time>,
+    pub acked: u32,
+    pub delivered: u32,
+    /// The sender's count of lost packets before it.
+    pub prior_lost: u64,
+    pub prior_in_flight: u32,
+    pub prior_una: u64,
+    pub cwnd_limited: bool,
+    pub ece: bool,
+    pub rate: &'a RateSample,
 }
 
 impl Findings {
@@ -105,12 +119,12 @@ impl Sender {
         out: &mut Vec<Departure>,
         spares: &mut Spares,
     ) -> Option<Time> {
-        if ack.seq > self.snd_nxt || (ack.seq < self.snd_una && ack.blocks.is_empty()) {
+        if ack.seq > self.view.snd_nxt || (ack.seq < self.view.snd_una && ack.blocks.is_empty()) {
             return None;
         }
         self.settle();
         let stamp = Micros::of(now);
-        let (prior_una, prior_delivered, prior_lost) = (self.snd_una, self.delivered, self.lost);
+        let (prior_una, prior_delivered, prior_lost) = (self.view.snd_una, self.view.delivered, self.view.lost);
         let prior_in_flight = self.in_flight();
         let had_packets = self.packets_out() > 0;
         let mut found = Findings { reordered: u64::MAX, ece: ack.ece(), ..Findings::default() };
@@ -133,28 +147,13 @@ impl Sender {
         let mut resend = Resend::None;
         let mut timer_waits = false;
         if had_packets {
-            let (rtt, delivered) = (newest_rtt.map(Micros::time), (self.delivered - prior_delivered) as u32);
-            let rate =
-                if self.needs.rate { self.rate_sample(&found, prior_delivered, stamp) } else { RateSample::NONE };
-            let (acked, ece) = (found.acked, found.ece);
-            let describe = |sender: &Self| Ack {
-                view: sender.view(now),
-                rtt,
-                acked,
-                delivered,
-                lost: (sender.lost - prior_lost) as u32,
-                prior_in_flight,
-                prior_una,
-                cwnd_limited: sender.is_cwnd_limited(),
-                ece,
-                rate,
-            };
-            // A dubious ACK is described anew, if at all, once it is known what it meant.
-            let in_brief = !self.probing && self.is_dubious(&found) && self.measure_in_brief(rtt, now);
-            let event = (!in_brief).then(|| describe(self));
-            if let Some(event) = &event {
-                self.ask(now, |cc, control| cc.on_measure(event, control));
-            }
+            let (rtt, delivered) = (newest_rtt.map(Micros::time), (self.view.delivered - prior_delivered) as u32);
+            let sampled = self.needs.rate.then(|| self.rate_sample(&found, prior_delivered, stamp));
+            let rate = sampled.as_ref().unwrap_or(&RateSample::NONE);
+            let (acked, ece, cwnd_limited) = (found.acked, found.ece, self.is_cwnd_limited());
+            let mut told =
+                Told { rtt, acked, delivered, prior_lost, prior_in_flight, prior_una, cwnd_limited, ece, rate };
+            self.tell_ack(&told, now, |cc, ack, control| cc.on_measure(ack, control));
             if self.widened
                 && let Some(prior) = found.prior_delivered()
             {
@@ -174,20 +173,22 @@ impl Sender {
             }
             self.finish_rate(stamp, delivered);
             if !self.needs.full_control && self.reducing() {
-                self.reduce_proportionally(delivered, (self.lost - prior_lost) as u32, found.advanced, now);
+                self.reduce_proportionally(delivered, (self.view.lost - prior_lost) as u32, found.advanced, now);
             } else if self.needs.full_control || self.grows(&found) {
-                let event = event.filter(|_| !dubious).unwrap_or_else(|| describe(self));
-                self.ask(now, |cc, control| cc.on_ack(&event, control));
+                if dubious {
+                    told.cwnd_limited = self.is_cwnd_limited();
+                }
+                self.tell_ack(&told, now, |cc, ack, control| cc.on_ack(ack, control));
             }
             self.update_pacing_rate();
         }
         if self.rtx.tracking() && (found.advanced || self.sacked_out == 0) {
             self.tidy(found.advanced, spares);
         }
-        let before = self.snd_nxt;
+        let before = self.view.snd_nxt;
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
-        if timer_waits && self.snd_nxt == before {
+        if timer_waits && self.view.snd_nxt == before {
             self.set_ack_timer(now, config);
         }
         newest_rtt.map(Micros::time)
@@ -203,16 +204,16 @@ impl Sender {
     #[cold]
     fn tidy(&mut self, advanced: bool, spares: &mut Spares) {
         if advanced {
-            self.rtx.tidy(self.snd_una);
+            self.rtx.tidy(self.view.snd_una);
         }
         if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.snd_una, spares);
+            self.rtx.untrack(self.view.snd_una, spares);
         }
     }
 
     /// Whether an ACK tells of anything but progress.
     const fn is_dubious(&self, found: &Findings) -> bool {
-        !found.advanced || found.sacked || found.ece || found.dsack || !matches!(self.state, CaState::Open)
+        !found.advanced || found.sacked || found.ece || found.dsack || !matches!(self.view.ca, CaState::Open)
     }
 
     /// Whether the window may grow outside of reductions: RFC 5681 grows on new data only; where reordering is common, on
@@ -221,15 +222,19 @@ impl Sender {
         found.advanced || found.sacked && self.reordering > 3
     }
 
-    /// Tells the algorithm of an ACK's RTT, if that is enough.
-    pub(super) fn measure_in_brief(&mut self, rtt: Option<Time>, now: Time) -> bool {
-        let before = self.control.cwnd;
-        let taken =
-            !self.needs.rate && self.cc.as_mut().is_some_and(|cc| cc.on_brief_measure(now, rtt, &mut self.control));
-        if self.control.cwnd != before {
-            self.cwnd_was(before, now);
-        }
-        taken
+    /// Tells the algorithm of an ACK by `call`.
+    pub(super) fn tell_ack(
+        &mut self,
+        told: &Told,
+        now: Time,
+        call: impl FnOnce(&mut dyn CongestionControl, &Ack, &mut Control),
+    ) {
+        let &Told { rtt, acked, delivered, prior_lost, prior_in_flight, prior_una, cwnd_limited, ece, rate } = told;
+        self.ask(now, |cc, view, control| {
+            let lost = (view.lost - prior_lost) as u32;
+            let ack = Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, cwnd_limited, ece, rate };
+            call(cc, &ack, control);
+        });
     }
 
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
@@ -241,12 +246,12 @@ impl Sender {
             blocks = &blocks[1..];
             self.take_dsack(block, ack.seq, found);
         }
-        let (una, nxt) = (self.snd_una.max(ack.seq), self.snd_nxt);
+        let (una, nxt) = (self.view.snd_una.max(ack.seq), self.view.snd_nxt);
         let clip = |&(start, end): &(u64, u64)| (start.max(una), end.min(nxt));
         if let [block] = blocks {
             let block = clip(block);
             if block.0 < block.1 {
-                self.rtx.track(self.snd_una, nxt, spares);
+                self.rtx.track(self.view.snd_una, nxt, spares);
                 self.tag_block(block, stamp, found);
             }
             return;
@@ -263,7 +268,7 @@ impl Sender {
         if count == 0 {
             return;
         }
-        self.rtx.track(self.snd_una, nxt, spares);
+        self.rtx.track(self.view.snd_una, nxt, spares);
         sorted[..count].sort_unstable();
         sorted[..count].iter().for_each(|&block| self.tag_block(block, stamp, found));
     }
@@ -271,7 +276,7 @@ impl Sender {
     /// Tags what is new in a SACK block.
     #[inline]
     fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Micros, found: &mut Findings) {
-        let highest = self.rtx.highest_sacked(self.snd_una);
+        let highest = self.rtx.highest_sacked(self.view.snd_una);
         while from < to
             && let Some((start, end)) = self.rtx.add_sack((from, to))
         {
@@ -325,10 +330,10 @@ impl Sender {
             self.widened = true;
         }
         let counts = self.undo_marker.is_some_and(|marker| block.1 > marker) && self.undo_retrans > 0;
-        if counts && block.1 <= ack_seq.max(self.snd_una) {
+        if counts && block.1 <= ack_seq.max(self.view.snd_una) {
             self.undo_retrans = (self.undo_retrans - segments as i64).max(0);
-        } else if block.0 >= self.snd_una && self.rtx.tracking() {
-            for seq in block.0..block.1.min(self.snd_nxt) {
+        } else if block.0 >= self.view.snd_una && self.rtx.tracking() {
+            for seq in block.0..block.1.min(self.view.snd_nxt) {
                 let segment = self.rtx.flags(seq);
                 if segment & flags::EVER_RETRANSMITTED != 0 && counts {
                     self.undo_retrans = (self.undo_retrans - 1).max(0);
@@ -343,16 +348,16 @@ impl Sender {
     }
 
     fn count_delivered(&mut self, packets: u32, found: &Findings) {
-        self.delivered += u64::from(packets);
+        self.view.delivered += u64::from(packets);
         if found.ece {
-            self.delivered_ce += u64::from(packets);
+            self.view.delivered_ce += u64::from(packets);
         }
     }
 
     /// Removes what is acknowledged cumulatively (tcp_clean_rtx_queue).
     #[inline]
     fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
-        let from = self.snd_una;
+        let from = self.view.snd_una;
         found.acked = (ack_seq - from) as u32;
         if self.rtx.tracking() {
             self.take_tracked(ack_seq, prior_fack, stamp, found);
@@ -368,7 +373,7 @@ impl Sender {
             }
             found.original_delivered |= from < self.high_seq;
         }
-        self.snd_una = ack_seq;
+        self.view.snd_una = ack_seq;
         found.set_timer = true;
     }
 
@@ -376,12 +381,12 @@ impl Sender {
     #[cold]
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let mut lowest = u64::MAX;
-        for seq in self.snd_una..ack_seq {
+        for seq in self.view.snd_una..ack_seq {
             // Of a SACKed segment the burst may be gone.
             let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
             let start = asked.then(|| self.rtx.start_of(seq));
             let Some((segment, burst)) = self.rtx.pop() else { break };
-            self.snd_una = seq + 1;
+            self.view.snd_una = seq + 1;
             if segment & flags::LOST != 0 {
                 self.lost_out -= 1;
             }
@@ -431,7 +436,7 @@ impl Sender {
 
     #[inline]
     pub(super) fn sample_rtts(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
-        self.rtt.sample((oldest, newest), stamp, (self.snd_una, self.snd_nxt), &mut self.least_rtts);
+        self.rtt.sample((oldest, newest), stamp, (self.view.snd_una, self.view.snd_nxt), &mut self.least_rtts);
     }
 
     /// The same where SACKs or retransmissions are involved.
@@ -456,7 +461,7 @@ impl Sender {
         self.sample_rtts(smooth, newest, stamp);
         // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
         if !found.advanced && self.packets_out() > 0 {
-            let head = self.rtx.burst_of(self.snd_una).sent();
+            let head = self.rtx.burst_of(self.view.snd_una).sent();
             found.set_timer |= found.sack_sent.is_some_and(|(first, _)| first < head);
         }
         Some(newest)
@@ -486,7 +491,7 @@ impl Sender {
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
         let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
-            return RateSample { delivered: (self.delivered - prior_delivered) as u32, ..RateSample::NONE };
+            return RateSample { delivered: (self.view.delivered - prior_delivered) as u32, ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;
         self.rate_since(*sent, start, *is_retrans, lone, stamp)
@@ -506,11 +511,11 @@ impl Sender {
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
-            delivered: (self.delivered - start.delivered) as u32,
-            delivered_ce: (self.delivered_ce as u32).wrapping_sub(start.delivered_ce),
+            delivered: (self.view.delivered - start.delivered) as u32,
+            delivered_ce: (self.view.delivered_ce as u32).wrapping_sub(start.delivered_ce),
             interval: valid.then_some(interval),
             prior_delivered: start.delivered,
-            prior_lost: self.lost - u64::from((self.lost as u32).wrapping_sub(start.lost)),
+            prior_lost: self.view.lost - u64::from((self.view.lost as u32).wrapping_sub(start.lost)),
             tx_in_flight: start.in_flight,
             app_limited: start.app_limited,
             is_retrans,
@@ -520,12 +525,14 @@ impl Sender {
 
     /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
     fn probably_delayed(&self, start: &RateStart) -> bool {
-        self.snd_una == self.end && self.last_payload < u32::from(MSS) && start.delivered + 1 == self.delivered
+        self.view.snd_una == self.end
+            && self.last_payload < u32::from(MSS)
+            && start.delivered + 1 == self.view.delivered
     }
 
     #[inline]
     pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
-        if self.app_limited {
+        if self.view.app_limited {
             self.end_app_limit();
         }
         if self.needs.rate && delivered > 0 {
@@ -536,6 +543,6 @@ impl Sender {
     /// Ends the marking of what is sent where all that was limited by the application has been delivered.
     #[cold]
     pub(super) fn end_app_limit(&mut self) {
-        self.app_limited = self.delivered <= self.app_limited_until;
+        self.view.app_limited = self.view.delivered <= self.app_limited_until;
     }
 }

@@ -163,7 +163,7 @@ pub struct Counters {
     pub acked_bytes: u64,
     /// Packets retransmitted.
     pub retransmitted: u64,
-    /// Packets deemed lost.
+    /// Packets deemed lost, each transmission once.
     pub lost: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -178,19 +178,17 @@ pub struct Sender {
     cc: Option<Box<dyn CongestionControl>>,
     /// Window, threshold, pacing rate, phase.
     pub control: Control,
-    snd_una: u64,
-    snd_nxt: u64,
+    /// What the algorithm sees: the sender's own state where that is the same. `now`, the RTTs and `in_flight` are
+    /// brought up to date when it is lent ([`Sender::ask`]).
+    view: View,
     rtx: RetransmitQueue,
     /// Segments there are to send: `u64::MAX` for an endless flow.
     pub end: u64,
-    delivered: u64,
     /// When the pacing timer is due; `Time::MAX`: it is not set.
     pub pace_at: Time,
     rtt: RttEstimator,
     /// The retransmission timer.
     pub timer: Timer,
-    /// When pacing lets the next burst go.
-    pace_next: Time,
     /// When the last ACK came, where it was a plain one of which not all has been booked (`settle`); else zero.
     plain_at: Time,
     /// When the newest segment that it acknowledged was sent.
@@ -201,7 +199,6 @@ pub struct Sender {
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    state: CaState,
     pending: Pending,
     /// Whether the outcome of a tail loss probe is awaited.
     probing: bool,
@@ -210,16 +207,19 @@ pub struct Sender {
     cwnd_limited: bool,
     /// Whether window-based algorithms are paced too.
     paced: bool,
+    /// Whether the window held the sender back when it last sent.
+    held_back: bool,
     established: bool,
     /// Whether packets are ECN-capable.
     pub ecn: bool,
-    app_limited: bool,
     needs: Needs,
     // From here on plain ACKs read nothing, but for those of algorithms that read rate samples.
     first_tx: Micros,
     delivered_at: Micros,
-    delivered_ce: u64,
-    lost: u64,
+    /// Losses of a transmission that was taken for lost before, which had turned out wrong.
+    lost_again: u64,
+    /// Transmissions that were taken for lost, which was undone.
+    unmarked: u32,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
     rack: Rack,
@@ -258,8 +258,8 @@ pub struct Sender {
 }
 
 // Whole cache lines: there may be a million. Plain ACKs need the first four, loss recovery four more.
-const _: () = assert!(size_of::<Sender>() <= 576 && offset_of!(Sender, first_tx) <= 256);
-const _: () = assert!(offset_of!(Sender, least_rtts) <= 512);
+const _: () = assert!(size_of::<Sender>() <= 640 && offset_of!(Sender, first_tx) <= 320);
+const _: () = assert!(offset_of!(Sender, least_rtts) <= 576);
 
 impl Sender {
     /// Whether it is paced.
@@ -280,13 +280,13 @@ impl Sender {
 
     /// Whether all there is to send has been acknowledged.
     pub const fn done(&self) -> bool {
-        self.established && self.snd_una >= self.end
+        self.established && self.view.snd_una >= self.end
     }
 
     /// No new data from now on; what is under way is still repaired.
     pub fn stop(&mut self) {
-        if self.snd_nxt < self.end {
-            self.end = self.snd_nxt;
+        if self.view.snd_nxt < self.end {
+            self.end = self.view.snd_nxt;
             self.last_payload = u32::from(MSS);
         }
     }
@@ -303,17 +303,17 @@ impl Sender {
     }
 
     const fn packets_out(&self) -> u32 {
-        (self.snd_nxt - self.snd_una) as u32
+        (self.view.snd_nxt - self.view.snd_una) as u32
     }
 
     /// First unacknowledged segment.
     pub const fn snd_una(&self) -> u64 {
-        self.snd_una
+        self.view.snd_una
     }
 
     /// Next segment to be sent.
     pub const fn snd_nxt(&self) -> u64 {
-        self.snd_nxt
+        self.view.snd_nxt
     }
 
     /// Smoothed RTT; zero before the first sample.
@@ -323,7 +323,7 @@ impl Sender {
 
     /// State of loss recovery.
     pub const fn state(&self) -> CaState {
-        self.state
+        self.view.ca
     }
 
     /// Rate at which bursts leave, where they are paced.
@@ -333,13 +333,13 @@ impl Sender {
 
     /// Counters since the start. What follows from others is not kept.
     pub fn counters(&self) -> Counters {
-        let sent = self.snd_nxt + self.retransmitted;
+        let sent = self.view.snd_nxt + self.retransmitted;
         Counters {
             sent,
             sent_bytes: sent * u64::from(MTU) - self.short_bytes,
             acked_bytes: self.acked_bytes(),
             retransmitted: self.retransmitted,
-            lost: self.lost,
+            lost: self.view.lost - self.lost_again,
             timeouts: u64::from(self.timeouts),
         }
     }
@@ -347,9 +347,20 @@ impl Sender {
     /// Payload bytes acknowledged.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
+        self.payload_before(self.view.snd_una)
+    }
+
+    /// Payload bytes sent at least once.
+    pub fn new_bytes(&self) -> u64 {
+        self.payload_before(self.view.snd_nxt)
+    }
+
+    /// Payload bytes of the segments before `seq`.
+    #[inline]
+    fn payload_before(&self, seq: u64) -> u64 {
         let mss = u64::from(MSS);
-        let bytes = self.snd_una * mss;
-        if self.snd_una == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
+        let bytes = seq * mss;
+        if seq == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
     }
 
     /// Fetches what a plain ACK will need of the sender.
@@ -380,39 +391,21 @@ impl Sender {
         (self.sacked_out, self.lost_out, self.retrans_out)
     }
 
+    /// Shows the algorithm an event, which it takes up in the control in force.
     #[inline]
-    fn view(&self, now: Time) -> View {
-        View {
-            now,
-            srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min_rtt(),
-            snd_una: self.snd_una,
-            snd_nxt: self.snd_nxt,
-            in_flight: self.in_flight(),
-            delivered: self.delivered,
-            delivered_ce: self.delivered_ce,
-            lost: self.lost,
-            app_limited: self.app_limited,
-            paced_until: self.pace_next,
-            ca: self.state,
-        }
-    }
-
-    /// Asks the algorithm and applies its answer.
-    #[inline]
-    fn ask(&mut self, now: Time, question: impl FnOnce(&mut dyn CongestionControl, Control) -> Control) {
+    fn ask(&mut self, now: Time, event: impl FnOnce(&mut dyn CongestionControl, &View, &mut Control)) {
         let Some(cc) = &mut self.cc else { return };
-        let control = question(cc.as_mut(), self.control);
-        self.apply(&control, now);
-    }
-
-    /// Puts an algorithm's answer in force.
-    #[inline]
-    fn apply(&mut self, control: &Control, now: Time) {
-        if control.cwnd != self.control.cwnd {
-            self.note_cwnd(now);
+        let in_flight = (self.view.snd_nxt - self.view.snd_una) as u32 + self.retrans_out;
+        self.view.in_flight = in_flight.saturating_sub(self.sacked_out + self.lost_out);
+        self.view.now = now;
+        self.view.srtt = self.rtt.srtt();
+        self.view.min_rtt = self.rtt.min_rtt();
+        let before = self.control.cwnd;
+        event(cc.as_mut(), &self.view, &mut self.control);
+        self.control.cwnd = self.control.cwnd.max(1);
+        if self.control.cwnd != before {
+            self.cwnd_was(before, now);
         }
-        self.control = Control { cwnd: control.cwnd.max(1), ..*control };
     }
 
     fn set_cwnd(&mut self, cwnd: u32, now: Time) {
@@ -433,13 +426,12 @@ impl Sender {
     }
 
     fn tell(&mut self, event: StateEvent, now: Time) {
-        let change = StateChange { view: self.view(now), event };
-        self.ask(now, |cc, control| cc.on_state(&change, control));
+        self.ask(now, |cc, view, control| cc.on_state(&StateChange { view, event }, control));
     }
 
     fn set_state(&mut self, state: CaState, now: Time) {
-        if self.state != state || state == CaState::Loss {
-            self.state = state;
+        if self.view.ca != state || state == CaState::Loss {
+            self.view.ca = state;
             self.tell(StateEvent::Entered(state), now);
         }
     }
@@ -451,7 +443,7 @@ impl Sender {
     }
 
     const fn reducing(&self) -> bool {
-        matches!(self.state, CaState::Cwr | CaState::Recovery)
+        matches!(self.view.ca, CaState::Cwr | CaState::Recovery)
     }
 
     /// The threshold to return to if a reduction proves wrong (Linux's `tcp_current_ssthresh`).

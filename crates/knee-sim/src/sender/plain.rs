@@ -6,23 +6,16 @@
 use super::micros::Micros;
 use super::ring::Burst;
 use super::{Config, Departure, Pending, Sender};
-use knee_cc::{Ack, CaState, PlainAck, RateSample, View};
+use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
-
-/// The sender before an ACK.
-struct Before {
-    una: u64,
-    in_flight: u32,
-    cwnd: u32,
-}
 
 impl Sender {
     /// Whether an ACK that acknowledges all before `seq`, without SACK blocks or ECN echo, is plain.
     #[inline]
     pub fn is_plain(&self, seq: u64) -> bool {
-        self.snd_una < seq
-            && seq <= self.snd_nxt
-            && self.state == CaState::Open
+        self.view.snd_una < seq
+            && seq <= self.view.snd_nxt
+            && self.view.ca == CaState::Open
             && !self.probing
             && !self.rtx.tracking()
     }
@@ -59,35 +52,48 @@ impl Sender {
         debug_assert_eq!(self.needs.rate, RATE);
         let start = if RATE { Some(self.rtx.start_of(seq - 1)) } else { None };
         let (oldest, newest) = self.rtx.acknowledge::<RATE>(seq)?;
-        let (prior_una, prior_in_flight) = (self.snd_una, self.packets_out());
+        let (prior_una, prior_in_flight) = (self.view.snd_una, self.packets_out());
         let acked = (seq - prior_una) as u32;
         let cwnd_limited = self.plain_at != Time::ZERO || self.is_cwnd_limited();
-        self.snd_una = seq;
+        self.view.snd_una = seq;
         self.tsecr = tsecr;
-        self.delivered += u64::from(acked);
+        self.view.delivered += u64::from(acked);
         self.plain_at = now;
         self.plain_sent = newest.sent();
         let rtt = stamp.since(newest.sent());
         self.sample_rtts(stamp.since(oldest), rtt, stamp);
-        let brief = PlainAck { now, rtt: rtt.time(), acked, cwnd_limited };
-        let before = Before { una: prior_una, in_flight: prior_in_flight, cwnd: self.control.cwnd };
-        if let Some(start) = &start {
-            let rate = self.rate_since(newest.sent(), start, false, acked == 1, stamp);
-            self.first_tx = newest.sent();
-            self.delivered_at = stamp;
-            self.tell_whole(&brief, &before, rate);
-        } else if let Some(cc) = &mut self.cc
-            && !cc.on_plain_ack(&brief, &mut self.control)
-        {
-            self.tell_whole(&brief, &before, RateSample::NONE);
-        }
-        if self.control.cwnd != before.cwnd {
-            self.cwnd_was(before.cwnd, now);
-        }
+        let sampled;
+        let rate = match &start {
+            Some(start) => {
+                sampled = self.rate_since(newest.sent(), start, false, acked == 1, stamp);
+                self.first_tx = newest.sent();
+                self.delivered_at = stamp;
+                &sampled
+            }
+            None => &RateSample::NONE,
+        };
+        let rtt_time = Some(rtt.time());
+        self.ask(now, |cc, view, control| {
+            let ack = Ack {
+                view,
+                rtt: rtt_time,
+                acked,
+                delivered: acked,
+                lost: 0,
+                prior_in_flight,
+                prior_una,
+                cwnd_limited,
+                ece: false,
+                rate,
+            };
+            cc.on_measure(&ack, control);
+            control.cwnd = control.cwnd.max(1);
+            cc.on_ack(&ack, control);
+        });
         if self.widened {
             self.update_reordering_window(newest.delivered);
         }
-        if self.app_limited {
+        if self.view.app_limited {
             self.end_app_limit();
         }
         if self.window_alone_limits(config) {
@@ -96,27 +102,6 @@ impl Sender {
             self.send_after_plain(now, config, out);
         }
         Some(rtt.time())
-    }
-
-    /// Tells the algorithm of all of a plain ACK.
-    #[inline(never)]
-    fn tell_whole(&mut self, ack: &PlainAck, before: &Before, rate: RateSample) {
-        let &PlainAck { now, rtt, acked, cwnd_limited } = ack;
-        let event = Ack {
-            view: View { in_flight: self.packets_out(), ..self.view(now) },
-            rtt: Some(rtt),
-            acked,
-            delivered: acked,
-            lost: 0,
-            prior_in_flight: before.in_flight,
-            prior_una: before.una,
-            cwnd_limited,
-            ece: false,
-            rate,
-        };
-        if let Some(cc) = &mut self.cc {
-            cc.on_whole_ack(&event, &mut self.control);
-        }
     }
 
     /// Books what plain ACKs have left open, since nobody asks for it before another kind of event.
@@ -136,7 +121,7 @@ impl Sender {
 
     /// Books the last plain ACK, which came `at` this time.
     fn book_delivery(&mut self, at: Time) {
-        self.rack_advance(self.plain_sent, self.snd_una, 0, Micros::of(at));
+        self.rack_advance(self.plain_sent, self.view.snd_una, 0, Micros::of(at));
         self.update_pacing_rate();
     }
 
@@ -144,9 +129,9 @@ impl Sender {
     fn send_after_plain(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         self.plain_at = Time::ZERO;
         self.book_delivery(now);
-        let before = self.snd_nxt;
+        let before = self.view.snd_nxt;
         self.send(now, config, out);
-        if self.snd_nxt == before {
+        if self.view.snd_nxt == before {
             self.set_ack_timer(now, config);
         }
     }
@@ -156,8 +141,8 @@ impl Sender {
     /// tell the algorithm.
     #[inline]
     fn window_alone_limits(&self, config: &Config) -> bool {
-        let ahead = self.snd_nxt.max(self.snd_una + u64::from(self.control.cwnd));
-        let ends = self.end.min(self.snd_una + config.receive_window);
+        let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));
+        let ends = self.end.min(self.view.snd_una + config.receive_window);
         !self.paced && !self.needs.sent && self.packets_out() > 0 && ahead < ends
     }
 
@@ -174,7 +159,7 @@ impl Sender {
         let room = self.control.cwnd.saturating_sub(self.packets_out());
         let mut left = self.rtt.rto();
         if room > 0 {
-            let oldest = self.rtx.burst_of(self.snd_una).sent();
+            let oldest = self.rtx.burst_of(self.view.snd_una).sent();
             let count = self.burst_now(room, oldest, now, config);
             if count > 0 {
                 self.depart_plain::<RATE>(count, stamp, now, out);
@@ -200,7 +185,7 @@ impl Sender {
         config: &Config,
         out: &mut Vec<Departure>,
     ) {
-        let oldest = self.rtx.burst_of(self.snd_una).sent();
+        let oldest = self.rtx.burst_of(self.view.snd_una).sent();
         while room > 0 {
             let count = self.burst_now(room, oldest, now, config);
             if count == 0 {
@@ -227,13 +212,13 @@ impl Sender {
     /// New segments leave in one burst, unpaced, neither the first in flight nor the last of the transfer.
     #[inline]
     fn depart_plain<const RATE: bool>(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Departure>) {
-        let start = self.snd_nxt;
-        self.rtx.push_untracked(Burst::new(start, count, stamp, self.delivered, false));
+        let start = self.view.snd_nxt;
+        self.rtx.push_untracked(Burst::new(start, count, stamp, self.view.delivered, false));
         if RATE {
             self.push_start(count);
         }
-        self.snd_nxt += u64::from(count);
-        self.pace_next = now;
+        self.view.snd_nxt += u64::from(count);
+        self.view.paced_until = now;
         out.push(Departure { start, count, retransmission: false });
     }
 }
@@ -261,7 +246,7 @@ mod tests {
             let mut now = Time::from_millis(40);
             for (segments, us) in acks {
                 now += Time::from_micros(us);
-                let seq = (short.snd_una + segments).min(short.snd_nxt);
+                let seq = (short.view.snd_una + segments).min(short.view.snd_nxt);
                 let ack = AckInfo { seq, blocks: &[], tsecr: 1, flags: 0 };
                 if !short.is_plain(seq) {
                     break;

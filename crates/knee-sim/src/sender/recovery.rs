@@ -11,7 +11,7 @@
 use super::ack::Findings;
 use super::micros::Micros;
 use super::{Config, Departure, Pending, Resend, Sender, Spares, flags};
-use knee_cc::{CaState, Congestion, Control, Signal, StateEvent, Undo};
+use knee_cc::{CaState, Congestion, Signal, StateEvent, Undo};
 use knee_core::Time;
 
 /// Recoveries for which a widened reordering window persists (RFC 8985, 6.2 step 4; TCP_RACK_RECOVERY_THRESH).
@@ -30,12 +30,12 @@ impl Sender {
         if found.ece {
             self.prior_ssthresh = 0;
         }
-        if self.state == CaState::Open {
+        if self.view.ca == CaState::Open {
             self.retrans_stamp = 0;
-        } else if self.snd_una >= self.high_seq {
-            match self.state {
+        } else if self.view.snd_una >= self.high_seq {
+            match self.view.ca {
                 // The CWR flag must reach the receiver: something beyond `high_seq` has to be acknowledged.
-                CaState::Cwr if self.snd_una != self.high_seq => {
+                CaState::Cwr if self.view.snd_una != self.high_seq => {
                     self.end_reduction(now);
                     self.set_state(CaState::Open, now);
                 }
@@ -46,7 +46,7 @@ impl Sender {
                 _ => {}
             }
         }
-        match self.state {
+        match self.view.ca {
             CaState::Recovery => {
                 if found.advanced && self.try_undo_partial(prior_una, now) {
                     return Resend::None;
@@ -55,7 +55,7 @@ impl Sender {
                     self.try_to_open(found, now);
                 }
                 self.find_losses(found, now);
-                if self.state != CaState::Recovery {
+                if self.view.ca != CaState::Recovery {
                     if self.lost_out == 0 {
                         return Resend::None;
                     }
@@ -65,13 +65,13 @@ impl Sender {
             CaState::Loss => {
                 let resend = self.process_loss(duplicate, found, now);
                 self.find_losses(found, now);
-                if !(self.state == CaState::Open || found.lost_retransmission) {
+                if !(self.view.ca == CaState::Open || found.lost_retransmission) {
                     return resend;
                 }
                 return self.maybe_enter_recovery(found, now);
             }
             CaState::Open | CaState::Disorder | CaState::Cwr => {
-                if self.state != CaState::Cwr {
+                if self.view.ca != CaState::Cwr {
                     self.try_undo_dsack(now);
                 }
                 self.find_losses(found, now);
@@ -129,9 +129,9 @@ impl Sender {
         let mut wait = None;
         while let Some(burst) = self.rtx.burst(number).filter(|burst| burst.sent() <= newest) {
             if burst.open() > 0 {
-                let (start, end) = burst.range(self.snd_una);
+                let (start, end) = burst.range(self.view.snd_una);
                 let end = if burst.sent() == newest { end.min(newest_end.saturating_sub(1)) } else { end };
-                let start = start.max(self.snd_una);
+                let start = start.max(self.view.snd_una);
                 let age = stamp.since(burst.sent());
                 if start < end && age < patience {
                     wait = wait.max(Some(patience.since(age)));
@@ -157,7 +157,7 @@ impl Sender {
     /// RFC 8985, 6.2 step 4: a quarter of the least RTT once reordering was seen, more after D-SACKs.
     fn reordering_window(&self) -> Micros {
         if !self.rack.reorder_seen
-            && (matches!(self.state, CaState::Recovery | CaState::Loss) || self.sacked_out >= self.reordering)
+            && (matches!(self.view.ca, CaState::Recovery | CaState::Loss) || self.sacked_out >= self.reordering)
         {
             return Micros(0);
         }
@@ -176,12 +176,21 @@ impl Sender {
             if segment & flags::RETRANSMITTED != 0 {
                 self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
                 self.retrans_out -= 1;
-                self.lost += 1;
+                self.count_lost();
             }
         } else {
             self.rtx.set_flags(seq, flags::LOST, 0);
             self.lost_out += 1;
-            self.lost += 1;
+            self.count_lost();
+        }
+    }
+
+    /// Counts a transmission as lost. One that was taken for lost before, which turned out wrong, is on record already.
+    const fn count_lost(&mut self) {
+        self.view.lost += 1;
+        if self.unmarked > 0 {
+            self.unmarked -= 1;
+            self.lost_again += 1;
         }
     }
 
@@ -209,7 +218,7 @@ impl Sender {
         if self.rack.dsack_seen {
             self.rack.reorder_steps = (self.rack.reorder_steps + 1).min(255);
             self.rack.dsack_seen = false;
-            self.rack.last_delivered = self.delivered;
+            self.rack.last_delivered = self.view.delivered;
             self.rack.reorder_persist = REORDER_PERSIST;
         } else if self.rack.reorder_persist == 0 {
             self.rack.reorder_steps = 1;
@@ -230,13 +239,13 @@ impl Sender {
 
     /// The timer of the reordering window fired (tcp_rack_reo_timeout).
     pub(super) fn on_reordering_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        let (in_flight, lost) = (self.in_flight(), self.lost);
+        let (in_flight, lost) = (self.in_flight(), self.view.lost);
         self.mark_lost_by_time(now);
         if in_flight != self.in_flight() {
-            if self.state != CaState::Recovery {
+            if self.view.ca != CaState::Recovery {
                 self.enter_recovery(false, now);
                 if !self.needs.full_control {
-                    self.reduce_proportionally(1, (self.lost - lost) as u32, false, now);
+                    self.reduce_proportionally(1, (self.view.lost - lost) as u32, false, now);
                 }
             }
             self.send_lost(now, config, out);
@@ -255,7 +264,7 @@ impl Sender {
         self.timeouts += 1;
         self.enter_loss(now, spares);
         self.backoffs += 1;
-        let head = self.snd_una;
+        let head = self.view.snd_una;
         self.retransmit(head, 1, now, out);
         self.rtt.back_off();
         self.set_timer(Pending::Timeout, self.rtt.rto(), now);
@@ -263,22 +272,22 @@ impl Sender {
 
     /// All that is old counts as lost; the window falls to one packet (tcp_enter_loss).
     fn enter_loss(&mut self, now: Time, spares: &mut Spares) {
-        let fresh = !matches!(self.state, CaState::Recovery | CaState::Loss);
-        self.rtx.track(self.snd_una, self.snd_nxt, spares);
+        let fresh = !matches!(self.view.ca, CaState::Recovery | CaState::Loss);
+        self.rtx.track(self.view.snd_una, self.view.snd_nxt, spares);
         let stamp = Micros::of(now);
-        for seq in self.snd_una..self.snd_nxt {
+        for seq in self.view.snd_una..self.view.snd_nxt {
             if self.rtx.flags(seq) & flags::SACKED != 0 {
                 continue;
             }
             let recent = stamp.since(self.rtx.burst_of(seq).sent()) < self.rack.rtt;
-            if seq == self.snd_una || !recent {
+            if seq == self.view.snd_una || !recent {
                 self.mark_lost(seq);
             }
         }
-        self.rtx.set_retransmit_hint(self.snd_una);
-        let reduces = matches!(self.state, CaState::Open | CaState::Disorder)
-            || self.high_seq <= self.snd_una
-            || (self.state == CaState::Loss && self.backoffs == 0);
+        self.rtx.set_retransmit_hint(self.view.snd_una);
+        let reduces = matches!(self.view.ca, CaState::Open | CaState::Disorder)
+            || self.high_seq <= self.view.snd_una
+            || (self.view.ca == CaState::Loss && self.backoffs == 0);
         if reduces {
             self.prior_ssthresh = self.current_ssthresh();
             self.prior_cwnd = self.control.cwnd;
@@ -288,11 +297,11 @@ impl Sender {
         }
         self.set_cwnd(self.in_flight() + 1, now);
         self.control.cwnd_cnt = 0;
-        if matches!(self.state, CaState::Open | CaState::Disorder) && self.sacked_out >= DUP_THRESHOLD {
+        if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.sacked_out >= DUP_THRESHOLD {
             self.reordering = self.reordering.min(DUP_THRESHOLD);
         }
         self.set_state(CaState::Loss, now);
-        self.high_seq = self.snd_nxt;
+        self.high_seq = self.view.snd_nxt;
         self.set_probe_end(0);
         self.cwr_to_signal = self.ecn;
         self.frto = fresh || self.backoffs > 0;
@@ -300,7 +309,7 @@ impl Sender {
 
     /// An ACK after a timeout: was it spurious (F-RTO, RFC 5682)? Is it over?
     fn process_loss(&mut self, duplicate: bool, found: &Findings, now: Time) -> Resend {
-        let recovered = self.snd_una >= self.high_seq;
+        let recovered = self.view.snd_una >= self.high_seq;
         if found.advanced && self.try_undo_loss(false, now) {
             return Resend::None;
         }
@@ -308,13 +317,13 @@ impl Sender {
             if found.original_delivered && self.try_undo_loss(true, now) {
                 return Resend::None;
             }
-            if self.snd_nxt > self.high_seq {
+            if self.view.snd_nxt > self.high_seq {
                 if found.sacked || duplicate {
                     self.frto = false;
                 }
             } else if found.advanced && !recovered {
-                self.high_seq = self.snd_nxt;
-                if self.snd_nxt < self.end {
+                self.high_seq = self.view.snd_nxt;
+                if self.view.snd_nxt < self.end {
                     return Resend::New;
                 }
                 self.frto = false;
@@ -344,7 +353,7 @@ impl Sender {
 
     fn enter_cwr(&mut self, now: Time) {
         self.prior_ssthresh = 0;
-        if matches!(self.state, CaState::Open | CaState::Disorder) {
+        if matches!(self.view.ca, CaState::Open | CaState::Disorder) {
             self.undo_marker = None;
             self.begin_reduction(Signal::Ecn, now);
             self.set_state(CaState::Cwr, now);
@@ -352,12 +361,14 @@ impl Sender {
     }
 
     fn ask_ssthresh(&mut self, signal: Signal, now: Time) {
-        let congestion = Congestion { view: self.view(now), signal };
-        self.ask(now, |cc, control| Control { ssthresh: cc.on_congestion(&congestion, control).max(1), ..control });
+        self.ask(now, |cc, view, control| {
+            cc.on_congestion(&Congestion { view, signal }, control);
+            control.ssthresh = control.ssthresh.max(1);
+        });
     }
 
     fn begin_reduction(&mut self, signal: Signal, now: Time) {
-        self.high_seq = self.snd_nxt;
+        self.high_seq = self.view.snd_nxt;
         self.set_probe_end(0);
         self.control.cwnd_cnt = 0;
         self.prior_cwnd = self.control.cwnd;
@@ -395,14 +406,14 @@ impl Sender {
         if self.needs.full_control {
             return;
         }
-        if self.reduced() && (self.state == CaState::Cwr || self.undo_marker.is_some()) {
+        if self.reduced() && (self.view.ca == CaState::Cwr || self.undo_marker.is_some()) {
             self.set_cwnd(self.control.ssthresh, now);
         }
         self.tell(StateEvent::ReductionDone, now);
     }
 
     fn init_undo(&mut self) {
-        self.undo_marker = Some(self.snd_una);
+        self.undo_marker = Some(self.view.snd_una);
         let mut retransmitted = i64::from(self.retrans_out);
         if self.probing && self.tlp_retransmitted {
             retransmitted += 1;
@@ -422,15 +433,16 @@ impl Sender {
     fn undo_reduction(&mut self, unmark: bool, now: Time) {
         if unmark {
             if self.rtx.tracking() {
-                for seq in self.snd_una..self.snd_nxt {
+                for seq in self.view.snd_una..self.view.snd_nxt {
                     self.rtx.set_flags(seq, 0, flags::LOST);
                 }
             }
+            self.unmarked += self.lost_out;
             self.lost_out = 0;
         }
         if self.prior_ssthresh > 0 {
-            let undo = Undo { view: self.view(now), prior_cwnd: self.prior_cwnd };
-            self.ask(now, |cc, control| Control { cwnd: cc.on_undo(&undo, control), ..control });
+            let prior_cwnd = self.prior_cwnd;
+            self.ask(now, |cc, view, control| cc.on_undo(&Undo { view, prior_cwnd }, control));
             if self.prior_ssthresh > self.control.ssthresh {
                 self.control.ssthresh = self.prior_ssthresh;
                 self.cwr_to_signal = false;
@@ -464,7 +476,7 @@ impl Sender {
         if self.undo_marker.is_none() || !self.original_arrived() {
             return false;
         }
-        let highest = self.rtx.highest_sacked(self.snd_una);
+        let highest = self.rtx.highest_sacked(self.view.snd_una);
         self.note_reordering(prior_una, highest);
         if self.retrans_out > 0 {
             return true;
@@ -488,15 +500,15 @@ impl Sender {
 
     fn any_retransmission(&self) -> bool {
         self.retrans_out > 0
-            || (self.packets_out() > 0 && self.rtx.flags(self.snd_una) & flags::EVER_RETRANSMITTED != 0)
+            || (self.packets_out() > 0 && self.rtx.flags(self.view.snd_una) & flags::EVER_RETRANSMITTED != 0)
     }
 
     fn try_keep_open(&mut self, now: Time) {
         let left_out = self.sacked_out + self.lost_out > 0;
         let state = if left_out || self.any_retransmission() { CaState::Disorder } else { CaState::Open };
-        if self.state != state {
+        if self.view.ca != state {
             self.set_state(state, now);
-            self.high_seq = self.snd_nxt;
+            self.high_seq = self.view.snd_nxt;
         }
     }
 
@@ -507,7 +519,7 @@ impl Sender {
         if found.ece {
             self.enter_cwr(now);
         }
-        if self.state != CaState::Cwr {
+        if self.view.ca != CaState::Cwr {
             self.try_keep_open(now);
         }
     }

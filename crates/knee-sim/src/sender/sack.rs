@@ -3,9 +3,10 @@
 //! Most of what `ack.rs` asks is known beforehand for it, so it takes this shorter way to the same end; a test holds the
 //! two against each other.
 
+use super::ack::Told;
 use super::micros::Micros;
 use super::{AckInfo, Config, Departure, Resend, Sender};
-use knee_cc::{Ack, CaState, RateSample};
+use knee_cc::{CaState, RateSample};
 use knee_core::{Packet, Time};
 
 impl Sender {
@@ -13,9 +14,9 @@ impl Sender {
     #[inline]
     pub(super) fn lone_sack(&self, ack: &AckInfo) -> Option<u64> {
         let needs = &self.needs;
-        let expected = self.state == CaState::Recovery
-            && ack.seq == self.snd_una
-            && self.snd_una < self.high_seq
+        let expected = self.view.ca == CaState::Recovery
+            && ack.seq == self.view.snd_una
+            && self.view.snd_una < self.high_seq
             && ack.flags & (Packet::DSACK | Packet::ECE) == 0;
         let asks = self.probing || self.widened || needs.rate || needs.full_control || self.undo_retrans == 0;
         let (&newest, known) = ack.blocks.split_first().filter(|_| expected && !asks)?;
@@ -33,38 +34,35 @@ impl Sender {
         out: &mut Vec<Departure>,
     ) -> Option<Time> {
         let stamp = Micros::of(now);
-        let (prior_in_flight, prior_lost) = (self.in_flight(), self.lost);
+        let (prior_in_flight, prior_lost) = (self.in_flight(), self.view.lost);
         self.tsecr = ack.tsecr;
         let sent = self.rtx.sack_next(seq)?.sent();
         self.rack_advance(sent, seq + 1, 0, stamp);
         self.sacked_out += 1;
-        self.delivered += 1;
+        self.view.delivered += 1;
         let span = stamp.since(sent);
         self.sample_rtts(span, span, stamp);
         let rtt = Some(span.time());
         // The timeout is put off only by what was sent after the oldest segment was sent last.
-        let early = sent < self.rtx.burst_of(self.snd_una).sent();
-        if !self.measure_in_brief(rtt, now) {
-            let event = Ack {
-                view: self.view(now),
-                rtt,
-                acked: 0,
-                delivered: 1,
-                lost: 0,
-                prior_in_flight,
-                prior_una: self.snd_una,
-                cwnd_limited: self.is_cwnd_limited(),
-                ece: false,
-                rate: RateSample::NONE,
-            };
-            self.ask(now, |cc, control| cc.on_measure(&event, control));
-        }
+        let early = sent < self.rtx.burst_of(self.view.snd_una).sent();
+        let told = Told {
+            rtt,
+            acked: 0,
+            delivered: 1,
+            prior_lost,
+            prior_in_flight,
+            prior_una: self.view.snd_una,
+            cwnd_limited: self.is_cwnd_limited(),
+            ece: false,
+            rate: &RateSample::NONE,
+        };
+        self.tell_ack(&told, now, |cc, ack, control| cc.on_measure(ack, control));
         let waits = self.detect_losses(now);
         if early && !waits {
             self.set_ack_timer(now, config);
         }
         self.finish_rate(stamp, 1);
-        self.reduce_proportionally(1, (self.lost - prior_lost) as u32, false, now);
+        self.reduce_proportionally(1, (self.view.lost - prior_lost) as u32, false, now);
         self.update_pacing_rate();
         self.send_after_ack(Resend::Lost, now, config, out);
         rtt
@@ -92,7 +90,7 @@ mod tests {
             let config = config(tso, 9, 1000);
             let [mut short, mut general] = [(); 2].map(|()| sender(cc, bytes, paced, &config));
             let mut receiver = Receiving::default();
-            let mut flight: VecDeque<u64> = (1..short.snd_nxt).collect();
+            let mut flight: VecDeque<u64> = (1..short.view.snd_nxt).collect();
             let mut now = Time::from_millis(40);
             let [mut spares, mut others] = [(); 2].map(|()| Spares::default());
             for (lost, arrives, us, flags) in steps {

@@ -5,7 +5,7 @@ use super::queue::RetransmitQueue;
 use super::rtt::{LeastRtts, RttEstimator};
 use super::{Config, OwnPace, Pending, Rack, Sender};
 use crate::timer::Timer;
-use knee_cc::{CaState, CongestionControl, Control, Needs, StateEvent};
+use knee_cc::{CaState, CongestionControl, Control, Needs, StateEvent, View};
 use knee_core::Time;
 use knee_core::packet::MSS;
 
@@ -35,15 +35,25 @@ impl Sender {
         Self {
             cc: None,
             control: Control::initial(config.initial_window),
-            snd_una: 0,
-            snd_nxt: 0,
+            view: View {
+                now: Time::ZERO,
+                srtt: Time::ZERO,
+                min_rtt: Time::MAX,
+                snd_una: 0,
+                snd_nxt: 0,
+                in_flight: 0,
+                delivered: 0,
+                delivered_ce: 0,
+                lost: 0,
+                app_limited: false,
+                paced_until: Time::ZERO,
+                ca: CaState::Open,
+            },
             rtx: RetransmitQueue::new(init.needs.rate),
             end,
-            delivered: 0,
             pace_at: Time::MAX,
             rtt: RttEstimator::new(config.rto_min),
             timer: Timer::OFF,
-            pace_next: Time::ZERO,
             plain_at: Time::ZERO,
             plain_sent: Micros(0),
             tsecr: 0,
@@ -51,22 +61,21 @@ impl Sender {
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
-            state: CaState::Open,
             pending: Pending::Nothing,
             probing: false,
             widened: false,
             cwnd_limited: false,
             paced: init.paced || init.needs.pacing,
+            held_back: false,
             established: false,
             ecn: init.ecn,
-            app_limited: false,
             needs: init.needs,
             first_tx: Micros(0),
             delivered_at: Micros(0),
             app_limited_until: 0,
-            delivered_ce: 0,
             retransmitted: 0,
-            lost: 0,
+            lost_again: 0,
+            unmarked: 0,
             short_bytes: 0,
             rack: Rack { reorder_steps: 1, ..Rack::default() },
             tlp_end: 0,
@@ -124,11 +133,11 @@ impl Sender {
             self.rtt.sample((rtt, rtt), Micros::of(now), (0, 0), &mut self.least_rtts);
         }
         // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
-        self.delivered = 1;
+        self.view.delivered = 1;
         self.delivered_at = Micros::of(now);
         self.first_tx = Micros::of(now);
         self.cwnd_stamp = now;
-        self.pace_next = now;
+        self.view.paced_until = now;
         self.cwnd_integral = (0, now);
         self.update_pacing_rate();
     }

@@ -79,7 +79,7 @@ impl Sender {
     fn resend_first(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
         if resend == Resend::New {
             self.send_new(Push::Normal, now, config, out);
-            if self.snd_nxt > self.high_seq {
+            if self.view.snd_nxt > self.high_seq {
                 return;
             }
             self.frto = false;
@@ -119,19 +119,19 @@ impl Sender {
     /// largest burst.
     fn should_defer(&self, room: u32, max: u32, now: Time, config: &Config) -> bool {
         room < max
-            && !matches!(self.state, CaState::Recovery | CaState::Loss)
+            && !matches!(self.view.ca, CaState::Recovery | CaState::Loss)
             && self.packets_out() > 0
-            && self.may_defer(room, self.rtx.burst_of(self.snd_una).sent(), now, config)
+            && self.may_defer(room, self.rtx.burst_of(self.view.snd_una).sent(), now, config)
     }
 
     /// The same where `room` is less than the largest burst, nothing is being repaired, and the oldest segment under way was
     /// sent at `oldest`.
     #[inline]
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
-        if now.saturating_sub(self.pace_next) > DEFER
+        if now.saturating_sub(self.view.paced_until) > DEFER
             || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)
             // The application writes in such units; the rest of one is filled up from the next.
-            || room >= left_of_write(self.snd_nxt, config.initial_window)
+            || room >= left_of_write(self.view.snd_nxt, config.initial_window)
         {
             return false;
         }
@@ -143,9 +143,12 @@ impl Sender {
         let mut max = 0;
         let mut sent = 0u32;
         let mut limited = false;
-        while self.snd_nxt < self.end {
-            if self.paced && self.pace_next > now {
-                self.pace_at = self.pace_next;
+        if self.control.restart_pacing {
+            self.restart_pacing(now);
+        }
+        while self.view.snd_nxt < self.end {
+            if self.paced && self.view.paced_until > now {
+                self.pace_at = self.view.paced_until;
                 break;
             }
             let mut quota = self.control.cwnd.saturating_sub(self.in_flight());
@@ -155,7 +158,7 @@ impl Sender {
                 }
                 quota = 1;
             }
-            let window = (self.snd_una + config.receive_window).saturating_sub(self.snd_nxt);
+            let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
             if window == 0 {
                 break;
             }
@@ -164,7 +167,7 @@ impl Sender {
             }
             let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
             let quota = room.min(max);
-            let left = self.end - self.snd_nxt;
+            let left = self.end - self.view.snd_nxt;
             if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, max, now, config) {
                 limited |= left > u64::from(room);
                 if left > u64::from(room) {
@@ -178,10 +181,11 @@ impl Sender {
                 break;
             }
         }
-        if self.snd_nxt >= self.end || self.snd_nxt >= self.snd_una + config.receive_window {
+        if self.view.snd_nxt >= self.end || self.view.snd_nxt >= self.view.snd_una + config.receive_window {
             self.check_app_limited();
         }
         limited |= self.in_flight() >= self.control.cwnd;
+        self.held_back = limited;
         if sent > 0 || limited {
             self.validate_cwnd(limited, now, config);
         }
@@ -196,24 +200,32 @@ impl Sender {
         }
     }
 
+    /// Starts the pacing clock anew where the window opens after it held the sender back ([`Control::restart_pacing`]).
+    fn restart_pacing(&mut self, now: Time) {
+        if self.held_back && self.in_flight() < self.control.cwnd {
+            self.held_back = false;
+            let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
+            self.view.paced_until = self.view.paced_until.max(now.saturating_add(rate.time_for(Bytes(u64::from(MSS)))));
+        }
+    }
+
     #[inline]
     pub(super) fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
         if self.needs.sent {
-            let sent = Sent { view: self.view(now), packets, retransmission };
-            self.ask(now, |cc, control| cc.on_sent(&sent, control));
+            self.ask(now, |cc, view, control| cc.on_sent(&Sent { view, packets, retransmission }, control));
         }
     }
 
     /// New segments leave in one burst.
     pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
-        let start = self.snd_nxt;
+        let start = self.view.snd_nxt;
         let burst = self.new_burst(start, count, false, Micros::of(now));
         self.push(burst);
         let was_empty = self.packets_out() == 0;
         if self.in_flight() == 0 {
             self.tell(StateEvent::Restart, now);
         }
-        self.snd_nxt += u64::from(count);
+        self.view.snd_nxt += u64::from(count);
         // In other states a probe is scheduled once all that may leave has left.
         if (was_empty || self.pending == Pending::Probe) && !self.may_probe() {
             self.rearm_timeout(now);
@@ -228,7 +240,7 @@ impl Sender {
             self.first_tx = stamp;
             self.delivered_at = stamp;
         }
-        Burst::new(start, count, stamp, self.delivered, retransmission)
+        Burst::new(start, count, stamp, self.view.delivered, retransmission)
     }
 
     /// The delivery state that a transmission of `count` segments takes along (tcp_rate_skb_sent).
@@ -236,11 +248,11 @@ impl Sender {
         RateStart {
             first_tx: self.first_tx,
             delivered_at: self.delivered_at,
-            delivered: self.delivered,
-            delivered_ce: self.delivered_ce as u32,
-            lost: self.lost as u32,
+            delivered: self.view.delivered,
+            delivered_ce: self.view.delivered_ce as u32,
+            lost: self.view.lost as u32,
             in_flight: self.in_flight() + count,
-            app_limited: self.app_limited,
+            app_limited: self.view.app_limited,
         }
     }
 
@@ -267,14 +279,14 @@ impl Sender {
         let bytes = (count - 1) * u64::from(MTU) + u64::from(self.packet_size(last));
         let payload = bytes - count * headers;
         self.short_bytes += count * u64::from(MTU) - bytes;
-        let prior = self.pace_next;
-        self.pace_next = self.pace_next.max(now);
-        let sent_before = self.snd_nxt + self.retransmitted - count;
+        let prior = self.view.paced_until;
+        self.view.paced_until = self.view.paced_until.max(now);
+        let sent_before = self.view.snd_nxt + self.retransmitted - count;
         if self.paced && sent_before >= UNPACED {
             let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
             let span = rate.time_for(Bytes(payload));
-            let credit = self.pace_next - prior;
-            self.pace_next = self.pace_next.saturating_add(span - credit.min(span / 2));
+            let credit = self.view.paced_until - prior;
+            self.view.paced_until = self.view.paced_until.saturating_add(span - credit.min(span / 2));
         }
         out.push(departure);
     }
@@ -282,11 +294,13 @@ impl Sender {
     /// Whether the window limited sending lately (tcp_cwnd_validate).
     fn validate_cwnd(&mut self, limited: bool, now: Time, config: &Config) {
         let packets_out = self.packets_out();
-        if self.snd_una >= self.cwnd_usage_end || limited || (!self.cwnd_limited && packets_out > self.max_packets_out)
+        if self.view.snd_una >= self.cwnd_usage_end
+            || limited
+            || (!self.cwnd_limited && packets_out > self.max_packets_out)
         {
             self.cwnd_limited = limited;
             self.max_packets_out = packets_out;
-            self.cwnd_usage_end = self.snd_nxt;
+            self.cwnd_usage_end = self.view.snd_nxt;
         }
         if self.is_cwnd_limited() {
             self.cwnd_used = 0;
@@ -302,7 +316,7 @@ impl Sender {
 
     /// RFC 2861: a window that is not used decays towards what is.
     fn shrink_unused(&mut self, now: Time, config: &Config) {
-        if self.state == CaState::Open {
+        if self.view.ca == CaState::Open {
             let used = self.cwnd_used.max(config.initial_window);
             if used < self.control.cwnd {
                 self.control.ssthresh = self.current_ssthresh();
@@ -321,8 +335,8 @@ impl Sender {
     /// Marks the time from which on rate samples speak of the application, not of the path.
     fn check_app_limited(&mut self) {
         if self.in_flight() < self.control.cwnd && self.lost_out <= self.retrans_out {
-            self.app_limited = true;
-            self.app_limited_until = (self.delivered + u64::from(self.in_flight())).max(1);
+            self.view.app_limited = true;
+            self.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
         }
     }
 
@@ -331,11 +345,11 @@ impl Sender {
         if !self.rtx.tracking() {
             return;
         }
-        let mut seq = self.rtx.retransmit_hint().max(self.snd_una);
+        let mut seq = self.rtx.retransmit_hint().max(self.view.snd_una);
         let mut rearm = false;
         let mut total = 0;
         'holes: while self.retrans_out < self.lost_out
-            && let Some((start, end)) = self.rtx.next_hole(seq, self.snd_nxt)
+            && let Some((start, end)) = self.rtx.next_hole(seq, self.view.snd_nxt)
         {
             seq = start;
             while seq < end {
@@ -348,8 +362,8 @@ impl Sender {
                     continue;
                 }
                 self.rtx.set_retransmit_hint(seq);
-                if self.paced && self.pace_next > now {
-                    self.pace_at = self.pace_next;
+                if self.paced && self.view.paced_until > now {
+                    self.pace_at = self.view.paced_until;
                     break 'holes;
                 }
                 let room = self.control.cwnd.saturating_sub(self.in_flight());
@@ -365,7 +379,7 @@ impl Sender {
                 {
                     count += 1;
                 }
-                rearm |= seq == self.snd_una && self.pending != Pending::Reordering;
+                rearm |= seq == self.view.snd_una && self.pending != Pending::Reordering;
                 self.retransmit(seq, count, now, out);
                 if self.reducing() {
                     self.prr_out += count;
@@ -437,17 +451,17 @@ impl Sender {
     fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
         if !self.probing && self.packets_out() > 0 {
             self.tlp_retransmitted = false;
-            let before = self.snd_nxt;
-            let window_open = self.snd_nxt < self.snd_una + config.receive_window;
-            if self.snd_nxt < self.end && window_open {
+            let before = self.view.snd_nxt;
+            let window_open = self.view.snd_nxt < self.view.snd_una + config.receive_window;
+            if self.view.snd_nxt < self.end && window_open {
                 self.send_new(Push::Probe, now, config, out);
             } else {
-                self.rtx.track(self.snd_una, self.snd_nxt, spares);
-                self.resend(self.snd_nxt - 1, 1, now, out);
+                self.rtx.track(self.view.snd_una, self.view.snd_nxt, spares);
+                self.resend(self.view.snd_nxt - 1, 1, now, out);
                 self.tlp_retransmitted = true;
             }
-            if self.tlp_retransmitted || self.snd_nxt > before {
-                self.set_probe_end(self.snd_nxt);
+            if self.tlp_retransmitted || self.view.snd_nxt > before {
+                self.set_probe_end(self.view.snd_nxt);
                 self.pending = Pending::Nothing;
             }
         }
@@ -478,12 +492,12 @@ impl Sender {
 
     /// Whether loss probes are sent in this state.
     const fn may_probe(&self) -> bool {
-        matches!(self.state, CaState::Open | CaState::Cwr)
+        matches!(self.view.ca, CaState::Open | CaState::Cwr)
     }
 
     /// How far the timeout of the oldest segment is away; none where it is past.
     pub(super) fn timeout_left(&self, now: Time) -> Option<Time> {
-        let due = Micros(self.rtx.burst_of(self.snd_una).sent().0 + self.rtt.rto_us().0).time();
+        let due = Micros(self.rtx.burst_of(self.view.snd_una).sent().0 + self.rtt.rto_us().0).time();
         (due > now).then(|| due - now)
     }
 

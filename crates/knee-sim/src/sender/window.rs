@@ -12,9 +12,9 @@ impl Sender {
     /// window. Where nothing is in flight any more, `send_new` has to tell the algorithm, which may change the window.
     #[inline]
     pub(super) fn window_alone_limits_recovery(&self, config: &Config) -> bool {
-        let ends = self.end.min(self.snd_una + config.receive_window);
-        let ahead = self.snd_nxt + u64::from(self.control.cwnd);
-        self.state == CaState::Recovery && !self.paced && self.in_flight() > 0 && ahead < ends
+        let ends = self.end.min(self.view.snd_una + config.receive_window);
+        let ahead = self.view.snd_nxt + u64::from(self.control.cwnd);
+        self.view.ca == CaState::Recovery && !self.paced && self.in_flight() > 0 && ahead < ends
     }
 
     /// Sends new segments as `send_new` does then: nothing waits for a larger burst, and no probe is scheduled.
@@ -39,7 +39,7 @@ impl Sender {
     pub(super) fn window_limited(&mut self, now: Time) {
         self.cwnd_limited = true;
         self.max_packets_out = self.packets_out();
-        self.cwnd_usage_end = self.snd_nxt;
+        self.cwnd_usage_end = self.view.snd_nxt;
         self.cwnd_used = 0;
         self.cwnd_stamp = now;
     }
@@ -67,7 +67,7 @@ mod tests {
             let config = config(tso, tso_rtt_log, receive_window);
             let [mut short, mut general] = [(); 2].map(|()| sender(cc, bytes, false, &config));
             let mut receiver = Receiving::default();
-            let mut flight: VecDeque<u64> = (1..short.snd_nxt).collect();
+            let mut flight: VecDeque<u64> = (1..short.view.snd_nxt).collect();
             let mut now = Time::from_millis(40);
             let mut spares = Spares::default();
             for (lost, arrives, us, room, probe) in steps {
@@ -79,7 +79,7 @@ mod tests {
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
                 short.on_ack(&info, now, &config, &mut out, &mut spares);
                 general.on_ack(&info, now, &config, &mut expected, &mut Spares::default());
-                if short.state == CaState::Recovery {
+                if short.view.ca == CaState::Recovery {
                     for sender in [&mut short, &mut general] {
                         sender.control.cwnd = (sender.in_flight() + room).max(1);
                         if probe {

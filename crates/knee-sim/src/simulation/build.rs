@@ -265,6 +265,8 @@ impl Simulation {
             event_names: Vec::new(),
             interval: Time::from_nanos(spec.interval),
             sampled_at: Time::ZERO,
+            window_from: None,
+            before_window: Vec::new(),
             common: Common::default(),
             seed: spec.seed,
             changes: spec.changes.clone(),
@@ -276,6 +278,7 @@ impl Simulation {
             warmup: Time::from_nanos(spec.warmup),
             alarms: Vec::new(),
             epochs: None,
+            work: 0,
         };
         let reverse = simulation.add_links(spec)?;
         simulation.add_flows(spec, &reverse, own)?;

@@ -23,7 +23,7 @@ impl Simulation {
             if receiver.has_blocks() {
                 return self.reply(i);
             }
-            let ack = receiver.ack(i);
+            let ack = receiver.ack(i, self.now);
             self.send_ack(ack, way);
         } else {
             self.arm_receiver(i);
@@ -33,7 +33,8 @@ impl Simulation {
     #[cold]
     fn answer_syn(&mut self, packet: &Packet) {
         let way = self.ways[packet.flow as usize];
-        let answer = Packet { flags: Packet::ACK | Packet::SYN, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
+        let flags = Packet::ACK | Packet::SYN;
+        let answer = Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
         self.send_ack(answer, &way);
     }
 
@@ -60,7 +61,7 @@ impl Simulation {
     #[inline(never)]
     fn reply(&mut self, i: u32) {
         let receiver = &mut self.receivers[i as usize];
-        let mut ack = receiver.ack(i);
+        let mut ack = receiver.ack(i, self.now);
         if receiver.has_blocks() {
             (ack.flags, ack.extra) = store_blocks(receiver, ack.flags, &mut self.sacks, &mut self.spares);
             // RFC 2018: an option of two bytes and eight for each block, padded to words.
@@ -114,10 +115,13 @@ impl Simulation {
 
     pub(super) fn on_ack(&mut self, packet: &Packet) {
         let i = packet.flow;
+        let blocks = self.sacks.get(packet.extra);
+        if let Some(tap) = &mut self.tap {
+            tap.received(self.now, packet, blocks);
+        }
         if packet.has(Packet::SYN) {
             return self.establish(i);
         }
-        let blocks = self.sacks.get(packet.extra);
         let info = AckInfo { seq: packet.seq, blocks, tsecr: packet.stamp, flags: packet.flags };
         let sender = &mut self.senders[i as usize];
         let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);

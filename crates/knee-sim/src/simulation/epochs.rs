@@ -41,6 +41,8 @@ const PACKETS: u64 = 131_072;
 const LONGEST: Time = Time::from_secs(4);
 /// Epochs pay where at least one flow in so many has something to do in each.
 const IDLE_FLOWS: u64 = 16;
+/// To look at so many flows is as much work as a visit.
+const LOOKS: u64 = 64;
 /// Flows whose state is fetched before they are visited, and those whose state behind it is.
 const AHEAD: (usize, usize) = (3, 1);
 
@@ -163,8 +165,9 @@ impl Simulation {
         self.ways.iter().map(|way| way.ack_delay).chain(changed).min().unwrap_or(Time::ZERO)
     }
 
-    /// Goes through an epoch, or through what concerns the whole run at its beginning. Gives how many packets left the
-    /// link, at least 1.
+    /// Goes through an epoch, or through what concerns the whole run at its beginning. Gives how much work that was: one,
+    /// visits of flows, and packets that left the link. To look through the flows for those to be visited is little beside
+    /// that, but not where there are many.
     pub(super) fn epoch(&mut self) -> u64 {
         let Some(epochs) = &self.epochs else { return 0 };
         let at = epochs.at;
@@ -218,24 +221,26 @@ impl Simulation {
         let Some(epochs) = &mut self.epochs else { return 0 };
         let link = &self.links[epochs.link as usize];
         let limit = until.min(known + epochs.most).min(at + longest(link));
-        let earliest = epochs.choose(limit);
+        let (earliest, looks) = (epochs.choose(limit), 1 + self.flows.len() as u64 / LOOKS);
         if sampling.is_some() {
             epochs.visits.clear();
             epochs.visits.extend(0..self.flows.len() as u32);
         }
         let start = epochs.starts.last().map_or(Time::MAX, |&i| self.flows[i as usize].start);
-        if epochs.visits.is_empty() && link.due == Time::MAX && epochs.gone.left.is_empty() && start >= limit {
-            // Nothing is anywhere: on to what comes next.
-            epochs.at = earliest.min(start).min(until);
-            return 1;
+        let departs = epochs.gone.left.first().map_or(link.due, |left| left.packet.enqueued);
+        if epochs.visits.is_empty() && departs > limit && start >= limit {
+            // Nothing happens: on to what comes next. What leaves just at the end of an epoch is part of it.
+            epochs.at = earliest.min(start).min(until).min(departs - Time::from_nanos(1));
+            return looks;
         }
+        let visits = epochs.visits.len() as u64;
         self.visit(at, known, limit, sampling);
         self.cross(limit);
         self.book_completions(limit);
         if let Some(epochs) = &mut self.epochs {
             epochs.at = limit;
         }
-        1 + packets
+        looks + visits + packets
     }
 
     /// Step 2 for all flows that have something to do: receivers come as far as what lands is `known`, senders to `until`.
@@ -519,7 +524,12 @@ impl Simulation {
     /// `count` packets that differ by their segments only come to a link.
     #[inline]
     pub(super) fn hand_down(&mut self, i: u32, first: Packet, count: u32) {
-        let Some(epochs) = &mut self.epochs else { return self.admit(i, first, count) };
+        let Some(epochs) = &mut self.epochs else {
+            if let Some(tap) = &mut self.tap {
+                (0..count).for_each(|k| tap.sent(self.now, &Packet { seq: first.seq + u64::from(k), ..first }));
+            }
+            return self.admit(i, first, count);
+        };
         epochs.sent.push(epochs.at, first, count, epochs.turn);
     }
 

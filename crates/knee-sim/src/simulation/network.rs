@@ -1,6 +1,6 @@
 //! The way of packets through links and pipes.
 
-use super::{PipeEnd, Simulation, TAPPED};
+use super::{PipeEnd, Simulation};
 use crate::events::Event;
 use crate::observe::Drops;
 use crate::output::EventRow;
@@ -44,14 +44,8 @@ impl Simulation {
         }
     }
 
-    /// A packet that has left a link enters the pipe behind it, if it has one.
+    /// A packet that has left a link enters the pipe behind it.
     fn propagate(&mut self, i: u32, pipe: u32, packet: &mut Packet) {
-        if let Some(tap) = &mut self.tap {
-            tap.packet(i, self.now, packet);
-        }
-        if pipe == TAPPED {
-            return self.arrive(packet);
-        }
         let link = &mut self.links[i as usize];
         let mut at = self.now + link.delay;
         if link.jitter > Time::ZERO {

@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use crate::events::Event;
-use crate::observe::{FlowCounts, FlowWatch, Rows, Spread, no_figures};
+use crate::observe::{FlowCounts, FlowWatch, LinkCounts, Rows, Spread, no_figures};
 use crate::output::{EventRow, Output, SampleRow};
 use knee_cc::CaState;
 use knee_core::Time;
@@ -32,6 +32,8 @@ impl Simulation {
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
+            new_bytes: sender.new_bytes(),
+            outstanding: sender.snd_nxt() - sender.snd_una(),
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
             received_bytes,
             received: receiver.packets,
@@ -80,9 +82,25 @@ impl Simulation {
 
     pub(super) fn measure_links(&mut self) {
         for i in 0..self.links.len() {
-            let counts = self.links[i].counts(self.now);
+            let counts = self.link_counts(i);
             self.links[i].watch.begin(counts);
         }
+        self.window_from = Some(self.now);
+        if self.warmup > Time::ZERO {
+            self.before_window = (0..self.flows.len()).map(|i| self.delivered(i)).collect();
+        }
+    }
+
+    /// Payload acknowledged and bytes received since the start.
+    fn delivered(&self, i: usize) -> (u64, u64) {
+        (self.senders[i].acked_bytes(), self.received_bytes(i))
+    }
+
+    /// What link `i` did up to now.
+    fn link_counts(&self, i: usize) -> LinkCounts {
+        let epochs = self.epochs.as_ref().filter(|epochs| epochs.link as usize == i);
+        let ahead = epochs.and_then(|epochs| epochs.gone.left.get(epochs.booked));
+        self.links[i].counts(self.last_before(self.now), ahead)
     }
 
     pub(super) fn common_start(&mut self) {
@@ -190,8 +208,9 @@ impl Simulation {
         link.queue.observe(&mut link.cx);
         self.collect(i as u32);
         let last = self.last_before(self.now);
+        let counts = self.link_counts(i);
         let link = &mut self.links[i];
-        let (counts, backlog) = (link.counts(self.now), link.backlog(last));
+        let backlog = link.backlog(last);
         self.rows.links.push(link.watch.row(i as u32, t_s, counts, backlog));
     }
 
@@ -239,15 +258,20 @@ impl Simulation {
                 .map_or_else(no_figures, |w| w.figures(&counts, &flow.rtt_histogram, flow.completion));
             figures.common_throughput_mbps =
                 window.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
+            let (acked, received) = self.delivered(i);
+            let (acked_before, received_before) = self.before_window.get(i).copied().unwrap_or_default();
+            figures.delivered_bytes = acked - acked_before;
+            figures.received_bytes = received - received_before;
             flows.push(figures);
         }
         let links = (0..self.links.len())
-            .map(|i| self.links[i].watch.figures(self.link_names[i].clone(), &self.links[i].counts(self.now)))
+            .map(|i| self.links[i].watch.figures(self.link_names[i].clone(), &self.link_counts(i)))
             .collect();
         let output = Output {
             packets: self.receivers.iter().map(|r| r.packets).sum(),
             flows,
             links,
+            window_s: self.window_from.map(|from| (from.as_secs_f64(), self.now.as_secs_f64())),
             common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
             event_names: self.event_names,
         };

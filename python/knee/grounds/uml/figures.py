@@ -19,6 +19,11 @@ from knee.scenario.spec import span
 _OVERHEAD = 14
 #: IP header, TCP header and timestamps of a data packet, bytes.
 _HEADERS = 52
+#: Payload of a full packet, and its bytes on a link.
+_PAYLOAD = 1448
+_FULL = _PAYLOAD + _HEADERS + _OVERHEAD
+#: By how much a mark may come after its time, ns.
+_LATE_NS = 1_000_000
 #: TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss are 2, 3, 4 here and in the simulator's rows.
 _EVENT_NAMES = {probe.RECOVERY: "recovery", probe.CWR: "cwr", probe.TIMEOUT: "timeout", probe.DROP: "drop"}
 #: cocoa's, with the names and units that the simulator has for them: packets, or seconds.
@@ -42,6 +47,7 @@ def output(scenario: Scenario, topology: Topology, rows: Rows) -> dict[str, Any]
         "packets": sum(int(mine["received"].max(initial=0)) for mine in last.values()),
         "flows": flows,
         "links": [_link(scenario, end, rows) for end in topology.ends],
+        "window_s": _run_window(topology, rows),
         "common_window_s": window,
     }
 
@@ -59,6 +65,7 @@ def _sent_bytes(row: Any) -> int:
 def _flow(
     scenario: Scenario, topology: Topology, number: int, mine: Array, rows: Rows, window: tuple[float, float] | None
 ) -> dict[str, Any]:
+    total = _total(mine, _run_window(topology, rows))
     begin = _of_kind(mine, probe.BEGIN)
     ends = mine[np.isin(mine["kind"], (probe.END, probe.DONE))]
     done = _of_kind(mine, probe.DONE)
@@ -66,7 +73,7 @@ def _flow(
     start_ns = span(scenario, flow, i)[0]
     completion = (int(done["at_ns"][0]) - start_ns) / 1e9 if len(done) else None
     if not len(begin) or not len(ends) or int(ends["at_ns"][0]) < int(begin["at_ns"][0]):
-        return _nothing(completion)
+        return _nothing(completion) | total
     a, b = begin[0], ends[0]
     span_ns = int(b["at_ns"]) - int(a["at_ns"])
 
@@ -89,7 +96,7 @@ def _flow(
         "goodput_mbps": mbps(grown("acked_bytes")),
         "throughput_mbps": mbps(grown("received_bytes")),
         "sending_rate_mbps": mbps(sent),
-        "goodput_ratio": grown("acked_bytes") / sent if sent else None,
+        "goodput_ratio": max(0, int(b["acked_bytes"]) - _new_bytes(a)) / sent if sent else None,
         "rtt_mean_ms": int(b["all_rtt_sum_us"]) / samples / 1e3 if samples else None,
         "rtt_min_ms": least / 1e3 if samples else None,
         "rtt_p50_ms": rtt(0.5),
@@ -98,19 +105,41 @@ def _flow(
         "rtt_max_ms": most / 1e3 if samples else None,
         "queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None,
         "cwnd_mean_packets": grown("cwnd_ns") / span_ns if span_ns else None,
+        "outstanding_packets": int(a["in_flight"]),
         "sent_packets": grown("sent"),
         "lost_packets": grown("lost"),
         "retransmitted_packets": grown("retransmitted"),
         "timeouts": grown("timeouts"),
         "completion_s": completion,
         "common_throughput_mbps": _common_mbps(mine, window),
-    }
+    } | total
+
+
+def _new_bytes(row: Any) -> int:
+    """Payload sent at least once; retransmissions are of full segments, but for the last of a transfer."""
+    return int(row["sent_bytes"]) - int(row["retransmitted"]) * _PAYLOAD
+
+
+def _run_window(topology: Topology, rows: Rows) -> tuple[float, float]:
+    """The window of totals and of the links' figures, s."""
+    mine = rows.links[rows.links["index"] == topology.ends[0].number]
+    return int(_of_kind(mine, probe.BEGIN)["at_ns"][0]) / 1e9, int(_of_kind(mine, probe.END)["at_ns"][-1]) / 1e9
+
+
+def _total(mine: Array, window: tuple[float, float]) -> dict[str, int]:
+    """What a flow delivered in the run's window; with a warmup, from the last sample or mark before it."""
+    before = mine[mine["at_ns"] <= round(window[0] * 1e9)]
+    last = mine[mine["at_ns"] <= round(window[1] * 1e9) + _LATE_NS]
+    names = {"delivered_bytes": "acked_bytes", "received_bytes": "received_bytes"}
+    return {key: int(last[name].max(initial=0)) - int(before[name].max(initial=0)) for key, name in names.items()}
 
 
 def _nothing(completion: float | None) -> dict[str, Any]:
     """Figures of a flow that was never watched between two moments."""
     rates = dict.fromkeys(("goodput_mbps", "throughput_mbps", "sending_rate_mbps"), 0.0)
-    counts = dict.fromkeys(("sent_packets", "lost_packets", "retransmitted_packets", "timeouts"), 0)
+    counts = dict.fromkeys(
+        ("outstanding_packets", "sent_packets", "lost_packets", "retransmitted_packets", "timeouts"), 0
+    )
     none = dict.fromkeys(
         ("goodput_ratio", "rtt_mean_ms", "rtt_min_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "rtt_max_ms")
     )
@@ -143,6 +172,8 @@ def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> dict[str, Any]:
     a, b = _of_kind(mine, probe.BEGIN)[0], _of_kind(mine, probe.END)[-1]
     first, counts = rows.histograms.get(end.number | probe.IS_LINK, (0, np.zeros(0, "<u4")))
     offered = _offered_bits(scenario, end, int(b["at_ns"])) - _offered_bits(scenario, end, int(a["at_ns"]))
+    carried = (int(b["bytes"]) - int(a["bytes"])) * 8
+    offered += _saved_bits(end, carried - offered)
     packets = int(b["all_delay_count"])
     most = int(b["all_delay_max_ns"])
 
@@ -152,7 +183,7 @@ def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> dict[str, Any]:
 
     return {
         "link": end.name,
-        "utilization": (int(b["bytes"]) - int(a["bytes"])) * 8 / offered if offered else 0.0,
+        "utilization": carried / offered if offered else 0.0,
         "queue_delay_mean_ms": int(b["all_delay_sum_ns"]) / packets / 1e6 if packets else None,
         "queue_delay_p95_ms": delay(0.95),
         "queue_delay_p99_ms": delay(0.99),
@@ -170,6 +201,12 @@ def _offered_bits(scenario: Scenario, end: LinkEnd, until_ns: int) -> float:
             bits += rate * (change.at - at) / 1e9
             at, rate = change.at, change.rate
     return bits + rate * (until_ns - at) / 1e9
+
+
+def _saved_bits(end: LinkEnd, beyond: float) -> float:
+    """What a link carried beyond its rate, as far as it can have: a packet that it began before, and saved tokens."""
+    burst = getattr(end.queueing, "burst", None)
+    return max(0.0, min(beyond, 8.0 * (_FULL + (burst or 0))))
 
 
 def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
@@ -233,7 +270,10 @@ def links(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
         for name in ("drops", "marks"):
             out[name] = np.diff(mine[name].astype(np.int64), prepend=0)
         offered = np.array([_offered_bits(scenario, end, int(at)) for at in mine["at_ns"]])
-        out["utilization"] = np.diff(mine["bytes"].astype(np.float64), prepend=0) * 8 / np.diff(offered, prepend=0)
+        carried = np.diff(mine["bytes"].astype(np.float64), prepend=0) * 8
+        could = np.diff(offered, prepend=0)
+        could += [_saved_bits(end, beyond) for beyond in carried - could]
+        out["utilization"] = carried / could
         parts.append(out)
     table = np.concatenate(parts)
     return formats.links(table[np.lexsort((table["link"], table["t_s"]))], topology.link_names)

@@ -1,7 +1,8 @@
 """Compiling the BPF programs and their loader, and what that and loading take.
 
 Both lie in the cache of the person who runs the command, under a key of all that went in. As ``sudo knee ...`` the
-compilers still run as that person: only loading needs root.
+compilers still run as that person, and what they make is copied into a folder of root's: root runs no program that
+somebody else could have put into a cache.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import hashlib
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +24,8 @@ from knee.grounds.ground import Missing
 
 #: The sources.
 HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
+#: What root keeps behind ``sudo``.
+ROOTS_STORE = Path("/var/cache/knee/bpf")
 #: Headers and libraries, and the Debian packages that have them.
 _FILES = {
     "/usr/include/bpf/bpf_helpers.h": "libbpf-dev",
@@ -88,21 +93,16 @@ def program(name: str) -> Path:
     Raises:
         RunError: the compiler refuses it.
     """
-    headers = [*HERE.glob("*.h"), *HERE.glob("*/*.h"), *(HERE.parent / "include").glob("*.h")]
+    headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
     source = HERE / f"{name}.bpf.c"
     key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
-    place = _home() / "bpf" / f"{name}-{key}.o"
+    place = _store() / f"{name}-{key}.o"
     if not place.is_file():
-        compiled = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
-        finished = compiled.with_suffix(".finished")
-        _make_folder(place.parent)
-        try:
+        with _workshop() as folder:
+            compiled, finished = folder / "compiled.o", folder / "finished.o"
             _run(["clang", *_FLAGS, f"-I{HERE.parent / 'include'}", f"-I{_multiarch()}", "-c", source, "-o", compiled])
             _run([loader(), "finish", compiled, finished])
-            finished.rename(place)
-        finally:
-            compiled.unlink(missing_ok=True)
-            finished.unlink(missing_ok=True)
+            _keep(finished, place, 0o644)
     return place
 
 
@@ -114,21 +114,60 @@ def loader() -> Path:
     """
     folder = HERE / "loader"
     sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
-    place = _home() / "bpf" / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}"
+    place = _store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}"
     if not place.is_file():
-        # One's own: somebody else may be compiling too.
-        target = _home() / "bpf" / f".target.{uuid.uuid4().hex[:8]}"
-        _make_folder(target)
-        manifest = folder / "Cargo.toml"
-        cargo: list[str | Path] = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest]
-        try:
+        with _workshop() as target:
+            manifest = folder / "Cargo.toml"
+            cargo: list[str | Path] = [
+                "cargo",
+                "build",
+                "--release",
+                "--locked",
+                "--quiet",
+                "--manifest-path",
+                manifest,
+            ]
             _run([*cargo, "--target-dir", target])
-            partial = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
-            _run(["cp", target / "release" / "knee-bpf", partial])
-            partial.rename(place)
-        finally:
-            shutil.rmtree(target)
+            _keep(target / "release" / "knee-bpf", place, 0o755)
     return place
+
+
+def _store() -> Path:
+    """Where compiled programs are kept. Root runs them: behind sudo nobody else can have put them there."""
+    return ROOTS_STORE if _owner().pw_uid != os.geteuid() else _home() / "bpf"
+
+
+@contextmanager
+def _workshop() -> Iterator[Path]:
+    """A folder to compile in: one's own, since somebody else may be compiling too, and the person's."""
+    folder = _home() / "bpf" / f".target.{uuid.uuid4().hex[:8]}"
+    _run(["mkdir", "-p", folder])
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep(made: Path, place: Path, mode: int) -> None:
+    """Copies what was just compiled, which must be the person's file and no link, to its place in the store."""
+    store = place.parent
+    store.mkdir(parents=True, exist_ok=True)
+    here = store.stat()
+    if here.st_uid != os.geteuid() or here.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise RunError(f"Others can write to {store}, so that nothing compiled can be kept there; remove that folder.")
+    partial = store / f".{place.name}.{uuid.uuid4().hex[:8]}"
+    try:
+        with os.fdopen(os.open(made, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
+            found = os.fstat(source.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != _owner().pw_uid:
+                raise RunError(f"{made} is not what was compiled; nothing is loaded.")
+            partial.write_bytes(source.read())
+        partial.chmod(mode)
+        partial.rename(place)
+    except OSError as error:
+        raise RunError(f"{place} cannot be written ({error.strerror}).") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _digest(files: Sequence[Path], words: Sequence[str]) -> str:
@@ -163,7 +202,7 @@ def _multiarch() -> str:
 
 @cache
 def _words(command: tuple[str, ...]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=_environment()).stdout
+    return _start(command).stdout
 
 
 def _first_line(command: Sequence[str]) -> str:
@@ -177,24 +216,25 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PATH": _path(), "HOME": _owner().pw_dir}
 
 
-def _make_folder(folder: Path) -> None:
-    """Makes a folder of the cache, which belongs to the person."""
-    _run(["mkdir", "-p", folder])
-
-
 def _run(command: Sequence[str | Path]) -> None:
+    try:
+        _start([str(part) for part in command])
+    except subprocess.CalledProcessError as error:
+        last = [line for line in error.stderr.splitlines() if line.strip()][-8:]
+        raise RunError(f"{Path(command[0]).name} failed: {' / '.join(last)}.") from None
+
+
+def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command as the person, never as root on the person's behalf."""
     owner = _owner()
     other = owner.pw_uid != os.geteuid()
     who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if other else {}
-    done = subprocess.run(
-        [str(part) for part in command],
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command,
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
         stdin=subprocess.DEVNULL,
         env=_environment(),
-        **who,  # type: ignore[call-overload]
+        **who,
     )
-    if done.returncode:
-        last = [line for line in done.stderr.splitlines() if line.strip()][-8:]
-        raise RunError(f"{Path(command[0]).name} failed: {' / '.join(last)}.")

@@ -35,6 +35,14 @@ def _frame(results: Results, runs: list[Run]) -> pl.DataFrame:
     return table.frame([results.folders[run.name][0] for run in runs])
 
 
+def _maps(results: Results, runs: list[Run]) -> str:
+    """The heat maps, whose cells lead to the folders of their runs."""
+    out = results.folders[runs[0].name][0].parents[3]
+    return page.fragment(
+        _frame(results, runs), out, lambda first, second, queue: f"runs/interactions/matrix-{queue}/{first}--{second}"
+    )
+
+
 def _group_share(frame: pl.DataFrame, first: str, second: str) -> float:
     """The mean share of a group's flows beside another's, %, whoever starts first."""
     there = frame.filter((pl.col("first_family") == first) & (pl.col("second_family") == second))["share"]
@@ -110,7 +118,7 @@ MATRIX = Experiment(
     ),
     runs=_ALL_RUNS,
     measure=_measure_matrix,
-    extra=lambda results: page.fragment(_frame(results, _ALL_RUNS)),
+    extra=lambda results: _maps(results, _ALL_RUNS),
     tables=_group_table,
     question=True,
     conclusion=_conclude_matrix,
@@ -176,7 +184,7 @@ ISOLATION = Experiment(
     ),
     runs=_SOME_RUNS,
     measure=_measure_isolation,
-    extra=lambda results: page.fragment(_frame(results, _SOME_RUNS)),
+    extra=lambda results: _maps(results, _SOME_RUNS),
     tables=_isolation_table,
     question=True,
     conclusion=_conclude_isolation,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.metrics import jain_of
 from knee.report.palette import INK, flow_colours
 from knee.reproduce import drawing
 from knee.reproduce.paper import Results, Run
@@ -143,9 +144,7 @@ def columns(results: Results, runs: Sequence[tuple[str, str]]) -> Figure:
 
 
 def _plot_jain(axes: Axes, result: Result) -> None:
-    x = pl.col("throughput_mbps")
-    index = result.samples.group_by("t_s").agg(jain=x.sum() ** 2 / (x.len() * (x**2).sum()))
-    index = index.filter(pl.col("jain").is_finite()).sort("t_s")
+    index = result.samples.group_by("t_s").agg(jain=jain_of(pl.col("throughput_mbps"))).drop_nulls().sort("t_s")
     axes.plot(index["t_s"].to_numpy(), index["jain"].to_numpy(), color=INK, linewidth=0.9)
     axes.set_ylim(0, 1.05)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.metrics import jain_of
+
 if TYPE_CHECKING:
     from knee.result import Result
 
@@ -52,8 +54,7 @@ def share_with_higher_rtt(result: Result) -> float:
 
 def jain_of_thirds(result: Result) -> tuple[float, float]:
     """The mean over intervals of Jain's index, of the first and of the last third."""
-    index = result.samples.group_by("t_s").agg(jain=_RATE.sum() ** 2 / (_RATE.len() * (_RATE**2).sum()))
-    index = index.filter(pl.col("jain").is_finite())
+    index = result.samples.group_by("t_s").agg(jain=jain_of(_RATE)).drop_nulls()
     early, late = pl.col("t_s") <= THIRDS_S[0], pl.col("t_s") > THIRDS_S[1]
     return _number(index.filter(early)["jain"].mean()), _number(index.filter(late)["jain"].mean())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from knee import metrics
 from knee.report.thin import thin_line
 from knee.reproduce import drawing
 
@@ -57,8 +58,8 @@ def mean(result: Result, column: str, flow: int, *, start: float, end: float = n
 
 def jain(result: Result, *, start: float, end: float = np.inf) -> float:
     """Jain's index of the flows' mean throughputs between two moments."""
-    x = np.array([mean(result, "throughput_mbps", f["flow"], start=start, end=end) for f in result.summary["flows"]])
-    return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+    flows = [flow["flow"] for flow in result.summary["flows"]]
+    return metrics.jain(mean(result, "throughput_mbps", flow, start=start, end=end) for flow in flows) or np.nan
 
 
 def plot_two(axes: Axes, result: Result, column: str, *, scale: float = 1.0, **window: float) -> None:

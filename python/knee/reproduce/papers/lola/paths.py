@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from knee.metrics import jain
 from knee.report.palette import OKABE_ITO
 from knee.reproduce import drawing
 from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
@@ -118,7 +119,7 @@ def _reverses(results: Results) -> dict[str, Value]:
             result = results[f"reverse-{cc}-{other}"]
             rates = [measures.mean(result, "throughput_mbps", flow, start=30) for flow in (1, 2)]
             figures[f"{cc}_{other}_mbps"] = sum(rates)
-            figures[f"{cc}_{other}_jain"] = sum(rates) ** 2 / (2 * sum(x * x for x in rates))
+            figures[f"{cc}_{other}_jain"] = jain(rates)
             figures[f"{cc}_{other}_delay_ms"] = result.summary["links"][0]["queue_delay_mean_ms"]
     return figures
 

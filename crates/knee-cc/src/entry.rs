@@ -1,0 +1,90 @@
+//! What is known of an algorithm before it runs: its entry in the registry.
+
+use crate::{CongestionControl, Init};
+use knee_core::{Param, Params};
+
+/// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// Reacts to loss.
+    LossBased,
+    /// Reacts to delay.
+    DelayBased,
+    /// Reacts to both, or follows a model of the path.
+    Hybrid,
+    /// Reacts to explicit congestion notification.
+    EcnBased,
+}
+
+impl Family {
+    /// As written in listings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LossBased => "loss-based",
+            Self::DelayBased => "delay-based",
+            Self::Hybrid => "hybrid",
+            Self::EcnBased => "ECN-based",
+        }
+    }
+}
+
+/// Everything there is to know about an algorithm before it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name in scenario files.
+    pub name: &'static str,
+    /// Its family.
+    pub family: Family,
+    /// One line on what it does.
+    pub about: &'static str,
+    /// The paper, RFC or kernel file it follows.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Names of its phases, by [`crate::Control::phase`].
+    pub phases: &'static [&'static str],
+    /// The transitions its state diagram allows, as pairs of phases.
+    pub edges: &'static [(u8, u8)],
+    /// The least window it may ever ask for, in packets.
+    pub min_cwnd: u32,
+    /// What it asks of the sender.
+    pub needs: Needs,
+    /// Makes one.
+    pub make: Make,
+}
+
+/// Makes an algorithm from its parameters at the start of a connection.
+pub type Make = fn(&Params, &Init) -> Box<dyn CongestionControl>;
+
+/// How an algorithm reacts to ECN (RFC 3168, RFC 8257).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// As to a loss, once per round trip; used where a scenario turns ECN on.
+    #[default]
+    Classic,
+    /// The receiver echoes each mark by itself and the algorithm counts them (DCTCP); always on.
+    PerPacket,
+    /// As `PerPacket`, and packets are marked ECT(1) (L4S, RFC 9331).
+    Scalable,
+}
+
+/// What an algorithm asks of the sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Packets must be paced, at [`crate::Control::pacing_rate`] or the sender's own rate.
+    pub pacing: bool,
+    /// [`crate::CongestionControl::on_ack`] is called on every ACK and sets the window also during recovery (Linux's
+    /// `cong_control`): no proportional rate reduction.
+    pub full_control: bool,
+    /// [`crate::CongestionControl::on_sent`] is called.
+    pub sent: bool,
+    /// [`crate::Ack::rate`] is read.
+    pub rate: bool,
+    /// Reaction to ECN.
+    pub ecn: Ecn,
+}
+
+impl Needs {
+    /// Nothing beyond ACKs, losses and changes of state; ECN as a loss.
+    pub const NONE: Self = Self { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic };
+}

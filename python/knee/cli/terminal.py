@@ -1,0 +1,82 @@
+"""Standard output and standard error as they may be: closed, full, ASCII only, a terminal that obeys escapes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from knee.errors import InputError, RunError
+from knee.text import to_json, visible
+
+
+class Terminal(Console):
+    """A console that shows text as it is: brackets are no markup, and what a terminal would obey is written out."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **settings)
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Prints to what may be full."""
+        with _written():
+            super().print(*objects, **how)
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Everything that is printed, cells of tables included, comes by here."""
+        return super().render_str(visible(text), **how)
+
+
+def write_json(data: Any) -> None:
+    """Writes JSON alone to standard output."""
+    with _written():
+        sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
+
+
+def prepare() -> None:
+    """Makes standard input, output and error safe to use, before anything is opened or written.
+
+    Raises:
+        InputError: standard output is closed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The next file that is opened would get this number, and what is printed would go into it.
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            # What a terminal of one character set cannot show is written out.
+            stream.reconfigure(errors="backslashreplace")
+    if sys.stdout is None:
+        raise InputError("Standard output is closed; send it to a file or to /dev/null instead.")
+
+
+def flush() -> None:
+    """Brings all output out."""
+    with _written():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """What fails in here is the writing to standard output.
+
+    Raises:
+        BrokenPipeError: its reader has gone.
+        RunError: it cannot be written, as on a full disk.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Python would try again at exit.
+        sys.stdout = None
+        what = "what was asked for may be done, but is not shown"
+        raise RunError(f"Standard output cannot be written ({error.strerror}); {what}.") from None

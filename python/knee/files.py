@@ -1,0 +1,192 @@
+"""Files: written whole or not at all, read no further than is sensible, digested, locked. Nothing else does these."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import hashlib
+import io
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from knee.errors import FolderError, KneeError, RunError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from typing_extensions import Buffer
+
+#: Errors of the place that was named, rather than of the writing.
+_OF_THE_PLACE = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY),
+}
+#: renameat2(2): relative names are those of the current folder; swap the two.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+#: What a kernel or a file system without that says.
+_NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
+
+
+def unwritable(path: Path, error: OSError, what: str = "") -> KneeError:
+    """What to raise where ``path`` (called ``what``, if that says more) cannot be written."""
+    reason = error.strerror or str(error)
+    what = what or str(path)
+    if error.errno in _OF_THE_PLACE:
+        return FolderError(f"{what} cannot be written ({reason}); name another place with --out.")
+    return RunError(f"{what} cannot be written ({reason}); nothing was left there, and what was there before stays.")
+
+
+def partial(target: Path) -> Path:
+    """A new name beside ``target`` for what is not whole yet."""
+    target = absolute(target)
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+
+
+def absolute(path: Path) -> Path:
+    """The path from the root on; links stay as they are, since one may be what is to be replaced."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow them
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives a name beside ``path`` to write to; that file replaces ``path`` at the end, and on any error it is removed.
+
+    Raises:
+        FolderError: the place cannot be written to.
+        RunError: writing failed, as on a full disk.
+    """
+    beside = partial(path)
+    try:
+        yield beside
+        sync(beside)
+        beside.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    finally:
+        # A disk so broken that this fails has had its error already.
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Writes a file whole or not at all; errors as of :func:`replacing`."""
+    with replacing(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_frame(path: Path, frame: pl.DataFrame) -> None:
+    """Writes a table as Parquet.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with path.open("wb", buffering=0) as file:
+        keeping = _Keeping(file)
+        try:
+            frame.write_parquet(cast(IO[bytes], keeping))
+        except Exception:
+            # Whatever polars made of it: "Invalid thrift: transport error" is one of the texts for a full disk.
+            if keeping.error is not None:
+                raise keeping.error from None
+            raise
+
+
+class _Keeping(io.RawIOBase):
+    """A file to write to that keeps the system's error, which polars loses."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self.error: OSError | None = None
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+        except OSError as error:
+            self.error = error
+            raise
+        return memoryview(data).nbytes
+
+
+def sync(path: Path) -> None:
+    """Brings a file or a folder to the disk: errors that the system put off come now, not after the old one is gone."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read(path: Path, most: int) -> bytes:
+    """The content of a file of ``most`` bytes or fewer.
+
+    Raises:
+        OSError: it cannot be read, or is longer (EFBIG), as endless ones such as ``/dev/zero`` are.
+    """
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it is longer than {most >> 20} MiB", str(path))
+    return content
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a regular file, in hexadecimal.
+
+    Raises:
+        OSError: it cannot be read, or is something else.
+    """
+    # A named pipe would wait for a writer for ever.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:  # noqa: PTH123 - it is open already
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swaps two names in one step; False where the system cannot, and then nothing has happened.
+
+    Raises:
+        OSError: the names could not be swapped.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), str(one))
+
+
+@contextmanager
+def held(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Holds the lock of a folder; gives False where that fails: another has it, or removed the folder meanwhile.
+
+    The lock is of the folder itself and goes with the process that holds it, however that ends.
+
+    Args:
+        folder: the folder.
+        wait: whether to wait while another has it.
+    """
+    handle = None
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        got = os.path.samestat(os.fstat(handle), folder.lstat())
+    except OSError:
+        got = False
+    try:
+        yield got
+    finally:
+        if handle is not None:
+            os.close(handle)

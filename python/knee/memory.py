@@ -1,0 +1,230 @@
+"""What memory a run will need, said before it starts and refused where the machine does not have it.
+
+The figures per row, flow and packet were measured as peaks of resident memory (``ru_maxrss`` of ``knee run``) and are
+held by ``tests/test_memory.py``. What packets take is a bound: how full a buffer gets depends on the algorithm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from knee.errors import Refused, ScenarioError
+from knee.scenario import traces
+from knee.scenario.defaults import DEFAULT_LINK
+from knee.scenario.model import Link, Reverse, Scenario
+from knee.units import format_time, parse_bytes
+
+#: The interpreter with all it imports, bytes.
+BASE = 115 << 20
+#: A row of the time series: 64 B from the engine, some 130 B in its table, and what is between the two.
+ROW = 215
+#: A row once more, where a report is drawn.
+REPORT_ROW = 400
+#: A flow: its sender and receiver, its part of the specification and of the summary.
+FLOW = 3_400
+#: A packet under way, at the sender, in a queue and at the receiver.
+PACKET = 100
+#: A byte of a trace's file: a line has some six of them, and its time is kept as a number of Python's.
+TRACE_BYTE = 16
+
+#: The capacity that a queue has by default, packets; no discipline's own is greater by much.
+_SOME_LIMIT = 10_000
+#: A full packet on a link, bytes.
+_WIRE = 1514
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of what a run needs.
+
+    Attributes:
+        size: bytes.
+        key: the key that makes it large.
+        what: what takes the memory.
+        mend: what would need less.
+    """
+
+    size: int
+    key: str
+    what: str
+    mend: str
+
+
+def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
+    """What a run needs beyond :data:`BASE`, by what it is for."""
+    flows = sum(flow.count for flow in scenario.flows)
+    rows = _rows(scenario)
+    row = ROW + (REPORT_ROW if report else 0)
+    longer = format_time(scenario.interval * 10)
+    packets = _packets(scenario)
+    key = "link" if [link.name for link in scenario.links] == [DEFAULT_LINK] else "links"
+    return [
+        Part(rows * row, "interval", f"{rows} rows of time series", f"a longer interval, such as {longer}"),
+        Part(flows * FLOW, "flows", f"{flows} flows", "fewer flows"),
+        Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets under way", "a smaller limit"),
+        Part(_traces(scenario) * TRACE_BYTE, f"{key}.trace", "traces", "shorter traces"),
+    ]
+
+
+def needed(scenario: Scenario, *, report: bool = False) -> int:
+    """About what a run needs at its peak, bytes."""
+    return BASE + sum(part.size for part in parts(scenario, report=report))
+
+
+def _rows(scenario: Scenario) -> int:
+    """Flows have rows from their start on, links all the time."""
+    links = sum(1 if link.reverse is None else 2 for link in scenario.links)
+    time = links * scenario.duration
+    for flow in scenario.flows:
+        middle = flow.start + (flow.count - 1) * flow.stagger // 2
+        time += flow.count * (scenario.duration - middle)
+    return time // scenario.interval
+
+
+def _packets(scenario: Scenario) -> int:
+    """The most packets that can be under way: no more than paths and buffers hold, and than senders sent."""
+    longest = max(flow.rtt for flow in scenario.flows)
+    flows = sum(flow.count for flow in scenario.flows)
+    sides = [side for link in scenario.links for side in (link, link.reverse) if side is not None]
+    held = sum(_limit(side) + _carried(side, longest) for side in sides)
+    # A sender in slow start sends twice what arrives.
+    sent = flows * scenario.tcp.initial_window + 2 * sum(_carried(side, scenario.duration) for side in sides)
+    bounds = [held, sent]
+    if scenario.tcp.receive_window is not None:
+        bounds.append(flows * -(-scenario.tcp.receive_window // _WIRE))
+    if all(flow.bytes is not None for flow in scenario.flows):
+        bounds.append(sum(flow.count * -(-(flow.bytes or 0) // _WIRE) for flow in scenario.flows))
+    return min(bounds)
+
+
+def _carried(side: Link | Reverse, time: int) -> int:
+    """Packets that a link carries in ``time`` ns; one a millisecond where a trace has its rate."""
+    return (side.rate or _WIRE * 8 * 1000) * time // (10**9 * 8 * _WIRE)
+
+
+def _limit(side: Link | Reverse) -> int:
+    if side.limit is None:
+        return _SOME_LIMIT
+    match side.limit.kind:
+        case "packets":
+            return side.limit.amount
+        case "bytes":
+            # The least packets there are have some 60 bytes, but full ones fill buffers.
+            return side.limit.amount // _WIRE
+    return _carried(side, side.limit.amount)
+
+
+def _traces(scenario: Scenario) -> int:
+    """Bytes of the traces' files."""
+    sides: Iterable[Link | Reverse | None] = (side for link in scenario.links for side in (link, link.reverse))
+    size = 0
+    for side in sides:
+        if side is not None and side.trace is not None:
+            # One that is not there is refused elsewhere.
+            with contextlib.suppress(OSError, Refused):
+                size += traces.find(side.trace).stat().st_size
+    return size
+
+
+def total() -> int | None:
+    """The memory of this machine, bytes; None where the system does not say."""
+    return _meminfo("MemTotal")
+
+
+def available() -> int | None:
+    """What is left of it without swapping, and within the limit of this process's control group; None: unknown."""
+    known = [size for size in (_meminfo("MemAvailable"), _left_in_group()) if size is not None]
+    return min(known, default=None)
+
+
+def _meminfo(name: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            key, _, rest = line.partition(":")
+            if key == name:
+                return int(rest.split()[0]) * 1024
+    return None
+
+
+def _left_in_group() -> int | None:
+    """What the control groups above this process leave it; None where none has a limit."""
+    least: int | None = None
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, kinds, below = line.split(":", 2)
+            if kinds == "":
+                root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
+            elif "memory" in kinds.split(","):
+                root = Path("/sys/fs/cgroup/memory")
+                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            else:
+                continue
+            group = root / below.lstrip("/")
+            for place in [group, *(parent for parent in group.parents if parent.is_relative_to(root))]:
+                # "max", or no such file: no limit.
+                with contextlib.suppress(OSError, ValueError):
+                    left = _left(place, *names)
+                    least = left if least is None else min(least, left)
+    return None if least is None else max(least, 0)
+
+
+def _left(group: Path, limit: str, usage: str, cache: str) -> int:
+    """What a control group leaves; files that the system keeps in memory without need count as free."""
+    free = [int(line.split()[1]) for line in (group / "memory.stat").read_text().splitlines() if line.startswith(cache)]
+    return int((group / limit).read_text()) - int((group / usage).read_text()) + sum(free)
+
+
+def check(
+    scenario: Scenario, where: str | None = None, *, report: bool = False, most: int | str | None = None
+) -> str | None:
+    """Refuses a run that needs more memory than there is; gives what to say of one that needs much.
+
+    Args:
+        scenario: the scenario.
+        where: what errors call it; by default its name.
+        report: whether a report is drawn of it.
+        most: what it may need, bytes or text such as "8 GB"; by default what the machine has available.
+
+    Raises:
+        ScenarioError: names the key that makes it large, the memory, and what would do.
+    """
+    where = where or scenario.name
+    most = _most(most)
+    size, limit = needed(scenario, report=report), available() if most is None else most
+    largest = max(parts(scenario, report=report), key=lambda part: part.size)
+    about = f"the run needs about {shown(size)} of memory, most of it for {largest.what}"
+    if limit is not None and size > limit:
+        there = "is available" if most is None else "is allowed by --max-memory"
+        accepted = f'{largest.mend}, or --max-memory "{shown(size)}" to try it anyway, will do'
+        raise ScenarioError(where, largest.key, f"{about}, and {shown(limit)} {there}", accepted)
+    machine = total()
+    return f"{where}: {about}." if machine is not None and size > machine // 4 else None
+
+
+def together(scenarios: Sequence[Scenario], most: int) -> int:
+    """How many of these runs, ``most`` or fewer, fit into the available memory at once, the largest ones first."""
+    room, left = available(), sorted((needed(scenario) - BASE for scenario in scenarios), reverse=True)
+    if room is None:
+        return most
+    fit = sum(1 for total in accumulate(left[:most], initial=BASE) if total <= room) - 1
+    # One always runs: whether it fits alone has been looked at.
+    return most if fit >= len(left) else max(fit, 1)
+
+
+def _most(most: int | str | None) -> int | None:
+    if not isinstance(most, str):
+        return most
+    try:
+        return parse_bytes(most, zero=False)
+    except Refused as refused:
+        raise ScenarioError("", "--max-memory", refused.found, refused.accepted) from None
+
+
+def shown(size: int) -> str:
+    """Bytes for people, rounded up, as ``parse_bytes`` reads it."""
+    unit, scale = ("GiB", 1 << 30) if size >= 10 << 30 else ("MiB", 1 << 20)
+    return f"{-(-size // scale)} {unit}"

@@ -1,0 +1,85 @@
+"""Which flows the figures draw as lines: all of few; of many those that a reader chooses, or quantiles over all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from knee.report.chart import Choices
+from knee.report.palette import Dash, flow_colours, line_styles
+from knee.report.units import count_word
+
+MAX_LINES = 18
+"""More flows than this are not all drawn as lines."""
+MAX_PICKED = 7
+"""So many flows are drawn where they are picked by a rank."""
+QUANTILES = "quantiles"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow as the figures show it.
+
+    Attributes:
+        finite: whether it has a given number of bytes to send.
+        completion_s: how long it took to send them, s; None while it has not.
+        choices: those that show it; of few flows each is always shown.
+    """
+
+    number: int
+    label: str
+    cc: str
+    start_s: float
+    base_rtt_ms: float | None
+    goodput_mbps: float = 0.0
+    finite: bool = False
+    completion_s: float | None = None
+    colour: str = ""
+    dash: Dash = "solid"
+    choices: Choices = ()
+
+
+def choose(flows: Sequence[Flow]) -> tuple[list[Flow], dict[str, str]]:
+    """The flows with colours and choices, and the title of each choice, the default first.
+
+    Without any choice all flows are drawn.
+    """
+    if len(flows) <= MAX_LINES:
+        return [replace(flow, colour=colour) for flow, colour in zip(flows, flow_colours(len(flows)), strict=True)], {}
+    titles: dict[str, str] = {}
+    picked: dict[str, list[Flow]] = {}
+    endless = [flow for flow in flows if not flow.finite]
+    if 0 < len(endless) <= MAX_LINES:
+        titles["endless"] = f"{count_word(len(endless))} without an end".capitalize()
+        picked["endless"] = endless
+    titles[QUANTILES] = "Quantiles over all flows"
+    done = [flow for flow in flows if flow.completion_s is not None]
+    ranks: list[tuple[str, str, Sequence[Flow], Callable[[Flow], float]]] = [
+        ("first", "first to start", flows, lambda flow: flow.start_s),
+        ("longest", "that took longest", done, lambda flow: -(flow.completion_s or 0.0)),
+        ("least", "with the least goodput", flows, lambda flow: flow.goodput_mbps),
+        ("greatest", "with the greatest goodput", flows, lambda flow: -flow.goodput_mbps),
+    ]
+    for key, title, among, rank in ranks:
+        if among:
+            picked[key] = sorted(among, key=rank)[:MAX_PICKED]
+            titles[key] = f"{count_word(len(picked[key])).capitalize()} {title}"
+    return _styled(flows, picked), titles
+
+
+def _styled(flows: Sequence[Flow], picked: dict[str, list[Flow]]) -> list[Flow]:
+    """Flows that one choice shows look different, and each the same in all choices."""
+    shown_by: dict[int, list[str]] = {}
+    for key, members in picked.items():
+        for flow in members:
+            shown_by.setdefault(flow.number, []).append(key)
+    styles = line_styles()
+    taken: dict[str, set[tuple[str, Dash]]] = {key: set() for key in picked}
+    styled = {flow.number: flow for flow in flows}
+    for number, keys in shown_by.items():
+        free = [style for style in styles if not any(style in taken[key] for key in keys)]
+        colour, dash = (free or styles)[0]
+        for key in keys:
+            taken[key].add((colour, dash))
+        styled[number] = replace(styled[number], colour=colour, dash=dash, choices=tuple(keys))
+    return list(styled.values())

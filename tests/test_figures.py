@@ -1,0 +1,185 @@
+"""Figures over windows: totals, ratios, fairness per bottleneck; what results say of themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import knee
+from knee import metrics
+from knee.cli import main, tables
+from knee.errors import ScenarioError
+from knee.report import headline
+from knee.sweep import table
+
+FLOW = {"cc": "cubic", "rtt": "20 ms"}
+
+IN_TURN = """
+title = "Four in turn"
+duration = "20 s"
+link = { rate = "50 Mbit/s", limit = "100 packets" }
+flows = [{ cc = "cubic", rtt = "20 ms", lasts = "5 s", count = 4, stagger = "5 s" }]
+"""
+
+
+@pytest.fixture
+def in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be in, with four flows one after the other, turn.toml."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "turn.toml").write_text(IN_TURN)
+    return tmp_path
+
+
+def test_a_total_is_what_was_delivered_over_the_windows_length(in_turn: Path) -> None:
+    summary = knee.run("turn.toml").summary
+    # Payload over wire bytes: 1448 / 1514 of 50 Mbit/s at most. The sum of the flows' own rates is four times that.
+    assert sum(flow["goodput_mbps"] for flow in summary["flows"]) > 150
+    assert 45 < table.figures(summary)["goodput_mbps"] < 50 * 1448 / 1514  # type: ignore[operator]
+    assert tables.figures(summary)["goodput of all flows, Mbit/s"] == metrics.total_mbps(summary)
+    delivered = sum(flow["delivered_bytes"] for flow in summary["flows"])
+    assert metrics.total_mbps(summary) == pytest.approx(delivered * 8 / 20 / 1e6)
+    # All of them are a quarter of what was delivered, not of a sum of rates.
+    assert table.figures(summary)["first_share"] == pytest.approx(0.25, abs=0.02)
+
+
+def test_a_sweep_and_a_comparison_print_that_total(
+    in_turn: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["sweep", "turn.toml", "--over", "link.limit=50 packets,100 packets", "--out", "swept"]) == 0
+    frame = pl.read_parquet(in_turn / "swept" / "sweep.parquet")
+    assert frame["goodput_mbps"].max() < 50  # type: ignore[operator]
+    folders = sorted(str(path.parent.relative_to(in_turn)) for path in (in_turn / "swept").rglob("summary.json"))
+    capsys.readouterr()
+    assert main(["compare", *folders]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "goodput of all flows" in line)
+    assert all(float(number) < 50 for number in line.split()[-2:])
+
+
+@pytest.mark.parametrize("warmup", ["0 s", "1 s", "4.9 s", "4.99 s"])
+def test_ratios_stay_within_one_with_a_warmup(warmup: str) -> None:
+    link = {"rate": "10 Mbit/s", "limit": "50 packets"}
+    flows = [FLOW, FLOW | {"start": "1 ms"}]
+    summary = knee.run({"duration": "5 s", "warmup": warmup, "link": link, "flows": flows}).summary
+    assert all(flow["goodput_ratio"] <= 1448 / 1514 for flow in summary["flows"])
+    assert summary["links"][0]["utilization"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("burst", "warmup"), [("1600 B", "0 s"), ("500 kB", "0 s"), ("500 kB", "600 ms"), ("2 MB", "1 s")]
+)
+def test_what_a_bucket_had_saved_counts_as_what_it_could_have_carried(burst: str, warmup: str) -> None:
+    # Idle for 0.6 s, the bucket fills; then it sends at once what it has saved.
+    link = {"rate": "10 Mbit/s", "limit": "500 packets", "burst": burst}
+    flows = [FLOW | {"start": "0 s", "bytes": "10 kB"}, FLOW | {"start": "600 ms"}]
+    result = knee.run({"duration": "2 s", "warmup": warmup, "interval": "50 ms", "link": link, "flows": flows})
+    assert result.links["utilization"].max() <= 1  # type: ignore[operator]
+    assert 0.2 < result.summary["links"][0]["utilization"] <= 1
+
+
+def test_a_slow_link_is_in_use_while_one_packet_takes_several_intervals() -> None:
+    link = {"rate": "30 kbit/s", "limit": "50 packets"}
+    result = knee.run({"duration": "5 s", "interval": "50 ms", "link": link, "flows": [FLOW]})
+    # A full packet takes 404 ms. Bits are whole: one in the 1,500 of an interval may be in the next.
+    busy = result.links.filter(pl.col("t_s") > 1)["utilization"]
+    assert busy.min() == pytest.approx(1.0, abs=1.01 / 1500)
+
+
+def test_fairness_is_of_the_flows_that_share_a_bottleneck() -> None:
+    way = {"rate": "20 Mbit/s", "limit": "100 packets"}
+    flows = [FLOW | {"count": 3}, FLOW | {"count": 2, "direction": "reverse"}]
+    result = knee.run(
+        {"duration": "30 s", "link": way | {"reverse": {"rate": "10 Mbit/s", "limit": "50 packets"}}, "flows": flows}
+    )
+    fairness = result.summary["fairness"]
+    assert [fairness[name] for name in ("jain", "jain_interval_mean", "convergence_s")] == [None] * 3
+    down, up = fairness["links"]
+    assert (down["link"], down["flows"], up["link"], up["flows"]) == (
+        "bottleneck",
+        [1, 2, 3],
+        "bottleneck (reverse)",
+        [4, 5],
+    )
+    # Each has what others would have alone: close to fair, while all five together are not.
+    assert down["jain"] > 0.9
+    assert up["jain"] > 0.9
+    assert "Jain" in headline(result.summary)
+    assert "bottleneck (reverse)" in headline(result.summary)
+
+
+def test_on_one_bottleneck_its_entry_is_the_whole() -> None:
+    result = knee.run({"duration": "10 s", "link": {"rate": "10 Mbit/s", "limit": "50 packets"}, "flows": [FLOW, FLOW]})
+    fairness = result.summary["fairness"]
+    (only,) = fairness["links"]
+    assert only == {"link": "bottleneck", "flows": [1, 2]} | {
+        name: fairness[name] for name in fairness if name != "links"
+    }
+
+
+def test_a_bottleneck_is_the_most_used_link_of_a_path() -> None:
+    links = [
+        {"name": name, "rate": f"{rate} Mbit/s", "limit": "60 packets"} for name, rate in (("slow", 5), ("fast", 40))
+    ]
+    flows = [FLOW, FLOW | {"path": ["fast"]}, FLOW | {"path": ["slow"]}]
+    fairness = knee.run({"duration": "10 s", "links": links, "flows": flows}).summary["fairness"]
+    assert [(link["link"], link["flows"]) for link in fairness["links"]] == [("slow", [1, 3]), ("fast", [2])]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
+def test_both_forms_of_jains_index_are_equal(shares: list[float]) -> None:
+    frame = pl.DataFrame({"x": shares}, schema={"x": pl.Float64})
+    one, other = metrics.jain(shares), frame.select(metrics.jain_of(pl.col("x"))).item()
+    assert one == other if one is None or other is None else one == pytest.approx(other)
+
+
+def test_a_title_says_what_was_changed(in_turn: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["--set", "flows.0.cc=lola", "--set", "link.rate=40 Mbit/s"]
+    assert main(["run", "turn.toml", *changes, "--out", "changed"]) == 0
+    said = "Four in turn (with flows.0.cc=lola, link.rate=40 Mbit/s)"
+    assert said in " ".join(capsys.readouterr().out.split())
+    folder = in_turn / "changed"
+    assert json.loads((folder / "summary.json").read_text())["title"] == said
+    assert said in (folder / "scenario.toml").read_text()
+    assert f"<h1>{said}</h1>" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_title_of_ones_own_stays() -> None:
+    assert knee.load("hello", ["title=Mine", "seed=2"]).title == "Mine"
+    assert knee.load("hello").title == knee.load("hello", ["name=other"]).title
+    many = [f"flows.0.rtt={rtt} ms" for rtt in range(10, 30)]
+    assert knee.load("hello", many).title == f"{knee.load('hello').title} (with 20 changes)"
+
+
+class Gentle(knee.CongestionControl):
+    """Reduces by a tenth."""
+
+    def on_loss(self, signal: str, now: float, control: Any) -> None:
+        control.ssthresh = max(control.cwnd * 0.9, 2.0)
+
+
+def test_a_result_of_a_python_class_says_which_and_that_it_does_not_repeat(tmp_path: Path) -> None:
+    link = {"rate": "10 Mbit/s", "limit": "50 packets"}
+    result = knee.run({"duration": "1 s", "link": link, "flows": [FLOW | {"cc": Gentle}]}, out=tmp_path / "own")
+    (one,) = result.manifest["python_classes"]
+    assert one["class"] == "Gentle"
+    assert one["file"] == __file__
+    assert one["source_sha256"] == hashlib.sha256(inspect.getsource(Gentle).encode()).hexdigest()
+    (remark,) = result.summary["remarks"]
+    assert "scenario.toml does not repeat this result" in remark
+    assert one["source_sha256"][:16] in (tmp_path / "own" / "report.html").read_text(encoding="utf-8")
+
+
+def test_its_scenario_is_refused_where_the_class_is_not_given(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(
+        'duration = "1 s"\nlink = { rate = "10 Mbit/s" }\nflows = [{ cc = "python:Unheard", rtt = "20 ms" }]\n'
+    )
+    with pytest.raises(ScenarioError, match=r"class in Python, which a file cannot name; in Python, give knee\.run"):
+        knee.load(tmp_path / "scenario.toml")

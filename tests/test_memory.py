@@ -1,0 +1,144 @@
+"""What a run needs is known before it starts: the estimate against the peak that the system measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import knee
+from knee import batch, memory
+from knee.cli import main
+from knee.scenario import from_dict
+
+Make = Callable[..., dict[str, Any]]
+
+ONE = {"cc": "reno", "rtt": "20 ms"}
+LINK = {"rate": "10 Mbit/s", "limit": "50 packets"}
+#: Each makes another part of the estimate the largest: rows of few flows and of many, flows, packets, a trace.
+CASES: dict[str, dict[str, Any]] = {
+    "rows": {"duration": "100 s", "interval": "200 us", "link": LINK, "flows": [ONE]},
+    "rows of many flows": {"duration": "1 s", "interval": "1 ms", "link": LINK, "flows": [ONE | {"count": 600}]},
+    "flows": {"duration": "1 s", "interval": "1 s", "link": LINK, "flows": [ONE | {"count": 50_000}]},
+    "packets": {
+        "duration": "1 s",
+        "interval": "1 s",
+        "link": {"rate": "10 Gbit/s", "limit": "1000000 packets"},
+        "tcp": {"initial_window": 1000},
+        "flows": [ONE | {"count": 1000}],
+    },
+    "a trace": {"duration": "1 s", "link": {"trace": "long.down", "limit": "50 packets"}, "flows": [ONE]},
+}
+RUN = """
+import json, resource, sys
+import knee
+knee.run(json.loads(sys.argv[1]), out="r", report=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_estimate_is_within_a_factor_of_the_measured_peak(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if case == "a trace":
+        (tmp_path / "long.down").write_text("\n".join(str(i // 10) for i in range(500_000)))
+    done = subprocess.run([sys.executable, "-c", RUN, json.dumps(CASES[case])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    peak, estimate = int(done.stdout), memory.needed(from_dict(CASES[case]))
+    # What there is beyond the interpreter itself is what the estimate is about.
+    assert peak - memory.BASE > memory.BASE / 5, "too small to say anything"
+    assert 0.5 < estimate / peak < 2
+    assert 0.4 < (estimate - memory.BASE) / (peak - memory.BASE) < 2.5
+
+
+def test_rows_are_counted_as_the_engine_writes_them(scenario: Make) -> None:
+    late = {"cc": "reno", "rtt": "20 ms", "start": "1 s", "count": 3, "stagger": "0.5 s"}
+    told = from_dict(scenario(flows=[late, {"cc": "reno", "rtt": "20 ms"}]))
+    result = knee.run(told)
+    rows = result.samples.height + result.links.height
+    assert memory.parts(told)[0].what.split()[0] == str(rows)
+
+
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"interval": "100 ns"}, "interval"),
+        ({"flows": [ONE | {"count": 100_000}], "interval": "3 s"}, "flows"),
+        (
+            {
+                "link": {"rate": "100 Gbit/s", "limit": "1000000000 packets"},
+                "duration": "60 s",
+                "flows": [ONE],
+                "interval": "1 s",
+            },
+            "link.limit",
+        ),
+    ],
+)
+def test_what_the_machine_does_not_have_is_refused_by_its_key(
+    scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], key: str
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 300 << 20)
+    monkeypatch.setattr("knee._core.simulate", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(knee.ScenarioError, match=r"iB of memory.* 300 MiB is available; .*--max-memory") as refused:
+        knee.run(scenario(**changed), out=tmp_path / "r")
+    assert refused.value.key == key
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_is_allowed_and_less(scenario: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = scenario(duration="1 s", interval="1 ms")
+    with pytest.raises(knee.ScenarioError, match="is allowed by --max-memory"):
+        knee.run(small, max_memory="100 MB")
+    monkeypatch.setattr(memory, "available", lambda: 100 << 20)
+    with pytest.raises(knee.ScenarioError, match="is available"):
+        knee.run(small)
+    assert knee.run(small, max_memory="1 GB").samples.height > 1000
+    with pytest.raises(knee.ScenarioError, match=r"--max-memory: .* is a number with"):
+        knee.run(small, max_memory="lots")
+
+
+def test_the_command_says_what_is_much_and_refuses_what_is_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["run", "hello", "--no-report", "--set", "duration=1 s", "--out", "r"]
+    monkeypatch.setattr(memory, "total", lambda: 200 << 20)
+    assert main(command) == 0
+    assert "needs about" in capsys.readouterr().err
+    assert main([*command, "--set", "interval=1 us", "--max-memory", "200 MB"]) == 2
+    assert "1 us" not in capsys.readouterr().out
+    monkeypatch.setattr(memory, "total", lambda: 200 << 30)
+    assert main(command) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_so_many_runs_go_at_once_as_fit(scenario: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [from_dict(scenario(interval="1 ms"))] * 8
+    more = memory.needed(told[0]) - memory.BASE
+    for room, at_once in ((3.5, 3), (0.1, 1), (100, 4)):
+        monkeypatch.setattr(memory, "available", lambda room=room: memory.BASE + int(room * more))
+        assert memory.together(told, 4) == at_once
+    monkeypatch.setattr(memory, "available", lambda: None)
+    assert memory.together(told, 4) == 4
+
+
+def test_a_batch_refuses_before_the_first_run(scenario: Make, tmp_path: Path) -> None:
+    jobs = [batch.Job("small", from_dict(scenario())), batch.Job("large", from_dict(scenario(interval="10 us")))]
+    with pytest.raises(knee.ScenarioError, match="rows of time series"):
+        batch.run(jobs, tmp_path, max_memory="200 MB")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_control_group_is_part_of_what_is_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("600000\n")
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
+    assert memory._left(tmp_path, "memory.max", "memory.current", "inactive_file") == 450_000

@@ -1,0 +1,135 @@
+"""No figure of any result is physically impossible, and the laws that say so notice it where one is."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+import soak
+from knee import physics
+from knee.cli import main
+from knee.result import Result
+from knee.scenario.shipped import shipped
+
+#: Shipped scenarios are run for this long, ns.
+SHORT_NS = 2_000_000_000
+
+
+@pytest.fixture(scope="module")
+def sound() -> Result:
+    """A result with losses and several links, without a breach."""
+    link = {"limit": "30 packets", "queue": "pfifo"}
+    links = [link | {"name": "a", "rate": "10 Mbit/s"}, link | {"name": "b", "rate": "8 Mbit/s", "delay": "2 ms"}]
+    flows = [{"cc": "cubic", "rtt": "20 ms"}, {"cc": "reno", "rtt": "30 ms", "path": ["a"]}]
+    result = knee.run({"duration": "5 s", "links": links, "flows": flows})
+    assert physics.breaches(result) == []
+    return result
+
+
+def told(result: Result) -> str:
+    return "\n".join(map(str, physics.breaches(result)))
+
+
+@pytest.mark.parametrize(
+    ("part", "figure", "value"),
+    [
+        ("flows", "goodput_mbps", 10.4),
+        ("flows", "throughput_mbps", 10.2),
+        ("flows", "goodput_ratio", 1.001),
+        ("flows", "rtt_min_ms", 18.9),
+        ("flows", "rtt_p95_ms", 1.0),
+        ("flows", "rtt_mean_ms", float("nan")),
+        ("flows", "rtt_max_ms", float("inf")),
+        ("flows", "lost_packets", 10**6),
+        ("flows", "retransmitted_packets", 10**6),
+        ("links", "utilization", 1.0001),
+        ("links", "queue_delay_p99_ms", 1e-3),
+        ("links", "queue_delay_mean_ms", -1.0),
+        ("fairness", "jain", 1.1),
+    ],
+)
+def test_a_figure_beyond_its_bound_is_named(sound: Result, part: str, figure: str, value: float) -> None:
+    summary = copy.deepcopy(sound.summary)
+    (summary[part] if part == "fairness" else summary[part][0])[figure] = value
+    assert figure in told(replace(sound, summary=summary)) or "queue_delay_p95_ms" in told(
+        replace(sound, summary=summary)
+    )
+
+
+@pytest.mark.parametrize(
+    ("series", "figure", "change", "named"),
+    [
+        ("samples", "throughput_mbps", pl.col("throughput_mbps") * 1.03, "what its flows received"),
+        ("samples", "goodput_mbps", pl.col("goodput_mbps") * 1.1, "payload acknowledged"),
+        ("samples", "sending_rate_mbps", pl.col("sending_rate_mbps") * 1.1, "what its flows sent"),
+        ("samples", "sending_rate_mbps", pl.col("sending_rate_mbps") * 0.9, "what was received"),
+        ("samples", "rtt_min_ms", pl.col("rtt_min_ms") * 0 + 18.9, "rtt_min_ms"),
+        ("samples", "rtt_mean_ms", pl.col("rtt_mean_ms") + 1000, "rtt_mean_ms"),
+        ("samples", "cwnd_packets", pl.col("cwnd_packets") * float("inf"), "cwnd_packets"),
+        ("links", "utilization", pl.col("utilization") * 1.01, "utilization"),
+        ("links", "queue_delay_mean_ms", pl.col("queue_delay_mean_ms") + 1000, "queue_delay_mean_ms"),
+    ],
+)
+def test_a_time_series_beyond_its_bound_is_named(
+    sound: Result, series: str, figure: str, change: pl.Expr, named: str
+) -> None:
+    frame: pl.DataFrame = getattr(sound, series)
+    bad = frame.with_columns(change.cast(frame.schema[figure]).alias(figure))
+    assert named in told(replace(sound, **{series: bad}))
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_shipped_scenarios_obey(name: str) -> None:
+    scenario = knee.load(name)
+    short = min(scenario.duration, SHORT_NS)
+    flows = [flow for flow in scenario.flows if flow.start < short]
+    changes = [change for change in scenario.changes if change.at < short]
+    update: dict[str, Any] = {"duration": short, "warmup": min(scenario.warmup, short // 2)}
+    # As many of a group as start by then.
+    counts = [min(flow.count, 1 + (short - 1 - flow.start) // max(flow.stagger, 1)) for flow in flows]
+    stops = [min(flow.stop or short, short) for flow in flows]
+    flows = [
+        flow.model_copy(update={"stop": stop, "lasts": None, "count": count})
+        for flow, stop, count in zip(flows, stops, counts, strict=True)
+    ]
+    result = knee.run(scenario.model_copy(update=update | {"flows": flows, "changes": changes}))
+    assert physics.breaches(result) == []
+
+
+@pytest.mark.parametrize("hundred", range(5))
+def test_random_scenarios_obey_and_repeat(hundred: int) -> None:
+    # Numbers from a million on: the soak's own are below.
+    numbers = range(1_000_000 + 100 * hundred, 1_000_000 + 100 * (hundred + 1))
+    found = {number: soak.trouble(soak.scenario(number)) for number in numbers}
+    assert {number: what for number, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).parent / "regressions").glob("*.toml")), ids=lambda file: file.stem
+)
+def test_what_failed_once_obeys(file: Path) -> None:
+    assert physics.breaches(knee.run(file)) == []
+
+
+def test_check_lets_a_sound_run_pass_and_names_what_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(
+        'duration = "1 s"\nlink = { rate = "10 Mbit/s" }\nflows = [{ cc = "reno", rtt = "20 ms" }]\n'
+    )
+    assert main(["run", "tiny.toml", "--no-report", "--check"]) == 0
+    capsys.readouterr()
+
+    def of_summary(summary: dict[str, Any]) -> list[physics.Breach]:
+        return [physics.Breach("flow 1", "goodput_ratio", 1.45, "1 or less")]
+
+    monkeypatch.setattr(physics, "of_summary", of_summary)
+    assert main(["run", "tiny.toml", "--no-report", "--check"]) == 1
+    assert "flow 1: goodput_ratio is 1.45, but can only be 1 or less" in " ".join(capsys.readouterr().err.split())
