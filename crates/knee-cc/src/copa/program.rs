@@ -9,8 +9,8 @@
 //! - `RTTmin` is remembered for 10 s or 20 `RTTmin`, whichever is longer.
 //! - In default mode `delta` is set back only once no loss was seen for a round trip.
 //! - Where 30 % of the packets of two round trips got lost the window shrinks by 30 %.
-//! - One packet more than the window, rounded up, may be under way; the pacing clock starts anew whenever the window holds
-//!   the sender back, so that a packet waits half its flow's packet time after the ACK that lets it go.
+//! - The pacing clock starts anew whenever the window, rounded up, is under way: a packet waits half its flow's packet time
+//!   after the ACK that lets it go. (The program would let one more go then, but the clock never comes to that.)
 
 use super::{COMPETITIVE, DEFAULT, Extreme, LEAST, Params, SLOW_START, step, target_rate};
 use crate::window::rate_of;
@@ -179,7 +179,7 @@ impl Program {
     }
 
     fn answer(&mut self, control: &mut Control) {
-        self.written = (self.window.ceil() as u32).saturating_add(1);
+        self.written = self.window.ceil() as u32;
         control.cwnd = self.written;
         control.pacing_rate = Some(match self.standing.get() {
             Some(standing) if self.acked > PROBES => rate_of(2.0 * self.window, standing),
