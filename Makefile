@@ -10,18 +10,33 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint types test-rust test-python test-tools soak fmt clean
+.PHONY: help demo setup test check lint types test-rust test-python test-tools soak fuzz mutants miri audit fmt clean
+
+# Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
+TOOLS := $(CURDIR)/.venv/cargo-tools
+TOOL_PATH := PATH="$(TOOLS)/bin:$$PATH"
+
+# Of make fuzz: minutes for each target, and which.
+MINUTES ?= 5
+FUZZ ?= spec sender queues congestion
+# Of make mutants: the crate, and which part of its mutants.
+CRATE ?= knee-core
+SHARD ?= $(shell shuf -i 0-9 -n 1)/10
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
 	@echo "make test    set up, then all checks and tests, as CI does (make check is the same)"
 	@echo "make soak    run N=1000 random scenarios twice each, and check figures, bits and memory"
 	@echo "make setup   .venv with the package, the release build of the core and the tools"
+	@echo "make fuzz    MINUTES=5: fuzz the specification's reader, senders, queues and algorithms, each so long"
+	@echo "make mutants CRATE=knee-core: which changes to a crate its tests do not notice, a tenth at random"
+	@echo "make miri    knee-core under Miri"
+	@echo "make audit   licences, sources, versions and advisories of what is depended on"
 	@echo "make fmt     format Rust and Python"
 	@echo "make clean   remove .venv, target and results"
 
 demo: $(STAMPS)/core
-	$(BIN)/knee run lola-fig4a
+	$(BIN)/knee run lola-fig4a --png
 
 setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
 
@@ -48,7 +63,7 @@ test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core
-	@packages="$$($(BIN)/python tools/test_packages.py)"; \
+	@packages="$$($(BIN)/python scripts/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "Installing what the tests use: $$packages"; \
@@ -59,6 +74,26 @@ test-tools: $(STAMPS)/core
 N ?= 1000
 soak: $(STAMPS)/core
 	$(BIN)/python tests/soak.py $(N)
+
+$(TOOLS)/bin/cargo-%:
+	cargo install --locked --quiet --root $(TOOLS) cargo-$*
+
+# libFuzzer's instrumentation is a flag of the stable compiler that cargo-fuzz asks for with unstable ones beside it.
+fuzz: $(TOOLS)/bin/cargo-fuzz
+	@for target in $(FUZZ); do mkdir -p fuzz/work/$$target; \
+	  (cd fuzz && $(TOOL_PATH) RUSTC_BOOTSTRAP=1 cargo fuzz run -s none $$target work/$$target corpus/$$target -- \
+	    -max_total_time=$$(($(MINUTES) * 60)) -max_len=2048 -timeout=20 -rss_limit_mb=2048) || exit 1; done
+
+mutants: $(TOOLS)/bin/cargo-mutants
+	$(TOOL_PATH) cargo mutants -p $(CRATE) --shard $(SHARD) --timeout 120 --output target/mutants-$(CRATE)
+
+miri:
+	cargo +nightly miri test -p knee-core
+
+audit: $(TOOLS)/bin/cargo-deny $(STAMPS)/core
+	$(TOOL_PATH) cargo deny check licenses bans sources
+	$(TOOL_PATH) cargo deny check advisories || echo "Advisories of Rust crates need the network: not checked" >&2
+	$(BIN)/python -m pip check
 
 fmt: $(STAMPS)/dev
 	cargo fmt --all

@@ -20,7 +20,8 @@ from knee.scenario import Scenario, load
 
 
 def _scenario(first: str, second: str, k: int) -> Scenario:
-    starts = pair(first, second).vary(k)
+    vary = pair(first, second).vary
+    starts = [] if vary is None else vary(k)
     return load("interactions-bw", [f"flows.0.cc={first}", f"flows.1.cc={second}", *starts, f"seed={k + 1}"])
 
 

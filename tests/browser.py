@@ -242,9 +242,13 @@ def look(page: Path, width: int = DESKTOP, probe: str = "") -> dict[str, Any]:
         tab.close()
 
 
-def check_layout(page: Path, width: int, tallest: int = 20_000) -> dict[str, Any]:
-    """Laws of every page: nothing wider than the window, no text over text, nothing complained of, not endless."""
-    told = look(page, width)
+def check_layout(page: Path, width: int, tallest: int, probe: str = "") -> dict[str, Any]:
+    """Laws of every page: nothing wider than the window, no text over text, nothing complained of, not endless.
+
+    Returns:
+        What `look` does.
+    """
+    told = look(page, width, probe)
     assert told["width"] <= width, f"{page.name} is {told['width']} px wide in a window of {width}"
     assert told["console"] == []
     assert told["broken"] == []

@@ -50,7 +50,14 @@ def test_a_run_draws_its_report(tiny: Path, capsys: pytest.CaptureFixture[str]) 
     assert "results/tiny/report.html" in capsys.readouterr().out
     html = (tiny / "results" / "tiny" / "report.html").read_text(encoding="utf-8")
     assert "flow 1" in html
-    assert any(path.suffix == ".png" for path in (tiny / "results" / "tiny" / "figures").iterdir())
+    assert not (tiny / "results" / "tiny" / "figures").exists()
+
+
+def test_figures_are_drawn_where_they_are_asked_for(tiny: Path) -> None:
+    assert main(["run", "tiny.toml", "--no-report", "--png"]) == 0
+    folder = tiny / "results" / "tiny"
+    assert "overview.png" in names(folder / "figures")
+    assert "report.html" not in names(folder)
 
 
 def test_the_manifest_keeps_the_command_line(tiny: Path) -> None:
@@ -253,3 +260,12 @@ def test_a_run_fits_a_terminal_of_eighty_columns(tiny: Path) -> None:
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines[:-1])) <= 80
     assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2
+
+
+def test_the_benchmark_of_starts_measures_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "start", "--json", "--runs", "1"]) == 0
+    start = json.loads(capsys.readouterr().out)["start"]
+    assert [case["name"] for case in start] == ["help", "list", "refusal", "hello", "hello without report"]
+    assert all(case["processor_s"] > 0 for case in start)
+    assert all(case["wall_s"] > 0 for case in start)
+    assert main(["bench", "start", "reno2"]) == 2

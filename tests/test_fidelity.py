@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
+from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
 from knee import fidelity
 from knee.cli import main
 from knee.errors import InputError
-from knee.fidelity import page, series, translate
+from knee.fidelity import page, series, shipped, translate
 from knee.fidelity.compare import CaseResult, FlowResult, Report
 from knee.fidelity.measure import connection
 from knee.scenario import from_dict
@@ -278,6 +278,31 @@ def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
         series.cwnd(tmp_path / "reference.csv", "one")
 
 
+def test_without_a_file_the_recorded_kernels_that_come_along_are_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fidelity", "--case", "single-reno", "--case", "lola-100", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(each["file"], len(each["cases"])) for each in told] == [("linux-7.2.csv", 1), ("lola-reference.csv", 1)]
+    assert main(["fidelity", "--case", "nosuch-*"]) == 2
+    assert "No recorded case matches" in capsys.readouterr().err
+
+
+def test_recorded_kernels_go_by_name_unless_a_file_of_that_name_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shipped.find("linux-7.2") == shipped.find("linux-7.2.csv") == shipped.shipped()["linux-7.2"]
+    own = tmp_path / "linux-7.2.csv"
+    own.write_text("case\n")
+    assert shipped.find("linux-7.2.csv").resolve() == own
+    with pytest.raises(InputError, match=r"did you mean linux-7\.2"):
+        shipped.find("linux-7.1")
+
+
+def test_every_recorded_kernel_can_be_read() -> None:
+    assert set(shipped.ABOUT) == {path.stem for path in shipped.shipped()["linux-7.2"].parent.glob("*.csv")}
+    assert sum(len(each) for each in shipped.cases().values()) == 35 + 4 + 4
+
+
 def _page(folder: Path) -> Path:
     """The page of two cases, one with a series, one that does not hold."""
     reno, pair = fidelity.read(reference(folder, RENO.replace("one", "a-case-with-quite-a-long-name"), PAIR))
@@ -295,13 +320,13 @@ def _page(folder: Path) -> Path:
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_the_verdict_is_in_sight(tmp_path: Path, width: int) -> None:
     html = _page(tmp_path)
-    told = check_layout(html, width, tallest=3000)
-    assert told["charts"] == 2, "the errors of all flows, and the open case"
     probe = """
     const cells = [...document.querySelectorAll("#cases tbody td:nth-child(2)")];
     return cells.map((cell) => [cell.textContent, cell.getBoundingClientRect().right <= innerWidth]);
     """
-    assert look(html, width, probe)["probe"] == [["yes", True], ["yes", True], ["no", True]]
+    told = check_layout(html, width, 3000, probe)
+    assert told["charts"] == 2, "the errors of all flows, and the open case"
+    assert told["probe"] == [["yes", True], ["yes", True], ["no", True]]
 
 
 @needs_chromium

@@ -174,7 +174,10 @@ def test_a_result_of_a_python_class_says_which_and_that_it_does_not_repeat(tmp_p
     assert one["source_sha256"] == hashlib.sha256(inspect.getsource(Gentle).encode()).hexdigest()
     (remark,) = result.summary["remarks"]
     assert "scenario.toml does not repeat this result" in remark
-    assert one["source_sha256"][:16] in (tmp_path / "own" / "report.html").read_text(encoding="utf-8")
+    report = (tmp_path / "own" / "report.html").read_text(encoding="utf-8")
+    assert one["source_sha256"][:16] in report
+    assert "to the last bit" not in report
+    assert "needs the classes in Python" in report
 
 
 def test_its_scenario_is_refused_where_the_class_is_not_given(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import pytest
 import knee
 from knee import owned
 from knee.errors import RunError, ScenarioError
-from knee.grounds.host import Host, refuse
+from knee.grounds.host import refuse
+from knee.grounds.host.host import Host
 from knee.linux.bpf import build
 from knee.registry import congestion_controls
 from test_linux_bpf import loaded

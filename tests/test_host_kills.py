@@ -17,7 +17,7 @@ import pytest
 from pyroute2 import netns
 
 from knee import owned
-from knee.grounds.host import Host
+from knee.grounds.host.host import Host
 from knee.linux import bpf
 from knee.linux.bpf import build
 from test_linux_bpf import loaded

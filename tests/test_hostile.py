@@ -22,7 +22,7 @@ import knee
 from knee import errors, files, runner
 from knee.cli import main
 from knee.cli.console import Bar, complain
-from knee.cli.terminal import Terminal
+from knee.cli.screen import Screen
 from knee.folder import default, problems
 from knee.text import to_json, visible
 
@@ -99,7 +99,7 @@ def test_a_figure_shows_every_label_in_its_legend(monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_terminal_would_obey_is_written_out() -> None:
     file = io.StringIO()
-    console = Terminal(file=file, force_terminal=True, width=200)
+    console = Screen(file=file, force_terminal=True, width=200)
     table = Table(title=ESCAPES)
     table.add_column(ESCAPES)
     table.add_row(ESCAPES)

@@ -65,7 +65,7 @@ def test_an_exception_comes_through_with_its_traceback_and_the_flow(tmp_path: Pa
 
     with pytest.raises(ZeroDivisionError, match="third ACK") as caught:
         knee.run(scenario(Broken), out=tmp_path / "result")
-    assert "in the congestion control of flow flow 1" in caught.value.__notes__[0]
+    assert "in the congestion control of flow 1" in caught.value.__notes__[0]
     assert "in on_ack" in "".join(traceback.format_exception(caught.value))
     assert list(tmp_path.iterdir()) == []
 

@@ -14,9 +14,10 @@ from knee import cli
 from knee.errors import FolderError
 from knee.matrix import page as matrix_page
 from knee.matrix.table import COLUMNS
-from knee.reproduce import Drawing, Experiment, Paper, Results, Run, Table, drawing, items
+from knee.reproduce import drawing, items
 from knee.reproduce import run as running
 from knee.reproduce.items import Items
+from knee.reproduce.paper import Drawing, Experiment, Paper, Results, Run, Table
 
 DATA = {
     "duration": "2 s",

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from knee import batch
-from knee.reproduce import Experiment, Paper, Results, drawing
+from knee.reproduce import drawing
 from knee.reproduce.items import Verdict
+from knee.reproduce.paper import Experiment, Paper, Results
 from knee.reproduce.papers import NAMES, paper
 from knee.reproduce.run import verdicts
 

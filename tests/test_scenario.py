@@ -152,7 +152,7 @@ def test_a_shipped_trace_lies_beside_its_scenario_and_is_what_its_script_makes(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("knee.scenario.traces.folders", list)
     trace = Path(str(load("cellular-lte").links[0].trace))
-    script = Path(__file__).parent.parent / "tools" / "lte_trace.py"
+    script = Path(__file__).parent.parent / "scripts" / "lte_trace.py"
     made = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout
     assert trace.read_text(encoding="ascii") == made
 

@@ -145,13 +145,20 @@ def test_the_page_draws_what_is_chosen(tiny: Path) -> None:
     const over = document.getElementById("over");
     over.value = "1";
     over.dispatchEvent(new Event("change"));
-    await new Promise((done) => setTimeout(done, 200));
+    await drawAllCharts();
     return [first, names(), document.getElementById("about").textContent];
     """
     told = look(tiny / "s" / "sweep.html", probe=probe)
     assert told["probe"][:2] == [["reno", "cubic"], ["5 Mbit/s", "10 Mbit/s"]]
     assert "Means over the seeds" in told["probe"][2]
     assert told["console"] == []
+
+
+def test_seeds_can_be_an_axis(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/matrix.md has it; a seed is a number where other values are text."""
+    assert main(["sweep", "tiny.toml", "--over", "seed=1,2,3", "--set", "link.loss=0.01"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines() if line.strip()[:1].isdigit()] == ["1", "2", "3"]
 
 
 def _frame(axes: list[Axis]) -> pl.DataFrame:
@@ -169,7 +176,6 @@ def test_twenty_lines_look_different_and_the_page_fits(tmp_path: Path, width: in
     axes = [axis("link.rate=5 Mbit/s,10 Mbit/s"), Axis("flows.0.cc", tuple(f"name {i}" for i in range(20)))]
     scenario = from_dict({"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"})
     (tmp_path / "sweep.html").write_text(page.page(_frame(axes), axes, scenario, "tiny"))
-    check_layout(tmp_path / "sweep.html", width, tallest=3000)
     probe = """
     const looks = document.getElementById("chart").data.map(({ line }) => [line.color, line.dash]);
     const title = document.querySelector(".chart .xtitle").getBoundingClientRect();
@@ -177,7 +183,7 @@ def test_twenty_lines_look_different_and_the_page_fits(tmp_path: Path, width: in
     const over = buttons.filter((button) => button.getBoundingClientRect().bottom > title.top);
     return [looks, buttons.map((button) => button.textContent), over.length];
     """
-    looks, names, over = look(tmp_path / "sweep.html", width, probe)["probe"]
+    looks, names, over = check_layout(tmp_path / "sweep.html", width, 3000, probe)["probe"]
     assert len({tuple(each) for each in looks}) == 20, "by colour and dash"
     assert names == [f"name {i}" for i in range(20)]
     assert over == 0

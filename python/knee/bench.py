@@ -9,35 +9,49 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knee.bench_child import CountingReno
 from knee.errors import InputError, RunError
-from knee.scenario import Scenario, from_dict, load
-from knee.scenario.spec import spec
 from knee.units import near, shown
+
+if TYPE_CHECKING:
+    from knee.scenario import Scenario
+
+
+def _read(told: dict[str, Any]) -> Scenario:
+    from knee.scenario import from_dict
+
+    return from_dict(told)
+
+
+def _lola18() -> Scenario:
+    from knee.scenario import load
+
+    return load("lola-fig6")
 
 
 def _reno2() -> Scenario:
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    return from_dict({"duration": "20 s", "link": link, "flows": [{"cc": "reno", "rtt": "20 ms", "count": 2}]})
+    return _read({"duration": "20 s", "link": link, "flows": [{"cc": "reno", "rtt": "20 ms", "count": 2}]})
 
 
 def _cubic10k() -> Scenario:
     # A bandwidth-delay product of buffer; the flows start over one second.
     link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "41667 packets"}
     flows = [{"cc": "cubic", "rtt": "50 ms", "count": 10_000, "stagger": "100 us"}]
-    return from_dict({"duration": "10 s", "link": link, "flows": flows})
+    return _read({"duration": "10 s", "link": link, "flows": flows})
 
 
 def _python2() -> Scenario:
+    from knee.bench_child import CountingReno
+
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    return from_dict({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
+    return _read({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
 
 
 def _same_with(cc: str) -> Scenario:
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    return from_dict({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
+    return _read({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
 
 
 def _queue2(queue: str) -> Scenario:
@@ -46,7 +60,7 @@ def _queue2(queue: str) -> Scenario:
     params = {"flow_limit": 1000} if queue in ("fq", "cocoa") else {}
     link = {"rate": "1 Gbit/s", "queue": queue, "queue_params": params}
     flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
-    return from_dict({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
 
 
 def _queue10k(queue: str) -> Scenario:
@@ -55,7 +69,7 @@ def _queue10k(queue: str) -> Scenario:
     params = {"target": "1 s"} if queue in ("fq_codel", "cake") else {}
     link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets", "queue_params": params}
     flows = [{"cc": "reno", "rtt": "50 ms", "count": 10_000, "stagger": "5 us"}]
-    return from_dict({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
+    return _read({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
 
 
 def _uml2(cc: str) -> Scenario:
@@ -67,7 +81,7 @@ def _uml2(cc: str) -> Scenario:
         "link": link,
         "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}],
     }
-    return from_dict(told)
+    return _read(told)
 
 
 #: The disciplines whose cost is compared, the yardstick first.
@@ -75,7 +89,7 @@ _COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
 
 CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
-    "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", lambda: load("lola-fig6")),
+    "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", _lola18),
     "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
     "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
@@ -116,6 +130,8 @@ def case(name: str, runs: int = 1) -> dict[str, Any]:
         ``packets_per_s`` and ``peak_rss_mib`` (of the whole process); ``acks_per_s`` too where the algorithm is
         written in Python.
     """
+    from knee.scenario.spec import spec
+
     scenario = CASES[name][1]()
     told = "" if scenario.run.ground == "uml" else json.dumps(spec(scenario))
     each = [_measure(name, told) if told else _measure_kernel(scenario) for _ in range(runs)]

@@ -11,6 +11,10 @@ from knee import _core
 from knee.errors import Refused
 from knee.own import OWN, CongestionControl, classes
 from knee.units import (
+    MAX_BYTES,
+    MAX_PACKETS,
+    MAX_RATE,
+    MAX_TIME,
     format_bytes,
     format_rate,
     format_time,
@@ -46,7 +50,15 @@ class Param:
             return f"one of {', '.join(self.words)} will do"
         if self.kind == "bool":
             return "true or false will do"
-        return f"{self.text(self.min)} to {self.text(self.max)} will do"
+        return f"{self.span} will do"
+
+    @property
+    def span(self) -> str:
+        """The least and the greatest value; what is beyond any network has no greatest one."""
+        most = {"time": MAX_TIME, "rate": MAX_RATE, "bytes": MAX_BYTES, "count": MAX_PACKETS}.get(self.kind)
+        if most is not None and isinstance(self.max, int) and self.max >= most:
+            return f"{self.text(self.min)} or more"
+        return f"{self.text(self.min)} to {self.text(self.max)}"
 
     def parse(self, value: object) -> Value:
         """The value in base units, from what a scenario file says."""

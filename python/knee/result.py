@@ -63,7 +63,7 @@ class Result:
 
         report.write_report(self, Path(path))
 
-    def save(self, folder: str | Path, *, report: bool = True) -> Path:
+    def save(self, folder: str | Path, *, report: bool = True, png: bool = False) -> Path:
         """Writes the result folder, whole or not at all, and gives its path.
 
         Raises:
@@ -71,12 +71,12 @@ class Result:
             RunError: writing failed, as on a full disk; or the report could not be drawn, and the folder has the rest.
         """
         with writing(Path(folder)) as partial:
-            undrawn = self.write_into(partial, report=report)
+            undrawn = self.write_into(partial, report=report, png=png)
         if undrawn is not None:
             raise no_report(undrawn, Path(folder))
         return Path(folder)
 
-    def write_into(self, folder: Path, *, report: bool = True) -> Exception | None:
+    def write_into(self, folder: Path, *, report: bool = True, png: bool = False) -> Exception | None:
         """Writes the files of a result into an existing folder; gives the error that kept the report from being drawn.
 
         Then everything else is there: a run may have taken hours, and its report can be drawn again.
@@ -89,19 +89,21 @@ class Result:
             (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
             for name in FRAMES:
                 files.write_frame(folder / f"{name}.parquet", getattr(self, name))
-            undrawn = self._draw_into(folder) if report else None
+            undrawn = self._draw_into(folder, report=report, png=png)
             seal(folder, self.manifest)
         except OSError as error:
             raise files.unwritable(folder, error, "The result") from None
         return undrawn
 
-    def _draw_into(self, folder: Path) -> Exception | None:
+    def _draw_into(self, folder: Path, *, report: bool, png: bool) -> Exception | None:
         from knee import report as reports
 
         try:
-            reports.write_report(self, folder / "report.html")
-            (folder / "figures").mkdir()
-            reports.write_figures(self, folder / "figures")
+            if report:
+                reports.write_report(self, folder / "report.html")
+            if png:
+                (folder / "figures").mkdir()
+                reports.write_figures(self, folder / "figures")
         except Exception as error:
             (folder / "report.html").unlink(missing_ok=True)
             shutil.rmtree(folder / "figures", ignore_errors=True)

@@ -6,13 +6,15 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knee import forked, grounds, memory
 from knee.errors import InputError, PhysicsError
 from knee.owned import writing
-from knee.result import Result, no_report
 from knee.scenario import Scenario, from_dict, load
+
+if TYPE_CHECKING:
+    from knee.result import Result
 
 #: Held while the figures of a result are drawn.
 _drawing = threading.Lock()
@@ -42,6 +44,7 @@ def run(
     out: str | Path | None = None,
     *,
     report: bool = True,
+    png: bool = False,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     capture: bool = False,
@@ -54,7 +57,8 @@ def run(
         scenario: a file, the name of a shipped scenario, a scenario, or plain data as TOML gives it.
         ground: where to run it; by default what the scenario says, and else ``"sim"``.
         out: a folder to write the result to, whole or not at all.
-        report: whether that folder gets the report and its figures too.
+        report: whether that folder gets the report.
+        png: whether it gets the figures as PNG files.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
         capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
@@ -90,8 +94,10 @@ def run(
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
-                undrawn = result.write_into(Path(folder), report=report)
+                undrawn = result.write_into(Path(folder), report=report, png=png)
     if undrawn is not None and out is not None:
+        from knee.result import no_report
+
         raise no_report(undrawn, Path(out))
     if check:
         check_physics(result, None if out is None else Path(out))

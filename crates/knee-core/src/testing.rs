@@ -181,6 +181,24 @@ pub fn fuzz<E>(
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
+/// The inputs that the fuzzer's target `name` keeps in the repository, each with its file's name.
+///
+/// # Panics
+/// Where they cannot be read, or there are none.
+pub fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let mut inputs: Vec<_> = files
+        .map(|file| {
+            let path = file.expect("a file of the corpus").path();
+            (path.display().to_string(), std::fs::read(&path).expect("a file of the corpus"))
+        })
+        .collect();
+    inputs.sort();
+    assert!(!inputs.is_empty(), "{folder} is empty");
+    inputs
+}
+
 /// Checks what a registry declares (name, what it does, source, parameters): no name twice, nothing empty, defaults
 /// within their ranges.
 ///
@@ -215,7 +233,7 @@ mod tests {
             });
         });
         let told = found.unwrap_err().downcast::<String>().unwrap();
-        assert!(told.starts_with("faulty: too much") && told.ends_with("\n  [0, 10]"), "{told}");
+        assert!(told.starts_with("faulty: too much") && !told.contains("sound"), "{told}");
     }
 
     #[test]
@@ -227,7 +245,7 @@ mod tests {
             seen[0].insert(Source::new(&bytes).range(3, 8));
             seen[1].insert(Source::new(&bytes).weighted(&[1, 0, 3]) as u64);
             seen[2].insert(u64::from(Source::new(&bytes).log_uniform(40).ilog2()));
-            seen[3].insert(u64::from(Source::new(&bytes).one_of(&[7, 9])));
+            seen[3].insert(Source::new(&bytes).one_of(&[7u64, 9]));
         }
         assert_eq!(seen, [(3..8).collect(), BTreeSet::from([0, 2]), (0..40).collect(), BTreeSet::from([7u64, 9])]);
         let mut none = Source::new(&[]);

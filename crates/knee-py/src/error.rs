@@ -28,7 +28,7 @@ pub enum Failure {
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
     /// An algorithm written in Python raised an exception.
-    #[error("{error}, in flow {flow}")]
+    #[error("{error}, in {flow}")]
     Raised {
         /// Label of its flow.
         flow: String,
@@ -57,7 +57,7 @@ impl From<Failure> for PyErr {
             Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
             Failure::Raised { flow, error } => Python::attach(|py| {
-                match error.value(py).call_method1("add_note", (format!("in the congestion control of flow {flow}"),)) {
+                match error.value(py).call_method1("add_note", (format!("in the congestion control of {flow}"),)) {
                     Ok(_) => error,
                     Err(other) => other,
                 }

@@ -447,12 +447,21 @@ pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::registry;
-    use knee_core::testing::{assert_declared, fuzz};
+    use knee_core::testing::{assert_declared, corpus, fuzz};
 
     #[test]
     fn every_discipline_keeps_the_invariants_whatever_happens() {
         let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
         fuzz("KNEE_QUEUE", &entries, 5_000, 700, |entry, bytes| check(entry, bytes));
+    }
+
+    #[test]
+    fn what_the_fuzzer_found_its_way_with_keeps_the_invariants() {
+        let entries: Vec<_> = registry().iter().collect();
+        for (file, bytes) in corpus("queues") {
+            eprintln!("{file}");
+            check_any(&entries, &bytes);
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod crossing;
 mod endpoints;
 mod epochs;
 mod homing;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 mod network;
 mod report;
 

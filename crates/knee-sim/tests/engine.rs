@@ -401,3 +401,20 @@ fn empty_time_costs_nothing() {
         );
     }
 }
+
+#[test]
+fn numbers_beyond_all_sense_are_refused_by_name() {
+    let sound = spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[flow("reno", 20 * MS, 0, S)]);
+    for (place, what) in [
+        ("/duration", "the duration"),
+        ("/interval", "the interval"),
+        ("/flows/0/rtt", "a flow's RTT"),
+        ("/links/0/capacity/rate", "a rate"),
+        ("/links/0/limit/packets", "a limit"),
+    ] {
+        let mut spec = sound.clone();
+        *spec.pointer_mut(place).unwrap() = json!(u64::MAX);
+        let refused = Simulation::new(&serde_json::from_value(spec).unwrap()).err().unwrap().to_string();
+        assert!(refused.starts_with(&format!("{what} is 18446744073709551615, which is more than 1")), "{refused}");
+    }
+}

@@ -11,47 +11,46 @@ from typing import Annotated
 
 import typer
 
-from knee import _core
 from knee.cli import terminal
-from knee.cli.bench import bench
-from knee.cli.compare import compare
+from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import complain
-from knee.cli.doctor import doctor
-from knee.cli.fidelity import fidelity
-from knee.cli.linux import app as linux
-from knee.cli.listing import list_
-from knee.cli.matrix import matrix
-from knee.cli.reproduce import reproduce
-from knee.cli.run import run
-from knee.cli.sweep import sweep
 from knee.errors import InputError, KneeError
 
 #: What typer makes of Ctrl-C.
 _INTERRUPTED = 130
 
-app = typer.Typer(name="knee", add_completion=False, no_args_is_help=True, rich_markup_mode=None)
-app.command("run")(run)
-app.command("list")(list_)
-app.command("compare")(compare)
-app.command("reproduce")(reproduce)
-app.command("matrix")(matrix)
-app.command("sweep")(sweep)
-app.command("fidelity")(fidelity)
-app.command("bench")(bench)
-app.command("doctor")(doctor)
-app.add_typer(linux, name="linux")
+#: The commands in the order of ``knee --help``. Each is imported when it is called, since together they import most of
+#: the program.
+COMMANDS = {
+    "run": Later("knee.cli.run", "run", "Run scenarios and write their results."),
+    "list": Later("knee.cli.listing", "list_", "List scenarios, congestion controls and queue disciplines."),
+    "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
+    "reproduce": Later("knee.cli.reproduce", "reproduce", "Run the figures and tables of papers again."),
+    "matrix": Later("knee.cli.matrix", "matrix", "Run every algorithm against every other."),
+    "sweep": Later("knee.cli.sweep", "sweep", "Run a grid of scenarios over any keys."),
+    "fidelity": Later("knee.cli.fidelity", "fidelity", "Compare the simulator with recordings of real kernels."),
+    "bench": Later("knee.cli.bench", "bench", "Measure how fast this machine simulates."),
+    "doctor": Later("knee.cli.doctor", "doctor", "Say which grounds work here, and how to mend the others."),
+    "linux": Later("knee.cli.linux", "app", "Build, load and watch the kernel parts."),
+}
+
+app = group("knee", cls=loaded_later(COMMANDS), completion=True)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from knee import _core
+
         print(f"knee {_core.version()}")
         raise typer.Exit
 
 
 @app.callback()
 def knee(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; goes anywhere.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
 ) -> None:
     """A laboratory for low-delay networking: one scenario file, several grounds, one kind of result.
 
@@ -93,7 +92,9 @@ def _explain(error: Exception) -> int:
     # A usage error, from whichever version of click typer brings: it words itself.
     wording = getattr(error, "format_message", None)
     if wording is not None:
-        complain(f"{wording().rstrip('.')}. See knee --help.")
+        context = getattr(error, "ctx", None)
+        said = wording().rstrip(".")
+        complain(f"{said}{'' if said.endswith('?') else '.'} See {context.command_path if context else 'knee'} --help.")
         return 2
     complain(f"an error in the program ({type(error).__name__}: {error}); the same command with --debug shows where.")
     return 1

@@ -8,20 +8,27 @@ from typing import Annotated, Any
 import typer
 
 from knee import bench as benchmark
+from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
-from knee.grounds.host import bench as switch
 
 
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CASE", help=f"Of {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine."),
+        typer.Argument(
+            metavar="CASE",
+            help=f"start, {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine.",
+            autocompletion=complete.cases,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Run each case N times and take the median.")] = 1,
+    runs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Run each case N times and take the median; default: 1, of start 5."),
+    ] = None,
     host: Annotated[
         bool, typer.Option("--host", help="Measure the switch of the ground host instead; needs root.")
     ] = False,
@@ -29,19 +36,25 @@ def bench(
     """Measure how fast this machine simulates.
 
     A packet is a data packet delivered to its receiver; the time is that of the simulation alone, with its time series
-    recorded; each case runs in a process of its own, whose peak memory is given.
+    recorded; each case runs in a process of its own, whose peak memory is given. knee bench start measures how long
+    commands take: help, list, a refusal, and the scenario hello with and without its report.
     """
     if host:
         if cases:
             raise InputError("bench --host has no cases to choose from; leave them out.")
         _host(as_json)
         return
+    if cases and "start" in cases:
+        if len(cases) > 1:
+            raise InputError("bench start has no other cases beside it; run them one after the other.")
+        _start(as_json, runs)
+        return
     names = benchmark.expand(cases or [])
     measured = []
     for name in names:
         if sys.stderr.isatty():
             print(f"{name}: {benchmark.CASES[name][0]} ...", file=sys.stderr)
-        measured.append(benchmark.case(name, runs))
+        measured.append(benchmark.case(name, runs or 1))
     if as_json:
         write_json({"cases": measured})
         return
@@ -58,8 +71,24 @@ def bench(
             out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs a second through Python.")
 
 
+def _start(as_json: bool, runs: int | None) -> None:
+    """Measures how long commands take."""
+    from knee import bench_start
+
+    measured = bench_start.measure(runs or bench_start.RUNS)
+    if as_json:
+        write_json({"start": measured})
+        return
+    rows = table(None, ["case", "command", "processor s", "wall s"], text=2)
+    for case in measured:
+        rows.add_row(case["name"], case["command"], number(case["processor_s"], 3), number(case["wall_s"], 3))
+    out().print(rows)
+
+
 def _host(as_json: bool) -> None:
     """Measures the switch."""
+    from knee.grounds.host import bench as switch
+
     measured = switch.measure()
     if as_json:
         write_json({"host": measured})

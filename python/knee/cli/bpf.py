@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.text import Text
 
 from knee.cli.console import out
 from knee.cli.tables import number, table
 from knee.errors import InputError
 from knee.linux import bpf
 from knee.linux.bpf import build
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 #: So many connections are shown.
 _MOST = 20
@@ -58,10 +58,14 @@ def status() -> None:
 
 
 def top(
-    interval: Annotated[float, typer.Option(help="Between two looks, s.", min=0.05, max=3600)] = 1.0,
-    count: Annotated[int | None, typer.Option(help="End after so many looks.", min=1)] = None,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time between two looks.", min=0.05, max=3600)
+    ] = 1.0,
+    count: Annotated[int | None, typer.Option(metavar="N", help="End after N looks.", min=1)] = None,
 ) -> None:
     """Watch the connections of loaded algorithms: phase, queueing delay, queued data, rounds. Ctrl-C ends it."""
+    from rich.live import Live
+
     looks = 0
     with Live(_status(), console=out(), auto_refresh=False, transient=False) as live:
         while count is None or looks < count:
@@ -72,6 +76,9 @@ def top(
 
 
 def _status() -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
     parts: list[RenderableType] = []
     for each in bpf.loaded():
         settings = "".join(f", {key}={value}" for key, value in each.settings.items())
@@ -84,6 +91,9 @@ def _status() -> RenderableType:
 
 
 def _connections(loaded: bpf.Loaded) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
     heads = ["port", "to", "phase", "cwnd", "RTT ms", "least ms", "queueing ms", "queued kB", "rounds"]
     rows = table(None, heads, text=3)
     # Those with the most data in the queue first.

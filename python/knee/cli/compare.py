@@ -10,15 +10,16 @@ import typer
 from knee.cli.console import complain, out
 from knee.cli.tables import figures, number, table
 from knee.errors import InputError
-from knee.result import Result
 
 
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run.")],
 ) -> None:
-    """Set results side by side, a column each."""
+    """Show the figures of results side by side."""
     if len(folders) < 2:
         raise InputError("There is one result only; name two or more folders to compare.")
+    from knee.result import Result
+
     results = [Result.load(folder) for folder in folders]
     for folder, result in zip(folders, results, strict=True):
         if not result.verified:

@@ -7,22 +7,33 @@ import sys
 import textwrap
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
-from knee.cli.terminal import Terminal
 from knee.text import visible
 
-#: Width of tables where standard output is not a terminal.
-_FILE_WIDTH = 120
+#: Width where standard output is no terminal and COLUMNS does not say: what reads a pipe wants whole lines.
+_PIPE_WIDTH = 1000
+#: Narrower terminals break lines by themselves: numbers would be cut.
+_LEAST_WIDTH = 72
 #: After how long a run shows its progress, s.
 _PATIENCE_S = 1.0
 
 
 def out() -> Console:
     """The console of standard output."""
-    return Terminal(width=None if sys.stdout.isatty() else _FILE_WIDTH)
+    from knee.cli.screen import Screen
+
+    return Screen(width=width())
+
+
+def width() -> int:
+    """Columns of standard output: the terminal's, or what COLUMNS says, or so many that no line is broken."""
+    fallback = 80 if sys.stdout.isatty() else _PIPE_WIDTH
+    return max(shutil.get_terminal_size((fallback, 24)).columns, _LEAST_WIDTH)
 
 
 def complain(message: str) -> None:
@@ -43,22 +54,26 @@ class Bar:
         self._name = visible(name)
         self._begin = time.perf_counter()
         self._progress: Progress | None = None
-        self._task = TaskID(0)
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Bar:
         return self
 
     def __call__(self, fraction: float) -> None:
         """Takes note that ``fraction``, 0 to 1, of the work is done."""
-        if self._progress is None:
+        if self._progress is None or self._task is None:
             if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
                 return
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            from knee.cli.screen import Screen
+
             self._progress = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TaskProgressColumn(),
                 TimeRemainingColumn(),
-                console=Terminal(stderr=True),
+                console=Screen(stderr=True),
                 transient=True,
             )
             self._progress.start()

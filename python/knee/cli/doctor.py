@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee import grounds, owned
 from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import RunError
-from knee.grounds import Ground
-from knee.linux import bpf
+
+if TYPE_CHECKING:
+    from knee.grounds import Ground
 
 
 def doctor(
@@ -19,7 +19,10 @@ def doctor(
         bool, typer.Option("--clean", help="Remove what killed runs and killed knee linux load have left; needs root.")
     ] = False,
 ) -> None:
-    """Say which grounds work here, and what to do where one does not."""
+    """Say which grounds work here, and how to mend the others."""
+    from knee import grounds, owned
+    from knee.linux import bpf
+
     if clean:
         removed = [*owned.sweep(), *(f"loading {name}" for name in bpf.sweep())]
         out().print(f"Removed what was left of {', '.join(removed)}." if removed else "There is nothing to remove.")

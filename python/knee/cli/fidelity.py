@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from knee import grounds
+from knee.cli import complete
 from knee.cli.console import Bar, complain, out
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
-from knee.fidelity import Report, read
-from knee.fidelity import run as run_cases
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knee.fidelity import Report
 
 
 def fidelity(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE.csv", help="The cases, with a real kernel's figures.")
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE.csv-or-NAME",
+            help="Recorded kernels: files, or names of those that come with knee; by default all of these.",
+            autocompletion=complete.references,
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a report with a picture per case.")
@@ -40,41 +47,58 @@ def fidelity(
         bool, typer.Option("--make", help="Write FILE.csv: the public cases on a kernel, on the ground uml.")
     ] = False,
 ) -> None:
-    """Run a real kernel's cases in the simulator and list the differences.
+    """Compare the simulator with recordings of real kernels.
 
-    A case holds when every flow's goodput is within 5 points (hundredths of the link's rate) of the kernel's and its
-    mean smoothed RTT within 10 % or 2 ms, or within 1.5 times the kernel's own spread where that is more.
+    Without a file, runs those that come with knee and lists them. A case holds when every flow's goodput is within 5
+    points (hundredths of the link's rate) of the kernel's and its mean smoothed RTT within 10 % or 2 ms, or within 1.5
+    times the kernel's own spread where that is more.
 
     With --make it goes the other way: the cases run on the kernel that knee linux build --tick "10 ms" has built, and
     its figures become FILE.csv (kernel.csv if none is given), to compare others with.
     """
+    from knee import grounds
+    from knee.fidelity import read, shipped
+    from knee.fidelity import run as run_cases
+    from knee.fidelity.shipped import find
+
     if make:
-        _make(file or Path("kernel.csv"), patterns or (), jobs)
+        if sources and len(sources) > 1:
+            raise InputError("--make writes one file; name one.")
+        _make(Path(sources[0] if sources else "kernel.csv"), patterns or (), jobs)
         return
-    if file is None:
-        raise InputError("FILE.csv is missing: the cases with a real kernel's figures; or make it, with --make.")
     grounds.ready(ground)
-    cases = read(file, patterns or ())
+    # Everything is read before anything runs, so that what is refused is refused at once.
+    if sources:
+        cases = {find(source): read(find(source), patterns or ()) for source in sources}
+    else:
+        cases = shipped.cases(patterns or ())
     if html is not None and html.is_dir():
         raise InputError(f"{html} is a folder; the name of a file is needed for --html.")
-    with Bar(file.name) as bar:
-        report = run_cases(cases, jobs, bar, ground)
-    if html is not None:
-        from knee.fidelity.page import write
-
-        write(report, file, html)
-    if as_json:
-        write_json({"file": file.name, **report.plain()})
-    else:
-        _show(out(), report)
+    if html is not None and len(cases) > 1:
+        raise InputError("--html writes the report of one file; name one.")
+    reports = {}
+    for file, each in cases.items():
+        with Bar(file.name) as bar:
+            reports[file] = run_cases(each, jobs, bar, ground)
         if html is not None:
-            out().print(f"The report: {html}", soft_wrap=True)
-    if check and report.totals.unmet:
-        complain(f"below what is wanted: {'; '.join(report.totals.unmet)}.")
+            from knee.fidelity.page import write
+
+            write(reports[file], file, html)
+        if not as_json:
+            _show(out(), reports[file], file.stem)
+    if as_json:
+        told = [{"file": file.name, **report.plain()} for file, report in reports.items()]
+        write_json(told[0] if len(told) == 1 else told)
+    elif html is not None:
+        out().print(f"The report: {html}", soft_wrap=True)
+    unmet = [f"{file.stem}: {what}" for file, report in reports.items() for what in report.totals.unmet]
+    if check and unmet:
+        complain(f"below what is wanted: {'; '.join(unmet)}.")
         raise typer.Exit(1)
 
 
 def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
+    from knee import grounds
     from knee.fidelity.make import GROUND, public
     from knee.fidelity.make import make as write
 
@@ -87,9 +111,12 @@ def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
     out().print(f"{len(cases)} cases, {rows} flows: {path}", soft_wrap=True)
 
 
-def _show(console: Console, report: Report) -> None:
+def _show(console: Console, report: Report, name: str) -> None:
+    from knee.fidelity.shipped import ABOUT
+
     columns = ["case", "flow", "Mbit/s here", "kernel", "points", "srtt ms here", "kernel", "%", "holds"]
-    rows = table(None, columns, text=2)
+    about = ABOUT.get(name)
+    rows = table(f"{name}: {about}" if about else name, columns, text=2)
     for result in report.results:
         for i, flow in enumerate(result.flows):
             rows.add_row(

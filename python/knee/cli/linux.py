@@ -8,35 +8,32 @@ from typing import Annotated, Any
 import typer
 
 from knee.cli import bpf
+from knee.cli.commands import command, group
 from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
 from knee.registry import Param
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="The kernel parts: a kernel to run in, congestion controls to load, cocoa.",
-)
-qdisc = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="cocoa on a device: add, change, show.")
+app = group(about="Build, load and watch the kernel parts.")
+qdisc = group(about="Add cocoa to a device, change it, show it.")
 app.add_typer(qdisc, name="qdisc")
-app.command("load")(bpf.load)
-app.command("unload")(bpf.unload)
-app.command("status")(bpf.status)
-app.command("top")(bpf.top)
+command(app, "load")(bpf.load)
+command(app, "unload")(bpf.unload)
+command(app, "status")(bpf.status)
+command(app, "top")(bpf.top)
 
 #: Options of cocoa are taken as they stand and checked against the registry.
 _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 _Device = Annotated[str, typer.Argument(metavar="DEV", help="The device.")]
 _Kind = Annotated[str, typer.Argument(metavar="cocoa", help="The queue discipline.")]
-_Parent = Annotated[str, typer.Option(help="A class such as 1:1, or root.")]
-_Handle = Annotated[str, typer.Option(help="Such as 10:; the kernel chooses if it is not given.")]
-_Replace = Annotated[bool, typer.Option("--replace", help="In place of what there is.")]
+_Parent = Annotated[str, typer.Option(metavar="CLASS", help="A class such as 1:1, or root.")]
+_Handle = Annotated[str, typer.Option(metavar="HANDLE", help="Such as 10:; by default the kernel chooses.")]
+_Replace = Annotated[bool, typer.Option("--replace", help="Replace what is there.")]
 _Json = Annotated[bool, typer.Option("--json", help="JSON, in base units: ns, bit/s, bytes.")]
 
 
-@app.command("build")
+@command(app, "build")
 def build(
     source: Annotated[
         str | None,
@@ -72,7 +69,7 @@ def build(
     )
 
 
-@qdisc.command("add", context_settings=_OPTIONS)
+@command(qdisc, "add", context_settings=_OPTIONS)
 def add(
     context: typer.Context,
     device: _Device,
@@ -89,7 +86,7 @@ def add(
     _put(context, device, kind, "replace" if replace else "add", parent, handle)
 
 
-@qdisc.command("change", context_settings=_OPTIONS)
+@command(qdisc, "change", context_settings=_OPTIONS)
 def change(context: typer.Context, device: _Device, kind: _Kind, parent: _Parent = "root") -> None:
     """Change the options that are given of a cocoa that is at work; the others stay.
 
@@ -98,7 +95,7 @@ def change(context: typer.Context, device: _Device, kind: _Kind, parent: _Parent
     _put(context, device, kind, "change", parent, "")
 
 
-@qdisc.command("show")
+@command(qdisc, "show")
 def show(
     device: Annotated[str | None, typer.Argument(metavar="[DEV]", help="The device; all if not given.")] = None,
     as_json: _Json = False,

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from knee import registry
+from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import InputError, Refused
-from knee.registry import Entry
+from knee.registry import Entry, Param
 from knee.scenario.shipped import FOLDER, shipped
 from knee.units import near, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _PARTS = ["scenarios", "cc", "queues"]
 
 
 def list_(
-    what: Annotated[str | None, typer.Argument(metavar="PART", help="scenarios, cc or queues; default: all.")] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its parameters.")] = None,
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="PART", help="scenarios, cc or queues; default: all.", autocompletion=complete.parts),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of them, with its parameters.", autocompletion=complete.listed),
+    ] = None,
 ) -> None:
     """List scenarios, congestion controls and queue disciplines.
 
-    With a name, for instance knee list cc lola, shows that one's parameters: what each does, its default, its range,
-    and where the default comes from.
+    With a name, as in knee list cc lola, show its parameters: what each does, its default and range, and where the
+    default comes from.
     """
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
@@ -85,9 +94,17 @@ def _details(console: Console, entry: Entry) -> None:
     if not entry.params:
         console.print("No parameters of its own.")
         return
-    rows = table(None, ["parameter", "default", "range", "what", "default from"], text=5)
     for param in entry.params.values():
-        span = f"{param.text(param.min)} to {param.text(param.max)}"
-        span = {"choice": ", ".join(param.words), "bool": "true, false"}.get(param.kind, span)
-        rows.add_row(param.name, param.text(param.default), span, param.about, param.source)
-    console.print(rows)
+        _parameter(console, param)
+
+
+def _parameter(console: Console, param: Param) -> None:
+    """What there is to say of a parameter: no table, whose columns would be too narrow for it on a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    span = {"choice": ", ".join(param.words), "bool": "true or false"}.get(param.kind, param.span)
+    console.print()
+    console.print(Text.assemble((param.name, "bold"), f" = {param.text(param.default)}"))
+    for line in (param.about, f"Accepts {span}.", f"Default from {param.source}."):
+        console.print(Padding(Text(line[0].upper() + line[1:].rstrip(".") + "."), (0, 0, 0, 4), expand=False))

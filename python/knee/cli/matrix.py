@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 
-from knee import matrix as matrices
+from knee.cli import complete
 from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
-from knee.matrix.table import means
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: More algorithms than this do not fit a table on a terminal.
 _MOST = 9
@@ -21,9 +22,17 @@ def matrix(
     context: typer.Context,
     cc: Annotated[
         str | None,
-        typer.Option("--cc", metavar="A,B,...", help="Only these algorithms; by default all of knee list cc."),
+        typer.Option(
+            "--cc",
+            metavar="A,B,...",
+            help="Only these algorithms; by default all that knee list cc shows.",
+            autocompletion=complete.several_ccs,
+        ),
     ] = None,
-    queue: Annotated[str | None, typer.Option(metavar="Q", help="The queue discipline; by default pfifo.")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(metavar="Q", help="The queue discipline; by default pfifo.", autocompletion=complete.queues),
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,12 +47,15 @@ def matrix(
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Run N at once; by default one per core.")
     ] = None,
 ) -> None:
-    """Run every algorithm against every other, on all cores.
+    """Run every algorithm against every other.
 
-    Two flows share 100 Mbit/s, the second of an ordered pair starts a second later: knee list scenarios matrix shows
-    it. Leaves matrix.html with heat maps of throughput share, Jain's index, RTT inflation and loss, the same as
-    matrix.png, and matrix.parquet. What was run there before is not run again, so that what was stopped goes on.
+    Two flows share 100 Mbit/s; the second of an ordered pair starts a second later (knee list scenarios matrix shows
+    the scenario). Writes matrix.html with heat maps of throughput share, Jain's index, RTT inflation and loss, the same
+    as matrix.png, and matrix.parquet. What was run before is not run again, so a command that was stopped goes on where
+    it was.
     """
+    from knee import matrix as matrices
+
     names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
     with Bar("matrix") as bar:
@@ -55,6 +67,10 @@ def matrix(
 
 
 def _show(frame: pl.DataFrame, names: list[str]) -> None:
+    import polars as pl
+
+    from knee.matrix.table import means
+
     mean = means(frame)
     if len(names) <= _MOST:
         share = {(a, b): v for a, b, v in mean.select("first", "second", "share").iter_rows()}

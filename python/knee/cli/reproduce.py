@@ -5,38 +5,45 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from knee import grounds
+from knee.cli import complete
 from knee.cli.console import Bar, out
 from knee.cli.tables import table
 from knee.reproduce import papers as known
-from knee.reproduce.items import Verdict
-from knee.reproduce.run import PaperRows, Row
-from knee.reproduce.run import reproduce as run_papers
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knee.reproduce.outcome import PaperRows, Row
 
 
 def reproduce(
     context: typer.Context,
     papers: Annotated[
-        list[str] | None, typer.Argument(metavar="PAPER", help=f"Of {', '.join(known.NAMES)}; by default all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="PAPER", help=f"{', '.join(known.NAMES)}; by default all.", autocompletion=complete.papers
+        ),
     ] = None,
-    ground: Annotated[str, typer.Option(metavar="G", help="Where to run.")] = "sim",
+    ground: Annotated[str, typer.Option(metavar="G", help="Where to run.", autocompletion=complete.grounds)] = "sim",
     folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the pages and results go.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A short form: shorter runs, fewer seeds.")] = False,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Run N at once; by default one per core.")
     ] = None,
 ) -> None:
-    """Run papers' figures and tables again, beside the printed numbers.
+    """Run the figures and tables of papers again.
 
-    Writes results/reproduce/report.html (or results/reproduce-quick, -GROUND) with a page per paper: each figure with
-    what the paper says, what came out, and the verdict. Results that are there already are not run again, so a run that
-    was stopped goes on where it was.
+    Writes results/reproduce/report.html (or results/reproduce-quick, -GROUND) with a page per paper: each figure beside
+    the printed numbers, what came out, and the verdict. What was run before is not run again, so a command that was
+    stopped goes on where it was.
     """
+    from knee import grounds
+    from knee.reproduce.run import reproduce as run_papers
+
     chosen = [known.paper(name) for name in dict.fromkeys(papers or known.NAMES)]
     grounds.ready(ground)
     if folder is None:
@@ -49,6 +56,8 @@ def reproduce(
 
 
 def _show(console: Console, papers: Sequence[PaperRows]) -> None:
+    from knee.reproduce.items import Verdict
+
     for findings in (False, True):
         title = "What the papers leave open" if findings else None
         lines = table(title, ["paper", "where", "what it says", "there", "here", "verdict"], text=6)
@@ -72,6 +81,8 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
 
 
 def _word(row: Row) -> str:
+    from knee.reproduce.items import Verdict
+
     if row.finding:
         return {Verdict.REPRODUCED: "holds", Verdict.DIFFERS: "DOES NOT"}.get(Verdict(row.verdict), row.verdict)
     return row.verdict.upper() if row.verdict == Verdict.DIFFERS else row.verdict

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee import batch, grounds, memory, runner
-from knee.cli import tables
+from knee.cli import complete, tables
 from knee.cli.console import Bar, complain, out
 from knee.cli.terminal import write_json
 from knee.errors import InputError, ScenarioError
-from knee.folder import check_target, default
-from knee.result import Result
-from knee.scenario import Scenario, load
-from knee.scenario.overrides import blamed
+
+if TYPE_CHECKING:
+    from knee.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -30,24 +28,37 @@ class _Job:
 def run(
     context: typer.Context,
     scenarios: Annotated[
-        list[str], typer.Argument(metavar="FILE-or-NAME", help="TOML files, or names that knee list shows.")
+        list[str],
+        typer.Argument(
+            metavar="FILE-or-NAME",
+            help="Scenario files, or names from knee list scenarios.",
+            autocompletion=complete.scenarios,
+        ),
     ],
     ground: Annotated[
-        str | None, typer.Option(metavar="G", help="Where to run; by default what the file says, and else sim.")
+        str | None,
+        typer.Option(
+            metavar="G",
+            help="Where to run: sim, uml or host; by default what the file says, else sim.",
+            autocompletion=complete.grounds,
+        ),
     ] = None,
     out_folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="The result folder (of several runs: the one around theirs)."),
+        typer.Option(
+            "--out", metavar="DIR", help="The result folder; with several runs, the folder that holds theirs."
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds from the scenario's own on.")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds, counted from the scenario's own.")] = 1,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json alone (of several runs: a list).")
+        bool, typer.Option("--json", help="Print summary.json and nothing else; with several runs, a list.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Draw report.html and figures.")] = True,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    png: Annotated[bool, typer.Option("--png", help="Also draw the figures as PNG files.")] = False,
     capture: Annotated[
         bool, typer.Option("--pcap", help="Also write the packets, as the senders see them, to packets.pcapng.")
     ] = False,
@@ -65,9 +76,11 @@ def run(
     """Run scenarios and write their results.
 
     Each run leaves a folder, results/NAME by default (with what --set changes in its name): summary.json, the time
-    series as parquet files, and report.html with its figures. It replaces another knee result, unless that holds files
-    that knee did not write; anything else is not touched.
+    series as parquet files, and report.html. It replaces another knee result, unless that holds files that knee did not
+    write; anything else is not touched.
     """
+    from knee import grounds, memory, runner
+
     loaded = [_load(source, changes or (), ground) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
     for job in jobs:
@@ -81,9 +94,9 @@ def run(
     apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
     runs = (
-        _side_by_side(jobs, report, context.obj, max_memory)
+        _side_by_side(jobs, context.obj, report=report, png=png, max_memory=max_memory)
         if beside
-        else _one_by_one(jobs, report, context.obj, capture, max_memory)
+        else _one_by_one(jobs, context.obj, report=report, png=png, capture=capture, max_memory=max_memory)
     )
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
@@ -91,6 +104,8 @@ def run(
             complain(remark)
         summaries.append(summary)
         if check:
+            from knee.result import Result
+
             runner.check_physics(Result.load(job.folder), job.folder)
         if not as_json:
             _show(job, summary, compact=seeds > 1, report=report)
@@ -102,8 +117,10 @@ def run(
 
 
 def _one_by_one(
-    jobs: list[_Job], report: bool, command: str | None, capture: bool, max_memory: str | None
+    jobs: list[_Job], command: str | None, *, report: bool, png: bool, capture: bool, max_memory: str | None
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    from knee import runner
+
     for job in jobs:
         with Bar(job.folder.name) as bar:
             result = runner.run(
@@ -111,6 +128,7 @@ def _one_by_one(
                 job.ground,
                 job.folder,
                 report=report,
+                png=png,
                 progress=bar,
                 command=command,
                 capture=capture,
@@ -120,22 +138,29 @@ def _one_by_one(
 
 
 def _side_by_side(
-    jobs: list[_Job], report: bool, command: str | None, max_memory: str | None
+    jobs: list[_Job], command: str | None, *, report: bool, png: bool, max_memory: str | None
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
+    from knee import batch
+    from knee.result import Result
+
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
         several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
         batch.run(several, around, progress=bar, again=True, command=command, max_memory=max_memory)
     for job in jobs:
         result = Result.load(job.folder)
-        if report:
-            result.save(job.folder)
+        if report or png:
+            result.save(job.folder, report=report, png=png)
         yield job, result.summary
 
 
 def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
     """A scenario that its ground does not refuse."""
+    from knee import grounds
+    from knee.scenario import load
+    from knee.scenario.overrides import blamed
+
     scenario = load(source, changes)
     here = grounds.find(ground or scenario.run.ground)
     try:
@@ -149,6 +174,9 @@ def _jobs(
     loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int, changes: Sequence[str]
 ) -> list[_Job]:
     """All runs, each checked as far as that goes before the first one starts."""
+    from knee import grounds
+    from knee.folder import check_target
+
     single = len(loaded) == 1 and seeds == 1
     jobs: list[_Job] = []
     for scenario in loaded:
@@ -168,6 +196,8 @@ def _jobs(
 def _default_name(scenario: Scenario, changes: Sequence[str], seeds: int) -> str:
     """The folder's name where none is given; it says what was changed, so that the result without that stays."""
     said = {"name"} if seeds == 1 else {"name", "seed"}
+    from knee.folder import default
+
     return default(scenario.name, [change for change in changes if change.partition("=")[0].strip() not in said])
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 
-from knee import sweep as sweeps
+from knee.cli import complete
 from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
 from knee.errors import InputError
-from knee.scenario import load
-from knee.sweep.grid import Axis, axes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from knee.sweep.grid import Axis
 
 #: More rows than this are for the page.
 _MOST = 30
@@ -22,7 +24,14 @@ _MOST = 30
 
 def sweep(
     context: typer.Context,
-    scenario: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help="A TOML file, or a name of knee list.")],
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE-or-NAME",
+            help="A scenario file, or a name from knee list scenarios.",
+            autocompletion=complete.scenarios,
+        ),
+    ],
     over: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,15 +47,19 @@ def sweep(
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Run N at once; by default one per core.")
     ] = None,
 ) -> None:
-    """Run a grid of scenarios over any keys, on all cores.
+    """Run a grid of scenarios over any keys.
 
-    Leaves sweep.html with a plot of any figure over any axis, sweep.parquet with a row per run, and the results of the
-    runs. What was run there before is not run again, so that what was stopped goes on.
+    Writes sweep.html, which plots any figure over any axis, sweep.parquet with a row per run, and the results of the
+    runs. What was run before is not run again, so a command that was stopped goes on where it was.
     """
     if not over:
         raise InputError(
             "There is nothing to sweep; --over KEY=V1,V2,... such as --over flows.0.cc=reno,cubic will do."
         )
+    from knee import sweep as sweeps
+    from knee.scenario import load
+    from knee.sweep.grid import axes
+
     grid = axes(over)
     name = load(scenario, changes or ()).name
     folder = folder or Path("results") / f"sweep-{name}"
@@ -60,6 +73,8 @@ def sweep(
 
 
 def _show(frame: pl.DataFrame, grid: Sequence[Axis]) -> None:
+    import polars as pl
+
     keys = [axis.key for axis in grid]
     heads = ["goodput\nMbit/s", "Jain", "queued\nms", "used\n%", "lost\n%"]
     rows = table(None, [*keys, *heads], text=len(keys))
@@ -68,7 +83,9 @@ def _show(frame: pl.DataFrame, grid: Sequence[Axis]) -> None:
     for row in points.head(_MOST).iter_rows():
         goodput, jain, delay, use, loss = row[len(keys) :]
         percents = (None if value is None else 100 * value for value in (use, loss))
-        rows.add_row(*row[: len(keys)], number(goodput), number(jain, 3), number(delay), *map(number, percents))
+        rows.add_row(
+            *map(str, row[: len(keys)]), number(goodput), number(jain, 3), number(delay), *map(number, percents)
+        )
     out().print(rows)
     if points.height > _MOST:
         out().print(f"... and {points.height - _MOST} more points, all on the page.\n")

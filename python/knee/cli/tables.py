@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from knee.metrics import total_mbps
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 #: Flows beyond which a table shows the first and says how many there are.
 MOST_FLOWS = 20
@@ -21,17 +19,15 @@ NARROW = 100
 def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
     """An empty table; the first ``text`` columns are words, the others numbers.
 
-    Only words after the first column, which has the names, are wrapped where the terminal is narrow.
+    Words are wrapped where the terminal is narrow; numbers are never broken.
     """
+    from rich import box
+    from rich.table import Table
+
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
-        wraps = 0 < i < text
-        made.add_column(
-            column,
-            justify="left" if i < text else "right",
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-        )
+        words = i < text
+        made.add_column(column, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     return made
 
 
@@ -98,8 +94,15 @@ def _last_line(summary: dict[str, Any]) -> str:
     else:
         fair = f"{_fair(fairness)}. " if len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
-    speed = f" ({packets / wall / 1e6:.1f} million a second)" if wall > 0 else ""
+    speed = f" ({_speed(packets / wall)} packets/s)" if wall > 0 and packets > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
+
+
+def _speed(per_second: float) -> str:
+    """Two digits, in millions where there are any."""
+    if per_second >= 1e6:
+        return f"{per_second / 1e6:.3g} million"
+    return number(int(float(f"{per_second:.2g}")))
 
 
 def _fair(fairness: dict[str, Any]) -> str:
@@ -120,6 +123,8 @@ def _per_bottleneck(fairness: dict[str, Any]) -> dict[str, float | None]:
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The figures by which results are set side by side, by name with unit."""
+    from knee.metrics import total_mbps
+
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
     values: dict[str, float | int | None] = {
         "goodput of all flows, Mbit/s": total_mbps(summary),

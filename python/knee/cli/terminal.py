@@ -8,32 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from knee.errors import InputError, RunError
-from knee.text import to_json, visible
-
-
-class Terminal(Console):
-    """A console that shows text as it is: brackets are no markup, and what a terminal would obey is written out."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(markup=False, emoji=False, highlight=False, **settings)
-
-    def print(self, *objects: Any, **how: Any) -> None:
-        """Prints to what may be full."""
-        with _written():
-            super().print(*objects, **how)
-
-    def render_str(self, text: str, **how: Any) -> Text:
-        """Everything that is printed, cells of tables included, comes by here."""
-        return super().render_str(visible(text), **how)
+from knee.text import to_json
 
 
 def write_json(data: Any) -> None:
     """Writes JSON alone to standard output."""
-    with _written():
+    with written():
         sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
 
 
@@ -59,12 +40,12 @@ def prepare() -> None:
 
 def flush() -> None:
     """Brings all output out."""
-    with _written():
+    with written():
         sys.stdout.flush()
 
 
 @contextmanager
-def _written() -> Iterator[None]:
+def written() -> Iterator[None]:
     """What fails in here is the writing to standard output.
 
     Raises:

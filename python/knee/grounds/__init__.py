@@ -1,18 +1,53 @@
-"""Grounds: where a scenario can run. A ground is a file here and a line in :data:`GROUNDS`."""
+"""Grounds: where a scenario can run. A ground is a module here and a line in :data:`GROUNDS`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+
 from knee.errors import InputError, RunError
 from knee.grounds.ground import Ground, Missing, Progress
-from knee.grounds.host import Host
-from knee.grounds.sim import Sim
-from knee.grounds.uml.ground import Uml
 from knee.units import near
 
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
 
-#: Every ground of this version, by name.
-GROUNDS: dict[str, Ground] = {ground.name: ground for ground in (Sim(), Uml(), Host())}
+
+class _Grounds(MutableMapping[str, Ground]):
+    """Grounds by name, each imported when it is first asked for: a run needs the one it runs on only."""
+
+    def __init__(self, homes: dict[str, str]) -> None:
+        self._known: dict[str, Ground | str] = {**homes}
+
+    def __getitem__(self, name: str) -> Ground:
+        known = self._known[name]
+        if not isinstance(known, str):
+            return known
+        module, _, kind = known.partition(":")
+        made: Ground = getattr(import_module(module), kind)()
+        self._known[name] = made
+        return made
+
+    def __setitem__(self, name: str, ground: Ground) -> None:
+        self._known[name] = ground
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+#: Every ground of this version by name.
+GROUNDS = _Grounds(
+    {
+        "sim": "knee.grounds.sim:Sim",
+        "uml": "knee.grounds.uml.ground:Uml",
+        "host": "knee.grounds.host.host:Host",
+    }
+)
 
 
 def find(name: str) -> Ground:
@@ -21,10 +56,9 @@ def find(name: str) -> Ground:
     Raises:
         InputError: where this version has none.
     """
-    ground = GROUNDS.get(name)
-    if ground is None:
+    if name not in GROUNDS:
         raise InputError(f'This version has no ground "{name}"; {near(name, list(GROUNDS))}.')
-    return ground
+    return GROUNDS[name]
 
 
 def ready(name: str) -> Ground:

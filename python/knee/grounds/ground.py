@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from knee.result import Result
-from knee.scenario import Scenario
+if TYPE_CHECKING:
+    from knee.result import Result
+    from knee.scenario import Scenario
 
 #: Called some 20 times a second with the fraction of scenario time that has passed.
 Progress = Callable[[float], None]

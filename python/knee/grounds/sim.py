@@ -7,18 +7,18 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knee import _core, rows
+from knee import _core
 from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Missing, Progress
-from knee.manifest import manifest
-from knee.metrics import summary
 from knee.own import CongestionControl, classes, described
-from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
 from knee.scenario.toml import dumps
+
+if TYPE_CHECKING:
+    from knee.result import Result
 
 #: The name of the file that takes the sample rows during the run.
 _SPOOL = ".samples"
@@ -58,6 +58,12 @@ class Sim:
         capture: Path | None = None,
     ) -> Result:
         """Simulates a scenario."""
+        # Slow to import, and a scenario that is refused needs none of it.
+        from knee import rows
+        from knee.manifest import manifest
+        from knee.metrics import summary
+        from knee.result import Result
+
         told = json.dumps(spec(scenario))
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")

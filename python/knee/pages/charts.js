@@ -5,6 +5,7 @@ const charts = (() => {
   const touch = matchMedia("(pointer: coarse)").matches;
   const drawn = new Set();
   const hidden = new Set();
+  const busy = new Set();
   let choice = null;
   let following = false;
 
@@ -68,12 +69,20 @@ const charts = (() => {
     }));
   }
 
+  /** Keeps a promise until it is done. */
+  function track(promise) {
+    busy.add(promise);
+    return promise.finally(() => busy.delete(promise));
+  }
+
   function show(chart) {
-    Plotly.restyle(chart, { visible: chart.data.map(shows) }, chart.data.map((_, i) => i));
+    track(Plotly.restyle(chart, { visible: chart.data.map(shows) }, chart.data.map((_, i) => i)));
     legend(chart);
   }
 
-  async function draw(chart, { data, layout }) {
+  const draw = (chart, spec) => track(render(chart, spec));
+
+  async function render(chart, { data, layout }) {
     // A finger on a chart scrolls the page.
     layout.dragmode = touch ? false : "zoom";
     layout.margin = { l: 62, r: 14, t: 10, b: 44, ...layout.margin };
@@ -124,8 +133,11 @@ const charts = (() => {
     }
   });
 
-  /** Draws what has not been come near to; what is folded away has no size yet. */
-  const all = () => Promise.all([...waiting.keys()].filter((chart) => chart.checkVisibility()).map(arrive));
+  /** Draws what has not been come near to, and waits for all; what is folded away has no size yet. */
+  const all = () => {
+    [...waiting.keys()].filter((chart) => chart.checkVisibility()).forEach(arrive);
+    return Promise.all(busy);
+  };
   addEventListener("beforeprint", all);
   return { all, draw };
 })();

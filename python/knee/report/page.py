@@ -52,7 +52,7 @@ def page(result: Result) -> str:
         events=events,
         more_events=more_events,
         ground=summary["ground"],
-        made={key: manifest.get(key) for key in ("version", "commit", "command")},
+        made={key: manifest.get(key) for key in ("version", "commit", "command", "python_classes")},
         manifest_table=tables.facts_table(manifest),
         scenario=result.scenario_toml[:MAX_SCENARIO],
         cut=len(result.scenario_toml) > MAX_SCENARIO,

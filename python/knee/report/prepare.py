@@ -284,13 +284,13 @@ def total(view: View, column: str) -> tuple[Floats, Floats]:
     return floats(sums, "t_s"), floats(sums.with_columns(pl.col(column).fill_null(0.0)), column)
 
 
-def jain(view: View, numbers: list[int]) -> tuple[Floats, Floats]:
-    """Jain's index of the throughputs of some flows, per interval, over those that run through all of it.
+def jain(view: View, numbers: list[int] | None = None) -> tuple[Floats, Floats]:
+    """Jain's index of the throughputs of some flows, or of all, per interval, over those that run through all of it.
 
     A flow runs from its start to the last interval in which it sends, receives or has packets in flight. Intervals
     with fewer than two such flows have no index.
     """
-    rows = view.samples.filter(pl.col("flow").is_in(numbers))
+    rows = view.samples if numbers is None else view.samples.filter(pl.col("flow").is_in(numbers))
     if rows.is_empty():
         return np.empty(0), np.empty(0)
     last = rows.filter(BUSY).group_by("flow").agg(pl.col("bin").max().alias("last"))

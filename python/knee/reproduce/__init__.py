@@ -40,20 +40,3 @@ and its item::
 
 ``docs/reproduce.md`` says more.
 """
-
-from __future__ import annotations
-
-from knee.reproduce.items import Quantities, Value, Verdict
-from knee.reproduce.paper import Drawing, Experiment, Paper, Results, Run, Table
-
-__all__ = [
-    "Drawing",
-    "Experiment",
-    "Paper",
-    "Quantities",
-    "Results",
-    "Run",
-    "Table",
-    "Value",
-    "Verdict",
-]

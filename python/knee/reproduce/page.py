@@ -16,8 +16,8 @@ from knee.pages.table import Row as TableRow
 from knee.pages.table import Table as Shown
 from knee.reproduce import drawing, words
 from knee.reproduce.items import Verdict
+from knee.reproduce.outcome import Done, Judged, PaperRows, Row
 from knee.reproduce.paper import Paper, Table
-from knee.reproduce.run import Done, Judged, PaperRows, Row
 
 SCRIPTS = ("reproduce/reproduce.js",)
 STYLES = ("reproduce/reproduce.css",)

@@ -4,68 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from knee import _core, batch, files
 from knee.errors import FolderError
 from knee.manifest import PROGRAM, commit
-from knee.reproduce import items
-from knee.reproduce.items import Item, Quantities, Value, Verdict
+from knee.reproduce import items, page
+from knee.reproduce.items import Item, Quantities, Verdict
+from knee.reproduce.outcome import Done, Judged, PaperRows, Row
 from knee.reproduce.paper import Experiment, Paper, Results
 
 #: Names a folder of reproductions, and holds the verdicts.
 MARK = "reproduce.json"
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Judged:
-    """An item and what came of it; ``found`` and ``checked`` are computed quantities."""
-
-    item: Item
-    finding: bool
-    verdict: Verdict
-    found: Value = None
-    checked: Value = None
-    explained: bool = False
-
-
-@dataclass(frozen=True)
-class Done:
-    """An experiment that ran, or why it could not."""
-
-    experiment: Experiment
-    judged: Sequence[Judged]
-    results: Results | None
-    quantities: Quantities
-    why_not: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the summary, as plain data that survives the run."""
-
-    key: str
-    experiment: str
-    where: str
-    says: str
-    finding: bool
-    verdict: str
-    explained: bool
-    expected: str
-    room: str
-    found: str
-
-
-@dataclass(frozen=True)
-class PaperRows:
-    """The lines of one paper."""
-
-    key: str
-    title: str
-    rows: Sequence[Row]
 
 
 def reproduce(
@@ -86,8 +39,6 @@ def reproduce(
         InputError: ``out`` is something else's, or the ground is not one.
         RunError: a run failed.
     """
-    from knee.reproduce import page
-
     kept = _open(out, ground, short)
     jobs = [job for paper in papers for job in _jobs(paper, ground, short)]
     refusals: dict[str, str] = {}

@@ -1,6 +1,26 @@
-"""Scenarios: what a TOML file says, checked, with every default filled in."""
+"""Scenarios: what a TOML file says, checked, with every default filled in.
 
-from knee.scenario.loading import from_dict, from_toml, load
-from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
+Names are loaded when they are first used: a list of the shipped scenarios needs no model of one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knee.scenario.loading import from_dict, from_toml, load
+    from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
 
 __all__ = ["Change", "Flow", "Link", "Reverse", "Run", "Scenario", "Tcp", "from_dict", "from_toml", "load"]
+
+_FUNCTIONS = {"from_dict", "from_toml", "load"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'knee.scenario' has no attribute {name!r}")
+    home = "knee.scenario.loading" if name in _FUNCTIONS else "knee.scenario.model"
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,4 +1,8 @@
-"""Writes plain data as TOML; scenario files need tables, lists of tables, inline tables and scalars."""
+"""Writes plain data as TOML; scenario files need tables, lists of tables, inline tables and scalars.
+
+Not tomli-w: it writes ``cc_params`` and ``queue_params`` as tables of their own behind all other keys, and each list
+over several lines. Here a flow stays one block, in the form that documents show and people write.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@
 //! lost inside the host.
 
 mod ack;
+#[cfg(any(test, feature = "testing"))]
+pub mod invariants;
 mod micros;
 mod plain;
 mod queue;

@@ -8,7 +8,7 @@ use crate::observe::{FlowRates, Histogram, Rows, RttSpread, Spread};
 use crate::pipe::Pipe;
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
-use crate::spec::{Capacity, FlowSpec, LimitSpec, LinkSpec, ParamsSpec, Spec, ValueSpec};
+use crate::spec::{Capacity, Change, FlowSpec, LimitSpec, LinkSpec, ParamsSpec, Spec, ValueSpec};
 use crate::timer::Clock;
 use knee_cc::{CaState, CongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
@@ -19,6 +19,12 @@ use thiserror::Error;
 
 /// Flows a simulation takes at the most.
 const MAX_FLOWS: usize = 1_000_000;
+
+/// Greatest numbers that a specification may have, in base units: three years, and beyond every link and buffer. Sums and
+/// products of them, as the engine makes them, fit.
+const MAX_TIME: u64 = 100_000_000_000_000_000;
+const MAX_RATE: u64 = 1_000_000_000_000_000;
+const MAX_BYTES: u64 = 1_000_000_000_000_000_000;
 
 /// An algorithm beside those of the registry, for a simulation of its own.
 #[derive(Clone)]
@@ -43,6 +49,16 @@ pub enum SpecError {
     /// Too many flows.
     #[error("{0} flows are more than {MAX_FLOWS}")]
     TooManyFlows(usize),
+    /// A number beyond all sense.
+    #[error("{what} is {found}, which is more than {most}")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// The number found.
+        found: u64,
+        /// The greatest accepted.
+        most: u64,
+    },
     /// A span that must not be zero.
     #[error("{0} is zero")]
     Zero(&'static str),
@@ -440,6 +456,7 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
             return Err(SpecError::Zero(what));
         }
     }
+    check_sizes(spec)?;
     for link in &spec.links {
         if !(0.0..=1.0).contains(&link.loss) {
             return Err(SpecError::Probability(link.name.clone()));
@@ -464,8 +481,57 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
     check_changes(spec)
 }
 
+/// Refuses numbers with which the engine's sums and products would not fit.
+fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
+    let within = |what, most| {
+        move |found: u64| if found > most { Err(SpecError::TooLarge { what, found, most }) } else { Ok(()) }
+    };
+    let (time, rate, bytes) =
+        (|what| within(what, MAX_TIME), |what| within(what, MAX_RATE), |what| within(what, MAX_BYTES));
+    let limit = |limit: Option<LimitSpec>| match limit {
+        Some(LimitSpec::Time(ns)) => time("a limit")(ns),
+        Some(LimitSpec::Packets(n) | LimitSpec::Bytes(n)) => bytes("a limit")(n),
+        None => Ok(()),
+    };
+    let capacity = |capacity: &Capacity| match capacity {
+        Capacity::Rate(bps) => rate("a rate")(*bps),
+        Capacity::Trace(ms) => time("a trace's last time")(ms.last().map_or(0, |ms| ms.saturating_mul(1_000_000))),
+    };
+    time("the duration")(spec.duration)?;
+    time("the interval")(spec.interval)?;
+    time("the warmup")(spec.warmup)?;
+    let tcp = &spec.tcp;
+    [tcp.tick, tcp.rto_min, tcp.delayed_ack, tcp.sack_delay].into_iter().try_for_each(time("a time of TCP"))?;
+    [tcp.window_growth, tcp.receive_window.unwrap_or(0)].into_iter().try_for_each(bytes("a window of TCP"))?;
+    for link in &spec.links {
+        capacity(&link.capacity)?;
+        limit(link.limit)?;
+        time("a link's delay")(link.delay)?;
+        time("a link's jitter")(link.jitter)?;
+        bytes("a link's burst")(link.burst.unwrap_or(0))?;
+        if let Some(back) = &link.reverse {
+            capacity(&back.capacity)?;
+            limit(back.limit)?;
+        }
+    }
+    for flow in &spec.flows {
+        time("a flow's RTT")(flow.rtt)?;
+        time("a flow's start")(flow.start)?;
+        bytes("a flow's size")(flow.bytes.unwrap_or(0))?;
+    }
+    for change in &spec.changes {
+        time("the time of a change")(change.at)?;
+        match change.what {
+            Change::Rate { rate: bps, .. } => rate("a rate")(bps)?,
+            Change::Limit { limit: new, .. } => limit(Some(new))?,
+            Change::Rtt { rtt, .. } => time("a flow's RTT")(rtt)?,
+            Change::Loss { .. } => {}
+        }
+    }
+    Ok(())
+}
+
 fn check_changes(spec: &Spec) -> Result<(), SpecError> {
-    use crate::spec::Change;
     for change in &spec.changes {
         match change.what {
             Change::Rate { link, .. } | Change::Loss { link, .. } | Change::Limit { link, .. }

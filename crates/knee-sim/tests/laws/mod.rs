@@ -58,7 +58,7 @@ fn time_series(spec: &Value, rows: &Rows) -> Result<(), String> {
         let at = first.t_s;
         let length = (at - until).min(interval) * 1e6;
         until = at;
-        while let Some(row) = rows.next_if(|row| row.t_s == at) {
+        while let Some(row) = rows.next_if(|row| row.t_s <= at) {
             let what = format!("flow {} at {at} s: ", row.flow);
             let rates = [row.goodput_mbps, row.throughput_mbps, row.sending_rate_mbps].map(f64::from);
             if rates.iter().any(|rate| !rate.is_finite() || *rate < 0.0) {

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from knee.errors import RunError
 from knee.grounds.ground import Missing, Progress
@@ -53,9 +54,8 @@ class Uml:
             "link": {"rate": "10 Mbit/s"},
             "flows": [flow],
         }
-        from knee.runner import run
-
-        packets = run(from_dict(told), self.name, report=False).summary["packets"]
+        with TemporaryDirectory(prefix="knee-") as folder:
+            packets = self.run(from_dict(told), Path(folder)).summary["packets"]
         if not packets:
             raise RunError("The kernel carries no packets; knee linux build makes it again.")
         return f"Linux {lab.release} runs ({packets} packets in a trial); needs no privileges"

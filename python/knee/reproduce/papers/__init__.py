@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from knee.errors import InputError
-from knee.reproduce.paper import Paper
 from knee.units import near
+
+if TYPE_CHECKING:
+    from knee.reproduce.paper import Paper
 
 #: In the order of the report.
 NAMES = ("lola", "cocoa", "delay-aimd", "interactions")

@@ -5,7 +5,7 @@ No recording, and no model of a radio: a bounded random walk. Every 100 ms the r
 for 0.3 to 1.5 s. Within a step the opportunities, each of 1500 bytes, fall on milliseconds at random. Only uniform
 random numbers and plain arithmetic are used, so that every machine writes the same bytes.
 
-    python tools/lte_trace.py > python/knee/scenarios/lte-walk.trace
+    python scripts/lte_trace.py > python/knee/scenarios/lte-walk.trace
 """
 
 import sys
@@ -26,7 +26,7 @@ OUTAGE_STEPS = (3, 15)
 
 HEADER = f"""\
 # Delivery opportunities of 1500 bytes, in ms: a synthetic LTE downlink of {DURATION_MS // 1000} s.
-# Made by tools/lte_trace.py, which says how; no recording.
+# Made by scripts/lte_trace.py, which says how; no recording.
 """
 
 

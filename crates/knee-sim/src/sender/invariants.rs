@@ -1,0 +1,276 @@
+//! What holds of a sender whatever ACKs come: from a receiver that is far away or next door, over a network that loses,
+//! duplicates and reorders packets and ACKs, or made up.
+//!
+//! After each call:
+//!
+//! * what is acknowledged never goes back, and is no more than what was sent;
+//! * of what is under way, no more is SACKed, lost or retransmitted than there is;
+//! * new segments leave in order, each once; what is sent again is under way; both are counted;
+//! * the window is at least one packet and the pacing rate is not zero;
+//! * no timer is in the past, and the timers of a time without ACKs fire about as often as their backing off lets them.
+
+use super::{AckInfo, Config, Departure, Sender, SenderInit, Spares};
+use crate::timer::Clock;
+use knee_cc::{Entry, Init};
+use knee_core::testing::{Source, params};
+use knee_core::{Packet, Rate, Rng, Time};
+use std::collections::BTreeSet;
+
+/// Segments of the largest receive window: what a call sends has a bound.
+const WINDOW: u64 = 2_000;
+/// ACKs and timers of a case.
+const STEPS: usize = 300;
+
+/// The sender, and a receiver at the end of a bad network.
+struct Bench {
+    sender: Sender,
+    config: Config,
+    spares: Spares,
+    out: Vec<Departure>,
+    now: Time,
+    /// Segments under way.
+    network: Vec<u64>,
+    /// Next segment that the receiver expects, and what it has beyond.
+    next: u64,
+    beyond: BTreeSet<u64>,
+    /// ACKs that are late: where the receiver was.
+    late: Vec<u64>,
+    sent: u64,
+    una: u64,
+    nxt: u64,
+}
+
+fn config(source: &mut Source) -> Config {
+    Config {
+        clock: Clock::new(source.one_of(&[0, 1, 4, 10].map(Time::from_millis))),
+        initial_window: if source.chance(200) { 10 } else { source.range(1, 1_000) as u32 },
+        rto_min: if source.chance(200) { Time::from_millis(200) } else { Time::from_nanos(source.log_uniform(36)) },
+        tso: source.chance(200),
+        tso_rtt_log: source.below(32) as u32,
+        receive_window: if source.chance(200) { WINDOW } else { source.range(1, WINDOW) },
+    }
+}
+
+impl Bench {
+    fn new(entry: &Entry, source: &mut Source) -> Self {
+        let config = config(source);
+        let (bytes, paced, ecn) = (source.maybe(|source| source.log_uniform(24)), source.chance(64), source.chance(64));
+        let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn, bytes }, &config);
+        sender.connect(Time::ZERO);
+        // 1 us to 17 s.
+        let rtt = Time::from_micros(source.log_uniform(24));
+        let now = rtt + Time::from_millis(source.below(100));
+        sender.establish(source.chance(240).then_some(rtt), now);
+        let (rng, tick, cwnd) = (Rng::stream(1, "cc"), config.clock.tick(), sender.control.cwnd);
+        let init = Init { now, rtt, cwnd, mss: 1448, tick, paced: sender.paced(), rng };
+        sender.adopt((entry.make)(&params(entry.params, &source.picks()), &init), now);
+        let mut bench = Self {
+            sender,
+            config,
+            spares: Spares::default(),
+            out: Vec::new(),
+            now,
+            network: Vec::new(),
+            next: 0,
+            beyond: BTreeSet::new(),
+            late: Vec::new(),
+            sent: 0,
+            una: 0,
+            nxt: 0,
+        };
+        bench.sender.send(now, &bench.config, &mut bench.out);
+        bench.check("the first window");
+        bench
+    }
+
+    /// Books what left, and holds the sender against the books.
+    fn check(&mut self, call: &str) {
+        let sender = &self.sender;
+        let (una, nxt) = (sender.snd_una(), sender.snd_nxt());
+        let mut end = self.nxt;
+        for Departure { start, count, retransmission } in self.out.drain(..) {
+            let segments = start..start + u64::from(count);
+            assert!(count > 0, "{call}: a burst of nothing");
+            if retransmission {
+                assert!(una <= start && segments.end <= self.nxt, "{call}: {segments:?} again, of {una} to {nxt}");
+            } else {
+                assert_eq!(start, end, "{call}: new segments out of order");
+                end = segments.end;
+            }
+            self.sent += u64::from(count);
+            self.network.extend(segments);
+        }
+        assert_eq!((nxt, sender.counters().sent), (end, self.sent), "{call}: what is next, and packets sent");
+        assert!(self.una <= una && una <= nxt && nxt <= sender.end, "{call}: {} to {una} to {nxt}", self.una);
+        assert!(nxt - una <= self.config.receive_window, "{call}: {} beyond the receive window", nxt - una);
+        let (sacked, lost, again) = sender.scoreboard();
+        let under_way = nxt - una;
+        assert!(
+            u64::from(sacked) + u64::from(lost) <= under_way && u64::from(again) <= under_way,
+            "{call}: {sacked} SACKed, {lost} lost, {again} sent again of {under_way}"
+        );
+        assert!((1..1 << 31).contains(&sender.control.cwnd), "{call}: cwnd {}", sender.control.cwnd);
+        assert!(sender.pacing_rate().is_none_or(|rate| rate > Rate::ZERO), "{call}: pacing rate 0");
+        let due = self.config.clock.expiry(&sender.timer).min(sender.pace_at);
+        assert!(due >= self.now, "{call}: a timer at {due}, and it is {}", self.now);
+        (self.una, self.nxt) = (una, nxt);
+    }
+
+    fn ack(&mut self, seq: u64, blocks: &[(u64, u64)], flags: u8, tsecr: u32) {
+        let info = AckInfo { seq, blocks, tsecr, flags };
+        let (config, now) = (&self.config, self.now);
+        self.sender.on_ack(&info, now, config, &mut self.out, &mut self.spares);
+        self.check("on_ack");
+    }
+
+    /// An ACK of what the receiver has: up to three blocks, that of the segment that came last first.
+    fn reply(&mut self, last: u64, flags: u8) {
+        let mut blocks: Vec<(u64, u64)> = Vec::new();
+        for &seq in self.beyond.iter().rev() {
+            match blocks.last_mut() {
+                Some((start, _)) if *start == seq + 1 => *start = seq,
+                _ => blocks.push((seq, seq + 1)),
+            }
+        }
+        if let Some(i) = blocks.iter().position(|(start, end)| (*start..*end).contains(&last)) {
+            blocks.swap(0, i);
+        }
+        blocks.truncate(3);
+        let stamp = Sender::tsval(self.now.saturating_sub(self.sender.srtt()));
+        self.ack(self.next, &blocks, flags, stamp);
+    }
+
+    /// A segment of those under way lands, or is lost.
+    fn land(&mut self, source: &mut Source) {
+        if self.network.is_empty() {
+            return;
+        }
+        let reach = if source.chance(200) { 1 } else { self.network.len().min(40) };
+        let seq = self.network.remove(source.below(reach as u64) as usize);
+        if source.chance(24) {
+            return;
+        }
+        let twice = seq < self.next || self.beyond.contains(&seq);
+        let ece = if self.sender.ecn && source.chance(32) { Packet::ECE } else { 0 };
+        if twice {
+            // RFC 2883: the first block says what came twice.
+            let mut blocks = vec![(seq, seq + 1)];
+            blocks.extend(self.beyond.last().map(|last| (*last, *last + 1)));
+            let stamp = Sender::tsval(self.now);
+            return self.ack(self.next, &blocks, Packet::DSACK | ece, stamp);
+        }
+        self.beyond.insert(seq);
+        while self.beyond.remove(&self.next) {
+            self.next += 1;
+        }
+        match source.weighted(&[12, 4, 1]) {
+            0 => self.reply(seq, ece),
+            // The ACK is lost, or delayed for good.
+            1 => {}
+            _ => self.late.push(self.next),
+        }
+    }
+
+    /// Time goes by; what is due happens.
+    fn wait(&mut self, span: Time) {
+        let (until, sent) = (self.now + span, self.sent);
+        let mut fired = 0;
+        loop {
+            let timer = self.config.clock.expiry(&self.sender.timer);
+            let due = timer.min(self.sender.pace_at);
+            if due > until {
+                break;
+            }
+            self.now = due;
+            if timer <= self.sender.pace_at {
+                self.sender.on_timer(due, &self.config, &mut self.out, &mut self.spares);
+                self.check("on_timer");
+            } else {
+                self.sender.on_pace(due, &self.config, &mut self.out);
+                self.check("on_pace");
+            }
+            fired += 1;
+            // Timeouts double up to 120 s (Linux's TCP_RTO_MAX).
+            let most = 100 + 2 * (self.sent - sent) + span.as_nanos() / 60_000_000_000;
+            assert!(fired <= most, "{fired} timers in {span}, while {} packets left", self.sent - sent);
+        }
+        self.now = until;
+    }
+
+    fn step(&mut self, source: &mut Source) {
+        match source.weighted(&[16, 6, 2, 1, 2, 1]) {
+            0 => {
+                self.wait(Time::from_nanos(source.log_uniform(20)));
+                self.land(source);
+            }
+            1 => (0..source.range(1, 60)).for_each(|_| self.land(source)),
+            2 => self.wait(Time::from_nanos(source.log_uniform(36))),
+            // Up to a day, with a timeout every two minutes.
+            3 => self.wait(Time::from_nanos(source.log_uniform(46))),
+            4 => {
+                if let Some(seq) = self.late.pop() {
+                    self.ack(seq, &[], 0, Sender::tsval(self.now.saturating_sub(self.sender.srtt() * 2)));
+                }
+            }
+            _ => self.lie(source),
+        }
+    }
+
+    /// An ACK that no receiver would send, of segments that were sent or not.
+    fn lie(&mut self, source: &mut Source) {
+        let near = |source: &mut Source, una: u64| (una + source.below(80)).saturating_sub(20);
+        let blocks: Vec<_> = (0..source.below(4))
+            .map(|_| {
+                let start = near(source, self.una);
+                (start, start + source.below(40))
+            })
+            .collect();
+        let flags = source.one_of(&[0, Packet::ECE, Packet::DSACK, Packet::ECE | Packet::DSACK]);
+        // Nothing of what the receiver has not got is acknowledged: a sender may rely on that much.
+        let seq = near(source, self.una).min(self.next);
+        let tsecr = source.bytes(4) as u32;
+        self.ack(seq, &blocks, flags, tsecr);
+    }
+}
+
+/// Checks a sender with one of `entries` against the ACKs and losses that these bytes stand for.
+///
+/// # Panics
+/// Where it does not keep the invariants.
+pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
+    let mut source = Source::new(bytes);
+    let entry = entries[usize::from(source.byte()) % entries.len()];
+    let mut bench = Bench::new(entry, &mut source);
+    for _ in 0..STEPS {
+        if source.is_empty() {
+            break;
+        }
+        bench.step(&mut source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::testing::corpus;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_the_fuzzer_found_its_way_with_keeps_the_invariants() {
+        let entries: Vec<_> = knee_cc::registry().iter().collect();
+        for (file, bytes) in corpus("sender") {
+            eprintln!("{file}");
+            check_any(&entries, &bytes);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_sender_keeps_the_invariants_whatever_acks_come(bytes in prop::collection::vec(any::<u8>(), 0..1_500)) {
+            let entries: Vec<_> = knee_cc::registry().iter().collect();
+            check_any(&entries, &bytes);
+        }
+    }
+}

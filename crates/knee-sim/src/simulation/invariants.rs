@@ -1,0 +1,200 @@
+//! What holds of every specification that somebody may write: it is refused, or it runs, and its books add up.
+//!
+//! * Bytes that begin with `{` are read as JSON, as the binding does; others make a network with numbers from anywhere.
+//! * While it runs, no packet is created or lost unaccounted ([`Simulation::audit`]), and time does not go back.
+//! * The work is in proportion to what happens: packets, rows, timeouts. Empty time costs nothing.
+//! * What senders send is in proportion to what arrives: no algorithm runs away.
+//!
+//! Each run is cut off after some work.
+
+use super::Simulation;
+use crate::spec::{Capacity, Spec};
+use knee_core::Time;
+use knee_core::testing::Source;
+use serde_json::{Value, json};
+
+/// Work after which a run is cut off, and that between two looks at the books.
+const WORK: u64 = 20_000;
+const LOOK: u64 = 200;
+/// What is larger is not run.
+const MAX_FLOWS: usize = 64;
+const MAX_LINKS: usize = 16;
+const MAX_WINDOW: u32 = 1_000;
+/// No algorithm sends so many times as much as arrives, beyond a burst to begin with.
+const EXCESS: u64 = 100;
+const BURST: u64 = 10_000;
+
+/// What has happened in a simulation, in packets, rows and timeouts.
+fn happened(simulation: &Simulation) -> u64 {
+    let packets: u64 = simulation.links.iter().map(|link| link.counters.arrived).sum();
+    let senders = simulation.senders.iter().map(super::Sender::counters);
+    let sent: u64 = senders.map(|counters| counters.sent + counters.timeouts).sum();
+    let rows = &simulation.rows;
+    packets + sent + (rows.samples.len() + rows.links.len() + rows.events.len()) as u64
+}
+
+fn is_small(spec: &Spec) -> bool {
+    let traced = |capacity: &Capacity| matches!(capacity, Capacity::Trace(ms) if ms.len() > 10_000);
+    spec.flows.len() <= MAX_FLOWS
+        && spec.links.len() <= MAX_LINKS
+        && spec.tcp.initial_window <= MAX_WINDOW
+        && !spec.links.iter().any(|link| traced(&link.capacity))
+}
+
+/// Builds and runs it, as far as the limits here go; gives how much time passed, where it was not refused.
+///
+/// # Panics
+/// Where it does not keep the invariants.
+pub fn check_spec(spec: &Spec) -> Option<Time> {
+    if !is_small(spec) {
+        return None;
+    }
+    let mut simulation = Simulation::new(spec).ok()?;
+    let mut now = Time::ZERO;
+    let loses = spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
+    loop {
+        let goes_on = simulation.work() < WORK && simulation.step(LOOK);
+        assert!(now <= simulation.now() && simulation.now() <= simulation.end, "{now}, then {}", simulation.now());
+        now = simulation.now();
+        if let Err(what) = simulation.audit() {
+            panic!("at {now}: {what}");
+        }
+        let (work, happened) = (simulation.work(), happened(&simulation));
+        let most = 2 * LOOK + 20 * happened + 40 * (spec.flows.len() + spec.changes.len()) as u64;
+        assert!(work <= most, "{work} steps up to {now}, where {happened} things happened");
+        let sent: u64 = simulation.senders.iter().map(|sender| sender.counters().sent).sum();
+        let arrived: u64 = simulation.receivers.iter().map(|receiver| receiver.packets).sum();
+        assert!(loses || sent <= BURST + EXCESS * arrived, "{sent} packets sent up to {now}, {arrived} arrived");
+        if !goes_on {
+            return Some(now);
+        }
+    }
+}
+
+/// Times from nanoseconds to three years, most of them usual ones.
+fn time(source: &mut Source) -> u64 {
+    if source.chance(200) { source.log_uniform(31) } else { source.log_uniform(57) }
+}
+
+fn limit(source: &mut Source) -> Value {
+    match source.below(3) {
+        0 => json!({"packets": source.log_uniform(12) - 1}),
+        1 => json!({"bytes": source.log_uniform(24)}),
+        _ => json!({"time": time(source)}),
+    }
+}
+
+fn capacity(source: &mut Source) -> Value {
+    if source.chance(200) {
+        return json!({"rate": if source.chance(200) { source.log_uniform(30) } else { source.log_uniform(50) }});
+    }
+    let mut ms: Vec<u64> = (0..source.range(1, 9)).map(|_| source.log_uniform(12)).collect();
+    ms.sort_unstable();
+    json!({ "trace": ms })
+}
+
+fn link(source: &mut Source, name: &str) -> Value {
+    let queues: Vec<_> = knee_queue::registry().iter().map(|entry| entry.name).collect();
+    let queue = |source: &mut Source| if source.chance(80) { "pfifo" } else { source.one_of(&queues) };
+    let reverse = source
+        .chance(40)
+        .then(|| json!({"capacity": capacity(source), "queue": queue(source), "limit": limit(source)}));
+    json!({
+        "name": name, "capacity": capacity(source), "queue": queue(source),
+        "limit": source.maybe(limit), "overhead": source.below(60),
+        "loss": if source.chance(220) { 0.0 } else { f64::from(source.byte()) / 255.0 },
+        "delay": if source.chance(200) { 0 } else { source.log_uniform(24) },
+        "jitter": if source.chance(220) { 0 } else { source.log_uniform(24) },
+        "reorder": source.chance(30), "reverse": reverse,
+        "burst": if source.chance(220) { None } else { Some(source.log_uniform(20)) },
+    })
+}
+
+/// The specification that these bytes stand for.
+pub fn network(bytes: &[u8]) -> Value {
+    let source = &mut Source::new(bytes);
+    let ccs: Vec<_> = knee_cc::registry().iter().map(|entry| entry.name).collect();
+    let duration = time(source);
+    let links = source.range(1, 4);
+    let all: Vec<Value> = (0..links).map(|i| link(source, &format!("link {i}"))).collect();
+    let flow = |source: &mut Source| {
+        let from = if source.chance(200) { 0 } else { source.below(links) };
+        let start = if source.chance(128) { 0 } else { time(source) };
+        json!({
+            "label": "a flow", "cc": source.one_of(&ccs), "rtt": (1 << 25) + time(source), "start": start,
+            "stop": if source.chance(200) { duration } else { time(source) },
+            "bytes": source.maybe(|source| source.log_uniform(24)),
+            "path": if source.chance(128) { vec![0] } else { (from..links).collect::<Vec<_>>() },
+            "reverse": source.chance(20), "pacing": source.chance(64), "ecn": source.chance(64),
+        })
+    };
+    let flows: Vec<Value> = (0..source.range(1, 14)).map(|_| flow(source)).collect();
+    let change = |source: &mut Source| {
+        let what = match source.below(4) {
+            0 => json!({"rate": {"link": source.below(links), "rate": source.log_uniform(40)}}),
+            1 => json!({"loss": {"link": source.below(links), "loss": f64::from(source.byte()) / 255.0}}),
+            2 => json!({"limit": {"link": source.below(links), "limit": limit(source)}}),
+            _ => json!({"rtt": {"flow": source.below(flows.len() as u64), "rtt": (1 << 25) + time(source)}}),
+        };
+        json!({"at": time(source), "what": what})
+    };
+    let changes: Vec<Value> = (0..source.below(5).saturating_sub(1)).map(|_| change(source)).collect();
+    json!({
+        "duration": duration, "seed": source.bytes(1), "interval": time(source).max(duration / 20),
+        "warmup": if source.chance(200) { 0 } else { time(source) },
+        "links": all, "flows": flows, "changes": changes,
+        "tcp": {
+            "tick": source.one_of(&[0, 1_000_000, 4_000_000]), "sack_delay": source.one_of(&[1_000_000, 0]),
+            "delayed_ack": source.one_of(&[40_000_000, 1_000_000]), "tso": source.chance(200),
+        },
+    })
+}
+
+/// Checks what these bytes stand for.
+///
+/// # Panics
+/// Where the invariants do not hold.
+pub fn check(bytes: &[u8]) {
+    let spec = if bytes.first() == Some(&b'{') {
+        serde_json::from_slice::<Spec>(bytes)
+    } else {
+        serde_json::from_value::<Spec>(network(bytes))
+    };
+    if let Ok(spec) = spec {
+        check_spec(&spec);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::testing::corpus;
+    use proptest::prelude::*;
+
+    #[test]
+    fn most_random_networks_run() {
+        let mut rng = knee_core::Rng::stream(1, "networks");
+        let ran = (0..100).filter(|_| {
+            let bytes: Vec<u8> = (0..80).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+            check_spec(&serde_json::from_value(network(&bytes)).unwrap()).is_some_and(|now| now > Time::ZERO)
+        });
+        assert!(ran.count() > 50);
+    }
+
+    #[test]
+    fn what_the_fuzzer_found_its_way_with_keeps_the_invariants() {
+        for (file, bytes) in corpus("spec") {
+            eprintln!("{file}");
+            check(&bytes);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_specification_is_refused_or_runs(bytes in prop::collection::vec(any::<u8>(), 0..700)) {
+            check(&bytes);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+"""What the shell completes: names of scenarios, algorithms, queue disciplines, grounds and papers.
+
+Each function gives the names that continue what has been typed. They run at the touch of a key, so they import no more
+than they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+
+def scenarios(incomplete: str) -> list[str]:
+    """Shipped scenarios; where none fits, the shell completes files."""
+    from knee.scenario.shipped import shipped
+
+    return _from(shipped(), incomplete)
+
+
+def ccs(incomplete: str) -> list[str]:
+    """Congestion controls."""
+    from knee import registry
+
+    return _from(registry.congestion_controls(), incomplete)
+
+
+def queues(incomplete: str) -> list[str]:
+    """Queue disciplines."""
+    from knee import registry
+
+    return _from(registry.queues(), incomplete)
+
+
+def several_ccs(incomplete: str) -> list[str]:
+    """Congestion controls behind those that are there already: ``cubic,re`` becomes ``cubic,reno``."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in ccs(last)]
+
+
+def grounds(incomplete: str) -> list[str]:
+    """Grounds."""
+    from knee.grounds import GROUNDS
+
+    return _from(GROUNDS, incomplete)
+
+
+def parts(incomplete: str) -> list[str]:
+    """The lists of ``knee list``."""
+    return _from(PARTS, incomplete)
+
+
+def listed(context: typer.Context, incomplete: str) -> list[str]:
+    """What the list that was named before holds."""
+    return PARTS.get(str(context.params.get("what")), lambda _: [])(incomplete)
+
+
+def papers(incomplete: str) -> list[str]:
+    """Papers of ``knee reproduce``."""
+    from knee.reproduce.papers import NAMES
+
+    return _from(NAMES, incomplete)
+
+
+def cases(incomplete: str) -> list[str]:
+    """Cases and groups of ``knee bench``."""
+    from knee.bench import CASES, GROUPS
+
+    return _from(["start", *GROUPS, *CASES], incomplete)
+
+
+def references(incomplete: str) -> list[str]:
+    """Recorded kernels that come with the program."""
+    from knee.fidelity.shipped import shipped
+
+    return _from(shipped(), incomplete)
+
+
+#: The lists of ``knee list``, each with what completes its names.
+PARTS = {"scenarios": scenarios, "cc": ccs, "queues": queues}
+
+
+def _from(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

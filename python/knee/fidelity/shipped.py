@@ -1,0 +1,62 @@
+"""Recorded kernels that come with the program, a CSV file each; docs/fidelity.md says how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knee.errors import InputError
+from knee.units import near
+
+if TYPE_CHECKING:
+    from knee.fidelity.cases import Case
+
+_FOLDER = Path(__file__).resolve().parent / "kernels"
+#: What each holds, in the order of the list.
+ABOUT = {
+    "linux-7.2": "Linux 7.2: its congestion controls and queue disciplines",
+    "cocoa-reference": "the cocoa authors' queue discipline on Linux 7.2",
+    "lola-reference": "the LoLa authors' congestion control on Linux 7.2",
+}
+
+
+@cache
+def shipped() -> dict[str, Path]:
+    """The files by name."""
+    return {name: _FOLDER / f"{name}.csv" for name in ABOUT}
+
+
+def find(source: str) -> Path:
+    """The file that ``source`` means: an existing path, or the name of a shipped one with or without ``.csv``.
+
+    Raises:
+        InputError: it is neither.
+    """
+    path, name = Path(source), source.removesuffix(".csv")
+    if not path.is_file() and name in shipped():
+        return shipped()[name]
+    if path.exists() or "/" in source or source.endswith(".csv"):
+        return path
+    raise InputError(f'There is no file and no recorded kernel "{source}"; {near(source, list(shipped()))}.')
+
+
+def cases(patterns: Sequence[str] = ()) -> dict[Path, list[Case]]:
+    """The cases of all shipped files by file; with ``patterns``, those that match one of them.
+
+    Raises:
+        InputError: a pattern matches no case of any file.
+    """
+    from knee.fidelity.cases import read
+
+    found = {path: read(path) for path in shipped().values()}
+    names = [case.name for each in found.values() for case in each]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise InputError(f'No recorded case matches "{pattern}"; there are {", ".join(names)}.')
+    if patterns:
+        wanted = {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
+        found = {path: [case for case in each if case.name in wanted] for path, each in found.items()}
+    return {path: each for path, each in found.items() if each}

@@ -1,0 +1,57 @@
+"""What came out of a paper: verdicts on its items, lines of the summary; made by ``run.py``, shown by ``page.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from knee.reproduce.items import Item, Quantities, Value, Verdict
+from knee.reproduce.paper import Experiment, Results
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An item and what came of it; ``found`` and ``checked`` are computed quantities."""
+
+    item: Item
+    finding: bool
+    verdict: Verdict
+    found: Value = None
+    checked: Value = None
+    explained: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """An experiment that ran, or why it could not."""
+
+    experiment: Experiment
+    judged: Sequence[Judged]
+    results: Results | None
+    quantities: Quantities
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the summary, as plain data that survives the run."""
+
+    key: str
+    experiment: str
+    where: str
+    says: str
+    finding: bool
+    verdict: str
+    explained: bool
+    expected: str
+    room: str
+    found: str
+
+
+@dataclass(frozen=True)
+class PaperRows:
+    """The lines of one paper."""
+
+    key: str
+    title: str
+    rows: Sequence[Row]

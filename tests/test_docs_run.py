@@ -1,0 +1,142 @@
+"""Every block of code in the documents runs as it stands, or says in a comment before it why it does not.
+
+A block behind ``<!-- not run: REASON -->`` is only held to name commands and options that there are. Of the others
+every line is run, with options added that make it shorter (:data:`SHORTER`); scenarios are read, Python is run from the
+first block of a document to the last.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from knee.cli import COMMANDS, main
+from knee.fidelity import read
+from knee.fidelity.shipped import find
+from knee.reproduce.items import Items
+from knee.scenario import from_toml
+from knee.scenario.shipped import shipped
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "linux").glob("*.md"))]
+
+#: Options that make a command shorter and leave what it does.
+SHORTER = {
+    "run": ["--set", "duration=2 s"],
+    "sweep": ["--set", "duration=2 s"],
+    "matrix": ["--cc", "reno,vegas", "--set", "duration=6 s"],
+}
+#: Commands that a test of their own runs in a short form, since there is none here that takes seconds only.
+ELSEWHERE = {
+    "reproduce": "tests/test_reproduce_quick.py",
+    "bench": "tests/test_cli.py",
+}
+#: What the reader does and the test has done: the program is there.
+DONE = {". .venv/bin/activate"}
+#: The languages there are: commands, commands with what they print, scenarios, Python, and text that is no input.
+LANGUAGES = {"sh", "console", "toml", "python", "text"}
+
+
+@dataclass(frozen=True)
+class Block:
+    document: Path
+    language: str
+    text: str
+    reason: str | None
+
+    def __str__(self) -> str:
+        return f"{self.document.name}: {self.text.partition(chr(10))[0][:40]}"
+
+    @property
+    def commands(self) -> list[str]:
+        lines = self.text.replace("\\\n", "").splitlines()
+        if self.language == "console":
+            lines = [line[2:] for line in lines if line.startswith("$ ")]
+        return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def blocks(document: Path) -> list[Block]:
+    pattern = r"(?:^<!-- not run: (.+?) -->\n)?^```([^\n]*)\n(.*?)^```"
+    found = re.findall(pattern, document.read_text(encoding="utf-8"), re.M | re.S)
+    return [Block(document, language, text, reason or None) for reason, language, text in found]
+
+
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
+
+
+def knee(line: str) -> list[str] | None:
+    """The arguments of ``knee`` in a line, with or without ``sudo``."""
+    found = re.match(r"(?:sudo )?(?:\S*/)?knee (.*)", line)
+    return shlex.split(found[1], comments=True) if found else None
+
+
+def shortened(arguments: list[str]) -> list[str]:
+    """The same with less to do."""
+    command = arguments[0]
+    if command == "fidelity":
+        # The first case of the file.
+        named = [word for word in arguments[1:] if word.endswith(".csv")]
+        case = read(find(named[0]))[0].name if named else "single-reno"
+        return [*arguments, "--case", case]
+    extra = SHORTER.get(command, [])
+    return [*arguments, *(extra if "--cc" not in arguments else extra[2:])]
+
+
+def test_blocks_are_of_a_known_language() -> None:
+    assert len(BLOCKS) > 20
+    for block in BLOCKS:
+        assert block.language in LANGUAGES, f"{block}: {block.language!r}"
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language in ("sh", "console")], ids=str)
+def test_commands_run(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # The README makes it so.
+    (tmp_path / "mine.toml").write_bytes(shipped()["hello"].read_bytes())
+    for line in block.commands:
+        arguments = knee(line)
+        if block.reason is None and (line in DONE or (arguments and arguments[0] in ELSEWHERE)):
+            continue
+        if block.reason is not None:
+            assert arguments is None or main([*arguments, "--help"]) == 0, line
+            continue
+        assert arguments is not None, f"{line}: no test runs it, so the block needs a comment that says why"
+        assert main(shortened(arguments)) == 0, line
+        assert capsys.readouterr().out, line
+
+
+def test_what_is_left_to_another_test_is_in_it() -> None:
+    for command, file in ELSEWHERE.items():
+        assert command in COMMANDS
+        assert command in (ROOT / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "toml"], ids=str)
+def test_scenarios_are_read(block: Block) -> None:
+    if block.text.startswith("[[item]]"):
+        assert Items.model_validate(tomllib.loads(block.text)).item
+        return
+    assert block.reason is None
+    from_toml(block.text)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import plotly.graph_objects as go
+
+    monkeypatch.chdir(tmp_path)
+    # It would open a browser.
+    monkeypatch.setattr(go.Figure, "show", lambda figure: figure.to_json())
+    names: dict[str, object] = {}
+    for block in blocks(document):
+        if block.language == "python":
+            code = compile(block.text, str(document), "exec")
+            if block.reason is None:
+                exec(code, names)

@@ -1,0 +1,120 @@
+"""Commands start quickly because each imports only what it uses; and the shell completes their names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knee.cli import COMMANDS
+from knee.cli.commands import first_line
+from knee.scenario.shipped import shipped
+
+#: What takes long to import, or is seldom needed.
+HEAVY = ("jinja2", "matplotlib", "numpy", "plotly", "polars", "pydantic", "pyroute2", "rich", "typer")
+
+# Recent versions of typer check parameters with pydantic.
+TYPER = {"typer", "pydantic"}
+
+
+def imported(arguments: list[str], folder: Path) -> tuple[set[str], int]:
+    """Which of the heavy modules a command imports, and its exit code."""
+    code = (
+        "import json, sys\n"
+        "from knee.cli import main\n"
+        "code = main(sys.argv[1:])\n"
+        f"print(json.dumps([code, [name for name in {HEAVY!r} if name in sys.modules]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=folder, check=True
+    )
+    code_given, names = json.loads(done.stdout.splitlines()[-1])
+    return set(names), code_given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed", "code"),
+    [
+        (["--help"], {"typer"}, 0),
+        (["--version"], {"typer"}, 0),
+        (["run", "--help"], TYPER, 0),
+        (["bench", "--help"], TYPER, 0),
+        (["fidelity", "--help"], TYPER, 0),
+        (["linux", "--help"], TYPER, 0),
+        (["reproduce", "--help"], TYPER, 0),
+        (["list"], TYPER | {"rich"}, 0),
+        (["list", "cc", "lola"], TYPER | {"rich"}, 0),
+        (["run", "nosuch"], TYPER, 2),
+        (["run", "hello", "--set", "link.rate=fast"], TYPER, 2),
+        (["run", "hello", "--ground", "moon"], TYPER, 2),
+        (["compare", "one"], TYPER, 2),
+        (["run", "hello", "--no-report", "--set", "duration=1 s"], TYPER | {"rich", "numpy", "polars"}, 0),
+        (["run", "hello", "--set", "duration=1 s", "--ground", "sim"], set(HEAVY) - {"matplotlib", "pyroute2"}, 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_imports_only_what_it_uses(
+    arguments: list[str], allowed: set[str], code: int, tmp_path: Path
+) -> None:
+    names, given = imported(arguments, tmp_path)
+    assert given == code
+    assert names <= allowed
+
+
+def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
+    for name, command in COMMANDS.items():
+        assert first_line(command.load(name).help) == command.about, name
+
+
+def completed(words: str, folder: Path) -> list[str]:
+    """What bash is told to complete the last of ``words`` with."""
+    environment = os.environ | {
+        "_KNEE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "knee"], capture_output=True, text=True, env=environment, cwd=folder, check=False
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("knee ", list(COMMANDS)),
+        ("knee re", ["reproduce"]),
+        ("knee run hel", ["hello"]),
+        ("knee run ", list(shipped())),
+        ("knee sweep lola-fig4a --over x --set y --se", ["--set", "--seeds"]),
+        ("knee list q", ["queues"]),
+        ("knee list cc bbr", ["bbr", "bbr3"]),
+        ("knee list queues fq", ["fq", "fq_codel"]),
+        ("knee list scenarios hel", ["hello"]),
+        ("knee matrix --cc reno,cub", ["reno,cubic"]),
+        ("knee matrix --queue ca", ["cake"]),
+        ("knee run hello --ground u", ["uml"]),
+        ("knee reproduce lo", ["lola"]),
+        ("knee bench ren", ["reno2"]),
+        ("knee fidelity lin", ["linux-7.2"]),
+        ("knee linux sta", ["status"]),
+    ],
+)
+def test_the_shell_completes_names(words: str, wanted: list[str], tmp_path: Path) -> None:
+    assert sorted(completed(words, tmp_path)) == sorted(wanted)
+
+
+def test_completing_a_scenario_reads_no_model_of_one(tmp_path: Path) -> None:
+    environment = os.environ | {"_KNEE_COMPLETE": "complete_bash", "COMP_WORDS": "knee run h", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "knee"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "knee.scenario.shipped" in modules
+    assert not modules & {"numpy", "polars", "rich", "knee.scenario.model"}
