@@ -10,8 +10,8 @@ Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's
   the flow's life. A file with it comes from a rig with Linux's ``fq`` at the sender, so flows are paced.
 - ``goodput_spread``, ``srtt_spread``: half the range over the kernel's repeated runs.
 
-A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for the
-link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts there depends on who printed it (`FIGURES`).
+A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for
+the link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts depends on who printed it (`FIGURES`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PROGRAMS = (
     *("case", "flow", "cc", "base_rtt_ms", "start_s", "rate_mbps", "limit_packets", "T"),
     *("mbps", "mbps_is", "rtt_mean_ms"),
 )
-#: What the rate of an authors' program counts: received on the wire over the whole life, or payload sent over the last two
-#: thirds. Kernel flows beside them: goodput.
+#: What the rate of an authors' program counts: received on the wire over the whole life, or payload sent over the last
+#: two thirds. Kernel flows beside them: goodput.
 FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "vivace": "sent"}
 
 SETUP = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s")
@@ -59,8 +59,8 @@ class KernelFlow:
         srtt_ms: mean of the smoothed RTT, over the window.
         goodput_spread_mbps: half the range over the kernel's runs; 0 where there was one.
         srtt_spread_ms: the same of the smoothed RTT.
-        rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire over the whole
-            life; then ``srtt_ms`` is the mean of all RTTs.
+        rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire over the
+            whole life; then ``srtt_ms`` is the mean of all RTTs.
         beside_program: whether it was recorded in a run of authors' programs.
     """
 
@@ -132,11 +132,14 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
     """
     try:
         reader = csv.DictReader(io.StringIO(files.read(Path(path), _MAX_FILE).decode(), newline=""))
-        needed = NEEDED if figures else SETUP
-        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        found = reader.fieldnames or ()
+        needed = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
+        missing = [name for name in needed if name not in found]
         if missing:
             raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
         rows = [(reader.line_num, _complete(path, reader, row)) for row in reader]
+        if needed is PROGRAMS:
+            rows = [(line, _of_program(row)) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path} cannot be read ({reason}); a CSV file will do.") from None
