@@ -226,3 +226,61 @@ impl CongestionControl for Program {
         control.ssthresh = control.cwnd.max(LEAST);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copa::ENTRY;
+    use crate::testing::{Dumbbell, ack_at, init, make_with};
+    use knee_core::Value;
+
+    const FORM: &[(&str, Value)] = &[("form", Value::Choice("program"))];
+
+    #[test]
+    fn the_window_stands_for_nineteen_acks_and_then_grows_by_one_with_each() {
+        let mut cc = make_with(&ENTRY, FORM);
+        let mut control = Control::initial(10);
+        let windows: Vec<u32> = (1..=22)
+            .map(|i| {
+                cc.on_ack(&ack_at(Time::from_millis(40 * i), 1, Some(Time::from_millis(40))), &mut control);
+                control.cwnd
+            })
+            .collect();
+        assert_eq!((&windows[..19], &windows[19..]), (&[10; 19][..], &[11, 12, 13][..]));
+    }
+
+    #[test]
+    fn the_velocity_doubles_with_each_round_trip_in_the_same_direction_and_falls_to_one_at_a_turn() {
+        let params = Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10) };
+        let mut copa = Program::new(params, &init());
+        let seen: Vec<u32> = [5, 5, 5, -5, -5, 0]
+            .map(|balance| {
+                copa.balance = balance;
+                copa.end_round(Time::ZERO);
+                copa.velocity as u32
+            })
+            .to_vec();
+        assert_eq!(seen, [2, 4, 8, 1, 2, 1]);
+    }
+
+    #[test]
+    fn losses_of_more_than_three_in_ten_over_two_round_trips_shrink_the_window() {
+        let rtt = Time::from_millis(40);
+        let after = |delivered, lost| Losses::default().too_many(Time::from_millis(81), rtt, delivered, lost);
+        assert!(after(20, 10) && !after(21, 9) && !after(10, 10));
+        assert!(!Losses::default().too_many(Time::from_millis(80), rtt, 20, 10));
+    }
+
+    /// Two flows keep to default mode and a short queue where the paper's rules let them compete (docs/fidelity.md).
+    #[test]
+    fn two_flows_leave_the_queue_short_and_lose_nothing() {
+        let mut net = Dumbbell::new(knee_core::Rate::from_mbps(20), 150);
+        for i in 0..2 {
+            net.add(&ENTRY, FORM, Time::from_millis(40), Time::from_secs(i));
+        }
+        net.run(Time::from_secs(10));
+        let seen = net.measure(Time::from_secs(60));
+        assert!(seen.drops == 0 && seen.queue < 15.0 && seen.jain() > 0.9, "{seen:?}");
+        assert!(seen.total() > 0.75 * 20.0, "{seen:?}");
+    }
+}

@@ -339,3 +339,84 @@ impl CongestionControl for Program {
         control.ssthresh = control.cwnd.max(4);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Dumbbell, close, init};
+    use crate::vivace::{ENTRY, Utility};
+    use knee_core::Value;
+
+    fn vivace(phase: u8, rate: f64) -> Program {
+        let utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
+        let params = Params {
+            utility,
+            rtt_gradient_floor: 0.01,
+            epsilon: 0.05,
+            theta: 1.0,
+            omega: 0.05,
+            boundary_step: 0.1,
+            min_rate: 0.5,
+        };
+        Program { phase, rate, ..Program::new(params, &init()) }
+    }
+
+    /// Three pairs at 19 and 21 Mbit/s, of which `more` speak for the higher rate by `rise`.
+    fn pairs(more: usize, rise: f64) -> Vec<Outcome> {
+        (0..3)
+            .flat_map(|i| {
+                let up = if i < more { rise } else { -rise };
+                [Outcome { rate: 21.0, utility: 10.0 + up }, Outcome { rate: 19.0, utility: 10.0 }]
+            })
+            .collect()
+    }
+
+    #[test]
+    fn two_pairs_of_three_raise_the_rate_and_it_takes_all_three_to_lower_it() {
+        // Up: to 21 Mbit/s and a step of 2/3 x 0.9 / 2 x 1.0995 = 0.33, which is less than the least one of 0.5.
+        let after = |more| {
+            let mut vivace = vivace(LEARNING, 20.0);
+            vivace.probe_on(&pairs(more, 0.9));
+            (vivace.rate, vivace.phase)
+        };
+        assert!(close(after(2).0, 21.5) && close(after(3).0, 21.5) && close(after(0).0, 18.5));
+        assert_eq!([after(0).1, after(1).1, after(2).1], [MOVING, LEARNING, MOVING]);
+        assert!(close(after(1).0, 20.0));
+    }
+
+    #[test]
+    fn a_step_is_cut_to_five_percent_and_five_more_each_time() {
+        let mut vivace = vivace(MOVING, 20.0);
+        let steps = [100.0, 100.0, 100.0, 0.1].map(|rise| vivace.step(rise, 1.0, 1.0));
+        assert!(steps.iter().zip([1.0, 2.0, 3.0, 0.5]).all(|(step, wanted)| close(*step, wanted)), "{steps:?}");
+        assert_eq!(vivace.raised, 2);
+    }
+
+    #[test]
+    fn a_move_that_does_not_pay_is_taken_back() {
+        let mut vivace = vivace(MOVING, 22.0);
+        (vivace.up, vivace.latest) = (true, Outcome { rate: 21.0, utility: 10.0 });
+        vivace.move_on(Outcome { rate: 22.0, utility: 9.9 });
+        assert!(close(vivace.rate, 21.5) && vivace.phase == LEARNING);
+    }
+
+    #[test]
+    fn rtts_of_a_burst_are_not_reliable_until_one_rises_below_the_mean() {
+        let mut clock = AckClock::default();
+        let ms = Time::from_millis;
+        let mut take = |gap, rtt| clock.is_reliable(gap, ms(rtt), ms(41));
+        let seen = [take(0.001, 40), take(0.001, 40), take(0.1, 40), take(0.001, 40), take(0.001, 42), take(0.001, 42)];
+        assert_eq!(seen, [false, true, false, false, false, true]);
+    }
+
+    #[test]
+    fn two_flows_come_to_equal_shares_with_a_short_queue() {
+        let mut net = Dumbbell::new(Rate::from_mbps(20), 100);
+        for i in 0..2 {
+            net.add(&ENTRY, &[("form", Value::Choice("program"))], Time::from_millis(40), Time::from_secs(i));
+        }
+        net.run(Time::from_secs(20));
+        let seen = net.measure(Time::from_secs(80));
+        assert!(seen.jain() > 0.95 && seen.total() > 0.9 * 20.0 && seen.queue < 20.0, "{seen:?}");
+    }
+}
