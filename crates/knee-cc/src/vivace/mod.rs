@@ -200,7 +200,7 @@ fn climbed(rate: f64, gamma: f64, climb: Climb, p: &Params) -> (f64, Climb) {
 
 impl Vivace {
     fn bounded(&self, rate: f64) -> f64 {
-        rate.min(LARGEST).max(self.params.min_rate)
+        if rate > self.params.min_rate { rate.min(LARGEST) } else { self.params.min_rate }
     }
 
     /// The rate to send at now, Mbit/s.

@@ -222,9 +222,9 @@ impl Program {
         let more = pairs.iter().filter(|pair| is_for_more(**pair)).count();
         if pairs.len() == PAIRS && (more > PAIRS / 2 || more == 0) {
             self.up = more > 0;
-            let agree = pairs.iter().filter(|pair| is_for_more(**pair) == self.up);
+            let mut agree = pairs.iter().filter(|pair| is_for_more(**pair) == self.up);
             let rise: f64 = agree.clone().map(|[a, b]| (a.utility - b.utility).abs()).sum::<f64>() / PAIRS as f64;
-            if let Some([a, b]) = agree.last() {
+            if let Some([a, b]) = agree.next_back() {
                 self.latest = if a.utility > b.utility { *a } else { *b };
             }
             let apart = (pairs[0][0].rate - pairs[0][1].rate).abs();
@@ -297,7 +297,7 @@ impl Program {
 }
 
 fn bounded(rate: f64) -> f64 {
-    rate.min(LARGEST).max(SMALLEST)
+    if rate > SMALLEST { rate.min(LARGEST) } else { SMALLEST }
 }
 
 impl CongestionControl for Program {

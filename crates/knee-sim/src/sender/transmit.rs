@@ -555,6 +555,28 @@ mod tests {
         assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
     }
 
+    /// When the next packet may leave after an ACK at 40 ms opened a window that was full, at 100 packets a second.
+    fn next_departure(restart: bool) -> Time {
+        let config = config(false, 9, 1000);
+        let mut sender = sender("reno", None, true, &config);
+        sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
+        sender.control.restart_pacing = restart;
+        let (now, mut out) = (Time::from_millis(40), Vec::new());
+        sender.on_ack(
+            &AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 },
+            now,
+            &config,
+            &mut out,
+            &mut Spares::default(),
+        );
+        if out.is_empty() { sender.view.paced_until } else { now }
+    }
+
+    #[test]
+    fn where_the_pacing_clock_starts_anew_a_packet_waits_an_interval_after_the_ack_that_opens_the_window() {
+        assert_eq!([next_departure(false), next_departure(true)], [40, 50].map(Time::from_millis));
+    }
+
     #[test]
     fn bursts_hold_a_millisecond_of_the_rate() {
         // 6103 / 1448 = 4.2.
