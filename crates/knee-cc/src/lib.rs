@@ -74,12 +74,23 @@ pub struct Control {
     /// Pacing rate of payload bytes, headers not counted (Linux's `sk_pacing_rate`); `None`: the sender's own, a factor
     /// times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
+    /// Whether the pacing clock starts anew whenever the window held the sender back: the next packet then leaves a whole
+    /// pacing interval after the ACK that lets it go, as senders do that know nothing of Linux's credit.
+    pub restart_pacing: bool,
 }
 
 impl Control {
     /// The window a connection starts with.
     pub const fn initial(cwnd: u32) -> Self {
-        Self { cwnd, ssthresh: INFINITE_SSTHRESH, cwnd_cnt: 0, min_burst: 2, phase: 0, pacing_rate: None }
+        Self {
+            cwnd,
+            ssthresh: INFINITE_SSTHRESH,
+            cwnd_cnt: 0,
+            min_burst: 2,
+            phase: 0,
+            pacing_rate: None,
+            restart_pacing: false,
+        }
     }
 
     /// Whether the window is below the threshold.

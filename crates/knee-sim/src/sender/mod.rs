@@ -205,6 +205,8 @@ pub struct Sender {
     cwnd_limited: bool,
     /// Whether window-based algorithms are paced too.
     paced: bool,
+    /// Whether the window held the sender back when it last sent.
+    held_back: bool,
     established: bool,
     /// Whether packets are ECN-capable.
     pub ecn: bool,

@@ -64,6 +64,7 @@ impl Sender {
             widened: false,
             cwnd_limited: false,
             paced: init.paced || init.needs.pacing,
+            held_back: false,
             established: false,
             ecn: init.ecn,
             needs: init.needs,

@@ -151,12 +151,14 @@ impl Sender {
     }
 
     /// Sends new segments as far as windows and pacing let them leave.
-    /// Sends new segments as far as windows and pacing let them leave.
     #[inline(never)]
     pub(super) fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
         let next = self.view.snd_nxt;
         let mut max = 0;
         let mut limited = false;
+        if self.control.restart_pacing {
+            self.restart_pacing(now);
+        }
         while self.view.snd_nxt < self.end {
             if self.paced && self.view.paced_until > now {
                 self.pace_at = self.view.paced_until;
@@ -182,7 +184,9 @@ impl Sender {
         if self.view.snd_nxt >= self.end || self.view.snd_nxt >= self.view.snd_una + config.receive_window {
             self.check_app_limited();
         }
-        if limited || self.in_flight() >= self.control.cwnd {
+        let limited = limited || self.in_flight() >= self.control.cwnd;
+        self.held_back = limited;
+        if limited {
             self.window_limits(now);
         } else if self.view.snd_nxt != next {
             self.validate_cwnd(now, config);
@@ -210,6 +214,15 @@ impl Sender {
             self.schedule_probe(false, now, config);
         }
         self.tell_sent(sent, false, now);
+    }
+
+    /// Starts the pacing clock anew where the window opens after it held the sender back ([`Control::restart_pacing`]).
+    fn restart_pacing(&mut self, now: Time) {
+        if self.held_back && self.in_flight() < self.control.cwnd {
+            self.held_back = false;
+            let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
+            self.view.paced_until = self.view.paced_until.max(now.saturating_add(rate.time_for(Bytes(u64::from(MSS)))));
+        }
     }
 
     #[inline]
@@ -561,6 +574,28 @@ mod tests {
         let ack = AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 };
         sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
         assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
+    }
+
+    /// When the next packet may leave after an ACK at 40 ms opened a window that was full, at 100 packets a second.
+    fn next_departure(restart: bool) -> Time {
+        let config = config(false, 9, 1000);
+        let mut sender = sender("reno", None, true, &config);
+        sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
+        sender.control.restart_pacing = restart;
+        let (now, mut out) = (Time::from_millis(40), Vec::new());
+        sender.on_ack(
+            &AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 },
+            now,
+            &config,
+            &mut out,
+            &mut Spares::default(),
+        );
+        if out.is_empty() { sender.view.paced_until } else { now }
+    }
+
+    #[test]
+    fn where_the_pacing_clock_starts_anew_a_packet_waits_an_interval_after_the_ack_that_opens_the_window() {
+        assert_eq!([next_departure(false), next_departure(true)], [40, 50].map(Time::from_millis));
     }
 
     #[test]
