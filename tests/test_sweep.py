@@ -98,9 +98,9 @@ def test_a_sweep_leaves_its_table_and_page_and_runs_nothing_twice(
     ("arguments", "words"),
     [
         ([], "nothing to sweep"),
-        (["--over", "link.rate"], "is no axis"),
-        (["--over", "link.rate="], "is no axis"),
-        (["--over", "link.rate=5 Mbit/s,,6 Mbit/s"], "is no axis"),
+        (["--over", "link.rate"], "is not an axis"),
+        (["--over", "link.rate="], "is not an axis"),
+        (["--over", "link.rate=5 Mbit/s,,6 Mbit/s"], "is not an axis"),
         (["--over", "link.rate=5 Mbit/s,5 Mbit/s"], "twice"),
         (["--over", "link.rate=5 Mbit/s", "--over", "link.rate=6 Mbit/s"], "twice"),
         (["--over", "link.rate=5 Mbit/s,fast"], "link.rate"),

@@ -171,7 +171,7 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
     own = set(classes())
     for job, folder in zip(jobs, folders, strict=True):
         if job.name in seen:
-            raise InputError(f"Two runs would write to {folder}; give each a name of its own.")
+            raise InputError(f"Two runs would write to {folder}; give each its own name.")
         seen.add(job.name)
         mine = sorted(own & {flow.cc for flow in job.scenario.flows})
         if mine:

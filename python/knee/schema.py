@@ -149,7 +149,7 @@ def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def read_table(path: Path) -> pl.DataFrame:
@@ -177,4 +177,4 @@ def read_table(path: Path) -> pl.DataFrame:
 
 def damaged(path: Path, what: str) -> FolderError:
     """The refusal of a file of a result."""
-    return FolderError(f"{path.parent} is a damaged knee result: {path.name}: {what}; run its scenario again.")
+    return FolderError(f"{path.parent} is a damaged knee result: {path.name}: {what}; rerun its scenario.")

@@ -163,5 +163,5 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
     console.print(spread)
     if len(summaries) > 1 and all(run == each[0] for run in each):
         console.print(
-            "All seeds gave the same figures: only loss, jitter and algorithms that draw lots depend on the seed."
+            "All seeds gave the same figures: only loss, jitter and randomised algorithms depend on the seed."
         )

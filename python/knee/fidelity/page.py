@@ -60,7 +60,7 @@ def page(report: Report, reference: Path) -> str:
 
 
 def _headline(totals: Totals) -> str:
-    words = f"{totals.held} of {totals.cases} cases hold"
+    words = f"{totals.held} of {totals.cases} cases pass"
     if totals.skipped:
         words += f", {totals.skipped} were skipped"
     words += f"; {totals.simple_held} of {totals.simple} with one flow and no AQM."

@@ -42,7 +42,7 @@ class Sim:
         told = spec(from_dict({"duration": "100 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]}))
         packets = json.loads(_core.simulate(json.dumps(told))[0])["packets"]
         if not packets:
-            raise RunError("The core carries no packets; build it again with make setup.")
+            raise RunError("The core delivers no packets; rebuild it with make setup.")
         return f"core {_core.version()} simulates ({packets} packets in a trial); needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:

@@ -40,7 +40,7 @@ def algorithms(names: Sequence[str] | None = None) -> list[str]:
             raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
     twice = [name for name in names or () if list(names or ()).count(name) > 1]
     if twice:
-        raise InputError(f"--cc names {twice[0]} twice; once is enough.")
+        raise InputError(f"--cc names {twice[0]} twice; name it once.")
     return [name for name in known if not names or name in names]
 
 
@@ -58,7 +58,7 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     """
     made = load(SCENARIO, [*changes, f"flows.0.cc={first}", f"flows.1.cc={second}"])
     if len(made.labels) != 2:
-        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)} of them; leave their number.")
+        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
     return made
 
 
