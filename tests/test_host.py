@@ -45,7 +45,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"tcp": {"delayed_ack": "10 ms"}}, "tcp.delayed_ack: the running kernel does as it does"),
+        ({"tcp": {"delayed_ack": "10 ms"}}, "tcp.delayed_ack: this setting is fixed in the running kernel"),
         ({"tcp": {"rto_min": "1500 us"}}, "tcp.rto_min: a route takes whole milliseconds"),
         ({"interval": "100 us", "duration": "10 ms", "flows": [{"cc": "reno", "rtt": "1 ms"}]}, "interval: sockets"),
         ({"flows": [{"cc": "reno", "rtt": "1 ms", "count": 1001}]}, "flows: there are more flows"),

@@ -69,7 +69,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"flows": [FLOW | {"count": 1_000_001}]}, "flows", "at most 1000000"),
     ({"flows": [FLOW | {"count": 10**18}]}, "flows", "at most 1000000"),
     ({"interval": "1 ns"}, "interval", "rows"),
-    ({"warmup": "3 s"}, "warmup", "leaves nothing"),
+    ({"warmup": "3 s"}, "warmup", "is not shorter"),
     ({"link": LINK | {"delay": "30 ms"}}, "flows[0].rtt", "less than the links' delay"),
     ({"link": LINK | {"burst": "1000 B"}}, "link.burst", "1514 B"),
     ({"link": LINK | {"reorder": True}}, "link.reorder", "jitter"),

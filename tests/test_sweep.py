@@ -109,7 +109,7 @@ def test_a_sweep_leaves_its_table_and_page_and_runs_nothing_twice(
         (["--over", "seed=1,2", "--seeds", "2"], "seed"),
         (["--over", "seed=" + ",".join(map(str, range(400))), "--over", "flows.0.count=" + ",".join(
             map(str, range(1, 400)))], "159600 runs"),
-        (["--over", "seed=1,2", "--out", "tiny.toml"], "something else"),
+        (["--over", "seed=1,2", "--out", "tiny.toml"], "is not replaced"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )  # fmt: skip

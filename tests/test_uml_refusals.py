@@ -44,7 +44,7 @@ def flow(**changed: Any) -> dict[str, Any]:
         (flow(cc="copa"), "flows[0].cc", "the kernel has no copa"),
         (flow(cc="bbr3"), "flows[0].cc", "the kernel has no bbr3"),
         (flow(transport="quic"), "flows[0].transport", "quic"),
-        (flow(cc_params={"hystart": False}), "flows[0].cc_params.hystart", "as it was built"),
+        (flow(cc_params={"hystart": False}), "flows[0].cc_params.hystart", "built into the kernel"),
         (flow(cc="lola", cc_params={"q_target": "1500 ns"}), "flows[0].cc_params.q_target", "microseconds"),
         (flow(count=50_001), "flows", "50000"),
         (scenario(tcp={"tick": "0 s"}), "tcp.tick", "10 ms"),
@@ -56,7 +56,7 @@ def flow(**changed: Any) -> dict[str, Any]:
             "flows[1].cc_params",
             "one set",
         ),
-        (scenario(changes=[{"at": "1 s", "link": "bottleneck", "limit": "9 kB"}]), "changes[0].limit", "same kind"),
+        (scenario(changes=[{"at": "1 s", "link": "bottleneck", "limit": "9 kB"}]), "changes[0].limit", "same unit"),
     ],
 )
 def test_it_is_named_with_what_would_do(data: dict[str, Any], key: str, words: str) -> None:

@@ -175,7 +175,7 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
         seen.add(job.name)
         mine = sorted(own & {flow.cc for flow in job.scenario.flows})
         if mine:
-            found = f"The congestion control {mine[0]} is a class in Python, whose changes nothing would notice"
+            found = f"The congestion control {mine[0]} is a Python class, and a batch cannot detect changes to it"
             raise InputError(f"{found}; knee.run runs it, a batch does not.")
 
 

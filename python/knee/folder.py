@@ -172,7 +172,7 @@ def check_target(target: Path) -> None:
     if foreign:
         told = [f"{name} {what}" for name, what in list(foreign.items())[:_LISTED]]
         more = f", and {len(foreign) - _LISTED} more" if len(foreign) > _LISTED else ""
-        found = f"{target} is not replaced, since in it {', '.join(told)}{more}"
+        found = f"{target} is not replaced, because in it {', '.join(told)}{more}"
         raise FolderError(f"{found}; move it elsewhere, or name another folder with --out.")
 
 

@@ -65,7 +65,7 @@ def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
     return [
         Part(rows * row, "interval", f"{rows} rows of time series", f"a longer interval, such as {longer}"),
         Part(flows * FLOW, "flows", f"{flows} flows", "fewer flows"),
-        Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets under way", "a smaller limit"),
+        Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets in flight", "a smaller limit"),
         Part(_traces(scenario) * TRACE_BYTE, f"{key}.trace", "traces", "shorter traces"),
     ]
 

@@ -179,7 +179,7 @@ def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
         raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
     entry = known.get(name)
     if entry is None and name.startswith(OWN):
-        found = f"{shown(name)} is a class in Python, which a file cannot name"
+        found = f"{shown(name)} is a Python class, which a file cannot name"
         raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")
     if entry is None:
         raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))

@@ -141,9 +141,9 @@ def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
         form.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        found = "it is missing" if first["type"] == "missing" else f"{shown(first['input'])} cannot be there"
+        found = "it is missing" if first["type"] == "missing" else f"{shown(first['input'])} is not allowed there"
         if not first["loc"]:
-            found = f"it holds {shown(content)} in place of a table"
+            found = f"it contains {shown(content)} instead of a table"
         raise damaged(path, ": ".join(part for part in (key_of(first["loc"]), found) if part)) from None
     return dict(content)
 

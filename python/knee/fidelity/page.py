@@ -49,7 +49,7 @@ def page(report: Report, reference: Path) -> str:
     return pages.page(
         "fidelity/fidelity.html",
         scripts=pages.CHARTS,
-        title=f"The simulator beside {reference.name}",
+        title=f"The simulator compared with {reference.name}",
         facts=["ground sim", f"knee {_core.version()}"],
         headline=_headline(report.totals),
         errors=prepared(picture.errors(report)),

@@ -116,7 +116,7 @@ def check(out: Path, mark: str = MARK) -> None:
     """Refuses a place that holds something else."""
     if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
         what = "folder" if out.is_dir() else "file"
-        found = f"{out} is a {what} of something else, so nothing is written there"
+        found = f"{out} is a {what} that knee matrix or knee sweep did not write, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
     above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):

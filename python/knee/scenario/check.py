@@ -93,7 +93,7 @@ def _check_path(flow: Flow, links: dict[str, Link]) -> None:
                 f"{shown(name)} is in the path twice", "a path crosses each link at most once", key=f"path[{j}]"
             )
         if flow.direction == "reverse" and links[name].reverse is None:
-            accepted = f"give the link {name} a reverse = {{ rate = ... }}, or leave direction out"
+            accepted = f"add reverse = {{ rate = ... }} to the link {name}, or leave direction out"
             raise Refused(f"{shown(name)} has no reverse direction", accepted, key="direction")
     _check_delay(flow.rtt, path, links)
 
@@ -120,7 +120,7 @@ def _check_span(scenario: Scenario, flow: Flow) -> None:
 
 def _check_times(scenario: Scenario) -> None:
     if scenario.warmup >= scenario.duration:
-        found = f"{format_time(scenario.warmup)} leaves nothing of {format_time(scenario.duration)}"
+        found = f"{format_time(scenario.warmup)} is not shorter than the duration of {format_time(scenario.duration)}"
         raise Refused(found, "expected a warmup shorter than the duration", key="warmup")
     parts = sum(flow.count for flow in scenario.flows) + len(scenario.links)
     rows = parts * -(-scenario.duration // scenario.interval)

@@ -77,7 +77,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     flows = []
     for i, flow in enumerate(scenario.flows):
         if flow.transport != "tcp":
-            found = f'the simulator does not run "{flow.transport}" yet'
+            found = f'the simulator does not support "{flow.transport}" yet'
             raise Refused(found, 'expected transport = "tcp"', key=f"flows[{i}].transport")
         shared = {
             "cc": flow.cc,

@@ -39,7 +39,7 @@ def find(name: str) -> Path:
     """The file of the trace ``name``."""
     found = next((folder / name for folder in folders() if exists(folder / name)), None)
     if found is None:
-        accepted = "put it beside the scenario file, or into a folder that KNEE_TRACES names"
+        accepted = "put it next to the scenario file or into a folder listed in KNEE_TRACES"
         raise Refused(f"the trace {shown(name)} was not found", accepted)
     return found
 

@@ -35,7 +35,7 @@ class Host:
         """Root, devices, namespaces, the switch."""
         lacks = []
         if platform.system() != "Linux":
-            return [Missing(f"this is {platform.system()}", "Linux has it")]
+            return [Missing(f"this is {platform.system()}", "use Linux")]
         if os.geteuid() != 0:
             lacks.append(Missing("not root", "sudo knee run ... --ground host"))
         if not Path("/dev/net/tun").exists():

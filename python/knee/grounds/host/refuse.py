@@ -76,7 +76,7 @@ def _tcp(tcp: Tcp) -> None:
         )
     for key in type(tcp).model_fields:
         if key not in _SET and getattr(tcp, key) != getattr(usual, key):
-            raise Refused("the running kernel does as it does", "leave it out", key=f"tcp.{key}")
+            raise Refused("this setting is fixed in the running kernel", "leave it out", key=f"tcp.{key}")
 
 
 def _flow(flow: Flow) -> None:
@@ -90,5 +90,5 @@ def _flow(flow: Flow) -> None:
     for name, value in flow.cc_params.items():
         if value != has[name]:
             shown = entry.params[name].text(has[name])
-            found = f"{entry.params[name].text(value)} is not what the running kernel's {flow.cc} has"
+            found = f"{entry.params[name].text(value)} differs from the running kernel's {flow.cc}"
             raise Refused(found, f"expected {shown}, or load it with another value", key=f"cc_params.{name}")

@@ -96,7 +96,8 @@ def _packets(limit: Limit | None, kind: int) -> bytes:
     if limit is None:
         return b""
     if limit.kind != "packets":
-        found = f"{limit} is a limit in {'bytes' if limit.kind == 'bytes' else 'time'}, which this discipline lacks"
+        unit = "bytes" if limit.kind == "bytes" else "time"
+        found = f"{limit} is a limit in {unit}, which this discipline does not support"
         raise Refused(found, 'expected a limit in packets, such as "250 packets"', key="limit")
     return u32(kind, _fits(limit.amount))
 
@@ -203,7 +204,7 @@ _BESTEFFORT = 3
 
 def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     if limit is not None:
-        found = "Linux's cake has no limit but its memory"
+        found = "Linux's cake limits only its memory"
         raise Refused(found, 'expected queue_params = { memlimit = "4 MB" }', key="limit")
     options = u64(2, int(params["bandwidth"]) // 8) + u32(3, _BESTEFFORT)
     options += u32(5, _ISOLATION[str(params["isolation"])]) + u32(7, _us(params, "interval"))

@@ -67,7 +67,7 @@ def _tcp(tcp: Tcp) -> None:
         raise Refused(f"there is no kernel with a tick of {format_time(tcp.tick)}", f"expected {ticks}", key="tcp.tick")
     tick_ms = tcp.tick // 1_000_000
     if tcp.rto_min % 1_000_000 or (tcp.rto_min // 1_000_000) % tick_ms:
-        found = f"{format_time(tcp.rto_min)} is no whole number of ticks"
+        found = f"{format_time(tcp.rto_min)} is not a whole number of ticks"
         raise Refused(found, f"expected a multiple of {tick_ms} ms", key="tcp.rto_min")
     usual = Tcp()
     for key in type(tcp).model_fields:
@@ -82,7 +82,7 @@ def _link(link: Link) -> None:
         raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
     for key in ("jitter", "delay"):
         if getattr(link, key):
-            raise Refused("this ground has all of the delay behind the receiver", "leave it out", key=key)
+            raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
     _queue(link)
     if link.reverse is not None:
         if link.reverse.trace is not None:
@@ -108,7 +108,7 @@ def _flow(flow: Flow) -> None:
     for name, value in flow.cc_params.items():
         if value != declared.params[name].default:
             default = declared.params[name].text(declared.params[name].default)
-            raise Refused("the kernel's is as it was built", f"leave it at {default}", key=f"cc_params.{name}")
+            raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
 
 
 def _same_parameters(scenario: Scenario) -> None:
@@ -116,8 +116,8 @@ def _same_parameters(scenario: Scenario) -> None:
     seen: dict[str, dict[str, object]] = {}
     for i, flow in enumerate(scenario.flows):
         if seen.setdefault(flow.cc, dict(flow.cc_params)) != flow.cc_params:
-            found = f"another flow has {flow.cc} with other parameters, and a module has one set"
-            raise Refused(found, "expected the same for all flows", key=f"flows[{i}].cc_params")
+            found = f"another flow uses {flow.cc} with other parameters, but a module has one set for all"
+            raise Refused(found, "expected the same parameters for all flows", key=f"flows[{i}].cc_params")
 
 
 def _changes(scenario: Scenario) -> None:
@@ -133,5 +133,5 @@ def _changes(scenario: Scenario) -> None:
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"changes[{i}].limit") from None
         if before != after:
-            found = f"{change.limit} is counted otherwise than the link's limit"
-            raise Refused(found, "expected the same kind of limit", key=f"changes[{i}].limit")
+            found = f"{change.limit} is in a different unit than the link's limit"
+            raise Refused(found, "expected the same unit", key=f"changes[{i}].limit")

@@ -76,7 +76,7 @@ def compilers() -> list[Missing]:
     names = " ".join(packages())
     lacking = [Missing(f"no {names.replace(' ', ', ')}", f"sudo apt-get install {names}")] if names else []
     if shutil.which("cargo", path=_path()) is None:
-        lacking.append(Missing("no Rust", "https://rustup.rs has it"))
+        lacking.append(Missing("no Rust", "install it from https://rustup.rs"))
     return lacking
 
 
