@@ -173,7 +173,7 @@ def test_a_result_of_a_python_class_says_which_and_that_it_does_not_repeat(tmp_p
     assert one["file"] == __file__
     assert one["source_sha256"] == hashlib.sha256(inspect.getsource(Gentle).encode()).hexdigest()
     (remark,) = result.summary["remarks"]
-    assert "scenario.toml does not repeat this result" in remark
+    assert "scenario.toml does not reproduce this result" in remark
     report = (tmp_path / "own" / "report.html").read_text(encoding="utf-8")
     assert one["source_sha256"][:16] in report
     assert "to the last bit" not in report

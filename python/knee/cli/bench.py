@@ -101,11 +101,11 @@ def _host(as_json: bool) -> None:
         rows.add_row(case["rate"], number(case["carried_mbps"], 1), *late, behind, number(100 * case["processor"], 0))
     out().print(rows)
     turns = {
-        "fifo": "before all ordinary processes",
-        "nice": "first among ordinary processes: the machine gave it no real-time priority",
-        "ordinary": "as any other process: the machine gave it no priority",
+        "fifo": "with real-time priority, ahead of all ordinary processes",
+        "nice": "with a nice value of -20, because the machine granted no real-time priority",
+        "ordinary": "like any other process, because the machine granted no priority",
     }
-    out().print(f"It ran {turns[measured[0]['priority']]}.")
+    out().print(f"The switch ran {turns[measured[0]['priority']]}.")
 
 
 def _compare_queues(measured: list[dict[str, Any]]) -> None:

@@ -63,9 +63,9 @@ def build(
         raise InputError(f"--tick: {tick} is not supported; expected 10 ms, 4 ms or 1 ms.")
     with Bar("kernel") as bar:
         lab, new = make(source, hz, jobs, bar)
-    done = "built" if new else "there already"
+    done = "built" if new else "already built"
     out().print(
-        f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml takes it.", soft_wrap=True
+        f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml uses it.", soft_wrap=True
     )
 
 

@@ -151,7 +151,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
 def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]) -> None:
     """Mean and spread of a scenario's figures over several seeds."""
     seeds = ", ".join(str(summary["seed"]) for summary in summaries)
-    spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "least", "greatest"])
+    spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "min", "max"])
     each = [figures(summary) for summary in summaries]
     for figure in each[0]:
         values = [v for run in each if (v := run.get(figure)) is not None]

@@ -104,7 +104,9 @@ def _remarks(own: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         digest = f", SHA-256 of its source {one['source_sha256'][:16]}" if one["source_sha256"] else ", source unknown"
         told.append(f"{one['class']} ({where}{digest})")
     plural = "es" if len(own) > 1 else ""
-    said = f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not repeat this result without "
+    said = (
+        f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not reproduce this result without "
+    )
     return {"remarks": [said + ("them." if plural else "it.")]}
 
 

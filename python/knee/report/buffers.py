@@ -55,7 +55,7 @@ class Full:
         packets = units.number(self.figure)
         words = {
             "enlarge": f"{packets} packets more: idle for {_span(self.idle_s)}",
-            "reduce": f"{packets} packets less: that many stood in the queue" if self.figure > 0 else "no queue stood",
+            "reduce": f"{packets} packets less: the standing queue" if self.figure > 0 else "no standing queue",
             "restart": f"measures again, after {_span(self.figure)}",
             "loss": f"an interval of {_span(self.figure)} ends",
         }[self.branch]
