@@ -60,7 +60,7 @@ pub const ENTRY: Entry = Entry {
     needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
         Box::new(Copa {
-            params: CopaParams {
+            params: Params {
                 delta: params.ratio("delta"),
                 mode_switching: params.switch("mode_switching"),
                 min_rtt_window: params.time("min_rtt_window"),
@@ -88,14 +88,14 @@ const COMPETITIVE: u8 = 2;
 /// The least window, in packets: the authors' sender's.
 const LEAST: u32 = 2;
 
-struct CopaParams {
+struct Params {
     delta: f64,
     mode_switching: bool,
     min_rtt_window: Time,
 }
 
 struct Copa {
-    params: CopaParams,
+    params: Params,
     phase: u8,
     window: Fractional,
     min_rtt: Extreme,

@@ -311,3 +311,19 @@ pub trait CongestionControl: Send {
     /// Hears of transmissions; called only with [`Needs::sent`].
     fn on_sent(&mut self, _sent: &Sent, _control: &mut Control) {}
 }
+
+/// What a sender holds: a [`CongestionControl`] and, derived from it, the one call that nearly all ACKs need. Nobody
+/// implements this.
+pub trait DynCongestionControl: CongestionControl {
+    /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK between which nothing can happen,
+    /// compiled for each algorithm as one call.
+    fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control);
+}
+
+impl<T: CongestionControl> DynCongestionControl for T {
+    fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.on_measure(ack, control);
+        control.cwnd = control.cwnd.max(1);
+        self.on_ack(ack, control);
+    }
+}

@@ -65,7 +65,7 @@ pub const ENTRY: Entry = Entry {
     needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ..Needs::NONE },
     make: |params, init| {
         let b = if params.choice("utility") == "latency" { params.ratio("b") } else { 0.0 };
-        let params = VivaceParams {
+        let params = Params {
             utility: Utility { t: params.ratio("t"), b, c: params.ratio("c") },
             rtt_gradient_floor: params.ratio("rtt_gradient_floor"),
             epsilon: params.ratio("epsilon"),
@@ -98,7 +98,7 @@ const UNKNOWN_RTT: Time = Time::from_millis(100);
 /// Fewest packets of an interval.
 const INTERVAL_PACKETS: f64 = 10.0;
 
-struct VivaceParams {
+struct Params {
     utility: Utility,
     rtt_gradient_floor: f64,
     epsilon: f64,
@@ -128,7 +128,7 @@ struct Climb {
 }
 
 struct Vivace {
-    params: VivaceParams,
+    params: Params,
     phase: u8,
     /// Base rate, Mbit/s.
     rate: f64,
@@ -165,7 +165,7 @@ pub fn amplifier(steps: u32) -> f64 {
 }
 
 /// The next rate and climb at gradient `gamma`.
-fn climbed(rate: f64, gamma: f64, climb: Climb, p: &VivaceParams) -> (f64, Climb) {
+fn climbed(rate: f64, gamma: f64, climb: Climb, p: &Params) -> (f64, Climb) {
     let up = gamma > 0.0;
     let turned = climb.steps > 0 && up != climb.up;
     let steps = if turned { 1 } else { climb.steps.saturating_add(1) };
@@ -302,7 +302,7 @@ mod tests {
     use crate::reno;
     use crate::testing::{Dumbbell, ack_of_nothing, close, init, view};
     use crate::{Init, RateSample};
-    use knee_core::{Params, Value};
+    use knee_core::Value;
 
     const LATENCY: Utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
 
@@ -328,8 +328,8 @@ mod tests {
         assert_eq!(seen, [1, 2, 3, 5, 7, 9]);
     }
 
-    fn params() -> VivaceParams {
-        VivaceParams {
+    fn params() -> Params {
+        Params {
             utility: LATENCY,
             rtt_gradient_floor: 0.01,
             epsilon: 0.05,
@@ -385,7 +385,7 @@ mod tests {
 
     /// Pacing rates in Mbit/s where ten packets leave every two seconds, whatever the algorithm wants.
     fn rates(init: &Init, rounds: u64) -> Vec<f64> {
-        let mut cc = (ENTRY.make)(&Params::defaults(ENTRY.params), init);
+        let mut cc = (ENTRY.make)(&knee_core::Params::defaults(ENTRY.params), init);
         let mut control = Control::initial(10);
         let mut view = view();
         let mut seen = Vec::new();
@@ -421,6 +421,6 @@ mod tests {
 
     #[test]
     fn the_defaults_are_vivace_latency() {
-        assert_eq!(Params::defaults(ENTRY.params).choice("utility"), "latency");
+        assert_eq!(knee_core::Params::defaults(ENTRY.params).choice("utility"), "latency");
     }
 }
