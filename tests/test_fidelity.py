@@ -172,11 +172,11 @@ def test_what_the_simulator_does_not_have_is_skipped_by_name(tmp_path: Path, qdi
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (RENO.replace("10mbit", "10 apples"), "line 2: .*10 apples.* is no rate"),
+        (RENO.replace("10mbit", "10 apples"), "line 2: .*10 apples.* is not a rate"),
         (RENO.replace(",6,", ",0,"), "T is 0"),
         (RENO.replace("20,0,", "20,7,"), "not before the end"),
         (RENO.replace("reno,20", "reno,nan"), "base_rtt_ms is nan"),
-        (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not understood"),
+        (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not valid"),
         (PAIR.replace("two,2", "two,3"), "not numbered"),
         (PAIR.replace("0.5,10mbit", "0.5,20mbit"), "do not agree"),
     ],
@@ -297,7 +297,7 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
     html = (tmp_path / "out.html").read_text(encoding="utf-8")
     # A chart of all flows' errors, and one of the case with a time series.
     assert html.count('<script type="application/json"') == 2
-    assert html.count("The kernel left no time series.") == 1
+    assert html.count("The kernel has no recorded time series.") == 1
     assert '"legendgroup":"2 cubic, kernel"' in html
 
 
@@ -313,7 +313,7 @@ def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
 def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
     (tmp_path / "series").mkdir()
     (tmp_path / "series" / "one.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(InputError, match="is no time series"):
+    with pytest.raises(InputError, match="is not a time series"):
         series.cwnd(tmp_path / "reference.csv", "one")
 
 

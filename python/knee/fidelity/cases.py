@@ -136,18 +136,18 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
         needed = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
         missing = [name for name in needed if name not in found]
         if missing:
-            raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
+            raise InputError(f"{path} has no column {missing[0]}; expected the columns {', '.join(needed)}.")
         rows = [(reader.line_num, _complete(path, reader, row)) for row in reader]
         if needed is PROGRAMS:
             rows = [(line, _of_program(row)) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{path} cannot be read ({reason}); a CSV file will do.") from None
+        raise InputError(f"{path} cannot be read ({reason}); expected a CSV file.") from None
     groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for line, row in rows:
         groups.setdefault(row["case"], []).append((line, row))
     if not groups:
-        raise InputError(f"{path} has no cases; a row per flow is needed.")
+        raise InputError(f"{path} has no cases; expected one row per flow.")
     names = list(groups)
     patterns = list(patterns)
     for pattern in patterns:
@@ -164,7 +164,7 @@ def _complete(path: str | Path, reader: csv.DictReader[str], row: dict[str, str]
     more = len(row.get(None) or ())  # type: ignore[call-overload]
     cells = columns + more - sum(value is None for value in row.values())
     if cells != columns:
-        raise InputError(f"{path}, line {reader.line_num}: it has {cells} cells, and there are {columns} columns.")
+        raise InputError(f"{path}, line {reader.line_num}: {cells} cells in {columns} columns.")
     return row
 
 
@@ -215,7 +215,7 @@ def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, Kerne
             beside_program="mbps_is" in row,
         )
         if not max(flow.start_s, shared[5] or 0.0) < shared[1]:
-            raise ValueError("the flow's start or its window is not before the end T")
+            raise ValueError("the flow's start or window is not before the end T")
     except (ValueError, TypeError) as error:
         raise InputError(f"{where}: {error}.") from None
     return shared, flow
@@ -228,16 +228,16 @@ def _number(row: dict[str, str], key: str, default: float | None = None) -> floa
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"{key} is {shown(text)}, and a number is needed") from None
+        raise ValueError(f"{key} is {shown(text)}; expected a number") from None
     if not 0 <= value < math.inf:
-        raise ValueError(f"{key} is {value}, and a number from 0 is needed")
+        raise ValueError(f"{key} is {value}; expected a number from 0")
     return value
 
 
 def _positive(row: dict[str, str], key: str) -> float:
     value = _number(row, key)
     if value == 0:
-        raise ValueError(f"{key} is 0, and more is needed")
+        raise ValueError(f"{key} is 0; expected a number above 0")
     return value
 
 
@@ -252,7 +252,7 @@ def _rate(text: str) -> int:
                 break
             if rate > 0:
                 return rate
-    raise ValueError(f"{shown(text)} is no rate; one such as 100mbit is needed")
+    raise ValueError(f"{shown(text)} is not a rate; expected one such as 100mbit")
 
 
 def _steps(text: str) -> tuple[tuple[float, int], ...]:
@@ -264,4 +264,4 @@ def _steps(text: str) -> tuple[tuple[float, int], ...]:
         pairs = found if isinstance(found, list) else [found]
         return tuple(sorted((float(when), _rate(rate)) for when, rate in pairs))
     except (ValueError, TypeError, SyntaxError, AttributeError, RecursionError, MemoryError):
-        raise ValueError(f"the step {shown(text)} is not understood; one such as (30, '10mbit') is needed") from None
+        raise ValueError(f"the step {shown(text)} is not valid; expected one such as (30, '10mbit')") from None

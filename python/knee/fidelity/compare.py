@@ -116,7 +116,7 @@ class Totals:
         if self.simple_held < self.simple:
             unmet.append(f"{self.simple - self.simple_held} single-flow case(s) without AQM do not hold")
         if self.held < WANTED_SHARE * self.cases:
-            unmet.append(f"{self.held} of {self.cases} cases hold, {WANTED_SHARE:.0%} are wanted")
+            unmet.append(f"{self.held} of {self.cases} cases pass; the target is {WANTED_SHARE:.0%}")
         if self.median_points >= WANTED_MEDIAN_POINTS:
             unmet.append(f"the median error of goodput is {self.median_points:.2f} points")
         if self.median_percent >= WANTED_MEDIAN_PERCENT:

@@ -41,7 +41,7 @@ def find(source: str) -> Path:
         return shipped()[name]
     if path.exists() or "/" in source or source.endswith(".csv"):
         return path
-    raise InputError(f'There is no file and no recorded kernel "{source}"; {near(source, list(shipped()))}.')
+    raise InputError(f'No file or recorded kernel is named "{source}"; {near(source, list(shipped()))}.')
 
 
 def cases(patterns: Sequence[str] = ()) -> dict[Path, list[Case]]:

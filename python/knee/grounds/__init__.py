@@ -57,7 +57,7 @@ def find(name: str) -> Ground:
         InputError: where this version has none.
     """
     if name not in GROUNDS:
-        raise InputError(f'This version has no ground "{name}"; {near(name, list(GROUNDS))}.')
+        raise InputError(f'There is no ground "{name}"; {near(name, list(GROUNDS))}.')
     return GROUNDS[name]
 
 

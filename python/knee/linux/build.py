@@ -128,7 +128,7 @@ def _set_hz(tree: Path, hz: int) -> None:
     begin = text.find("\nconfig HZ\n")
     default = text.find("default 100", begin)
     if begin < 0 or default < 0:
-        raise RunError("This kernel's arch/um/Kconfig sets HZ in a way that is not known; kernels 6.1 to 7.2 will do.")
+        raise RunError("This kernel's arch/um/Kconfig sets HZ in an unknown way; expected a kernel from 6.1 to 7.2.")
     place.write_text(text[:default] + f"default {hz}" + text[default + len("default 100") :])
 
 
@@ -154,7 +154,7 @@ def _check_config(place: Path, hz: int) -> None:
     wanted = [line for line in _CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
     lacking = [line for line in [*wanted, f"CONFIG_HZ={hz}"] if line not in has and _LATER.get(line) not in has]
     if lacking:
-        raise RunError(f"This kernel cannot be configured as is needed: it does not take {', '.join(lacking)}.")
+        raise RunError(f"This kernel does not accept the options that knee needs: {', '.join(lacking)}.")
 
 
 def _prune(tree: Path, objects: Path) -> None:

@@ -41,7 +41,7 @@ class Uml:
         if built:
             # Modules that are older than their sources are built again by the next run.
             return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()
-        return [*tools.missing(), Missing("no kernel is built yet", "knee linux build, some minutes once")]
+        return [*tools.missing(), Missing("no kernel is built yet", "knee linux build, which takes a few minutes once")]
 
     def trial(self) -> str:
         """Boots it and lets one flow run for a tenth of a second."""
@@ -57,7 +57,7 @@ class Uml:
         with TemporaryDirectory(prefix="knee-") as folder:
             packets = self.run(from_dict(told), Path(folder)).summary["packets"]
         if not packets:
-            raise RunError("The kernel carries no packets; knee linux build makes it again.")
+            raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
         return f"Linux {lab.release} runs ({packets} packets in a trial); needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
@@ -77,7 +77,7 @@ class Uml:
         lab = cache.current(hz)
         if lab is None:
             tick = format_time(scenario.tcp.tick)
-            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" makes it.')
+            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" builds it.')
         if lab.sources != cache.sources_digest():
             lab, _ = build(lab.source, hz)
         started = datetime.now(UTC).isoformat(timespec="seconds")
