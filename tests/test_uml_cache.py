@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from knee.errors import RunError
-from knee.linux.build import _CONFIG, _check_config
+from knee.linux.build import _CONFIG, _REGISTERS, _check_config, _make_room_for_registers
 from knee.linux.cache import locked, making, root
 
 BUILD = """
@@ -91,3 +91,17 @@ def test_a_kernel_after_6_9_says_in_other_words_that_its_structures_are_of_full_
     for line in ("CONFIG_BASE_FULL=y", "CONFIG_VETH=y"):
         with pytest.raises(RunError, match=line):
             _check_config(configured(tmp_path / "small", {line: ""}), 250)
+
+
+def test_a_kernel_that_keeps_too_few_registers_gets_room_for_those_of_amx(tmp_path: Path) -> None:
+    """Before 6.13 it keeps 2,696 bytes; the host takes the state of a processor with AMX back as 11,008 bytes or not."""
+    place = tmp_path / "arch/x86/um/user-offsets.c"
+    place.parent.mkdir(parents=True)
+    for before, after in [
+        ("DEFINE_LONGS(HOST_FP_SIZE, 2696);", f"DEFINE_LONGS(HOST_FP_SIZE, {_REGISTERS});"),
+        ("", ""),
+    ]:
+        place.write_text(f"#ifdef FP_XSTATE_MAGIC1\n\t{before}\n#endif\n")
+        _make_room_for_registers(tmp_path)
+        assert place.read_text() == f"#ifdef FP_XSTATE_MAGIC1\n\t{after}\n#endif\n"
+    assert _REGISTERS >= 11_008

@@ -19,7 +19,7 @@ from knee.linux.source import Source, find, unpack
 #: Clock ticks per second where nothing else is asked for: what Debian's kernels have, and scenarios by default.
 HZ = 250
 #: Goes up where this file builds otherwise than before.
-_RECIPE = 3
+_RECIPE = 4
 #: The configuration.
 _CONFIG = Path(__file__).with_name("kernel.config")
 #: What says the same in newer kernels (6.10 turned BASE_FULL around).
@@ -96,6 +96,7 @@ def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) ->
     tree = unpack(source, into)
     report(_UNPACKED)
     _set_hz(tree, hz)
+    _make_room_for_registers(tree)
     objects = into / "build"
     objects.mkdir()
     wanted = into / "wanted.config"
@@ -129,6 +130,22 @@ def _set_hz(tree: Path, hz: int) -> None:
     if begin < 0 or default < 0:
         raise RunError("This kernel's arch/um/Kconfig sets HZ in a way that is not known; kernels 6.1 to 7.2 will do.")
     place.write_text(text[:default] + f"default {hz}" + text[default + len("default 100") :])
+
+
+#: Bytes of the processor's extended state that a guest can keep: with AMX it is 11,008.
+_REGISTERS = 12_288
+
+
+def _make_room_for_registers(tree: Path) -> None:
+    """User-Mode Linux before 6.13 keeps 2,696 bytes of extended state, with which no guest starts on processors with AMX.
+
+    The host's kernel takes the state back (``PTRACE_SETREGSET``) only whole.
+    """
+    place = tree / "arch/x86/um/user-offsets.c"
+    text = place.read_text()
+    fixed = "DEFINE_LONGS(HOST_FP_SIZE, 2696)"
+    if fixed in text:
+        place.write_text(text.replace(fixed, f"DEFINE_LONGS(HOST_FP_SIZE, {_REGISTERS})"))
 
 
 def _check_config(place: Path, hz: int) -> None:
