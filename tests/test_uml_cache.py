@@ -94,7 +94,7 @@ def test_a_kernel_after_6_9_says_in_other_words_that_its_structures_are_of_full_
 
 
 def test_a_kernel_that_keeps_too_few_registers_gets_room_for_those_of_amx(tmp_path: Path) -> None:
-    """Before 6.13 it keeps 2,696 bytes; the host takes the state back whole only, 11,008 bytes with AMX."""
+    """Before 6.13 it keeps 2,696 bytes; with AMX the host takes the state back as 11,008 bytes or not at all."""
     place = tmp_path / "arch/x86/um/user-offsets.c"
     place.parent.mkdir(parents=True)
     for before, after in [
