@@ -165,7 +165,9 @@ impl Link {
         out.departed.extend(self.on_wire.take());
         for Arrival { at, burst, first } in arrivals {
             let before_it = if first { at.saturating_sub(Time::from_nanos(1)) } else { at };
-            self.steps(before_it, out);
+            if self.due <= before_it {
+                self.steps(before_it, out);
+            }
             self.admit(burst, at, out);
         }
         self.steps(until, out);
@@ -174,7 +176,7 @@ impl Link {
     }
 
     /// Takes all steps that are due up to `until`.
-    #[inline]
+    #[inline(never)]
     fn steps(&mut self, until: Time, out: &mut Outcome) {
         while self.due <= until {
             self.step(self.due, until, out);
@@ -182,7 +184,8 @@ impl Link {
     }
 
     /// A step that is due `now`. Nothing arrives up to `until`.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
     fn step(&mut self, now: Time, until: Time, out: &mut Outcome) {
         self.cx.now = now;
         match self.server {
@@ -272,7 +275,8 @@ impl Link {
     }
 
     /// A free wire takes the next packet, and the others of its run that begin to be sent up to `until`.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
     fn transmit(&mut self, now: Time, until: Time, out: &mut Outcome) {
         let Server::Wire(wire) = &mut self.server else { return };
         let max = wire.begun_within(until - now, u64::from(MTU) + self.overhead);

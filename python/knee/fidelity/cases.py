@@ -9,6 +9,9 @@ Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's
 - ``window_from_s``: from which second of the run the kernel's figures count; without it, over the last two thirds of
   the flow's life. A file with it comes from a rig with Linux's ``fq`` at the sender, so flows are paced.
 - ``goodput_spread``, ``srtt_spread``: half the range over the kernel's repeated runs.
+
+A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for
+the link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts depends on who printed it (`FIGURES`).
 """
 
 from __future__ import annotations
@@ -21,10 +24,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 from knee import files
 from knee.errors import InputError
 from knee.units import shown
+
+#: Columns of a file of authors' programs.
+PROGRAMS = (
+    *("case", "flow", "cc", "base_rtt_ms", "start_s", "rate_mbps", "limit_packets", "T"),
+    *("mbps", "mbps_is", "rtt_mean_ms"),
+)
+#: What the rate of an authors' program counts: received on the wire over the whole life, or payload sent over the last
+#: two thirds. Kernel flows beside them: goodput.
+FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "vivace": "sent"}
 
 SETUP = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s")
 NEEDED = (*SETUP, "goodput_mbps", "srtt_mean_ms")
@@ -46,6 +59,9 @@ class KernelFlow:
         srtt_ms: mean of the smoothed RTT, over the window.
         goodput_spread_mbps: half the range over the kernel's runs; 0 where there was one.
         srtt_spread_ms: the same of the smoothed RTT.
+        rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire over the
+            whole life; then ``srtt_ms`` is the mean of all RTTs.
+        beside_program: whether it was recorded in a run of authors' programs.
     """
 
     number: int
@@ -56,6 +72,8 @@ class KernelFlow:
     srtt_ms: float
     goodput_spread_mbps: float
     srtt_spread_ms: float
+    rate_is: Literal["goodput", "wire", "sent"] = "goodput"
+    beside_program: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,8 @@ class Case:
         """From when to when the figures of ``flow`` count, in seconds since it was connected, ``late_s`` late."""
         start = flow.start_s + late_s
         life = self.duration_s - start
+        if flow.rate_is == "wire":
+            return 0.0, life
         begin = life / 3 if self.window_from_s is None else self.window_from_s - start
         return begin, life
 
@@ -112,11 +132,14 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
     """
     try:
         reader = csv.DictReader(io.StringIO(files.read(Path(path), _MAX_FILE).decode(), newline=""))
-        needed = NEEDED if figures else SETUP
-        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        found = reader.fieldnames or ()
+        needed = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
+        missing = [name for name in needed if name not in found]
         if missing:
             raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
         rows = [(reader.line_num, _complete(path, reader, row)) for row in reader]
+        if needed is PROGRAMS:
+            rows = [(line, _of_program(row)) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path} cannot be read ({reason}); a CSV file will do.") from None
@@ -156,6 +179,16 @@ def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]], f
     return Case(name, rate, duration_s, qdisc, loss, steps, window_from_s, flows)
 
 
+def _of_program(row: dict[str, str]) -> dict[str, str]:
+    """A row of a file of authors' programs in the other files' columns."""
+    return row | {
+        "rate": f"{row['rate_mbps']}mbit",
+        "qdisc": f"pfifo,limit,{row['limit_packets']}",
+        "goodput_mbps": row["mbps"],
+        "srtt_mean_ms": row["rtt_mean_ms"],
+    }
+
+
 _Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None]
 
 
@@ -178,6 +211,8 @@ def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, Kerne
             srtt_ms=_positive(row, "srtt_mean_ms") if figures else 0.0,
             goodput_spread_mbps=_number(row, "goodput_spread", 0.0),
             srtt_spread_ms=_number(row, "srtt_spread", 0.0),
+            rate_is=FIGURES.get(row["cc"], "goodput") if "mbps_is" in row else "goodput",
+            beside_program="mbps_is" in row,
         )
         if not max(flow.start_s, shared[5] or 0.0) < shared[1]:
             raise ValueError("the flow's start or its window is not before the end T")

@@ -20,6 +20,7 @@ ABOUT = {
     "linux-7.2": "Linux 7.2: its congestion controls and queue disciplines",
     "cocoa-reference": "the cocoa authors' queue discipline on Linux 7.2",
     "lola-reference": "the LoLa authors' congestion control on Linux 7.2",
+    "authors-reference": "the Copa and Vivace authors' programs over UDP on Linux 7.2",
 }
 
 

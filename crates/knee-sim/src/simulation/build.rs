@@ -10,7 +10,7 @@ use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec};
 use crate::timer::Clock;
-use knee_cc::{CaState, CongestionControl, Ecn, Entry, Init};
+use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Params, Time};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Own {
 }
 
 /// Makes an algorithm for a flow.
-pub type OwnMake = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn CongestionControl> + Send + Sync>;
+pub type OwnMake = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>;
 
 /// So many flows stay in a second-level cache.
 const CACHED_FLOWS: usize = 256;

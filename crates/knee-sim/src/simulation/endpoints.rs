@@ -4,7 +4,7 @@ use super::world::{Algorithm, Outbox, World};
 use crate::network::Way;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
-use knee_cc::{CaState, CongestionControl, Init};
+use knee_cc::{CaState, DynCongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
 
@@ -35,10 +35,11 @@ impl World {
         }
         let receiver = &mut self.receivers[i as usize];
         if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.disorder_spares) {
+            let mut ack = receiver.ack(i, self.now);
             if receiver.has_blocks() {
-                return self.reply(i, out);
+                self.add_blocks(&mut ack);
             }
-            out.ack(receiver.ack(i, self.now), self.now, way);
+            out.ack(ack, self.now, way);
         }
     }
 
@@ -62,13 +63,19 @@ impl World {
         let receiver = &mut self.receivers[i as usize];
         let mut ack = receiver.ack(i, self.now);
         if receiver.has_blocks() {
-            let (blocks, dsack) = receiver.blocks(&mut self.disorder_spares);
-            ack.flags |= if dsack { Packet::DSACK } else { 0 };
-            ack.extra = self.sacks.put(blocks);
-            // RFC 2018: an option of two bytes and eight for each block, padded to words.
-            ack.size += 4 + 8 * self.sacks.get(ack.extra).len() as u16;
+            self.add_blocks(&mut ack);
         }
         out.ack(ack, self.now, &self.network.ways[i as usize]);
+    }
+
+    /// Puts the SACK blocks of its receiver into an ACK.
+    #[inline(never)]
+    fn add_blocks(&mut self, ack: &mut Packet) {
+        let (blocks, dsack) = self.receivers[ack.flow as usize].blocks(&mut self.disorder_spares);
+        ack.flags |= if dsack { Packet::DSACK } else { 0 };
+        // RFC 2018: an option of two bytes and eight for each block, padded to words.
+        ack.size += 4 + 8 * blocks.as_slice().len() as u16;
+        ack.extra = self.sacks.put(blocks);
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
@@ -141,7 +148,7 @@ impl World {
             rng: Rng::stream(self.seed, &format!("cc/{i}")),
         };
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
-        let cc: Box<dyn CongestionControl> = match make {
+        let cc: Box<dyn DynCongestionControl> = match make {
             Some(make) => make(params, &init, i as usize),
             None => (entry.make)(params, &init),
         };
@@ -237,7 +244,8 @@ impl World {
 }
 
 /// Makes packets of what a sender sends now.
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "with nearly every ACK")]
 fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
     let stamp = Sender::tsval(now);
     let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };

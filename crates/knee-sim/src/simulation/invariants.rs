@@ -72,7 +72,10 @@ pub fn check_spec(spec: &Spec) -> Option<Time> {
         let sent: u64 = simulation.world.senders.iter().map(|sender| sender.counters().sent).sum();
         let arrived: u64 = simulation.world.receivers.iter().map(|receiver| receiver.packets).sum();
         let floor = FLOOR * spec.flows.len() as u64 * (now.as_secs_f64() as u64 + 1);
-        assert!(loses || sent <= BURST + EXCESS * arrived + floor, "{sent} packets sent up to {now}, {arrived} arrived");
+        assert!(
+            loses || sent <= BURST + EXCESS * arrived + floor,
+            "{sent} packets sent up to {now}, {arrived} arrived"
+        );
         if !goes_on {
             return Some(now);
         }
