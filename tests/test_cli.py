@@ -269,3 +269,8 @@ def test_the_benchmark_of_starts_measures_each_command(capsys: pytest.CaptureFix
     assert all(case["processor_s"] > 0 for case in start)
     assert all(case["wall_s"] > 0 for case in start)
     assert main(["bench", "start", "reno2"]) == 2
+
+
+@pytest.mark.parametrize("case", bench.CASES)
+def test_every_case_of_the_benchmark_is_a_scenario(case: str) -> None:
+    assert bench.CASES[case][1]().duration > 0

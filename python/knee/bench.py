@@ -77,7 +77,7 @@ def _lot16() -> Scenario:
     links = [{"name": name, "rate": "1 Gbit/s", "limit": "1000 packets"} for name in ("a", "b", "c")]
     across = {"cc": "cubic", "rtt": "40 ms", "count": 4, "path": ["a", "b", "c"]}
     over_one = [{"cc": "cubic", "rtt": "20 ms", "count": 4, "path": [name]} for name in ("a", "b", "c")]
-    return from_dict({"duration": "20 s", "links": links, "flows": [across, *over_one]})
+    return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
 
 
 def _uml2(cc: str) -> Scenario:

@@ -19,7 +19,7 @@ from knee.scenario.model import Link, Reverse, Scenario
 from knee.units import format_time, parse_bytes
 
 #: The interpreter with all it imports, bytes.
-BASE = 115 << 20
+BASE = 103 << 20
 #: A row of the time series: 64 B from the engine, some 130 B in its table, and what is between the two.
 ROW = 215
 #: A row once more, where a report is drawn.

@@ -26,7 +26,8 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
+    # Built when the first result is read: runs that only write one need none of it.
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
 
 
 class FlowFigures(_Part):

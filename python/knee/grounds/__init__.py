@@ -6,7 +6,8 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 
 from knee.errors import InputError, RunError
-from knee.grounds.ground import Ground, Missing, Progress
+from knee.grounds.ground import Ground, Progress
+from knee.missing import Missing
 from knee.units import near
 
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core
 from knee.errors import RunError, ScenarioError
-from knee.grounds.ground import Missing, Progress
+from knee.grounds.ground import Progress
+from knee.missing import Missing
 from knee.own import CongestionControl, classes, described
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec

@@ -112,6 +112,11 @@ def available() -> bool:
     return bool(_installed(DEFAULT) or _candidate(DEFAULT))
 
 
+def packages() -> list[str]:
+    """The Debian package to install for the default source."""
+    return [] if available() or not tools.suits() else [DEFAULT]
+
+
 def _installed(package: str) -> str | None:
     """The version of an installed package whose archive is there."""
     if not _archive(package).is_file() or shutil.which("dpkg-query") is None:

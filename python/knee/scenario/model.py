@@ -74,7 +74,8 @@ Probability = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1)]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # Built once, as parts of Scenario, instead of each also for itself.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     def plain(self) -> dict[str, Any]:
         """The table as a scenario file writes it."""

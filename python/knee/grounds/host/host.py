@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing, Progress
+from knee.grounds.ground import Progress
 from knee.grounds.host import plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.lab import lab, switch_program
 from knee.manifest import manifest
 from knee.metrics import summary
+from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec

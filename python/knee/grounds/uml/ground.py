@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing, Progress
+from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.topology import Topology
@@ -18,6 +18,7 @@ from knee.linux import cache, modules, tools
 from knee.linux.build import HZ, build
 from knee.manifest import manifest
 from knee.metrics import summary
+from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.toml import dumps

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing
+from knee.missing import Missing
 
 #: The sources.
 HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
