@@ -214,11 +214,11 @@ mod tests {
     #[test]
     #[should_panic(expected = "packets sent up to")]
     fn an_algorithm_that_runs_away_is_noticed() {
-        static ENTRY: Entry =
-            Entry { needs: Needs { pacing: true, full_control: true, ..Needs::NONE }, ..knee_cc::registry()[0] };
+        let needs = Needs { pacing: true, full_control: true, ..Needs::NONE };
+        let entry: &'static Entry = Box::leak(Box::new(Entry { needs, ..knee_cc::registry()[0] }));
         let spec = one_packet_of_buffer("runaway", 1);
         let make = Arc::new(|_: &_, _: &_, _| Box::new(Runaway(Rate::from_mbps(1))) as Box<dyn CongestionControl>);
-        let own = Own { name: "runaway".into(), entry: &ENTRY, make };
+        let own = Own { name: "runaway".into(), entry, make };
         check_run(&spec, Simulation::with_own(&spec, &[own]).unwrap());
     }
 
