@@ -22,6 +22,8 @@ FUZZ ?= spec sender queues congestion
 # Of make mutants: the crate, and which part of its mutants.
 CRATE ?= knee-core
 SHARD ?= $(shell shuf -i 0-9 -n 1)/10
+# What only tests use is not changed.
+NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/invariants.rs'
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
@@ -85,7 +87,8 @@ fuzz: $(TOOLS)/bin/cargo-fuzz
 	    -max_total_time=$$(($(MINUTES) * 60)) -max_len=2048 -timeout=20 -rss_limit_mb=2048) || exit 1; done
 
 mutants: $(TOOLS)/bin/cargo-mutants
-	$(TOOL_PATH) cargo mutants -p $(CRATE) --shard $(SHARD) --timeout 120 --output target/mutants-$(CRATE)
+	$(TOOL_PATH) cargo mutants -p $(CRATE) $(NO_MUTANTS) --shard $(SHARD) --sharding round-robin --timeout 300 \
+	  --output target/mutants-$(CRATE)
 
 miri:
 	cargo +nightly miri test -p knee-core

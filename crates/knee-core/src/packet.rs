@@ -79,3 +79,31 @@ impl Packet {
         Self::QUEUED_UNIT * u64::from(self.extra)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_has_a_bit_of_its_own() {
+        let all =
+            [Packet::ACK, Packet::ECT, Packet::CE, Packet::ECE, Packet::CWR, Packet::SYN, Packet::L4S, Packet::DSACK];
+        for (i, flag) in all.into_iter().enumerate() {
+            assert_eq!(flag, 1 << i);
+            let packet = Packet { flags: flag, ..Packet::default() };
+            assert!(all.iter().all(|other| packet.has(*other) == (*other == flag)));
+        }
+    }
+
+    #[test]
+    fn queueing_delays_are_rounded_to_64_ns_and_add_up_to_274_s() {
+        assert_eq!([0, 31, 32, 95, 96].map(|ns| Packet::queued_units(Time::from_nanos(ns))), [0, 0, 1, 1, 2]);
+        assert_eq!(Packet::queued_units(Time::from_secs(300)), u32::MAX);
+        let mut packet = Packet::default();
+        packet.add_queued(Time::from_nanos(128));
+        packet.add_queued(Time::from_nanos(64));
+        assert_eq!((packet.extra, packet.queued()), (3, Time::from_nanos(192)));
+        packet.add_queued(Time::from_secs(300));
+        assert_eq!(packet.queued(), Time::from_nanos(64) * u64::from(u32::MAX));
+    }
+}

@@ -352,4 +352,60 @@ mod tests {
             assert!(Params::resolve(DECLARED, [(name, value)]).is_err(), "{name} = {value:?}");
         }
     }
+
+    /// One of each kind, in the range from 2 to 8 where there is an order.
+    const KINDS: &[Param] = &[
+        Param::time("time", Time::from_nanos(5), (Time::from_nanos(2), Time::from_nanos(8)), "", ""),
+        Param::rate("rate", Rate::from_bps(5), (Rate::from_bps(2), Rate::from_bps(8)), "", ""),
+        Param::bytes("bytes", Bytes(5), (Bytes(2), Bytes(8)), "", ""),
+        Param::count("count", 5, (2, 8), "", ""),
+        Param::ratio("ratio", 5.0, (2.0, 8.0), "", ""),
+        Param::switch("switch", true, "", ""),
+        Param::choice("choice", &["one", "two"], "", ""),
+    ];
+
+    #[test]
+    fn a_range_includes_its_ends_and_nothing_beyond() {
+        let of: [(&str, fn(u64) -> Value); 5] = [
+            ("time", |n| Value::Time(Time::from_nanos(n))),
+            ("rate", |n| Value::Rate(Rate::from_bps(n))),
+            ("bytes", |n| Value::Bytes(Bytes(n))),
+            ("count", Value::Count),
+            ("ratio", |n| Value::Ratio(n as f64)),
+        ];
+        for (name, value) in of {
+            let taken: Vec<u64> = (0..12).filter(|n| Params::resolve(KINDS, [(name, value(*n))]).is_ok()).collect();
+            assert_eq!(taken, [2, 3, 4, 5, 6, 7, 8], "{name}");
+        }
+        let taken = |name, value| Params::resolve(KINDS, [(name, value)]).is_ok();
+        assert!(taken("switch", Value::Bool(false)) && taken("switch", Value::Bool(true)));
+        assert!(taken("choice", Value::Choice("two")) && !taken("choice", Value::Choice("three")));
+    }
+
+    #[test]
+    fn each_kind_is_read_back_as_given() {
+        let given = [
+            ("time", Value::Time(Time::from_nanos(3))),
+            ("rate", Value::Rate(Rate::from_bps(4))),
+            ("bytes", Value::Bytes(Bytes(6))),
+            ("count", Value::Count(7)),
+            ("ratio", Value::Ratio(2.5)),
+            ("switch", Value::Bool(false)),
+            ("choice", Value::Choice("two")),
+        ];
+        let params = Params::resolve(KINDS, given).unwrap();
+        assert_eq!((params.time("time"), params.rate("rate")), (Time::from_nanos(3), Rate::from_bps(4)));
+        assert_eq!((params.bytes("bytes"), params.count("count")), (Bytes(6), 7));
+        assert_eq!((params.ratio("ratio").to_bits(), params.switch("switch")), (2.5f64.to_bits(), false));
+        assert_eq!(params.choice("choice"), "two");
+        let defaults = Params::defaults(KINDS);
+        assert_eq!((defaults.count("count"), defaults.switch("switch"), defaults.choice("choice")), (5, true, "one"));
+    }
+
+    #[test]
+    fn a_refusal_names_what_there_is() {
+        let unknown = |declared| Params::resolve(declared, [("x", Value::Count(1))]).unwrap_err().to_string();
+        assert_eq!(unknown(DECLARED), "no parameter `x`; there are: q_target, gamma");
+        assert_eq!(unknown(&[]), "no parameter `x`; there are: none");
+    }
 }

@@ -60,4 +60,25 @@ mod tests {
         // Four standard deviations of a binomial with n = 1e5 and p = 1/4 are 548.
         assert!((24_452..25_548).contains(&hits), "{hits}");
     }
+
+    #[test]
+    fn numbers_below_reach_every_one_equally_often() {
+        let mut rng = Rng::stream(7, "below");
+        let mut seen = [0; 6];
+        (0..60_000).for_each(|_| seen[rng.below(6) as usize] += 1);
+        // Five standard deviations of a binomial with n = 6e4 and p = 1/6 are 456.
+        assert!(seen.iter().all(|n| (9_544..10_456).contains(n)), "{seen:?}");
+        assert_eq!(rng.below(0), 0);
+    }
+
+    #[test]
+    fn the_unit_interval_is_filled_and_its_end_left_out() {
+        let mut rng = Rng::stream(7, "unit");
+        let drawn: Vec<f64> = (0..10_000).map(|_| rng.unit()).collect();
+        assert!(drawn.iter().all(|x| (0.0..1.0).contains(x)));
+        // Five standard deviations of the mean of 1e4 uniform numbers are 0.0144.
+        assert!((drawn.iter().sum::<f64>() / 1e4 - 0.5).abs() < 0.0144);
+        assert!(drawn.iter().all(|x| (x * 2f64.powi(53)).fract() == 0.0));
+        assert!((0..1_000).all(|_| !rng.chance(0.0) && rng.chance(1.0)));
+    }
 }

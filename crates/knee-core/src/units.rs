@@ -233,6 +233,68 @@ mod tests {
         assert_eq!(Time::from_millis(20).ceil_to(tick), Time::from_millis(20));
     }
 
+    #[test]
+    fn units_convert_by_their_powers_of_ten() {
+        let time = Time::from_secs(3) + Time::from_millis(4) + Time::from_micros(5) + Time::from_nanos(6);
+        assert_eq!((time.as_nanos(), time.as_micros(), time.as_millis()), (3_004_005_006, 3_004_005, 3_004));
+        assert_eq!(
+            (time.as_secs_f64().to_bits(), time.as_millis_f64().to_bits()),
+            (3.004_005_006f64.to_bits(), 3_004.005_006f64.to_bits())
+        );
+        assert_eq!(Rate::from_mbps(3), Rate::from_bps(3_000_000));
+        assert_eq!((Rate::from_bytes_per_sec(125).as_bps(), Rate::from_bps(1_007).as_bytes_per_sec()), (1_000, 125));
+    }
+
+    #[test]
+    fn arithmetic_is_that_of_the_numbers_inside() {
+        let (a, b) = (Time::from_nanos(17), Time::from_nanos(5));
+        let mut sum = a;
+        sum += b;
+        let mut difference = a;
+        difference -= b;
+        assert_eq!((sum, difference), (a + b, a - b));
+        assert_eq!([a + b, a - b, a * 3, a / 5].map(Time::as_nanos), [22, 12, 51, 3]);
+        assert_eq!((a.saturating_sub(b), b.saturating_sub(a)), (Time::from_nanos(12), Time::ZERO));
+        assert_eq!((a.saturating_add(b), a.saturating_add(Time::MAX)), (Time::from_nanos(22), Time::MAX));
+        assert_eq!((a.floor_to(Time::ZERO), a.ceil_to(Time::ZERO)), (a, a));
+    }
+
+    #[test]
+    fn shares_are_exact_where_the_product_has_more_than_64_bits() {
+        assert_eq!(Time::from_nanos(1_000).mul_div(7, 3), Time::from_nanos(2_333));
+        assert_eq!(Time::from_nanos(1 << 62).mul_div(12, 16), Time::from_nanos(3 << 60));
+        assert_eq!(Rate::from_bps(1_000).mul_div(7, 3), Rate::from_bps(2_333));
+        assert_eq!(Rate::from_bps(1 << 62).mul_div(12, 16), Rate::from_bps(3 << 60));
+        assert_eq!(Rate::from_bps(1 << 62).mul_div(12, 2), Rate::MAX);
+        assert_eq!(Rate::MAX.mul_div(3, 3), Rate::MAX);
+    }
+
+    #[test]
+    fn rates_bytes_and_times_go_over_into_each_other() {
+        assert_eq!(Rate::MAX.as_bps(), (1 << 63) - 1);
+        assert_eq!(Rate::over(Bytes(1_514), Time::from_nanos(121_120)), Rate::from_mbps(100));
+        assert_eq!(Rate::over(Bytes(1), Time::ZERO), Rate::MAX);
+        assert_eq!(Rate::over(Bytes(u64::MAX), Time::from_nanos(1)), Rate::MAX);
+        assert_eq!(Rate::from_mbps(8).bytes_in(Time::from_millis(5)), Bytes(5_000));
+        assert_eq!(Rate::from_bps(7).bytes_in(Time::from_secs(8)), Bytes(7));
+        assert_eq!(Rate::ZERO.time_for(Bytes(1)), Time::MAX);
+        assert_eq!(Rate::from_bps(3).time_for(Bytes(1)), Time::from_nanos(2_666_666_667));
+        // Where the product needs more than 64 bits, and where the time itself does.
+        assert_eq!(Rate::from_mbps(8_000).time_for(Bytes(1 << 40)), Time::from_nanos(1 << 40));
+        assert_eq!(Rate::from_mbps(8_000).time_for(Bytes(1 << 31)), Time::from_nanos(1 << 31));
+        assert_eq!(Rate::from_bps(1).time_for(Bytes(1 << 40)), Time::MAX);
+    }
+
+    #[test]
+    fn quantities_are_shown_in_the_largest_unit_that_leaves_them_whole() {
+        let times =
+            [0, 999, 1_000, 1_001, 5_000_000, 7_000_000_000, u64::MAX].map(|ns| Time::from_nanos(ns).to_string());
+        assert_eq!(times, ["0 s", "999 ns", "1 us", "1001 ns", "5 ms", "7 s", "never"]);
+        let rates = [0, 999, 1_000, 1_001, 5_000_000, 7_000_000_000].map(|bps| Rate::from_bps(bps).to_string());
+        assert_eq!(rates, ["0 bit/s", "999 bit/s", "1 kbit/s", "1001 bit/s", "5 Mbit/s", "7 Gbit/s"]);
+        assert_eq!(Bytes(12).to_string(), "12 B");
+    }
+
     proptest! {
         #[test]
         fn a_rate_carries_in_time_for_at_least_the_bytes(bps in 1u64..1_000_000_000_000, n in 0u64..10_000_000) {

@@ -7,7 +7,8 @@
 //! * of what is under way, no more is SACKed, lost or retransmitted than there is;
 //! * new segments leave in order, each once; what is sent again is under way; both are counted;
 //! * the window is at least one packet and the pacing rate is not zero;
-//! * no timer is in the past, and the timers of a time without ACKs fire about as often as their backing off lets them.
+//! * no timer is in the past; without ACKs, timeouts come no more often than doubling up to two minutes lets them, and
+//!   other timers in proportion to what is sent.
 
 use super::{AckInfo, Config, Departure, Sender, SenderInit, Spares};
 use crate::timer::Clock;
@@ -173,7 +174,7 @@ impl Bench {
 
     /// Time goes by; what is due happens.
     fn wait(&mut self, span: Time) {
-        let (until, sent) = (self.now + span, self.sent);
+        let (until, sent, timeouts) = (self.now + span, self.sent, self.sender.counters().timeouts);
         let mut fired = 0;
         loop {
             let timer = self.config.clock.expiry(&self.sender.timer);
@@ -190,7 +191,9 @@ impl Bench {
                 self.check("on_pace");
             }
             fired += 1;
-            // Timeouts double up to 120 s (Linux's TCP_RTO_MAX).
+            // From a microsecond they double 27 times up to 120 s (Linux's TCP_RTO_MAX).
+            let timeouts = self.sender.counters().timeouts - timeouts;
+            assert!(timeouts <= 40 + span.as_nanos() / 60_000_000_000, "{timeouts} timeouts in {span}");
             let most = 100 + 2 * (self.sent - sent) + span.as_nanos() / 60_000_000_000;
             assert!(fired <= most, "{fired} timers in {span}, while {} packets left", self.sent - sent);
         }
@@ -252,8 +255,42 @@ pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::testing;
     use knee_core::testing::corpus;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_retransmission_that_leaves_again_on_a_timeout_is_counted_once() {
+        let config = testing::config(false, 9, 1_000);
+        let mut sender = testing::sender("reno", Some(10 * 1448), false, &config);
+        let (mut out, mut spares) = (Vec::new(), Spares::default());
+        let mut due = |sender: &mut Sender, out: &mut Vec<Departure>, spares: &mut Spares| {
+            let now = config.clock.expiry(&sender.timer);
+            sender.on_timer(now, &config, out, spares);
+            now
+        };
+        // Until the timeout itself, after a probe: segment 0 leaves again, all are deemed lost.
+        let mut now = due(&mut sender, &mut out, &mut spares);
+        while sender.counters().timeouts == 0 {
+            now = due(&mut sender, &mut out, &mut spares);
+        }
+        // Its retransmission arrives: segments 1 and 2 leave again.
+        now += Time::from_millis(20);
+        let ack = |seq, tsecr| AckInfo { seq, blocks: &[], tsecr, flags: 0 };
+        sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out, &mut spares);
+        assert_eq!(sender.scoreboard(), (0, 9, 2));
+        // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK), all but
+        // segment 2 are lost again, and segment 3 leaves; the retransmission of segment 2 is still under way.
+        now += Time::from_millis(20);
+        sender.on_ack(&ack(2, Sender::tsval(Time::from_millis(20))), now, &config, &mut out, &mut spares);
+        assert_eq!(sender.scoreboard(), (0, 7, 2));
+        // On the next timeout that leaves once more: of eight segments, all lost, one is sent again.
+        let before = sender.counters().timeouts;
+        while sender.counters().timeouts == before {
+            due(&mut sender, &mut out, &mut spares);
+        }
+        assert_eq!(sender.scoreboard(), (0, 8, 1));
+    }
 
     #[test]
     fn what_the_fuzzer_found_its_way_with_keeps_the_invariants() {

@@ -45,15 +45,16 @@ impl LeastRtts {
 }
 
 impl RttEstimator {
-    /// Estimators without a sample.
-    pub const fn new(rto_min: Time) -> Self {
+    /// Estimators without a sample. A minimum below the clock's resolution, a microsecond, counts as that, and one above two
+    /// minutes as two minutes.
+    pub fn new(rto_min: Time) -> Self {
         Self {
             srtt8: 0,
             mdev4: 0,
             mdev_max4: 0,
             rttvar4: 0,
             rto: RTO_INITIAL.as_micros() as u32,
-            rto_min: rto_min.as_micros() as u32,
+            rto_min: rto_min.as_micros().clamp(1, u64::from(RTO_MAX)) as u32,
             min: u32::MAX,
             third: u32::MAX,
             min_settled: Micros(0),
@@ -229,6 +230,27 @@ mod tests {
         estimator.back_off();
         assert_eq!(estimator.rto(), Time::from_millis(480));
         (0..20).for_each(|_| estimator.back_off());
+        assert_eq!(estimator.rto(), Time::from_secs(120));
+    }
+
+    #[test]
+    fn a_timeout_is_never_zero_whatever_its_minimum() {
+        // Doubling zero would let it fire for ever at one instant.
+        for rto_min in [Time::ZERO, Time::from_nanos(15)] {
+            let mut estimator = RttEstimator::new(rto_min);
+            take(&mut estimator, 0, 1);
+            (2..50).for_each(|una| take(&mut estimator, 0, una));
+            assert!(estimator.rto() > Time::ZERO);
+            (0..30).for_each(|_| estimator.back_off());
+            assert_eq!(estimator.rto(), Time::from_secs(120));
+        }
+    }
+
+    #[test]
+    fn a_minimum_of_hours_is_cut_to_two_minutes() {
+        // In microseconds, 2^32 of them are 72 minutes.
+        let mut estimator = RttEstimator::new(Time::from_micros(1 << 32));
+        take(&mut estimator, 40, 1);
         assert_eq!(estimator.rto(), Time::from_secs(120));
     }
 

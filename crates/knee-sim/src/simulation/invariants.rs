@@ -52,7 +52,11 @@ pub fn check_spec(spec: &Spec) -> Option<Time> {
     if !is_small(spec) {
         return None;
     }
-    let mut simulation = Simulation::new(spec).ok()?;
+    Some(check_run(spec, Simulation::new(spec).ok()?))
+}
+
+/// Runs the simulation of a specification, as far as the limits here go; gives how much time passed.
+fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
     let mut now = Time::ZERO;
     let loses = spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
     loop {
@@ -77,7 +81,7 @@ pub fn check_spec(spec: &Spec) -> Option<Time> {
             "{sent} packets sent up to {now}, {arrived} arrived"
         );
         if !goes_on {
-            return Some(now);
+            return now;
         }
     }
 }
@@ -179,8 +183,63 @@ pub fn check(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::Own;
+    use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Needs};
+    use knee_core::Rate;
     use knee_core::testing::corpus;
     use proptest::prelude::*;
+    use std::sync::Arc;
+
+    /// Flows of 20 ms at a link of 7.5 Mbit/s whose queue holds one packet: nearly all of a burst is dropped.
+    fn one_packet_of_buffer(cc: &str, flows: usize) -> Spec {
+        let end = 3_000_000_000u64;
+        let flow = |i| {
+            json!({
+                "label": format!("flow {i}"), "cc": cc, "rtt": 20_000_000, "start": 0, "stop": end, "bytes": null,
+                "path": [0]
+            })
+        };
+        serde_json::from_value(json!({
+            "duration": end, "seed": 1, "warmup": 0, "interval": 100_000_000,
+            "flows": (0..flows).map(flow).collect::<Vec<_>>(),
+            "links": [{
+                "name": "bottleneck", "capacity": {"rate": 7_500_000}, "queue": "fq_codel", "limit": {"packets": 1},
+                "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
+            }]
+        }))
+        .unwrap()
+    }
+
+    /// Doubles its rate on every ACK, whatever gets lost.
+    struct Runaway(Rate);
+
+    impl CongestionControl for Runaway {
+        fn on_ack(&mut self, _: &Ack, control: &mut Control) {
+            self.0 = Rate::from_bps((self.0.as_bps() * 2).min(1_000_000_000_000));
+            (control.cwnd, control.pacing_rate) = (1 << 20, Some(self.0));
+        }
+
+        fn on_congestion(&mut self, _: &Congestion, _: &mut Control) {}
+    }
+
+    #[test]
+    #[should_panic(expected = "packets sent up to")]
+    fn an_algorithm_that_runs_away_is_noticed() {
+        let needs = Needs { pacing: true, full_control: true, ..Needs::NONE };
+        let entry: &'static Entry = Box::leak(Box::new(Entry { needs, ..knee_cc::registry()[0] }));
+        let spec = one_packet_of_buffer("runaway", 1);
+        let make = Arc::new(|_: &_, _: &_, _| Box::new(Runaway(Rate::from_mbps(1))) as Box<dyn CongestionControl>);
+        let own = Own { name: "runaway".into(), entry, make };
+        check_run(&spec, Simulation::with_own(&spec, &[own]).unwrap());
+    }
+
+    #[test]
+    fn no_algorithm_runs_away_where_nearly_all_is_dropped() {
+        for entry in knee_cc::registry() {
+            eprintln!("{}", entry.name);
+            assert!(check_spec(&one_packet_of_buffer(entry.name, 13)).is_some());
+        }
+    }
 
     #[test]
     fn most_random_networks_run() {
