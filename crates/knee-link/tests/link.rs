@@ -255,7 +255,9 @@ proptest! {
         let (mut out, mut alone) = (Outcome::default(), Outcome::default());
         let (mut from, mut seq) = (Time::ZERO, 0);
         for (steps, mut bursts, then) in spans {
-            bursts.iter_mut().for_each(|burst| burst.0 %= steps);
+            for burst in &mut bursts {
+                burst.0 %= steps;
+            }
             // Those that go before what leaves at their time come before the others.
             bursts.sort_by_key(|burst| (burst.0, !burst.4));
             let mut arriving = Vec::new();
