@@ -26,14 +26,14 @@ SHARD ?= $(shell shuf -i 0-9 -n 1)/10
 NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/invariants.rs'
 
 help:
-	@echo "make demo    build, run the scenario lola-fig4a and say where its report is"
-	@echo "make test    set up, then all checks and tests, as CI does (make check is the same)"
+	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
+	@echo "make test    set up, then run all checks and tests, as CI does (make check is the same)"
 	@echo "make soak    run N=1000 random scenarios twice each, and check figures, bits and memory"
-	@echo "make setup   .venv with the package, the release build of the core and the tools"
-	@echo "make fuzz    MINUTES=5: fuzz the specification's reader, senders, queues and algorithms, each so long"
-	@echo "make mutants CRATE=knee-core: which changes to a crate its tests do not notice, a tenth at random"
-	@echo "make miri    knee-core under Miri"
-	@echo "make audit   licences, sources, versions and advisories of what is depended on"
+	@echo "make setup   create .venv with the package, the release build of the core and the tools"
+	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
+	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
+	@echo "make miri    test knee-core under Miri"
+	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
 	@echo "make fmt     format Rust and Python"
 	@echo "make clean   remove .venv, target and results"
 

@@ -2,11 +2,11 @@
 
 import shutil
 
-from knee.linux import tools
+from knee.linux import source, tools
 from knee.linux.bpf import build
 
 #: Programs that tests start themselves, and their packages.
 PROGRAMS = {"chromium": "chromium", "ip": "iproute2", "tshark": "tshark"}
 
 own = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
-print(*dict.fromkeys([*tools.packages(), *build.packages(), *own]))
+print(*dict.fromkeys([*tools.packages(), *source.packages(), *build.packages(), *own]))

@@ -191,6 +191,8 @@ class Tab:
 
     def tap(self, selector: str) -> None:
         """Touches the middle of an element (of its first line), which is brought into view first."""
+        # Chromium drops touches before a page has been painted, which on a busy machine is well after it was loaded.
+        self.evaluate("new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
         place = f"""(() => {{
           const found = document.querySelector({json.dumps(selector)});
           found.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});

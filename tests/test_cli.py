@@ -104,11 +104,11 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
         (["run", "tiny.toml", "--ground", "moon"], 'no ground "moon"'),
         (["run", "tiny.toml", "--set", "flows.0.cc=renoo"], "knee: --set flows.0.cc=renoo on tiny.toml: flows[0].cc: "),
         (["run", "tiny.toml", "--set", "link.rate=0 bit/s"], "knee: --set 'link.rate=0 bit/s' on tiny.toml: link.rate"),
-        (["run", "tiny.toml", "--set", "duration"], 'knee: --set: "duration" is no change'),
+        (["run", "tiny.toml", "--set", "duration"], 'knee: --set: "duration" is not a change'),
         (["run", "tiny.toml", "--set", "flows=[]"], "flows"),
         (["run", "tiny.toml", "--set", "flows.0.count=1000001"], "1000000"),
         (["run", "tiny.toml", "--set", "flows.0.start=2 s"], "flows[0].start"),
-        (["run", "tiny.toml", "--set", "link={trace='none.down'}"], "on tiny.toml: link.trace: no trace"),
+        (["run", "tiny.toml", "--set", "link={trace='none.down'}"], "on tiny.toml: link.trace: the trace"),
         (["run", "tiny.toml", "tiny.toml"], "Two runs would write"),
         (["run", "tiny.toml", "--out", "tiny.toml"], "not a knee result"),
         (["run", "tiny.toml", "--out", "taken"], "not a knee result"),
@@ -269,3 +269,8 @@ def test_the_benchmark_of_starts_measures_each_command(capsys: pytest.CaptureFix
     assert all(case["processor_s"] > 0 for case in start)
     assert all(case["wall_s"] > 0 for case in start)
     assert main(["bench", "start", "reno2"]) == 2
+
+
+@pytest.mark.parametrize("case", bench.CASES)
+def test_every_case_of_the_benchmark_is_a_scenario(case: str) -> None:
+    assert bench.CASES[case][1]().duration > 0

@@ -151,7 +151,7 @@ def test_a_report_that_cannot_be_drawn_costs_nothing_but_itself(
 
     monkeypatch.setattr("knee.report.write_report", broken)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(knee.RunError, match=r"could not be drawn .*no such colour.*everything else"):
+    with pytest.raises(knee.RunError, match=r"could not be drawn .*no such colour.*the rest of the result"):
         knee.run(SMALL, out=tmp_path / "r")
     assert folder.problems(tmp_path / "r") == {}
     assert knee.Result.load(tmp_path / "r").summary["packets"] > 0
@@ -189,7 +189,7 @@ def _same(one: bytes, other: bytes) -> bool:
 def test_a_missing_or_shortened_file_is_named(result: Path, name: str) -> None:
     content = (result / name).read_bytes()
     (result / name).write_bytes(content[:-1])
-    with pytest.raises(knee.FolderError, match=f"{name}: it was changed since knee wrote it; run its scenario again"):
+    with pytest.raises(knee.FolderError, match=f"{name}: it was changed since knee wrote it; rerun its scenario"):
         knee.Result.load(result)
     (result / name).unlink()
     with pytest.raises(knee.FolderError, match=f"{name}: it is missing"):
@@ -199,20 +199,20 @@ def test_a_missing_or_shortened_file_is_named(result: Path, name: str) -> None:
 def test_results_without_digests_load_and_say_so(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not knee.Result.load(old).verified
     assert main(["compare", str(old), str(old)]) == 0
-    assert "kept no digests" in capsys.readouterr().err
+    assert "without digests" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[]", "it holds a list of 0 in place of a table"),
-        ("null", "in place of a table"),
-        ("3", "in place of a table"),
-        ('"text"', "in place of a table"),
+        ("[]", "it contains a list of 0 instead of a table"),
+        ("null", "instead of a table"),
+        ("3", "instead of a table"),
+        ('"text"', "instead of a table"),
         ("{", "it cannot be read"),
         ("", "it cannot be read"),
         ("[" * 100_000, "it cannot be read"),
-        ('{"format": NaN}', "NaN is no number"),
+        ('{"format": NaN}', "NaN is not a number"),
         ("{}", "it is missing"),
         ("\xff", "it cannot be read"),
     ],

@@ -84,6 +84,9 @@ def shortened(arguments: list[str]) -> list[str]:
         case = read(find(named[0]))[0].name if named else "single-reno"
         return [*arguments, "--case", case]
     extra = SHORTER.get(command, [])
+    if command == "run" and not {"--out", "--set", "--seeds"} & set(arguments):
+        # The folder that the line as it stands writes: its name would say what was changed.
+        extra = [*extra, "--out", f"results/{Path(arguments[1]).stem}"]
     return [*arguments, *(extra if "--cc" not in arguments else extra[2:])]
 
 

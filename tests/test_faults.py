@@ -78,7 +78,7 @@ def test_whichever_call_fails_a_whole_result_is_there(
             assert os.strerror(error) in each["raised"], each
         elif each["raised"]:
             assert report == "report", each
-            assert "everything else of the result is there" in each["raised"], each
+            assert "the rest of the result was written" in each["raised"], each
         # To make a folder that is there already may fail without a word.
         assert each["raised"] or (each["whole"] and each["call"] == "mkdir"), each
 

@@ -80,6 +80,45 @@ def test_a_file_without_cc_and_qdisc_is_that_of_paced_lola(tmp_path: Path) -> No
     assert (told["flows"][0]["pacing"], told["link"]["limit"]) == ("on", "100 MB")
 
 
+PROGRAMS = "case,flow,cc,base_rtt_ms,start_s,rate_mbps,limit_packets,T,mbps,mbps_is,rtt_mean_ms,utilization,drops"
+VIVACE = """pair,1,vivace,40,0,20,100,40,6.3,"last two thirds, payload",89.3,0.9993,48
+pair,2,cubic,40,1,20,100,40,12.9,"last two thirds, payload",89.8,0.9993,48"""
+
+
+def test_a_file_of_authors_programs_is_read_as_what_they_printed(tmp_path: Path) -> None:
+    # The oracle's notes: Copa's rate is on the wire over its whole life, Vivace's the payload it sent over the last two
+    # thirds; the kernel's CUBIC beside it is as in the other files.
+    copa = case(tmp_path, 'copa-1,1,copa,40,0,50,200,20,46.1,"whole life, on the wire",41.9,0.92,0', PROGRAMS)
+    assert (copa.rate_bps, copa.qdisc, copa.window_s(copa.flows[0])) == (50_000_000, "pfifo,limit,200", (0.0, 20.0))
+    vivace, cubic = case(tmp_path, VIVACE, PROGRAMS).flows
+    assert (copa.flows[0].rate_is, vivace.rate_is, cubic.rate_is) == ("wire", "sent", "goodput")
+    assert (cubic.goodput_mbps, cubic.srtt_ms) == (12.9, 89.8)
+
+
+def test_programs_run_in_their_own_form_packet_by_packet(tmp_path: Path) -> None:
+    told = fidelity.scenario(case(tmp_path, VIVACE, PROGRAMS))
+    assert [flow.get("cc_params") for flow in told["flows"]] == [{"form": "program"}, None]
+    # They know nothing of Linux's bursts and delayed ACKs.
+    tcp = from_dict(told).tcp
+    assert (tcp.tso, tcp.delayed_ack) == (False, 0)
+
+
+def test_beside_programs_three_milliseconds_are_allowed() -> None:
+    flow = judged((9.0, 22.9), (9.0, 20.0))
+    assert not flow.holds
+    assert replace(flow, kernel=replace(flow.kernel, beside_program=True)).holds
+
+
+def test_nine_tenths_of_the_authors_rows_hold() -> None:
+    # Each of the 12 rows for itself: within 5 points of the link's rate, and 10 % or 3 ms of the RTT. The one that does
+    # not is a lone Copa over 80 ms, whose program sends 6.4 to 9.8 of 10 Mbit/s as its timer waits 5 to 120 us
+    # (docs/fidelity.md).
+    report = fidelity.run(fidelity.read(shipped.shipped()["authors-reference"]))
+    flows = [(result.case.name, flow.holds) for result in report.results for flow in result.flows]
+    assert len(flows) == 12
+    assert [name for name, holds in flows if not holds] in ([], ["copa-10m-80"])
+
+
 def test_a_case_becomes_the_rig_as_a_scenario(tmp_path: Path) -> None:
     told = fidelity.scenario(case(tmp_path, STEP))
     scenario = from_dict(told)
@@ -133,11 +172,11 @@ def test_what_the_simulator_does_not_have_is_skipped_by_name(tmp_path: Path, qdi
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (RENO.replace("10mbit", "10 apples"), "line 2: .*10 apples.* is no rate"),
+        (RENO.replace("10mbit", "10 apples"), "line 2: .*10 apples.* is not a rate"),
         (RENO.replace(",6,", ",0,"), "T is 0"),
         (RENO.replace("20,0,", "20,7,"), "not before the end"),
         (RENO.replace("reno,20", "reno,nan"), "base_rtt_ms is nan"),
-        (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not understood"),
+        (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not valid"),
         (PAIR.replace("two,2", "two,3"), "not numbered"),
         (PAIR.replace("0.5,10mbit", "0.5,20mbit"), "do not agree"),
     ],
@@ -258,7 +297,7 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
     html = (tmp_path / "out.html").read_text(encoding="utf-8")
     # A chart of all flows' errors, and one of the case with a time series.
     assert html.count('<script type="application/json"') == 2
-    assert html.count("The kernel left no time series.") == 1
+    assert html.count("The kernel has no recorded time series.") == 1
     assert '"legendgroup":"2 cubic, kernel"' in html
 
 
@@ -274,7 +313,7 @@ def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
 def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
     (tmp_path / "series").mkdir()
     (tmp_path / "series" / "one.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(InputError, match="is no time series"):
+    with pytest.raises(InputError, match="is not a time series"):
         series.cwnd(tmp_path / "reference.csv", "one")
 
 
@@ -300,7 +339,7 @@ def test_recorded_kernels_go_by_name_unless_a_file_of_that_name_is_there(
 
 def test_every_recorded_kernel_can_be_read() -> None:
     assert set(shipped.ABOUT) == {path.stem for path in shipped.shipped()["linux-7.2"].parent.glob("*.csv")}
-    assert sum(len(each) for each in shipped.cases().values()) == 35 + 4 + 4
+    assert sum(len(each) for each in shipped.cases().values()) == 35 + 4 + 4 + 8
 
 
 def _page(folder: Path) -> Path:

@@ -173,16 +173,16 @@ def test_a_result_of_a_python_class_says_which_and_that_it_does_not_repeat(tmp_p
     assert one["file"] == __file__
     assert one["source_sha256"] == hashlib.sha256(inspect.getsource(Gentle).encode()).hexdigest()
     (remark,) = result.summary["remarks"]
-    assert "scenario.toml does not repeat this result" in remark
+    assert "scenario.toml does not reproduce this result" in remark
     report = (tmp_path / "own" / "report.html").read_text(encoding="utf-8")
     assert one["source_sha256"][:16] in report
     assert "to the last bit" not in report
-    assert "needs the classes in Python" in report
+    assert "needs the Python classes" in report
 
 
 def test_its_scenario_is_refused_where_the_class_is_not_given(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text(
         'duration = "1 s"\nlink = { rate = "10 Mbit/s" }\nflows = [{ cc = "python:Unheard", rtt = "20 ms" }]\n'
     )
-    with pytest.raises(ScenarioError, match=r"class in Python, which a file cannot name; in Python, give knee\.run"):
+    with pytest.raises(ScenarioError, match=r"Python class, which a file cannot name; in Python, give knee\.run"):
         knee.load(tmp_path / "scenario.toml")

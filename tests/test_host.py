@@ -45,8 +45,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"tcp": {"delayed_ack": "10 ms"}}, "tcp.delayed_ack: the running kernel does as it does"),
-        ({"tcp": {"rto_min": "1500 us"}}, "tcp.rto_min: a route has it in whole milliseconds"),
+        ({"tcp": {"delayed_ack": "10 ms"}}, "tcp.delayed_ack: this setting is fixed in the running kernel"),
+        ({"tcp": {"rto_min": "1500 us"}}, "tcp.rto_min: a route takes whole milliseconds"),
         ({"interval": "100 us", "duration": "10 ms", "flows": [{"cc": "reno", "rtt": "1 ms"}]}, "interval: sockets"),
         ({"flows": [{"cc": "reno", "rtt": "1 ms", "count": 1001}]}, "flows: there are more flows"),
         ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, "or first: sudo knee linux load lola"),
@@ -64,7 +64,7 @@ def test_what_the_running_kernel_cannot_do_is_refused_by_name(
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert any(part.what == "no root rights" and "sudo" in part.mend for part in Host().missing())
+    assert any(part.what == "not root" and "sudo" in part.mend for part in Host().missing())
 
 
 def test_cleaning_up_without_root_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_a_path_of_many_links_is_refused_by_its_key(here: Path, capsys: pytest.C
     links = "".join(f'[[links]]\nname = "l{i}"\nrate = "10 Mbit/s"\n' for i in range(count))
     (here / "long.toml").write_text(f'duration = "1 s"\n{links}[[flows]]\ncc = "reno"\nrtt = "20 ms"\n')
     assert main(["run", "long.toml"]) == 2
-    assert f"flows[0].path: {count} links are crossed; at most 255 will do" in capsys.readouterr().err
+    assert f"flows[0].path: the path has {count} links; expected at most 255" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("row", "cells"), [("one,1", 2), ("one,1,10mbit,5,20,0,9,21,more,and more", 10)])
@@ -296,7 +296,7 @@ def test_a_row_of_the_wrong_length_is_refused_by_its_line(
     head = "case,flow,rate,T,base_rtt_ms,start_s,goodput_mbps,srtt_mean_ms"
     (here / "cases.csv").write_text(f"{head}\none,1,10mbit,5,20,0,9,21\n{row}\n")
     assert main(["fidelity", "cases.csv"]) == 2
-    assert f"cases.csv, line 3: it has {cells} cells, and there are 8 columns" in capsys.readouterr().err
+    assert f"cases.csv, line 3: {cells} cells in 8 columns" in capsys.readouterr().err
 
 
 # Processes.
@@ -348,7 +348,7 @@ def test_a_process_forked_before_the_first_run_works() -> None:
 def test_every_error_comes_through_from_another_process() -> None:
     """An exception that cannot be made again from its arguments hangs a pool of processes."""
     for error in (
-        errors.ScenarioError("f.toml", "flows[0].cc", "it is missing", "a name will do"),
+        errors.ScenarioError("f.toml", "flows[0].cc", "it is missing", "expected a name"),
         errors.FolderError("r is taken"),
         errors.RunError("broken"),
         errors.InputError("bad"),

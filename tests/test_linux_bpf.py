@@ -259,7 +259,7 @@ def test_behind_sudo_root_runs_nothing_from_the_callers_cache(tmp_path: Path, mo
     # A store that others can write to is worth nothing.
     build.loader().unlink()
     (tmp_path / "store" / "bpf").chmod(0o777)
-    with pytest.raises(RunError, match="Others can write to"):
+    with pytest.raises(RunError, match="Other users can write to"):
         build.loader()
     for cached in (build._words, build._multiarch):
         cached.cache_clear()

@@ -110,28 +110,28 @@ def test_what_is_set_is_what_is_shown(data: st.DataObject) -> None:
 
 
 def test_a_value_that_the_kernel_cannot_express_is_refused() -> None:
-    with pytest.raises(Refused, match="no whole number of microseconds"):
+    with pytest.raises(Refused, match="not a whole number of microseconds"):
         attributes(parse({"base_rtt": "1500 ns"}))
-    with pytest.raises(Refused, match="no whole number of bytes per second"):
+    with pytest.raises(Refused, match="not a whole number of bytes per second"):
         attributes(parse({"flow_max_rate": "12 bit/s"}))
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["add", "lo", "fq"], "fq: tc adds the kernel's own queue disciplines"),
-        (["add", "no-such-device", "cocoa"], "no device is called no-such-device"),
-        (["add", "lo", "cocoa", "--multiplier", "500"], "--multiplier: 500.0 is out of range; 0.0 to 100.0 will do"),
+        (["add", "lo", "fq"], "fq: knee linux qdisc handles cocoa only; use tc"),
+        (["add", "no-such-device", "cocoa"], "no device is named no-such-device"),
+        (["add", "lo", "cocoa", "--multiplier", "500"], "--multiplier: 500.0 is out of range; expected 0.0 to 100.0"),
         (["add", "lo", "cocoa", "--multiplier"], "--multiplier has no value"),
         (
             ["add", "lo", "cocoa", "--multiplyer", "2"],
             "--multiplyer: cocoa has no such option; did you mean multiplier?",
         ),
-        (["add", "lo", "cocoa", "multiplier", "2"], "multiplier is no option of cocoa; options begin with --"),
+        (["add", "lo", "cocoa", "multiplier", "2"], "multiplier is not an option of cocoa; options start with --"),
         (["change", "lo", "cocoa", "--base-rtt", "100"], '--base-rtt: "100" has no unit'),
         (["change", "lo", "cocoa", "--learn-initial", "maybe"], "--learn-initial:"),
-        (["change", "lo", "cocoa", "--base-rtt", "1 ns"], "--base-rtt: 1 ns is no whole number of microseconds"),
-        (["show", "no-such-device"], "no device is called no-such-device"),
+        (["change", "lo", "cocoa", "--base-rtt", "1 ns"], "--base-rtt: 1 ns is not a whole number of microseconds"),
+        (["show", "no-such-device"], "no device is named no-such-device"),
     ],
 )
 def test_what_is_wrong_is_refused_with_what_would_do(

@@ -115,8 +115,8 @@ def test_all_algorithms_of_the_registry_belong_to_a_drawn_family() -> None:
         (["--cc", "reno", "--set", "link.rate=fast"], "link.rate"),
         (["--cc", "reno", "--set", "flows.0.count=2"], "two flows"),
         (["--cc", "reno", "--seeds", "0"], "--seeds"),
-        (["--cc", "reno", "--out", "taken"], "something else"),
-        (["--cc", "reno", "--out", "taken/thesis.tex"], "something else"),
+        (["--cc", "reno", "--out", "taken"], "is not replaced"),
+        (["--cc", "reno", "--out", "taken/thesis.tex"], "is not replaced"),
     ],
     ids=" ".join,
 )

@@ -86,5 +86,5 @@ def test_the_same_run_gives_the_same_figures() -> None:
 
 
 def test_another_class_is_refused() -> None:
-    with pytest.raises(knee.ScenarioError, match=r"flows\[0\]\.cc.*no congestion control"):
+    with pytest.raises(knee.ScenarioError, match=r"flows\[0\]\.cc.*not a congestion control"):
         knee.run(scenario(dict))

@@ -132,4 +132,4 @@ def test_check_lets_a_sound_run_pass_and_names_what_is_not(
 
     monkeypatch.setattr(physics, "of_summary", of_summary)
     assert main(["run", "tiny.toml", "--no-report", "--check"]) == 1
-    assert "flow 1: goodput_ratio is 1.45, but can only be 1 or less" in " ".join(capsys.readouterr().err.split())
+    assert "flow 1: goodput_ratio is 1.45; expected 1 or less" in " ".join(capsys.readouterr().err.split())

@@ -361,7 +361,7 @@ def test_long_series_are_thinned_and_keep_their_peaks(tmp_path: Path) -> None:
     peak = pl.when(pl.col("t_s").is_between(500.05, 500.15) & (pl.col("flow") == 1)).then(99_000.0)
     result.samples = result.samples.with_columns(peak.otherwise(pl.col("cwnd_packets")).alias("cwnd_packets"))
     text, _ = write(result, tmp_path)
-    assert text.count(f"Thinned to at most {fixed(POINTS, 0)} points a line") == 5
+    assert text.count(f"Thinned to at most {fixed(POINTS, 0)} points per line") == 5
     figure = plot(result, "cwnd")
     assert all(len(trace.x) <= POINTS for trace in figure.data)
     assert max(figure.data[0].y) == pytest.approx(99.0), "in 1000 packets"

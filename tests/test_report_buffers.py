@@ -67,7 +67,7 @@ def test_what_was_done_at_a_full_queue_is_marked_where_the_buffer_is_then(panel:
         "enlarged": [(3.0, 9.0)],
     }
     assert marks["enlarged"].texts == ["3 packets more: idle for 20 ms"]
-    assert marks["reduced"].texts[0].startswith("4 packets less: so many stood\nthe longest interval was 1 s\n")
+    assert marks["reduced"].texts[0].startswith("4 packets less: the standing queue\nthe longest interval was 1 s\n")
 
 
 def test_only_a_run_with_such_a_queue_has_the_figure(tmp_path: Path) -> None:

@@ -156,7 +156,11 @@ def test_what_a_ground_cannot_run_is_said(tiny: None, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["nosuch"], "no paper"), (["--ground", "moon"], "no ground"), (["--out", "taken"], "not a folder of knee")],
+    [
+        (["nosuch"], "no paper"),
+        (["--ground", "moon"], "no ground"),
+        (["--out", "taken"], "not written by knee reproduce"),
+    ],
 )
 def test_bad_input_is_refused_and_nothing_written(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -171,7 +175,7 @@ def test_bad_input_is_refused_and_nothing_written(
 
 def test_a_file_in_the_way_is_refused(tiny: None, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(FolderError, match="not a folder of knee"):
+    with pytest.raises(FolderError, match="not written by knee reproduce"):
         running.reproduce([PAPER], tmp_path / "file")
 
 

@@ -46,7 +46,7 @@ def test_comparisons_by_hand(compare: str, tolerance: Any, holding: list[float],
     ("changed", "said"),
     [
         ({"tolerance": 1, "reason": ""}, "needs a reason"),
-        ({"tolerance": "five"}, "is no tolerance"),
+        ({"tolerance": "five"}, "is not a tolerance"),
         ({"tolerance": -1}, "from 0"),
         ({"compare": "ratio", "tolerance": 0.5, "reason": "so"}, "factor from 1"),
         ({"compare": "roughly"}, "compare"),

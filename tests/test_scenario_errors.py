@@ -56,11 +56,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"flows": [{"cc": "reno"}]}, "flows[0].rtt", "missing"),
     ({"link": {}}, "link", "rate and trace are both missing"),
     ({"link": LINK | {"trace": "x"}}, "link", "rate and trace are both given"),
-    ({"links": [LINK]}, "link", "both link and links"),
-    ({"flows": [FLOW | {"label": "a"}, FLOW | {"label": "a"}]}, "flows[1].label", "taken"),
+    ({"links": [LINK]}, "link", "link and links are both given"),
+    ({"flows": [FLOW | {"label": "a"}, FLOW | {"label": "a"}]}, "flows[1].label", "already used"),
     ({"flows": [FLOW | {"path": ["bottleneck", "bottleneck"]}]}, "flows[0].path[1]", "twice"),
-    ({"flows": [FLOW | {"path": []}]}, "flows[0].path", "no link is crossed"),
-    ({"flows": [FLOW | {"stop": "2 s", "lasts": "1 s"}]}, "flows[0].lasts", "both stop and lasts"),
+    ({"flows": [FLOW | {"path": []}]}, "flows[0].path", "the path is empty"),
+    ({"flows": [FLOW | {"stop": "2 s", "lasts": "1 s"}]}, "flows[0].lasts", "stop and lasts are both given"),
     ({"flows": [FLOW | {"count": 0}]}, "flows[0].count", "1 or more"),
     # What does not fit together.
     ({"flows": [FLOW | {"start": "3 s"}]}, "flows[0].start", "not before the end"),
@@ -69,19 +69,19 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"flows": [FLOW | {"count": 1_000_001}]}, "flows", "at most 1000000"),
     ({"flows": [FLOW | {"count": 10**18}]}, "flows", "at most 1000000"),
     ({"interval": "1 ns"}, "interval", "rows"),
-    ({"warmup": "3 s"}, "warmup", "leaves nothing"),
+    ({"warmup": "3 s"}, "warmup", "is not shorter"),
     ({"link": LINK | {"delay": "30 ms"}}, "flows[0].rtt", "less than the links' delay"),
     ({"link": LINK | {"burst": "1000 B"}}, "link.burst", "1514 B"),
     ({"link": LINK | {"reorder": True}}, "link.reorder", "jitter"),
     ({"flows": [FLOW | {"direction": "reverse"}]}, "flows[0].direction", "reverse ="),
     ({"name": "a/b"}, "name", "folder"),
     ({"name": ".."}, "name", "folder"),
-    ({"name": ""}, "name", "no name"),
+    ({"name": ""}, "name", "not a valid name"),
     ({"title": "two\nlines"}, "title", "printable"),
     # Changes.
     ({"changes": [{"at": "9 s", "link": "bottleneck", "loss": 0.1}]}, "changes[0].at", "after the end"),
-    ({"changes": [{"at": "1 s", "loss": 0.1}]}, "changes[0]", "neither"),
-    ({"changes": [{"at": "1 s", "link": "x", "loss": 0.1}]}, "changes[0].link", "no link is called"),
+    ({"changes": [{"at": "1 s", "loss": 0.1}]}, "changes[0]", "no link and no flow"),
+    ({"changes": [{"at": "1 s", "link": "x", "loss": 0.1}]}, "changes[0].link", "no link is named"),
     ({"changes": [{"at": "1 s", "link": "bottleneck"}]}, "changes[0].link", "nothing changes"),
     ({"changes": [{"at": "1 s", "link": "bottleneck", "rtt": "1 ms"}]}, "changes[0].rtt", "a link has no rtt"),
     ({"changes": [{"at": "1 s", "flow": "flow 3", "rtt": "1 ms"}]}, "changes[0].flow", "did you mean flow"),
@@ -115,7 +115,12 @@ def test_a_missing_table_is_named(scenario: Make) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"\xff", "not UTF-8"), (b"a = ", "not TOML"), (b"a = 1\na = 2", "not TOML"), (b"a=" + b"[" * 9999, "not TOML")],
+    [
+        (b"\xff", "not UTF-8"),
+        (b"a = ", "not valid TOML"),
+        (b"a = 1\na = 2", "not valid TOML"),
+        (b"a=" + b"[" * 9999, "not valid TOML"),
+    ],
 )
 def test_files_that_are_not_toml(tmp_path: Path, content: bytes, words: str) -> None:
     file = tmp_path / "bad.toml"
@@ -136,9 +141,9 @@ def test_unknown_names_are_told_the_near_ones() -> None:
     [
         ("", "is empty"),
         ("# nothing\n\n", "is empty"),
-        ("# two\n1\n\n2 3\n", "line 4 of the trace .* is no whole number"),
+        ("# two\n1\n\n2 3\n", "line 4 of the trace .* is not a whole number"),
         ("5\n3\n", "line 2 of the trace .* goes back from 5 to 3"),
-        ("1\nx\n", "line 2 of the trace .* is no whole number"),
+        ("1\nx\n", "line 2 of the trace .* is not a whole number"),
         ("-1\n", "line 1"),
         ("1.5\n", "line 1"),
         ("0\n0\n", "ends at 0 ms"),
@@ -157,7 +162,7 @@ def test_traces_that_cannot_be_used(tmp_path: Path, lines: str, words: str) -> N
 
 def test_a_trace_that_is_nowhere(scenario: Make) -> None:
     for name in ("nowhere.down", "/", "a" * 190):
-        with pytest.raises(ScenarioError, match="can be found"):
+        with pytest.raises(ScenarioError, match="was not found"):
             spec(from_dict(scenario(link={"trace": name})))
 
 

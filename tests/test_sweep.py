@@ -98,9 +98,9 @@ def test_a_sweep_leaves_its_table_and_page_and_runs_nothing_twice(
     ("arguments", "words"),
     [
         ([], "nothing to sweep"),
-        (["--over", "link.rate"], "is no axis"),
-        (["--over", "link.rate="], "is no axis"),
-        (["--over", "link.rate=5 Mbit/s,,6 Mbit/s"], "is no axis"),
+        (["--over", "link.rate"], "is not an axis"),
+        (["--over", "link.rate="], "is not an axis"),
+        (["--over", "link.rate=5 Mbit/s,,6 Mbit/s"], "is not an axis"),
         (["--over", "link.rate=5 Mbit/s,5 Mbit/s"], "twice"),
         (["--over", "link.rate=5 Mbit/s", "--over", "link.rate=6 Mbit/s"], "twice"),
         (["--over", "link.rate=5 Mbit/s,fast"], "link.rate"),
@@ -109,7 +109,7 @@ def test_a_sweep_leaves_its_table_and_page_and_runs_nothing_twice(
         (["--over", "seed=1,2", "--seeds", "2"], "seed"),
         (["--over", "seed=" + ",".join(map(str, range(400))), "--over", "flows.0.count=" + ",".join(
             map(str, range(1, 400)))], "159600 runs"),
-        (["--over", "seed=1,2", "--out", "tiny.toml"], "something else"),
+        (["--over", "seed=1,2", "--out", "tiny.toml"], "is not replaced"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )  # fmt: skip

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from knee.errors import RunError
-from knee.linux.build import _CONFIG, _check_config
-from knee.linux.cache import locked, making, root
+from knee.linux.build import _REGISTERS, _check_config, _make_room_for_registers
+from knee.linux.cache import CONFIG, locked, making, root, sources_digest
 
 BUILD = """
 import sys, time
@@ -79,7 +79,7 @@ def test_a_build_that_fails_leaves_nothing() -> None:
 
 def configured(path: Path, changed: dict[str, str]) -> Path:
     """A kernel's .config that has all that is asked for, but for some lines."""
-    lines = [line for line in _CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
+    lines = [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
     path.write_text("\n".join(changed.get(line, line) for line in [*lines, "CONFIG_HZ=250"]))
     return path
 
@@ -91,3 +91,29 @@ def test_a_kernel_after_6_9_says_in_other_words_that_its_structures_are_of_full_
     for line in ("CONFIG_BASE_FULL=y", "CONFIG_VETH=y"):
         with pytest.raises(RunError, match=line):
             _check_config(configured(tmp_path / "small", {line: ""}), 250)
+
+
+def test_a_kernel_that_keeps_too_few_registers_gets_room_for_those_of_amx(tmp_path: Path) -> None:
+    """Before 6.13 it keeps 2,696 bytes; with AMX the host takes the state back as 11,008 bytes or not at all."""
+    place = tmp_path / "arch/x86/um/user-offsets.c"
+    place.parent.mkdir(parents=True)
+    for before, after in [
+        ("DEFINE_LONGS(HOST_FP_SIZE, 2696);", f"DEFINE_LONGS(HOST_FP_SIZE, {_REGISTERS});"),
+        ("", ""),
+    ]:
+        place.write_text(f"#ifdef FP_XSTATE_MAGIC1\n\t{before}\n#endif\n")
+        _make_room_for_registers(tmp_path)
+        assert place.read_text() == f"#ifdef FP_XSTATE_MAGIC1\n\t{after}\n#endif\n"
+    assert _REGISTERS >= 11_008
+
+
+@pytest.mark.parametrize("what", ["RECIPE", "CONFIG"])
+def test_a_kernel_that_was_built_in_another_way_is_built_again(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels from before there was room for the registers of AMX would otherwise be run, and die."""
+    other = tmp_path / "kernel.config"
+    other.write_text("CONFIG_64BIT=y\n")
+    now = sources_digest()
+    monkeypatch.setattr(f"knee.linux.cache.{what}", 3 if what == "RECIPE" else other)
+    assert sources_digest.__wrapped__() != now

@@ -171,11 +171,11 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
     own = set(classes())
     for job, folder in zip(jobs, folders, strict=True):
         if job.name in seen:
-            raise InputError(f"Two runs would write to {folder}; give each a name of its own.")
+            raise InputError(f"Two runs would write to {folder}; give each its own name.")
         seen.add(job.name)
         mine = sorted(own & {flow.cc for flow in job.scenario.flows})
         if mine:
-            found = f"The congestion control {mine[0]} is a class in Python, whose changes nothing would notice"
+            found = f"The congestion control {mine[0]} is a Python class, and a batch cannot detect changes to it"
             raise InputError(f"{found}; knee.run runs it, a batch does not.")
 
 

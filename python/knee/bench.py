@@ -72,6 +72,14 @@ def _queue10k(queue: str) -> Scenario:
     return _read({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
 
 
+def _lot16() -> Scenario:
+    # A parking lot: four flows cross three links in a row, and four more cross each of them.
+    links = [{"name": name, "rate": "1 Gbit/s", "limit": "1000 packets"} for name in ("a", "b", "c")]
+    across = {"cc": "cubic", "rtt": "40 ms", "count": 4, "path": ["a", "b", "c"]}
+    over_one = [{"cc": "cubic", "rtt": "20 ms", "count": 4, "path": [name]} for name in ("a", "b", "c")]
+    return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
+
+
 def _uml2(cc: str) -> Scenario:
     # The wall time has the guest's boot in it.
     link = {"rate": "100 Mbit/s", "limit": "330 packets"}
@@ -93,6 +101,7 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
     "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
+    "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "python2": ("reno2 with Reno written in Python", _python2),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),

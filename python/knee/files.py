@@ -38,7 +38,7 @@ def unwritable(path: Path, error: OSError, what: str = "") -> KneeError:
     what = what or str(path)
     if error.errno in _OF_THE_PLACE:
         return FolderError(f"{what} cannot be written ({reason}); name another place with --out.")
-    return RunError(f"{what} cannot be written ({reason}); nothing was left there, and what was there before stays.")
+    return RunError(f"{what} cannot be written ({reason}); nothing was written, and the previous content is unchanged.")
 
 
 def partial(target: Path) -> Path:

@@ -163,7 +163,7 @@ def check_target(target: Path) -> None:
     except (OSError, ValueError) as error:
         raise _cannot_be_made(target, error) from None
     if target.is_symlink() and not target.exists():
-        raise FolderError(f"{target} is a link to something that is not there; name another folder with --out.")
+        raise FolderError(f"{target} is a broken link; name another folder with --out.")
     if not is_result(target):
         what = "folder" if target.is_dir() else "file"
         found = f"{target} is a {what} that is not a knee result, so it is not replaced"
@@ -172,8 +172,8 @@ def check_target(target: Path) -> None:
     if foreign:
         told = [f"{name} {what}" for name, what in list(foreign.items())[:_LISTED]]
         more = f", and {len(foreign) - _LISTED} more" if len(foreign) > _LISTED else ""
-        found = f"{target} is not replaced, since in it {', '.join(told)}{more}"
-        raise FolderError(f"{found}; move that elsewhere, or name another folder with --out.")
+        found = f"{target} is not replaced, because in it {', '.join(told)}{more}"
+        raise FolderError(f"{found}; move it elsewhere, or name another folder with --out.")
 
 
 def _cannot_be_made(target: Path, error: OSError | ValueError) -> FolderError:

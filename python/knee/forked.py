@@ -42,7 +42,7 @@ def check() -> None:
     """
     if _state["orphan"]:
         raise RunError(
-            "This process was forked from one that had used knee or polars, whose threads a fork leaves behind, so it "
-            'would wait for ever. Start processes with multiprocessing.get_context("spawn"), or fork before the '
+            "This process was forked from one that had used knee or polars. A fork does not copy their threads, so it "
+            'would hang. Start processes with multiprocessing.get_context("spawn"), or fork before the '
             "first run; knee.batch uses all cores without processes."
         )

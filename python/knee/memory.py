@@ -19,7 +19,7 @@ from knee.scenario.model import Link, Reverse, Scenario
 from knee.units import format_time, parse_bytes
 
 #: The interpreter with all it imports, bytes.
-BASE = 115 << 20
+BASE = 103 << 20
 #: A row of the time series: 64 B from the engine, some 130 B in its table, and what is between the two.
 ROW = 215
 #: A row once more, where a report is drawn.
@@ -65,7 +65,7 @@ def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
     return [
         Part(rows * row, "interval", f"{rows} rows of time series", f"a longer interval, such as {longer}"),
         Part(flows * FLOW, "flows", f"{flows} flows", "fewer flows"),
-        Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets under way", "a smaller limit"),
+        Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets in flight", "a smaller limit"),
         Part(_traces(scenario) * TRACE_BYTE, f"{key}.trace", "traces", "shorter traces"),
     ]
 
@@ -199,7 +199,7 @@ def check(
     about = f"the run needs about {shown(size)} of memory, most of it for {largest.what}"
     if limit is not None and size > limit:
         there = "is available" if most is None else "is allowed by --max-memory"
-        accepted = f'{largest.mend}, or --max-memory "{shown(size)}" to try it anyway, will do'
+        accepted = f'expected {largest.mend}, or --max-memory "{shown(size)}" to try it anyway'
         raise ScenarioError(where, largest.key, f"{about}, and {shown(limit)} {there}", accepted)
     machine = total()
     return f"{where}: {about}." if machine is not None and size > machine // 4 else None

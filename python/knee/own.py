@@ -84,7 +84,7 @@ def name_of(value: object) -> object:
         return value
     if not issubclass(value, CongestionControl):
         raise Refused(
-            f"the class {value.__name__} is no congestion control", "a subclass of knee.CongestionControl will do"
+            f"the class {value.__name__} is not a congestion control", "expected a subclass of knee.CongestionControl"
         )
     name = OWN + value.__qualname__
     _classes[name] = value

@@ -66,7 +66,7 @@ class Breach:
 
     def __str__(self) -> str:
         """One line."""
-        return f"{self.where}: {self.figure} is {self.value}, but can only be {self.bound}"
+        return f"{self.where}: {self.figure} is {self.value}; expected {self.bound}"
 
 
 def breaches(result: Result) -> list[Breach]:
@@ -204,7 +204,7 @@ def _numbers(value: object, where: str) -> Iterator[Breach]:
         for i, inner in enumerate(value):
             yield from _numbers(inner, f"{where}[{i}]")
     elif isinstance(value, float) and not (math.isfinite(value) and value >= 0):
-        yield Breach(where.rpartition(".")[0], where.rpartition(".")[2], value, "a number from 0 on")
+        yield Breach(where.rpartition(".")[0], where.rpartition(".")[2], value, "a number from 0")
 
 
 def _at_most(where: str, figure: str, value: float | None, bound: float) -> Iterator[Breach]:
@@ -252,7 +252,7 @@ def _links(links: pl.DataFrame) -> Iterator[Breach]:
         "utilization": ~(pl.col("utilization") <= 1.0),
         "queue_delay_mean_ms": pl.col("queue_delay_mean_ms") > pl.col("queue_delay_max_ms") * (1 + _F32),
     }
-    bounds = {"utilization": "1 or less", "queue_delay_mean_ms": "the greatest or less"}
+    bounds = {"utilization": "1 or less", "queue_delay_mean_ms": "the maximum or less"}
     yield from _rows(links, "link", bad, bounds)
     yield from _finite(links, "link", figures)
 
@@ -275,14 +275,14 @@ def _samples(result: Result, paths: Paths) -> Iterator[Breach]:
         "rtt_mean_ms": (pl.col("rtt_mean_ms") > pl.col("rtt_max_ms") * (1 + _F32))
         | (pl.col("rtt_mean_ms") < pl.col("rtt_min_ms") * (1 - _F32)),
     }
-    bounds = {"rtt_min_ms": "the base RTT or more", "rtt_mean_ms": "between the least and the greatest"}
+    bounds = {"rtt_min_ms": "the base RTT or more", "rtt_mean_ms": "between the minimum and the maximum"}
     yield from _rows(rows, "flow", bad, bounds)
 
 
 def _finite(rows: pl.DataFrame, who: str, figures: Sequence[str]) -> Iterator[Breach]:
     known = [name for name in figures if name in rows.columns]
     bad = {name: ~(pl.col(name).is_finite() & (pl.col(name) >= 0)) for name in known}
-    yield from _rows(rows, who, bad, dict.fromkeys(known, "a number from 0 on"))
+    yield from _rows(rows, who, bad, dict.fromkeys(known, "a number from 0"))
 
 
 def _rows(rows: pl.DataFrame, who: str, bad: Mapping[str, pl.Expr], bounds: Mapping[str, str]) -> Iterator[Breach]:

@@ -47,10 +47,10 @@ class Param:
     def accepted(self) -> str:
         """What it takes, as an error message says it."""
         if self.kind == "choice":
-            return f"one of {', '.join(self.words)} will do"
+            return f"expected one of {', '.join(self.words)}"
         if self.kind == "bool":
-            return "true or false will do"
-        return f"{self.span} will do"
+            return "expected true or false"
+        return f"expected {self.span}"
 
     @property
     def span(self) -> str:
@@ -86,7 +86,7 @@ class Param:
                 return float(value)
             case "choice" if isinstance(value, str) and value in self.words:
                 return value
-        raise Refused(f"{shown(value)} is of the wrong kind", self.accepted)
+        raise Refused(f"{shown(value)} has the wrong type", self.accepted)
 
     def plain(self, value: Value) -> Value:
         """The value as scenario files write it; ``parse`` gives the same value back."""
@@ -176,10 +176,10 @@ def queues() -> dict[str, Entry]:
 def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
     """The entry called ``name``; where there is none, the refusal lists the near names."""
     if not isinstance(name, str):
-        raise Refused(f"{shown(name)} is not a name", f"the name of a {kind} in quotes will do")
+        raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
     entry = known.get(name)
     if entry is None and name.startswith(OWN):
-        found = f"{shown(name)} is a class in Python, which a file cannot name"
+        found = f"{shown(name)} is a Python class, which a file cannot name"
         raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")
     if entry is None:
         raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))

@@ -122,7 +122,7 @@ class Result:
         folder = Path(folder)
         manifest = manifest_of(folder)
         if manifest is None:
-            raise FolderError(f"{folder} is not a knee result; a folder that knee run has written will do.")
+            raise FolderError(f"{folder} is not a knee result; expected a folder written by knee run.")
         if manifest["format"] > FORMAT:
             found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
             raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
@@ -153,7 +153,7 @@ def no_report(error: Exception, folder: Path) -> RunError:
     """What to raise where a run is done and saved, but for its report."""
     reason = " ".join(str(error).split()) or type(error).__name__
     found = f"The report in {folder} could not be drawn ({type(error).__name__}: {reason})"
-    return RunError(f"{found}; everything else of the result is there.")
+    return RunError(f"{found}; the rest of the result was written.")
 
 
 def _text(path: Path) -> str:

@@ -70,7 +70,7 @@ def from_bytes(raw: bytes, dtype: np.dtype[np.void], spool: Path | None = None) 
     try:
         there = np.memmap(spool, dtype=dtype, mode="r")
     except OSError as error:
-        raise RunError(f"The rows of the run cannot be read back ({error.strerror}).") from None
+        raise RunError(f"The rows of the run cannot be read ({error.strerror}).") from None
     return np.concatenate([there, here]) if len(here) else there
 
 

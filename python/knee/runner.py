@@ -32,10 +32,10 @@ def check_capture(ground: str, out: str | Path | None) -> None:
         InputError: the ground does not see packets, or there is no folder for them.
     """
     if out is None:
-        raise InputError("Packets are written into a result folder; name one with out.")
+        raise InputError("Packets are written to a result folder; name one with out.")
     if not grounds.find(ground).captures:
         able = ", ".join(name for name, other in grounds.GROUNDS.items() if other.captures)
-        raise InputError(f"The ground {ground} does not write packets; of these each does: {able}.")
+        raise InputError(f"The ground {ground} does not write packets; these do: {able}.")
 
 
 def run(

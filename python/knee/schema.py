@@ -26,7 +26,8 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
+    # Built when the first result is read: runs that only write one need none of it.
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
 
 
 class FlowFigures(_Part):
@@ -141,15 +142,15 @@ def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
         form.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        found = "it is missing" if first["type"] == "missing" else f"{shown(first['input'])} cannot be there"
+        found = "it is missing" if first["type"] == "missing" else f"{shown(first['input'])} is not allowed there"
         if not first["loc"]:
-            found = f"it holds {shown(content)} in place of a table"
+            found = f"it contains {shown(content)} instead of a table"
         raise damaged(path, ": ".join(part for part in (key_of(first["loc"]), found) if part)) from None
     return dict(content)
 
 
 def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def read_table(path: Path) -> pl.DataFrame:
@@ -177,4 +178,4 @@ def read_table(path: Path) -> pl.DataFrame:
 
 def damaged(path: Path, what: str) -> FolderError:
     """The refusal of a file of a result."""
-    return FolderError(f"{path.parent} is a damaged knee result: {path.name}: {what}; run its scenario again.")
+    return FolderError(f"{path.parent} is a damaged knee result: {path.name}: {what}; rerun its scenario.")

@@ -107,14 +107,14 @@ def _parse(value: object, measure: _Measure, *, zero: bool) -> int:
     amount = number * measure.units[unit]
     if amount < 0:
         raise Refused(
-            f"{shown(value)} is negative", f"{measure.what} {'of zero or more' if zero else 'above zero'} will do"
+            f"{shown(value)} is negative", f"expected {measure.what} {'of zero or more' if zero else 'above zero'}"
         )
     if amount == 0 and not zero:
-        raise Refused(f"{shown(value)} is zero", f"{measure.what} above zero is needed here")
+        raise Refused(f"{shown(value)} is zero", f"expected {measure.what} above zero")
     if amount.denominator != 1:
-        raise Refused(f"{shown(value)} is not a whole number of {measure.base}", "give it no finer")
+        raise Refused(f"{shown(value)} is not a whole number of {measure.base}", "round it")
     if amount > measure.most:
-        raise Refused(f"{shown(value)} is too much", f"at most {_show(measure.most, measure)} will do")
+        raise Refused(f"{shown(value)} is too large", f"expected at most {_show(measure.most, measure)}")
     return int(amount)
 
 
@@ -224,4 +224,4 @@ def parse_limit(value: object) -> Limit:
         return Limit("bytes", _parse(value, BYTES, zero=False))
     if unit in _TIME:
         return Limit("time", _parse(value, TIME, zero=False))
-    raise Refused(f"{shown(value)} is no capacity", accepted)
+    raise Refused(f"{shown(value)} is not a capacity", accepted)

@@ -24,7 +24,7 @@ use crate::jiffies::Jiffies;
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
 };
-use knee_core::{Param, Params};
+use knee_core::Param;
 
 /// BIC's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -67,7 +67,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Bic::new(Parameters::read(params), init)),
+    make: |params, init| Box::new(Bic::new(Params::read(params), init)),
 };
 
 /// Unit of `beta`.
@@ -79,7 +79,7 @@ const ACK_RATIO_SHIFT: u32 = 4;
 
 /// What can be tuned; see [`ENTRY`].
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     fast_convergence: bool,
     max_increment: u64,
     low_window: u32,
@@ -88,8 +88,8 @@ struct Parameters {
     smooth_part: u64,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self {
             fast_convergence: params.switch("fast_convergence"),
             max_increment: params.count("max_increment"),
@@ -103,7 +103,7 @@ impl Parameters {
 
 /// State of a connection.
 struct Bic {
-    p: Parameters,
+    p: Params,
     clock: Jiffies,
     /// Whether `initial_ssthresh` still has to be set.
     fresh: bool,
@@ -120,7 +120,7 @@ struct Bic {
 }
 
 /// Packets to acknowledge per packet of growth at `cwnd`, before the correction for delayed ACKs.
-fn packets_per_increase(p: &Parameters, cwnd: u32, w_max: u32) -> u64 {
+fn packets_per_increase(p: &Params, cwnd: u32, w_max: u32) -> u64 {
     if cwnd <= p.low_window {
         return u64::from(cwnd);
     }
@@ -143,7 +143,7 @@ fn packets_per_increase(p: &Parameters, cwnd: u32, w_max: u32) -> u64 {
 }
 
 /// `w_max` after a congestion signal at `cwnd`, in packets.
-fn next_w_max(p: &Parameters, cwnd: u32, w_max: u32) -> u32 {
+fn next_w_max(p: &Params, cwnd: u32, w_max: u32) -> u32 {
     if cwnd < w_max && p.fast_convergence {
         (u64::from(cwnd) * (BETA_SCALE + p.beta) / (2 * BETA_SCALE)) as u32
     } else {
@@ -152,7 +152,7 @@ fn next_w_max(p: &Parameters, cwnd: u32, w_max: u32) -> u32 {
 }
 
 /// `ssthresh` after a congestion signal at `cwnd`, in packets.
-fn reduced(p: &Parameters, cwnd: u32) -> u32 {
+fn reduced(p: &Params, cwnd: u32) -> u32 {
     if cwnd <= p.low_window { reno::halved(cwnd) } else { ((u64::from(cwnd) * p.beta / BETA_SCALE) as u32).max(2) }
 }
 
@@ -162,7 +162,7 @@ fn next_ack_ratio(ratio: u32, acked: u32) -> u32 {
 }
 
 impl Bic {
-    fn new(p: Parameters, init: &Init) -> Self {
+    fn new(p: Params, init: &Init) -> Self {
         let mut bic = Self {
             p,
             clock: Jiffies::new(init.tick),
@@ -240,8 +240,8 @@ mod tests {
     use crate::testing::{ack, avoiding, change_at, loss_at, make, make_with};
     use knee_core::{Time, Value};
 
-    fn defaults() -> Parameters {
-        Parameters::read(&Params::defaults(ENTRY.params))
+    fn defaults() -> Params {
+        Params::read(&knee_core::Params::defaults(ENTRY.params))
     }
 
     #[test]

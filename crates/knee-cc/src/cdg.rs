@@ -25,7 +25,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
 };
-use knee_core::{Param, Params, Rng, Time};
+use knee_core::{Param, Rng, Time};
 
 mod gradient;
 mod hystart;
@@ -62,14 +62,14 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Cdg::new(CdgParams::new(params), init)),
+    make: |params, init| Box::new(Cdg::new(Params::new(params), init)),
 };
 
 /// A sum of gradients at or below this shows that a backoff had an effect, in microseconds.
 const EFFECTUAL: i64 = -32;
 
 /// See the entry.
-struct CdgParams {
+struct Params {
     window: usize,
     backoff_beta: u32,
     backoff_factor: u64,
@@ -80,8 +80,8 @@ struct CdgParams {
     use_tolerance: bool,
 }
 
-impl CdgParams {
-    fn new(params: &Params) -> Self {
+impl Params {
+    fn new(params: &knee_core::Params) -> Self {
         let detect = params.count("hystart_detect");
         Self {
             window: params.count("window") as usize,
@@ -129,7 +129,7 @@ struct CdgState {
 }
 
 struct Cdg {
-    params: CdgParams,
+    params: Params,
     state: CdgState,
 }
 
@@ -146,7 +146,7 @@ const fn coarse(gradient: i64) -> i64 {
 }
 
 impl Cdg {
-    fn new(params: CdgParams, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         let state = CdgState {
             rng: init.rng.clone(),
             rtt: Minmax::NONE,
@@ -334,12 +334,12 @@ mod tests {
 
     fn cdg_with<'a>(given: impl IntoIterator<Item = (&'a str, Value)>) -> Cdg {
         let init = Init { cwnd: 100, tick: Time::ZERO, ..testing::init() };
-        Cdg::new(CdgParams::new(&Params::resolve(ENTRY.params, given).unwrap()), &init)
+        Cdg::new(Params::new(&knee_core::Params::resolve(ENTRY.params, given).unwrap()), &init)
     }
 
     fn lose(cc: &mut Cdg, cwnd: u32) -> u32 {
         testing::after(testing::avoiding(cwnd), |c| {
-            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c)
+            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c);
         })
         .ssthresh
     }

@@ -46,7 +46,7 @@ pub const ENTRY: Entry = Entry {
     needs: Needs::NONE,
     make: |params, init| {
         Box::new(Compound {
-            params: CompoundParams {
+            params: Params {
                 alpha: params.ratio("alpha"),
                 beta: params.ratio("beta"),
                 k: params.ratio("k"),
@@ -64,7 +64,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-struct CompoundParams {
+struct Params {
     alpha: f64,
     beta: f64,
     k: f64,
@@ -74,7 +74,7 @@ struct CompoundParams {
 }
 
 struct Compound {
-    params: CompoundParams,
+    params: Params,
     /// The paper's dwnd, packets.
     delay_window: f64,
     /// Before the last reduction, should it be undone.

@@ -261,8 +261,22 @@ impl Cubic {
         epoch.cnt = epoch.cnt.max(2);
     }
 
-    /// Whether HyStart wants slow start to end at this ACK.
+    /// Ends slow start where HyStart or the first `ssthresh` given says so; `rtt`: a sample that counts.
     #[inline(never)]
+    fn limit_slow_start(&mut self, view: &View, rtt: Option<Time>, control: &mut Control) {
+        if self.params.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
+            control.ssthresh = self.params.initial_ssthresh;
+        }
+        let looks = self.params.hystart && !self.found && control.in_slow_start();
+        if let Some(rtt) = rtt.filter(|_| looks)
+            && self.slow_start_ends(view, rtt.as_micros().max(1), control)
+        {
+            self.found = true;
+            control.ssthresh = control.cwnd;
+        }
+    }
+
+    /// Whether HyStart wants slow start to end at this ACK.
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
         self.hystart.update(&hystart::Sample {
             now_us: view.now.as_micros(),
@@ -305,16 +319,9 @@ impl Params {
 
 impl CongestionControl for Cubic {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
-        if self.params.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
-            control.ssthresh = self.params.initial_ssthresh;
-        }
-        if let Some(rtt) = ack.rtt {
-            let counts = self.take_rtt(ack.view.now, rtt);
-            let looks = self.params.hystart && !self.found && control.in_slow_start();
-            if counts && looks && self.slow_start_ends(ack.view, rtt.as_micros().max(1), control) {
-                self.found = true;
-                control.ssthresh = control.cwnd;
-            }
+        let rtt = ack.rtt.filter(|&rtt| self.take_rtt(ack.view.now, rtt));
+        if control.in_slow_start() {
+            self.limit_slow_start(ack.view, rtt, control);
         }
         control.phase = increase::classic_phase(control);
     }

@@ -42,7 +42,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno};
-use knee_core::{Param, Params, Time};
+use knee_core::{Param, Time};
 
 mod equations;
 #[cfg(test)]
@@ -123,7 +123,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Daimd::new(DaimdParams::new(params), init)),
+    make: |params, init| Box::new(Daimd::new(Params::new(params), init)),
 };
 
 /// Largest window asked for, in packets.
@@ -138,7 +138,7 @@ enum SlowStart {
 }
 
 /// See the entry; ratios in millionths.
-struct DaimdParams {
+struct Params {
     tau0: Time,
     w0: u32,
     increase: Increase,
@@ -160,8 +160,8 @@ struct DaimdParams {
     slow_start: SlowStart,
 }
 
-impl DaimdParams {
-    fn new(params: &Params) -> Self {
+impl Params {
+    fn new(params: &knee_core::Params) -> Self {
         let ratio = |name| millionths(params.ratio(name));
         Self {
             tau0: params.time("tau0"),
@@ -170,7 +170,8 @@ impl DaimdParams {
                 "reno" => Increase::Reno,
                 "scalable" => Increase::Scalable,
                 "htcp_draft" => Increase::HtcpDraft,
-                _ => Increase::Htcp,
+                "htcp" => Increase::Htcp,
+                other => unreachable!("the entry declares no increase {other:?}"),
             },
             scale_increase: params.switch("scale_increase"),
             adaptive_backoff: params.switch("adaptive_backoff"),
@@ -188,7 +189,8 @@ impl DaimdParams {
             slow_start: match params.choice("slow_start") {
                 "off" => SlowStart::Off,
                 "standard" => SlowStart::Standard,
-                _ => SlowStart::Limited,
+                "limited" => SlowStart::Limited,
+                other => unreachable!("the entry declares no slow start {other:?}"),
             },
         }
     }
@@ -214,12 +216,12 @@ struct DaimdState {
 }
 
 struct Daimd {
-    params: DaimdParams,
+    params: Params,
     state: DaimdState,
 }
 
 impl Daimd {
-    fn new(params: DaimdParams, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         let state = DaimdState {
             rtt_min: params.rtt_min_initial.unwrap_or(Time::MAX),
             backoffs: 0,

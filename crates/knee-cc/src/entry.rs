@@ -1,6 +1,6 @@
 //! What is known of an algorithm before it runs: its entry in the registry.
 
-use crate::{CongestionControl, Init};
+use crate::{DynCongestionControl, Init};
 use knee_core::{Param, Params};
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -53,8 +53,17 @@ pub struct Entry {
     pub make: Make,
 }
 
+/// [`Entry::edges`] by the names of an enum's variants, whose order is that of [`Entry::phases`]:
+/// `edges![Phase: SlowStart => Hold, Hold => SlowStart]`.
+macro_rules! edges {
+    ($phase:ident: $($from:ident => $to:ident),* $(,)?) => {
+        &[$(($phase::$from as u8, $phase::$to as u8)),*]
+    };
+}
+pub(crate) use edges;
+
 /// Makes an algorithm from its parameters at the start of a connection.
-pub type Make = fn(&Params, &Init) -> Box<dyn CongestionControl>;
+pub type Make = fn(&Params, &Init) -> Box<dyn DynCongestionControl>;
 
 /// How an algorithm reacts to ECN (RFC 3168, RFC 8257).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,7 +49,7 @@ pub const ENTRY: Entry = Entry {
     needs: Needs { pacing: true, ..Needs::NONE },
     make: |params, init| {
         Box::new(Fast {
-            params: FastParams {
+            params: Params {
                 alpha: params.count("alpha") as f64,
                 gamma: params.ratio("gamma"),
                 a: params.ratio("a"),
@@ -64,7 +64,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-struct FastParams {
+struct Params {
     alpha: f64,
     gamma: f64,
     a: f64,
@@ -72,7 +72,7 @@ struct FastParams {
 }
 
 struct Fast {
-    params: FastParams,
+    params: Params,
     /// Least RTT seen, seconds.
     base_rtt: f64,
     /// Average RTT, seconds.

@@ -29,7 +29,7 @@ use crate::jiffies::Jiffies;
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, increase,
 };
-use knee_core::{Param, Params, Time};
+use knee_core::{Param, Time};
 
 /// H-TCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -50,7 +50,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Htcp::new(Parameters::read(params), init)),
+    make: |params, init| Box::new(Htcp::new(Params::read(params), init)),
 };
 
 /// 1 in the unit of alpha and beta.
@@ -62,13 +62,13 @@ const BETA_MAX: u64 = 102;
 
 /// What can be tuned; see [`ENTRY`].
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     use_rtt_scaling: bool,
     use_bandwidth_switch: bool,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self {
             use_rtt_scaling: params.switch("use_rtt_scaling"),
             use_bandwidth_switch: params.switch("use_bandwidth_switch"),
@@ -86,7 +86,7 @@ struct Before {
 
 /// State of a connection.
 struct Htcp {
-    p: Parameters,
+    p: Params,
     clock: Jiffies,
     /// Growth per round trip in 128ths of a packet.
     alpha: u64,
@@ -154,7 +154,7 @@ fn steady(max: u64, old_max: u64) -> bool {
 }
 
 impl Htcp {
-    fn new(p: Parameters, init: &Init) -> Self {
+    fn new(p: Params, init: &Init) -> Self {
         let clock = Jiffies::new(init.tick);
         Self {
             p,
@@ -303,7 +303,7 @@ mod tests {
     use crate::testing::{ack, ack_at, avoiding, change_at, init, loss_at};
 
     fn htcp() -> Htcp {
-        Htcp::new(Parameters { use_rtt_scaling: true, use_bandwidth_switch: true }, &init())
+        Htcp::new(Params { use_rtt_scaling: true, use_bandwidth_switch: true }, &init())
     }
 
     #[test]

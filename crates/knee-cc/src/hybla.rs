@@ -19,7 +19,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::reno::halved;
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase};
-use knee_core::{Param, Params, Time};
+use knee_core::{Param, Time};
 
 /// Hybla's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Hybla::new(Parameters::read(params), init)),
+    make: |params, init| Box::new(Hybla::new(Params::read(params), init)),
 };
 
 /// The largest window, in packets.
@@ -50,20 +50,20 @@ const POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
 
 /// What can be tuned.
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     /// RTT of the reference flow.
     rtt0: Time,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self { rtt0: params.time("rtt0").floor_to(Time::from_millis(1)) }
     }
 }
 
 /// State of a connection.
 struct Hybla {
-    p: Parameters,
+    p: Params,
     /// Whether loss recovery is in state Open.
     open: bool,
     /// RTT ratio in eighths.
@@ -93,7 +93,7 @@ fn avoidance_increment(rho: u32, cwnd: u32) -> u32 {
 }
 
 impl Hybla {
-    fn new(p: Parameters, init: &Init) -> Self {
+    fn new(p: Params, init: &Init) -> Self {
         Self { p, open: true, rho: rho(init.rtt, p.rtt0), rtt_min: init.rtt, fraction: 0 }
     }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn rho_follows_the_least_smoothed_rtt() {
-        let mut cc = Hybla::new(Parameters { rtt0: Time::from_millis(25) }, &crate::testing::init());
+        let mut cc = Hybla::new(Params { rtt0: Time::from_millis(25) }, &crate::testing::init());
         let at = |ms| Ack {
             view: crate::testing::lent(crate::View { srtt: Time::from_millis(ms), ..view_at(Time::ZERO) }),
             ..ack(1)

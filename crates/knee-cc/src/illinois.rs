@@ -18,7 +18,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, View, increase};
-use knee_core::{Param, Params};
+use knee_core::Param;
 
 /// Illinois' registry entry.
 pub const ENTRY: Entry = Entry {
@@ -46,7 +46,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Illinois::new(Parameters::read(params))),
+    make: |params, _| Box::new(Illinois::new(Params::read(params))),
 };
 
 /// alpha of Reno, 1.
@@ -66,20 +66,20 @@ const RTT_MAX: u32 = u32::MAX / ALPHA_MAX;
 
 /// What can be tuned; see [`ENTRY`].
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     win_thresh: u32,
     theta: u8,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self { win_thresh: params.count("win_thresh") as u32, theta: params.count("theta") as u8 }
     }
 }
 
 /// State of a connection.
 struct Illinois {
-    p: Parameters,
+    p: Params,
     /// Sum of the RTTs of this round trip, in microseconds.
     rtt_sum: u64,
     /// Their number; wraps.
@@ -124,7 +124,7 @@ fn beta(da: u32, dm: u32) -> u32 {
 }
 
 impl Illinois {
-    fn new(p: Parameters) -> Self {
+    fn new(p: Params) -> Self {
         Self {
             p,
             rtt_sum: 0,
@@ -231,7 +231,7 @@ mod tests {
     use knee_core::Time;
 
     fn illinois() -> Illinois {
-        Illinois::new(Parameters { win_thresh: 15, theta: 5 })
+        Illinois::new(Params { win_thresh: 15, theta: 5 })
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! is one of its targets.
 
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
+    Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
     StateChange, StateEvent, Undo, View,
 };
 use knee_core::testing::{Pick, Source, params};
@@ -152,7 +152,7 @@ fn case(bytes: &[u8]) -> Case {
 /// A sender as far as an algorithm sees it.
 struct Sender<'a> {
     entry: &'a Entry,
-    cc: Box<dyn CongestionControl>,
+    cc: Box<dyn DynCongestionControl>,
     control: Control,
     view: View,
     base_rtt: Time,

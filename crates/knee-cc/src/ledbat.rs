@@ -14,9 +14,9 @@
 //! timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can be turned on, and
 //! then ends where the queue reaches the target.
 
-use crate::entry::{Entry, Family};
+use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase};
-use knee_core::{Param, Params, Time};
+use knee_core::{Param, Time};
 
 /// LEDBAT's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -58,11 +58,26 @@ pub const ENTRY: Entry = Entry {
         Param::switch("slow_start", false, "RFC 6817, Sec. 2.4.2: none", "begin with slow start, up to the target"),
     ],
     phases: &["slow_start", "below_target", "above_target"],
-    edges: &[(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)],
+    edges: edges![Phase:
+        SlowStart => BelowTarget,
+        SlowStart => AboveTarget,
+        BelowTarget => AboveTarget,
+        AboveTarget => BelowTarget,
+        BelowTarget => SlowStart,
+        AboveTarget => SlowStart,
+    ],
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Ledbat::new(LedbatParams::new(params))),
+    make: |params, _| Box::new(Ledbat::new(Params::new(params))),
 };
+
+/// The phases, in the order of the entry.
+#[derive(Clone, Copy)]
+enum Phase {
+    SlowStart,
+    BelowTarget,
+    AboveTarget,
+}
 
 const MINUTE: u64 = 60_000_000_000;
 /// One packet in units of the credit.
@@ -71,7 +86,7 @@ const PACKET: i128 = 1_000_000;
 const MAX_CWND: u32 = 1 << 30;
 
 /// See the entry.
-struct LedbatParams {
+struct Params {
     target: Time,
     /// In millionths.
     gain: i128,
@@ -82,8 +97,8 @@ struct LedbatParams {
     slow_start: bool,
 }
 
-impl LedbatParams {
-    fn new(params: &Params) -> Self {
+impl Params {
+    fn new(params: &knee_core::Params) -> Self {
         Self {
             target: params.time("target"),
             gain: (params.ratio("gain") * 1e6 + 0.5) as i128,
@@ -130,7 +145,7 @@ fn push_bounded(list: &mut Vec<Time>, delay: Time, length: usize) {
 }
 
 struct Ledbat {
-    params: LedbatParams,
+    params: Params,
     delays: Delays,
     /// Change not yet given to the window, in millionths of a packet.
     credit: i128,
@@ -144,14 +159,19 @@ fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i1
 }
 
 impl Ledbat {
-    fn new(params: LedbatParams) -> Self {
+    fn new(params: Params) -> Self {
         let delays = Delays { current: Vec::new(), base: Vec::new(), minute: 0 };
         Self { params, delays, credit: 0 }
     }
 
     fn phase(&self, control: &Control) -> u8 {
         let above = self.delays.queueing().is_some_and(|queueing| queueing > self.params.target);
-        if self.params.slow_start && control.in_slow_start() { 0 } else { 1 + u8::from(above) }
+        let phase = match () {
+            () if self.params.slow_start && control.in_slow_start() => Phase::SlowStart,
+            () if above => Phase::AboveTarget,
+            () => Phase::BelowTarget,
+        };
+        phase as u8
     }
 
     fn steer(&mut self, ack: &Ack, queueing: Time, control: &mut Control) {
@@ -210,7 +230,7 @@ mod tests {
     use knee_core::Rate;
 
     fn ledbat() -> Ledbat {
-        Ledbat::new(LedbatParams::new(&Params::defaults(ENTRY.params)))
+        Ledbat::new(Params::new(&knee_core::Params::defaults(ENTRY.params)))
     }
 
     #[test]

@@ -74,12 +74,23 @@ pub struct Control {
     /// Pacing rate of payload bytes, headers not counted (Linux's `sk_pacing_rate`); `None`: the sender's own, a factor
     /// times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
+    /// Whether the pacing clock starts anew whenever the window held the sender back: the next packet then leaves a whole
+    /// pacing interval after the ACK that lets it go, as senders do that know nothing of Linux's credit.
+    pub restart_pacing: bool,
 }
 
 impl Control {
     /// The window a connection starts with.
     pub const fn initial(cwnd: u32) -> Self {
-        Self { cwnd, ssthresh: INFINITE_SSTHRESH, cwnd_cnt: 0, min_burst: 2, phase: 0, pacing_rate: None }
+        Self {
+            cwnd,
+            ssthresh: INFINITE_SSTHRESH,
+            cwnd_cnt: 0,
+            min_burst: 2,
+            phase: 0,
+            pacing_rate: None,
+            restart_pacing: false,
+        }
     }
 
     /// Whether the window is below the threshold.
@@ -310,4 +321,20 @@ pub trait CongestionControl: Send {
 
     /// Hears of transmissions; called only with [`Needs::sent`].
     fn on_sent(&mut self, _sent: &Sent, _control: &mut Control) {}
+}
+
+/// What a sender holds: a [`CongestionControl`] and, derived from it, the one call that nearly all ACKs need. Nobody
+/// implements this.
+pub trait DynCongestionControl: CongestionControl {
+    /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK between which nothing can happen,
+    /// compiled for each algorithm as one call.
+    fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control);
+}
+
+impl<T: CongestionControl> DynCongestionControl for T {
+    fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.on_measure(ack, control);
+        control.cwnd = control.cwnd.max(1);
+        self.on_ack(ack, control);
+    }
 }

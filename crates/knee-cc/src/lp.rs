@@ -32,7 +32,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};
 use crate::{Ack, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Needs, increase, reno};
-use knee_core::{Param, Params, Time};
+use knee_core::{Param, Time};
 
 /// LP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -76,24 +76,25 @@ pub const ENTRY: Entry = Entry {
     min_cwnd: 1,
     needs: Needs::NONE,
     make: |params, _| {
-        let p = Parameters::read(params);
+        let p = Params::read(params);
         match params.choice("form") {
             "paper" => Box::new(Paper { p, delay: Delay::default(), last_drop: None, inferring: false }),
-            _ => Box::new(Linux::new(p)),
+            "linux" => Box::new(Linux::new(p)),
+            other => unreachable!("the entry declares no form {other:?}"),
         }
     },
 };
 
 /// What can be tuned; see [`ENTRY`].
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     remote_clock: u32,
     delta: u32,
     inference: u32,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self {
             remote_clock: params.count("remote_clock") as u32,
             delta: params.count("delta") as u32,
@@ -131,7 +132,7 @@ struct Stamps {
 
 /// The kernel's form. All in 32 bits that wrap, milliseconds.
 struct Linux {
-    p: Parameters,
+    p: Params,
     /// Last pair of timestamps.
     stamps: Option<Stamps>,
     /// Estimate of the receiver's clock in Hz; zero: none yet.
@@ -171,7 +172,7 @@ fn threshold(d_min: u32, d_max: u32, delta: u32) -> u32 {
 }
 
 impl Linux {
-    fn new(p: Parameters) -> Self {
+    fn new(p: Params) -> Self {
         Self {
             p,
             stamps: None,
@@ -274,7 +275,7 @@ impl Delay {
 
 /// The paper's form.
 struct Paper {
-    p: Parameters,
+    p: Params,
     delay: Delay,
     last_drop: Option<Time>,
     inferring: bool,

@@ -26,7 +26,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, increase,
 };
-use knee_core::{Param, Params, Rng, Time};
+use knee_core::{Param, Rng, Time};
 
 const SOURCE: &str = "Linux net/ipv4/tcp_nv.c";
 
@@ -52,7 +52,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs { rate: true, ..Needs::NONE },
-    make: |params, init| Box::new(Nv::new(NvParams::new(params, init), init)),
+    make: |params, init| Box::new(Nv::new(Params::new(params, init), init)),
 };
 
 /// No growth within this many packets below the largest window (`nv_pad_buffer`).
@@ -87,7 +87,7 @@ const NO_RTT: u64 = u32::MAX as u64;
 const RATE_UNIT: u64 = 80_000;
 
 /// See the entry.
-struct NvParams {
+struct Params {
     pad: u32,
     reset_period: Time,
     min_cwnd: u32,
@@ -98,8 +98,8 @@ struct NvParams {
     tick: Time,
 }
 
-impl NvParams {
-    fn new(params: &Params, init: &Init) -> Self {
+impl Params {
+    fn new(params: &knee_core::Params, init: &Init) -> Self {
         Self {
             pad: params.count("nv_pad") as u32,
             reset_period: Time::from_secs(params.count("nv_reset_period")),
@@ -144,7 +144,7 @@ struct NvState {
 }
 
 struct Nv {
-    params: NvParams,
+    params: Params,
     state: NvState,
 }
 
@@ -166,7 +166,7 @@ pub fn after_loss(cwnd: u32) -> u32 {
 }
 
 impl Nv {
-    fn new(params: NvParams, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         let state = NvState {
             rng: init.rng.clone(),
             min_rtt_reset: init.now.floor_to(params.tick).saturating_add(Time::from_secs(2)),
@@ -360,7 +360,7 @@ mod tests {
 
     fn nv() -> Nv {
         let init = testing::init();
-        Nv::new(NvParams::new(&Params::defaults(ENTRY.params), &init), &init)
+        Nv::new(Params::new(&knee_core::Params::defaults(ENTRY.params), &init), &init)
     }
 
     /// A state ready to decide, with a window of 100 packets at 40 ms as the largest that needs no queue.

@@ -14,7 +14,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
-use knee_core::{Param, Params};
+use knee_core::Param;
 
 /// Scalable TCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -42,27 +42,27 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Scalable { p: Parameters::read(params) }),
+    make: |params, _| Box::new(Scalable { p: Params::read(params) }),
 };
 
 /// What can be tuned.
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     /// 1/a, in packets.
     ai_cnt: u32,
     /// -log2 b.
     md_shift: u32,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self { ai_cnt: params.count("ai_cnt") as u32, md_shift: params.count("md_shift") as u32 }
     }
 }
 
 /// Scalable TCP has no state beyond the window.
 struct Scalable {
-    p: Parameters,
+    p: Params,
 }
 
 /// `ssthresh` after a congestion signal at `cwnd` packets.

@@ -93,7 +93,7 @@ pub const ENTRY: Entry = Entry {
     min_cwnd: 4,
     needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
-        let params = TimelyParams {
+        let params = Params {
             t_low: params.time("t_low").as_secs_f64(),
             t_high: params.time("t_high").as_secs_f64(),
             delta: mbps(params.rate("delta")),
@@ -119,7 +119,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-struct TimelyParams {
+struct Params {
     /// Seconds.
     t_low: f64,
     /// Seconds.
@@ -141,7 +141,7 @@ struct TimelyParams {
 }
 
 struct Timely {
-    params: TimelyParams,
+    params: Params,
     /// Mbit/s.
     rate: f64,
     /// Least RTT seen, seconds.
@@ -175,7 +175,7 @@ pub fn rising(rate: f64, beta: f64, gradient: f64) -> f64 {
     (rate * (1.0 - beta * gradient)).max(0.0)
 }
 
-impl TimelyParams {
+impl Params {
     fn bounded(&self, rate: f64) -> f64 {
         rate.min(self.max_rate).max(self.min_rate)
     }
@@ -228,7 +228,7 @@ impl CongestionControl for Timely {
 mod tests {
     use super::*;
     use crate::testing::{Dumbbell, close};
-    use knee_core::{Params, Value};
+    use knee_core::Value;
 
     #[test]
     fn the_equations_by_hand() {
@@ -240,8 +240,8 @@ mod tests {
     }
 
     fn timely() -> Timely {
-        let p = Params::defaults(ENTRY.params);
-        let params = TimelyParams {
+        let p = knee_core::Params::defaults(ENTRY.params);
+        let params = Params {
             t_low: 50e-6,
             t_high: 500e-6,
             delta: mbps(p.rate("delta")),

@@ -23,7 +23,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, reno};
-use knee_core::{Param, Params};
+use knee_core::Param;
 
 const SOURCE: &str = "Brakmo, Peterson, IEEE JSAC 13(8), 1995; Linux net/ipv4/tcp_vegas.c";
 
@@ -42,19 +42,19 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Vegas { params: VegasParams::new(params), rtt: VegasRtt::new(0) }),
+    make: |params, _| Box::new(Vegas { params: Params::new(params), rtt: VegasRtt::new(0) }),
 };
 
 /// Thresholds in packets; see the entry.
 #[derive(Clone, Copy)]
-struct VegasParams {
+struct Params {
     alpha: u32,
     beta: u32,
     gamma: u32,
 }
 
-impl VegasParams {
-    fn new(params: &Params) -> Self {
+impl Params {
+    fn new(params: &knee_core::Params) -> Self {
         Self {
             alpha: params.count("alpha") as u32,
             beta: params.count("beta") as u32,
@@ -64,7 +64,7 @@ impl VegasParams {
 }
 
 struct Vegas {
-    params: VegasParams,
+    params: Params,
     rtt: VegasRtt,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     fn vegas(base: u32) -> Vegas {
         let mut rtt = VegasRtt::new(100);
         rtt.base = base;
-        Vegas { params: VegasParams::new(&Params::defaults(ENTRY.params)), rtt }
+        Vegas { params: Params::new(&knee_core::Params::defaults(ENTRY.params)), rtt }
     }
 
     #[test]

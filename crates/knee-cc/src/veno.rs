@@ -15,7 +15,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase, reno};
-use knee_core::{Param, Params};
+use knee_core::Param;
 
 /// Veno's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -34,7 +34,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Veno::new(Parameters::read(params))),
+    make: |params, _| Box::new(Veno::new(Params::read(params))),
 };
 
 /// No RTT seen, in microseconds.
@@ -42,20 +42,20 @@ const NO_RTT: u64 = 0x7fff_ffff;
 
 /// What can be tuned.
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Params {
     /// Threshold of the backlog in half packets.
     beta: u64,
 }
 
-impl Parameters {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         Self { beta: params.count("beta") * 2 }
     }
 }
 
 /// State of a connection.
 struct Veno {
-    p: Parameters,
+    p: Params,
     /// Off outside of loss recovery's state Open.
     on: bool,
     /// RTT samples taken; wraps.
@@ -77,7 +77,7 @@ fn backlog_halves(cwnd: u32, base_rtt: u64, rtt: u64) -> u64 {
 }
 
 impl Veno {
-    fn new(p: Parameters) -> Self {
+    fn new(p: Params) -> Self {
         Self { p, on: true, samples: 0, rtt: NO_RTT, base_rtt: NO_RTT, increase: true, backlog: 0 }
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_restart_learns_the_base_rtt_anew() {
-        let mut cc = Veno::new(Parameters { beta: 6 });
+        let mut cc = Veno::new(Params { beta: 6 });
         step(&mut cc, 40, 1, avoiding(10));
         cc.on_state(&change_at(Time::ZERO, StateEvent::Restart), &mut avoiding(10));
         step(&mut cc, 60, 1, avoiding(10));

@@ -241,7 +241,7 @@ mod tests {
         cc.on_measure(&ack_at(Time::from_millis(40), 10, Some(Time::from_millis(40))), &mut avoiding(10));
         cc.bandwidth = Bandwidth { once: 125_000, twice: 125_000 };
         let c = crate::testing::after(avoiding(250), |c| {
-            cc.on_state(&change_at(Time::from_secs(1), StateEvent::ReductionDone), c)
+            cc.on_state(&change_at(Time::from_secs(1), StateEvent::ReductionDone), c);
         });
         assert_eq!((c.cwnd, c.ssthresh), (345, 345));
     }
@@ -253,7 +253,7 @@ mod tests {
         cc.on_measure(&rtt(40), &mut avoiding(10));
         cc.bandwidth = Bandwidth { once: 125_000, twice: 125_000 };
         let c = crate::testing::after(avoiding(250), |c| {
-            cc.on_state(&change_at(Time::from_secs(1), StateEvent::Timeout), c)
+            cc.on_state(&change_at(Time::from_secs(1), StateEvent::Timeout), c);
         });
         assert_eq!((c.cwnd, c.ssthresh), (250, 345));
         cc.on_measure(&rtt(90), &mut avoiding(10));

@@ -18,7 +18,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase};
-use knee_core::{Param, Params};
+use knee_core::Param;
 
 const SOURCE: &str = "Baiocchi et al., YeAH-TCP, PFLDnet 2007; Linux net/ipv4/tcp_yeah.c";
 
@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Yeah { params: YeahParams::new(params), state: YeahState::new() }),
+    make: |params, _| Box::new(Yeah { params: Params::new(params), state: YeahState::new() }),
 };
 
 /// In fast mode the window grows by one packet per this many acknowledged (Scalable TCP; Linux's
@@ -54,7 +54,7 @@ const MAX_SLOW_ROUNDS: u32 = 0x00ff_ffff;
 
 /// See the entry.
 #[derive(Clone, Copy)]
-struct YeahParams {
+struct Params {
     alpha: u32,
     gamma: u32,
     delta: u32,
@@ -64,8 +64,8 @@ struct YeahParams {
     zeta: u32,
 }
 
-impl YeahParams {
-    fn new(params: &Params) -> Self {
+impl Params {
+    fn new(params: &knee_core::Params) -> Self {
         let count = |name| params.count(name) as u32;
         Self {
             alpha: count("alpha"),
@@ -98,7 +98,7 @@ impl YeahState {
 }
 
 struct Yeah {
-    params: YeahParams,
+    params: Params,
     state: YeahState,
 }
 
@@ -198,12 +198,12 @@ mod tests {
         state.rtt.base = base;
         state.rtt.min = min;
         state.rtt.count = 3;
-        Yeah { params: YeahParams::new(&Params::defaults(ENTRY.params)), state }
+        Yeah { params: Params::new(&knee_core::Params::defaults(ENTRY.params)), state }
     }
 
     fn lose(cc: &mut Yeah, cwnd: u32) -> u32 {
         testing::after(testing::avoiding(cwnd), |c| {
-            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c)
+            cc.on_congestion(&testing::congestion(testing::view(), Signal::Loss), c);
         })
         .ssthresh
     }

@@ -366,7 +366,8 @@ mod tests {
 
     #[test]
     fn a_range_includes_its_ends_and_nothing_beyond() {
-        let of: [(&str, fn(u64) -> Value); 5] = [
+        type Make = fn(u64) -> Value;
+        let of: [(&str, Make); 5] = [
             ("time", |n| Value::Time(Time::from_nanos(n))),
             ("rate", |n| Value::Rate(Rate::from_bps(n))),
             ("bytes", |n| Value::Bytes(Bytes(n))),

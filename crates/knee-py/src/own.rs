@@ -4,8 +4,8 @@
 //! exception ends the run: it is kept for the caller, and until the engine hears of it the window stays as it was.
 
 use knee_cc::{
-    Ack, CaState, Congestion, CongestionControl, Control, Entry, Family, Init, Needs, RateSample, Signal, StateChange,
-    StateEvent, Undo, View,
+    Ack, CaState, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family, Init, Needs, RateSample,
+    Signal, StateChange, StateEvent, Undo, View,
 };
 use knee_core::Rate;
 use knee_sim::Own;
@@ -326,7 +326,7 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, raised: &Raised) -> PyResult<
     let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(base.getattr(method)?)) };
     let (measures, hears_state, undoes) = (has("on_measure")?, has("on_state")?, has("on_undo")?);
     let (class, raised) = (class.clone().unbind(), raised.clone());
-    let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn CongestionControl> {
+    let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn DynCongestionControl> {
         let made = Python::attach(|py| {
             let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
             Ok::<_, PyErr>((class.bind(py).call0()?.unbind(), Py::new(py, control)?))

@@ -14,7 +14,6 @@ mod cake;
 mod cocoa;
 mod codel;
 mod codel_law;
-mod crossing;
 mod dualpi2;
 mod fair_queue;
 mod fifo;
@@ -28,11 +27,8 @@ mod pool;
 mod red;
 #[cfg(test)]
 mod testing;
-mod wire;
 
-pub use crossing::{Burst, Coming, Crossing, Gone, Key, Left, Service};
 pub use registry::{Entry, find, registry};
-pub use wire::Wire;
 
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
 
@@ -45,6 +41,15 @@ pub enum Limit {
     Bytes(Bytes),
     /// At most what the link carries in this time.
     Time(Time),
+}
+
+/// Packets that arrive at one time and differ only by their segments, which follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// The first of them.
+    pub first: Packet,
+    /// How many, at least 1.
+    pub count: u32,
 }
 
 /// What became of a packet at [`Queue::enqueue`].
@@ -137,8 +142,8 @@ pub trait Queue: Send {
     /// Takes `packet` in, or drops it or others.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
 
-    /// Takes in, at once, as many packets of a burst that comes now as it can; gives how many. The others come one by
-    /// one, as all do where a discipline looks at each packet.
+    /// Takes in at once as many packets of a burst as it can; gives how many. The others then come one by one, as all do
+    /// by default. For disciplines that do not look at each packet.
     fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
         0
     }
@@ -146,10 +151,10 @@ pub trait Queue: Send {
     /// Gives the next packet to send, if one may leave now.
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet>;
 
-    /// Gives the next packets to send, at most `most`, where they differ by their segments only, which follow that of the
-    /// first: puts that into `first` and says how many they are. They leave back to back, and nothing comes meanwhile. A
-    /// discipline that looks at each gives one.
-    fn dequeue_run(&mut self, _most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+    /// Gives at once up to `max` of the next packets to send, as far as they differ only by their segments, which follow
+    /// each other: puts the first into `first` and returns how many they are. They leave back to back, and nothing arrives
+    /// meanwhile. By default it gives one. For disciplines that do not look at each packet.
+    fn dequeue_run(&mut self, _max: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         match &self.dequeue(cx) {
             Some(packet) => {
                 *first = *packet;
@@ -157,21 +162,6 @@ pub trait Queue: Send {
             }
             None => 0,
         }
-    }
-
-    /// What was foreseen to be sent from up to `now` on is sent: asked before [`Queue::backlog`] and [`Queue::recall`].
-    fn settle(&mut self, _now: Time) {}
-
-    /// Takes back from the end of `left` what was foreseen and is not sent yet, and gives the `wire` back the time for it.
-    /// Gives when the last one of the others began to be sent; none where nothing is taken back.
-    fn recall(&mut self, _left: &mut Vec<Left>, _wire: &mut Wire) -> Option<Time> {
-        None
-    }
-
-    /// Lets many packets come and cross the wire behind at once. Gives what the wire does then. A discipline in which
-    /// nothing that comes later changes when a packet leaves may let all leave at once, where `crossing` says so.
-    fn cross(&mut self, crossing: Crossing<'_>, cx: &mut Context) -> Service {
-        crossing.pass(self, cx)
     }
 
     /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.

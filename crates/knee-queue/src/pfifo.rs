@@ -4,11 +4,10 @@
 //! packets, `bfifo` bytes. A given limit may be in packets, in bytes or in time at the link's rate for both.
 
 use crate::bound::Bound;
-use crate::crossing::{Line, in_order};
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Crossing, Gone, Init, Left, Limit, Queue, Service, Verdict, Wire};
+use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Rate, Time};
+use knee_core::{Bytes, Packet, Rate};
 use std::collections::VecDeque;
 
 /// The registry entry of `pfifo`.
@@ -35,71 +34,11 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
-/// Packets that have left ahead of their time, as whoever comes meanwhile finds them.
-#[derive(Default)]
-struct Foreseen {
-    /// When each begins to be sent, until when it is held, and what `total` was with it; behind those that have begun.
-    begins: Vec<(Time, u64)>,
-    /// How many have begun.
-    begun: usize,
-    /// Bytes of all that had to wait, and of those of them that have begun.
-    total: u64,
-    gone: u64,
-    /// When the last of those that have begun did.
-    last: Time,
-}
-
-impl Foreseen {
-    /// Those whose time has come do not wait any more.
-    #[inline]
-    fn settle(&mut self, now: Time) {
-        let waiting = &self.begins[self.begun..];
-        let count = waiting.iter().take_while(|(at, _)| *at <= now).count();
-        if count > 0 {
-            (self.last, self.gone) = waiting[count - 1];
-            self.begun += count;
-        }
-    }
-
-    /// A packet that came `now` begins to be sent `at` a later time, or at once: then none waits any more.
-    #[inline]
-    fn push(&mut self, now: Time, at: Time, bytes: u64) {
-        if at > now {
-            self.total += bytes;
-            self.begins.push((at, self.total));
-        } else {
-            self.clear();
-            self.last = at;
-        }
-    }
-
-    #[inline(never)]
-    fn clear(&mut self) {
-        self.begins.clear();
-        (self.begun, self.gone) = (0, self.total);
-    }
-
-    /// Forgets those that have begun, where they are the most.
-    fn forget(&mut self) {
-        if self.begun > self.begins.len() / 2 {
-            self.begins.drain(..self.begun);
-            self.begun = 0;
-        }
-    }
-
-    /// What is held of them.
-    #[inline]
-    fn backlog(&self) -> (u64, u64) {
-        ((self.begins.len() - self.begun) as u64, self.total - self.gone)
-    }
-}
-
 struct Pfifo {
     /// What is held.
     bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,
-    foreseen: Foreseen,
     overhead: u64,
     bound: Bound,
     rate: Rate,
@@ -111,7 +50,6 @@ impl Pfifo {
             bursts: VecDeque::new(),
             packets: 0,
             bytes: 0,
-            foreseen: Foreseen::default(),
             overhead: u64::from(init.overhead),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
             rate: init.rate,
@@ -120,17 +58,6 @@ impl Pfifo {
 
     fn wire_size(&self, packet: &Packet) -> u64 {
         u64::from(packet.size) + self.overhead
-    }
-
-    /// The first `count` packets of the first burst have left.
-    #[inline]
-    fn advance(&mut self, count: u32) {
-        let Some(burst) = self.bursts.front_mut() else { return };
-        burst.first.seq += u64::from(count);
-        burst.count -= count;
-        if burst.count == 0 {
-            self.bursts.pop_front();
-        }
     }
 
     /// Takes of a burst as many as there is room for.
@@ -160,12 +87,6 @@ impl Pfifo {
             cx.dropped.push(packet);
         }
     }
-}
-
-/// Segment `seq` of a burst like `first` is dropped.
-#[inline(never)]
-fn drop_of(first: &Packet, seq: u64, dropped: &mut Vec<Packet>) {
-    dropped.push(Packet { seq, extra: 0, ..*first });
 }
 
 #[cold]
@@ -198,94 +119,28 @@ impl Queue for Pfifo {
         burst.count
     }
 
-    fn dequeue(&mut self, _: &mut Context) -> Option<Packet> {
-        let burst = self.bursts.front_mut()?;
-        // Read from the burst: the copy is handed on whole, in wide moves.
-        self.bytes -= u64::from(burst.first.size) + self.overhead;
-        let packet = burst.first;
-        self.packets -= 1;
-        self.advance(1);
-        Some(packet)
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        let mut packet = Packet::default();
+        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
     }
 
     #[inline]
-    fn dequeue_run(&mut self, most: u32, first: &mut Packet, _: &mut Context) -> u32 {
+    fn dequeue_run(&mut self, max: u32, first: &mut Packet, _: &mut Context) -> u32 {
         let Some(burst) = self.bursts.front_mut() else { return 0 };
-        let count = burst.count.min(most);
-        self.bytes -= (u64::from(burst.first.size) + self.overhead) * u64::from(count);
+        let count = burst.count.min(max);
         *first = burst.first;
         self.packets -= u64::from(count);
-        self.advance(count);
+        self.bytes -= (u64::from(burst.first.size) + self.overhead) * u64::from(count);
+        burst.first.seq += u64::from(count);
+        burst.count -= count;
+        if burst.count == 0 {
+            self.bursts.pop_front();
+        }
         count
     }
 
-    fn cross(&mut self, crossing: Crossing<'_>, cx: &mut Context) -> Service {
-        if !crossing.foresees {
-            return crossing.pass(self, cx);
-        }
-        let Crossing { wire, service, loss, loss_rng, bursts, order, from, until, gone, .. } = crossing;
-        let Gone { left, dropped } = gone;
-        let mut line = Line::new(wire, &service, from, left);
-        self.foreseen.forget();
-        if self.foreseen.begins.is_empty() {
-            // What is on the wire may have been sent packet by packet.
-            self.foreseen.last = service.since;
-        }
-        while let Some(packet) = self.dequeue(cx) {
-            let size = self.wire_size(&packet);
-            let at = line.send(&packet, packet.seq, size, from);
-            self.foreseen.push(from, at, size);
-        }
-        let Self { foreseen, bound, overhead, .. } = self;
-        // There is surely room for so many of a size: as long as there is, nobody asks which others have begun.
-        let (mut room, mut of) = (0, 0);
-        in_order(bursts, order, |count, first, after| {
-            let now = from + after;
-            let size = u64::from(first.size) + *overhead;
-            for seq in first.seq..first.seq + u64::from(count) {
-                if loss > 0.0 && loss_rng.chance(loss) {
-                    drop_of(first, seq, dropped);
-                    continue;
-                }
-                if room == 0 || of != size {
-                    foreseen.settle(now);
-                    let (packets, bytes) = foreseen.backlog();
-                    (room, of) = (bound.room(packets, bytes, size), size);
-                }
-                if room == 0 {
-                    drop_of(first, seq, dropped);
-                } else {
-                    room -= 1;
-                    foreseen.push(now, line.send(first, seq, size, now), size);
-                }
-            }
-        });
-        line.service(until)
-    }
-
-    fn recall(&mut self, left: &mut Vec<Left>, wire: &mut Wire) -> Option<Time> {
-        let (waiting, _) = self.foreseen.backlog();
-        let from = left.len() - waiting as usize;
-        let begins = &self.foreseen.begins[self.foreseen.begun..];
-        for (Left { packet, stay }, (at, _)) in left.drain(from..).zip(begins) {
-            let bytes = u64::from(packet.size) + self.overhead;
-            wire.give_back(bytes);
-            self.packets += 1;
-            self.bytes += bytes;
-            let first = Packet { enqueued: *at - stay, extra: 0, ..packet };
-            self.bursts.push_back(Burst { first, count: 1 });
-        }
-        self.foreseen.clear();
-        (waiting > 0).then_some(self.foreseen.last)
-    }
-
-    fn settle(&mut self, now: Time) {
-        self.foreseen.settle(now);
-    }
-
     fn backlog(&self) -> Backlog {
-        let (packets, bytes) = self.foreseen.backlog();
-        Backlog { packets: self.packets + packets, bytes: Bytes(self.bytes + bytes) }
+        Backlog { packets: self.packets, bytes: Bytes(self.bytes) }
     }
 
     fn set_limit(&mut self, limit: Limit, cx: &mut Context) {

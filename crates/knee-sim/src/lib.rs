@@ -4,7 +4,7 @@
 //! nanoseconds; the same specification gives the same bits on every machine.
 
 pub mod events;
-pub mod link;
+pub mod network;
 pub mod observe;
 mod order;
 pub mod output;
@@ -15,7 +15,8 @@ pub mod simulation;
 pub mod spec;
 pub mod timer;
 
+pub use network::SpecError;
 pub use observe::{Rows, Tap};
 pub use output::{EventRow, LinkRow, Output, SampleRow};
-pub use simulation::{Own, OwnMake, Simulation, SpecError};
+pub use simulation::{Own, OwnMake, Simulation};
 pub use spec::Spec;

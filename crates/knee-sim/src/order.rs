@@ -1,8 +1,31 @@
 //! The order in time of many bursts that are known at once.
 
 use knee_core::Time;
-use knee_queue::Key;
 use std::cmp::Ordering;
+
+/// When a burst comes and which it is, in one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(u64);
+
+impl Key {
+    /// The burst at index `i`, of a time less than 2^32 ns after some beginning.
+    #[inline]
+    pub const fn new(after: Time, i: u32) -> Self {
+        Self(after.as_nanos() << 32 | i as u64)
+    }
+
+    /// How long after the beginning it comes.
+    #[inline]
+    pub const fn after(self) -> Time {
+        Time::from_nanos(self.0 >> 32)
+    }
+
+    /// Its index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
 
 /// When a burst comes and which it is, and its turn among those of its time.
 pub type Turn = (Key, u64);
@@ -22,7 +45,8 @@ pub struct Order {
 const FEW: u32 = 64;
 
 impl Order {
-    /// The order of bursts, whose indices are their places in `turns`, that all come within a `span`, less than 2^32 ns.
+    /// The order of bursts, whose indices are their places in `turns`, that all come within `span` or at its end; it is
+    /// shorter than 2^32 ns.
     pub fn sort(&mut self, turns: &[Turn], span: Time) -> &[Key] {
         if turns.len() < FEW as usize {
             self.sorted.clear();

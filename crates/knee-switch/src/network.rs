@@ -8,31 +8,11 @@ use crate::header::Header;
 use crate::report::Figures;
 use crate::store::Store;
 use knee_capture::Capture;
-use knee_core::{Packet, Rate, Time};
-use knee_sim::link::Link;
-use knee_sim::pipe::Pipe;
-use knee_sim::simulation::{SpecError, check, links, path_delay};
+use knee_core::{Packet, Time};
+use knee_queue::{Burst, Note};
+use knee_sim::SpecError;
+use knee_sim::network::Network as Paths;
 use knee_sim::spec::{Change, Spec};
-
-/// Where a pipe leads.
-#[derive(Clone, Copy)]
-enum PipeEnd {
-    /// To the next link or the far endpoint.
-    Hop,
-    /// To the sender: the ACK is home.
-    Sender,
-}
-
-/// What the network needs to know of a flow.
-struct Way {
-    /// The side that sends data: 0 in the forward direction, 1 in the reverse one.
-    source: usize,
-    data: Vec<u32>,
-    acks: Vec<u32>,
-    /// Propagation delay of the links of its path.
-    links_delay: Time,
-    ack_pipe: u32,
-}
 
 /// A packet that is due at a device.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +36,10 @@ enum Due {
 /// Links, pipes and the accounts of flows.
 pub struct Network {
     pub(crate) now: Time,
-    pub(crate) links: Vec<Link>,
-    pub(crate) names: Vec<String>,
+    /// Links, pipes and the ways of flows, as in the simulator.
+    pub(crate) paths: Paths,
+    /// By flow, the side that sends data: 0 in the forward direction, 1 in the reverse one.
+    sources: Vec<usize>,
     pub(crate) books: Vec<Book>,
     pub(crate) figures: Figures,
     /// The bytes of the packets inside.
@@ -67,10 +49,6 @@ pub struct Network {
     /// Packets that belong to no flow, which were dropped.
     pub strays: u64,
     capture: Option<Capture>,
-    pipes: Vec<(Pipe, PipeEnd)>,
-    /// Pipes of the ACK path by their delay.
-    ack_pipes: Vec<(Time, u32)>,
-    ways: Vec<Way>,
     port: u16,
 }
 
@@ -80,49 +58,18 @@ impl Network {
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn new(spec: &Spec, port: u16, capture: Option<Capture>) -> Result<Self, SpecError> {
-        check(spec)?;
-        let built = links(spec)?;
-        let mut network = Self {
+        Ok(Self {
             now: Time::ZERO,
-            links: built.links,
-            names: built.names,
+            paths: Paths::new(spec)?,
+            sources: spec.flows.iter().map(|flow| usize::from(flow.reverse)).collect(),
             books: spec.flows.iter().map(|_| Book::default()).collect(),
             figures: Figures::new(spec),
             store: Store::default(),
             out: Vec::new(),
             strays: 0,
             capture,
-            pipes: Vec::new(),
-            ack_pipes: Vec::new(),
-            ways: Vec::new(),
             port,
-        };
-        for link in &mut network.links {
-            if link.delay > Time::ZERO || link.jitter > Time::ZERO {
-                link.pipe = Some(network.pipes.len() as u32);
-                network.pipes.push((Pipe::new(), PipeEnd::Hop));
-            }
-        }
-        for flow in &spec.flows {
-            let forward: Vec<u32> = flow.path.iter().map(|&link| link as u32).collect();
-            let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&link| built.reverse[link]).collect();
-            let (data, acks) = if flow.reverse { (backward, forward) } else { (forward, backward) };
-            let links_delay = path_delay(spec, &flow.path);
-            let ack_pipe = network.ack_pipe(Time::from_nanos(flow.rtt) - links_delay);
-            network.ways.push(Way { source: usize::from(flow.reverse), data, acks, links_delay, ack_pipe });
-        }
-        Ok(network)
-    }
-
-    /// The pipe of all ACK paths with this delay: packets that take the same time stay in order.
-    fn ack_pipe(&mut self, delay: Time) -> u32 {
-        if let Some(&(_, pipe)) = self.ack_pipes.iter().find(|(other, _)| *other == delay) {
-            return pipe;
-        }
-        let pipe = self.pipes.len() as u32;
-        self.pipes.push((Pipe::new(), PipeEnd::Sender));
-        self.ack_pipes.push((delay, pipe));
-        pipe
+        })
     }
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
@@ -154,7 +101,7 @@ impl Network {
     /// The flow of a packet that a side sent, and whether it goes against the flow's data.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
         let flow = |port: u16| usize::from(port.wrapping_sub(self.port));
-        let source = |flow: usize| self.ways.get(flow).map(|way| way.source);
+        let source = |flow: usize| self.sources.get(flow).copied();
         let (data, ack) = (flow(header.to), flow(header.from));
         if source(data) == Some(side) {
             Some((header, data, false))
@@ -170,12 +117,12 @@ impl Network {
 
     fn head(&self) -> (Time, Due) {
         let mut head = (self.figures.next(), Due::Figures);
-        for (i, link) in self.links.iter().enumerate() {
-            if link.due < head.0 {
-                head = (link.due, Due::Link(i));
+        for (i, direction) in self.paths.links.iter().enumerate() {
+            if direction.link.due() < head.0 {
+                head = (direction.link.due(), Due::Link(i));
             }
         }
-        for (i, (pipe, _)) in self.pipes.iter().enumerate() {
+        for (i, pipe) in self.paths.pipes.iter().enumerate() {
             if let Some(at) = pipe.next().filter(|at| *at < head.0) {
                 head = (at, Due::Pipe(i));
             }
@@ -195,108 +142,70 @@ impl Network {
     }
 
     fn serve(&mut self, i: usize) {
-        let mut packet = Packet::default();
-        let leaves = self.links[i].serve(self.now, &mut packet);
-        self.collect(i);
-        if !leaves {
-            return;
+        let packet = self.paths.links[i].serve(self.now);
+        self.book_news(i);
+        let Some(packet) = packet else { return };
+        if self.paths.propagate(i as u32, packet, self.now).is_none() {
+            self.cross(packet);
         }
-        let link = &mut self.links[i];
-        let Some(pipe) = link.pipe else { return self.crossed(packet) };
-        let mut at = self.now + link.delay;
-        if link.jitter > Time::ZERO {
-            at += Time::from_nanos(link.jitter_rng.below(link.jitter.as_nanos() + 1));
-        }
-        let behind = &mut self.pipes[pipe as usize].0;
-        if link.reorder {
-            behind.push_overtaking(at, packet)
-        } else {
-            behind.push(at, packet)
-        };
     }
 
     fn deliver(&mut self, i: usize) {
-        let (pipe, end) = &mut self.pipes[i];
-        match (pipe.pop(self.now), *end) {
-            (Some(packet), PipeEnd::Hop) => self.crossed(packet),
-            (Some(packet), PipeEnd::Sender) => self.leave(packet),
-            (None, _) => {}
-        }
+        let Some(packet) = self.paths.pipes[i].pop(self.now) else { return };
+        if self.paths.ends_at_sender(i as u32) { self.leave(packet) } else { self.cross(packet) }
     }
 
-    fn crossed(&mut self, mut packet: Packet) {
+    /// A packet has crossed a link.
+    fn cross(&mut self, mut packet: Packet) {
         packet.hop += 1;
         self.go_on(packet);
     }
 
     /// Into the next link of its way, or, where it has crossed all, on to its endpoint.
     fn go_on(&mut self, packet: Packet) {
-        let way = &self.ways[packet.flow as usize];
-        let ack = packet.has(Packet::ACK);
-        match if ack { &way.acks } else { &way.data }.get(usize::from(packet.hop)) {
-            Some(&link) => self.enqueue(link as usize, packet),
-            None if ack => {
-                let at = self.now + self.ack_delay(packet.flow as usize);
-                self.pipes[self.ways[packet.flow as usize].ack_pipe as usize].0.push(at, packet);
+        let way = self.paths.ways[packet.flow as usize];
+        match self.paths.next_link(&packet) {
+            Some(link) => self.arrive(link as usize, packet),
+            None if packet.has(Packet::ACK) => {
+                self.paths.pipes[way.ack_pipe as usize].push(self.now + way.ack_delay, packet);
             }
             None => self.leave(packet),
         }
     }
 
-    fn ack_delay(&self, flow: usize) -> Time {
-        let pipe = self.ways[flow].ack_pipe;
-        self.ack_pipes.iter().find(|(_, other)| *other == pipe).map_or(Time::ZERO, |(delay, _)| *delay)
-    }
-
     fn leave(&mut self, packet: Packet) {
-        let source = self.ways[packet.flow as usize].source;
+        let source = self.sources[packet.flow as usize];
         let side = if packet.has(Packet::ACK) { source } else { 1 - source };
         self.out.push(Departure { packet, side, due: self.now });
     }
 
-    fn enqueue(&mut self, i: usize, packet: Packet) {
-        let now = self.now;
-        let link = &mut self.links[i];
-        if link.loses() {
-            return self.drop(i, &packet);
-        }
-        link.take(packet, now);
-        self.collect(i);
-        let link = &mut self.links[i];
-        if link.idle()
-            && let Some(at) = link.wake(now)
-        {
-            link.due = at;
-        }
-        self.collect(i);
+    fn arrive(&mut self, i: usize, mut first: Packet) {
+        first.enqueued = self.now;
+        let direction = &mut self.paths.links[i];
+        direction.link.arrive(&Burst { first, count: 1 }, self.now, &mut direction.outcome);
+        self.book_news(i);
     }
 
-    /// Books what a queue dropped or noted.
-    pub(crate) fn collect(&mut self, i: usize) {
-        if !self.links[i].has_news() {
-            return;
+    /// Books what a link has dropped and its queue has noted.
+    pub(crate) fn book_news(&mut self, i: usize) {
+        let outcome = &mut self.paths.links[i].outcome;
+        let (dropped, notes) = (std::mem::take(&mut outcome.dropped), std::mem::take(&mut outcome.notes));
+        for packet in dropped {
+            self.book_drop(i, &packet);
         }
-        let mut dropped = std::mem::take(&mut self.links[i].cx.dropped);
-        for packet in dropped.drain(..) {
-            self.drop(i, &packet);
+        for Note { at, flow, event, value } in notes {
+            self.figures.record(at, flow, Some(i as u32), event, value);
         }
-        self.links[i].cx.dropped = dropped;
-        let mut notes = std::mem::take(&mut self.links[i].cx.notes);
-        for note in notes.drain(..) {
-            self.figures.record(self.now, note.flow, Some(i), note.event, note.value);
-        }
-        self.links[i].cx.notes = notes;
     }
 
-    fn drop(&mut self, i: usize, packet: &Packet) {
-        self.links[i].counters.drops += 1;
+    fn book_drop(&mut self, i: usize, packet: &Packet) {
         // Data packets have more than headers.
         if Header::read(self.store.bytes(packet)).is_some_and(|header| header.payload > 0) && !packet.has(Packet::ACK) {
             self.books[packet.flow as usize].dropped += 1;
         }
         self.store.release(packet);
-        if let Some(over) = self.links[i].watch.note_drop(packet.flow, self.now) {
-            self.figures.record_drops(i, &over);
+        if let Some(over) = self.paths.links[i].book_drop(packet) {
+            self.figures.record_drops(i as u32, &over);
         }
     }
 
@@ -321,31 +230,11 @@ impl Network {
 
     /// Makes a change of the scenario.
     pub(crate) fn change(&mut self, change: Change) {
-        let now = self.now;
-        match change {
-            Change::Rate { link, rate } => {
-                self.links[link].set_rate(Rate::from_bps(rate), now);
-                self.collect(link);
-                self.figures.record(now, None, Some(link), "rate", rate as f64 / 1e6);
-            }
-            Change::Loss { link, loss } => {
-                self.links[link].loss = loss;
-                self.figures.record(now, None, Some(link), "loss_probability", loss);
-            }
-            Change::Limit { link, limit } => {
-                let target = &mut self.links[link];
-                target.cx.now = now;
-                target.queue.set_limit(limit.into(), &mut target.cx);
-                self.collect(link);
-                self.figures.record(now, None, Some(link), "limit", limit.figure());
-            }
-            Change::Rtt { flow, rtt } => {
-                let rtt = Time::from_nanos(rtt);
-                let pipe = self.ack_pipe(rtt.saturating_sub(self.ways[flow].links_delay));
-                self.ways[flow].ack_pipe = pipe;
-                self.figures.record(now, Some(flow as u32), None, "rtt", rtt.as_millis_f64());
-            }
+        let (flow, link, event, value) = self.paths.change(change, self.now);
+        if let Some(link) = link {
+            self.book_news(link as usize);
         }
+        self.figures.record(self.now, flow, link, event, value);
     }
 
     /// Ends the capture, if there is one.

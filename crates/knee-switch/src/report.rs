@@ -4,8 +4,8 @@
 use crate::late::LateFigures;
 use crate::network::Network;
 use knee_core::Time;
-use knee_sim::observe::{Drops, FlowCounts, FlowRates, FlowWatch, Histogram, Spread, no_figures};
-use knee_sim::output::{EventRow, LinkRow, Output, SampleRow};
+use knee_sim::observe::{Drops, FlowCounts, FlowRates, FlowWatch, Histogram, Rows, Spread, no_figures};
+use knee_sim::output::{Output, SampleRow};
 use knee_sim::spec::{Change, Spec};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -47,10 +47,7 @@ pub struct Figures {
     common: (Option<Time>, Option<Time>),
     /// When the window of totals and of the links' figures began, and what each flow had delivered and received then.
     window: Option<(Time, Vec<(u64, u64)>)>,
-    samples: Vec<SampleRow>,
-    links: Vec<LinkRow>,
-    events: Vec<EventRow>,
-    event_names: Vec<String>,
+    rows: Rows,
 }
 
 /// How the machine did.
@@ -104,10 +101,7 @@ impl Figures {
             sampled_at: Time::ZERO,
             common: (None, None),
             window: None,
-            samples: Vec::new(),
-            links: Vec::new(),
-            events: Vec::new(),
-            event_names: Vec::new(),
+            rows: Rows::default(),
         }
     }
 
@@ -116,24 +110,14 @@ impl Figures {
         self.plan.front().map_or(self.next_sample, |(at, _)| self.next_sample.min(*at))
     }
 
-    fn event(&mut self, name: &str) -> u32 {
-        let known = self.event_names.iter().position(|other| other == name);
-        known.unwrap_or_else(|| {
-            self.event_names.push(name.to_owned());
-            self.event_names.len() - 1
-        }) as u32
-    }
-
     /// Records that something happened.
-    pub fn record(&mut self, at: Time, flow: Option<u32>, link: Option<usize>, event: &str, value: f64) {
-        let event = self.event(event);
-        let (flow, link) = (flow.map_or(-1, |flow| flow as i32), link.map_or(-1, |link| link as i32));
-        self.events.push(EventRow { t_s: at.as_secs_f64(), value, flow, link, event, reserved: 0 });
+    pub fn record(&mut self, at: Time, flow: Option<u32>, link: Option<u32>, event: &str, value: f64) {
+        self.rows.record(at, flow, link, event, value);
     }
 
     /// Records drops that are over, at the time when they began.
-    pub fn record_drops(&mut self, link: usize, drops: &Drops) {
-        self.record(drops.first, Some(drops.flow), Some(link), "drop", f64::from(drops.count));
+    pub fn record_drops(&mut self, link: u32, drops: &Drops) {
+        self.rows.record_drops(link, drops);
     }
 
     /// Takes an RTT sample of a flow.
@@ -189,7 +173,7 @@ impl Network {
             Step::Stop(i) => self.end_figures(i, self.now),
             Step::MeasureLinks => {
                 let now = self.now;
-                self.links.iter_mut().for_each(|link| link.watch.begin(link.counts(now, None)));
+                self.paths.links.iter_mut().for_each(|link| link.measure(now));
                 let delivered = (0..self.books.len()).map(|i| self.counts(i, now));
                 let delivered = delivered.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
                 self.figures.window = Some((now, delivered));
@@ -277,17 +261,14 @@ impl Network {
                 let flow = &mut self.figures.flows[i];
                 let row = sample_row(i, now.as_secs_f64(), span, &counts, flow);
                 (flow.last, flow.rtt) = (counts.rates(), Spread::EMPTY);
-                self.figures.samples.push(row);
+                self.figures.rows.sample(row);
             }
         }
-        for i in 0..self.links.len() {
-            let link = &mut self.links[i];
-            link.cx.now = now;
-            link.queue.observe(&mut link.cx);
-            self.collect(i);
-            let link = &mut self.links[i];
-            let (counts, backlog) = (link.counts(now, None), link.queue.backlog());
-            self.figures.links.push(link.watch.row(i as u32, now.as_secs_f64(), counts, backlog));
+        for i in 0..self.paths.links.len() {
+            self.paths.links[i].observe(now);
+            self.book_news(i);
+            let row = self.paths.links[i].row(i as u32, now, now);
+            self.figures.rows.links.push(row);
         }
     }
 
@@ -296,11 +277,12 @@ impl Network {
         self.now = end;
         self.sample();
         self.common_end(end);
-        for i in 0..self.links.len() {
-            if let Some(drops) = self.links[i].watch.dropping.take() {
-                self.figures.record_drops(i, &drops);
+        for i in 0..self.paths.links.len() {
+            if let Some(drops) = self.paths.links[i].last_drops() {
+                self.figures.record_drops(i as u32, &drops);
             }
         }
+        let event_names = self.figures.rows.sort_events();
         let window = self.figures.common.0.zip(self.figures.common.1).filter(|(from, until)| from < until);
         let flows = (0..self.books.len()).map(|i| {
             let (counts, flow) = (self.counts(i, end), &self.figures.flows[i]);
@@ -316,22 +298,19 @@ impl Network {
                 .map(|(from, until)| (flow.common.1 - flow.common.0) as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             figures
         });
-        let links = self.links.iter().zip(&self.names);
         let output = Output {
             packets: self.books.iter().map(|book| book.received).sum(),
             flows: flows.collect(),
-            links: links.map(|(link, name)| link.watch.figures(name.clone(), &link.counts(end, None))).collect(),
+            links: self.paths.links.iter().map(|link| link.figures(end)).collect(),
             window_s: self.figures.window.as_ref().map(|(from, _)| (from.as_secs_f64(), end.as_secs_f64())),
             common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
-            event_names: self.figures.event_names.clone(),
+            event_names,
         };
-        let figures = &mut self.figures;
-        // Drops are entered when they are over, but read by the time they began.
-        figures.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
-        let rows = [figures.samples.len(), figures.links.len(), figures.events.len()];
-        let mut bytes: Vec<u8> = bytemuck::cast_slice(&figures.samples).to_vec();
-        bytes.extend_from_slice(bytemuck::cast_slice(&figures.links));
-        bytes.extend_from_slice(bytemuck::cast_slice(&figures.events));
+        let Rows { samples, links, events, .. } = &self.figures.rows;
+        let rows = [samples.len(), links.len(), events.len()];
+        let mut bytes: Vec<u8> = bytemuck::cast_slice(samples).to_vec();
+        bytes.extend_from_slice(bytemuck::cast_slice(links));
+        bytes.extend_from_slice(bytemuck::cast_slice(events));
         (Told { output, outcome, strays: self.strays, rows }, bytes)
     }
 }

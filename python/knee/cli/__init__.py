@@ -25,12 +25,12 @@ COMMANDS = {
     "run": Later("knee.cli.run", "run", "Run scenarios and write their results."),
     "list": Later("knee.cli.listing", "list_", "List scenarios, congestion controls and queue disciplines."),
     "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
-    "reproduce": Later("knee.cli.reproduce", "reproduce", "Run the figures and tables of papers again."),
+    "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),
     "matrix": Later("knee.cli.matrix", "matrix", "Run every algorithm against every other."),
     "sweep": Later("knee.cli.sweep", "sweep", "Run a grid of scenarios over any keys."),
     "fidelity": Later("knee.cli.fidelity", "fidelity", "Compare the simulator with recordings of real kernels."),
     "bench": Later("knee.cli.bench", "bench", "Measure how fast this machine simulates."),
-    "doctor": Later("knee.cli.doctor", "doctor", "Say which grounds work here, and how to mend the others."),
+    "doctor": Later("knee.cli.doctor", "doctor", "Show which grounds work here, and how to fix the others."),
     "linux": Later("knee.cli.linux", "app", "Build, load and watch the kernel parts."),
 }
 
@@ -50,7 +50,9 @@ def knee(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; accepted in any position.")
+    ] = False,
 ) -> None:
     """A laboratory for low-delay networking: one scenario file, several grounds, one kind of result.
 

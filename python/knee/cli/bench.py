@@ -24,10 +24,10 @@ def bench(
             autocompletion=complete.cases,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
     runs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Run each case N times and take the median; default: 1, of start 5."),
+        typer.Option(metavar="N", min=1, help="Run each case N times and take the median; default: 1, or 5 for start."),
     ] = None,
     host: Annotated[
         bool, typer.Option("--host", help="Measure the switch of the ground host instead; needs root.")
@@ -35,18 +35,18 @@ def bench(
 ) -> None:
     """Measure how fast this machine simulates.
 
-    A packet is a data packet delivered to its receiver; the time is that of the simulation alone, with its time series
-    recorded; each case runs in a process of its own, whose peak memory is given. knee bench start measures how long
-    commands take: help, list, a refusal, and the scenario hello with and without its report.
+    Counts data packets delivered to their receiver. The time covers the simulation alone, including its time series.
+    Each case runs in its own process, whose peak memory is shown. knee bench start measures how long commands take:
+    help, list, an input error, and the scenario hello with and without its report.
     """
     if host:
         if cases:
-            raise InputError("bench --host has no cases to choose from; leave them out.")
+            raise InputError("bench --host takes no cases; leave them out.")
         _host(as_json)
         return
     if cases and "start" in cases:
         if len(cases) > 1:
-            raise InputError("bench start has no other cases beside it; run them one after the other.")
+            raise InputError("bench start cannot be combined with other cases; run them separately.")
         _start(as_json, runs)
         return
     names = benchmark.expand(cases or [])
@@ -68,7 +68,7 @@ def bench(
     _compare_queues(measured)
     for case in measured:
         if "acks_per_s" in case:
-            out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs a second through Python.")
+            out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs per second through Python.")
 
 
 def _start(as_json: bool, runs: int | None) -> None:
@@ -101,11 +101,11 @@ def _host(as_json: bool) -> None:
         rows.add_row(case["rate"], number(case["carried_mbps"], 1), *late, behind, number(100 * case["processor"], 0))
     out().print(rows)
     turns = {
-        "fifo": "before all ordinary processes",
-        "nice": "first among ordinary processes: the machine gave it no real-time priority",
-        "ordinary": "as any other process: the machine gave it no priority",
+        "fifo": "with real-time priority, ahead of all ordinary processes",
+        "nice": "with a nice value of -20, because the machine granted no real-time priority",
+        "ordinary": "like any other process, because the machine granted no priority",
     }
-    out().print(f"It ran {turns[measured[0]['priority']]}.")
+    out().print(f"The switch ran {turns[measured[0]['priority']]}.")
 
 
 def _compare_queues(measured: list[dict[str, Any]]) -> None:

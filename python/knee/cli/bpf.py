@@ -25,45 +25,44 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(b
 def load(
     name: _Name,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter, as q_target=5ms; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter, such as q_target=5ms; repeatable."),
     ] = None,
-    default: Annotated[bool, typer.Option("--default", help="Make it the default of new connections.")] = False,
+    default: Annotated[bool, typer.Option("--default", help="Make it the default for new connections.")] = False,
 ) -> None:
     """Load a congestion control into the running kernel, as BPF.
 
-    It stays until knee linux unload or a restart. Connections ask for it by name (TCP_CONGESTION), or all new ones get
-    it with --default. The first time, the program and its loader are compiled, which takes a minute.
+    It stays loaded until knee linux unload or a restart. Connections select it by name (TCP_CONGESTION); with
+    --default, all new ones use it. The first load compiles the program and its loader, which takes a minute.
     """
     given = {}
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise InputError(f'--set: "{setting}" is no setting; KEY=VALUE will do, as q_target=5ms.')
+            raise InputError(f'--set: "{setting}" is not a setting; expected KEY=VALUE, such as q_target=5ms.')
         given[key] = value
     bpf.load(name, given, default=default)
-    which = "is the default of new connections" if default else "is there for connections that ask for it"
-    out().print(f"{name} {which}; knee linux unload {name} takes it out.")
+    which = "is the default for new connections" if default else "can now be selected by connections"
+    out().print(f"{name} {which}; knee linux unload {name} removes it.")
 
 
 def unload(name: _Name) -> None:
-    """Take a congestion control out of the kernel; the default before it comes back."""
+    """Remove a congestion control from the kernel and restore the previous default."""
     left = bpf.unload(name)
-    still = f"; {left} connections keep it until they end" if left else ""
+    still = f"; {left} connections keep using it until they end" if left else ""
     out().print(f"{name} is unloaded{still}.")
 
 
 def status() -> None:
-    """Say what is loaded, with which settings, and who uses it."""
+    """Show what is loaded, with which settings, and which connections use it."""
     out().print(_status())
 
 
 def top(
-    interval: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time between two looks.", min=0.05, max=3600)
-    ] = 1.0,
-    count: Annotated[int | None, typer.Option(metavar="N", help="End after N looks.", min=1)] = None,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", help="Time between updates.", min=0.05, max=3600)] = 1.0,
+    count: Annotated[int | None, typer.Option(metavar="N", help="Stop after N updates.", min=1)] = None,
 ) -> None:
-    """Watch the connections of loaded algorithms: phase, queueing delay, queued data, rounds. Ctrl-C ends it."""
+    """Watch the connections of loaded algorithms: phase, queueing delay, queued data, rounds. Ctrl-C stops it."""
     from rich.live import Live
 
     looks = 0

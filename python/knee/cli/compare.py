@@ -17,13 +17,13 @@ def compare(
 ) -> None:
     """Show the figures of results side by side."""
     if len(folders) < 2:
-        raise InputError("There is one result only; name two or more folders to compare.")
+        raise InputError("There is only one result; name two or more folders to compare.")
     from knee.result import Result
 
     results = [Result.load(folder) for folder in folders]
     for folder, result in zip(folders, results, strict=True):
         if not result.verified:
-            complain(f"{folder} was written by a version that kept no digests: damage to it would not be noticed.")
+            complain(f"{folder} was written by a version without digests, so damage to it cannot be detected.")
     each = [figures(result.summary) for result in results]
     rows = table("Results side by side", ["figure", *(str(folder) for folder in folders)])
     for key in ("name", "ground", "seed"):

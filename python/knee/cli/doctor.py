@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 def doctor(
     clean: Annotated[
-        bool, typer.Option("--clean", help="Remove what killed runs and killed knee linux load have left; needs root.")
+        bool, typer.Option("--clean", help="Remove what killed runs and killed loads left behind; needs root.")
     ] = False,
 ) -> None:
-    """Say which grounds work here, and how to mend the others."""
+    """Show which grounds work here, and how to fix the others."""
     from knee import grounds, owned
     from knee.linux import bpf
 
     if clean:
         removed = [*owned.sweep(), *(f"loading {name}" for name in bpf.sweep())]
-        out().print(f"Removed what was left of {', '.join(removed)}." if removed else "There is nothing to remove.")
+        out().print(f"Removed the remains of {', '.join(removed)}." if removed else "There is nothing to remove.")
         return
     rows = table("Grounds", ["ground", "works", "remark"], text=3)
     works = {}

@@ -25,36 +25,35 @@ def fidelity(
         list[str] | None,
         typer.Argument(
             metavar="FILE.csv-or-NAME",
-            help="Recorded kernels: files, or names of those that come with knee; by default all of these.",
+            help="Recorded kernels: files, or names of those shipped with knee; default: all shipped ones.",
             autocompletion=complete.references,
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write a report with a picture per case.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write a report with a figure per case.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
     patterns: Annotated[
-        list[str] | None, typer.Option("--case", metavar="PATTERN", help="Only these cases, such as 'single-*'.")
+        list[str] | None,
+        typer.Option("--case", metavar="PATTERN", help="Run only the matching cases, such as 'single-*'."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Run N at once; by default one per core.")
+        int | None, typer.Option(metavar="N", min=1, help="Number of parallel runs; default: one per core.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Fail (exit code 1) where fewer cases hold than is wanted.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few cases pass.")] = False,
     ground: Annotated[str, typer.Option(metavar="G", help="Where to run the cases.")] = "sim",
     make: Annotated[
-        bool, typer.Option("--make", help="Write FILE.csv: the public cases on a kernel, on the ground uml.")
+        bool, typer.Option("--make", help="Run the public cases on a kernel (ground uml) and write FILE.csv.")
     ] = False,
 ) -> None:
     """Compare the simulator with recordings of real kernels.
 
-    Without a file, runs those that come with knee and lists them. A case holds when every flow's goodput is within 5
-    points (hundredths of the link's rate) of the kernel's and its mean smoothed RTT within 10 % or 2 ms, or within 1.5
-    times the kernel's own spread where that is more.
+    Without a file, runs and lists the recordings shipped with knee. A case passes if every flow's goodput is within 5
+    points (hundredths of the link's rate) of the kernel's and its mean smoothed RTT within 10 % or 2 ms. If the
+    kernel's own runs vary more, the limit is 1.5 times their spread.
 
-    With --make it goes the other way: the cases run on the kernel that knee linux build --tick "10 ms" has built, and
-    its figures become FILE.csv (kernel.csv if none is given), to compare others with.
+    With --make, runs the cases on the kernel built by knee linux build --tick "10 ms" and writes its figures to
+    FILE.csv (default: kernel.csv), as a reference for later comparisons.
     """
     from knee import grounds
     from knee.fidelity import read, shipped
@@ -73,7 +72,7 @@ def fidelity(
     else:
         cases = shipped.cases(patterns or ())
     if html is not None and html.is_dir():
-        raise InputError(f"{html} is a folder; the name of a file is needed for --html.")
+        raise InputError(f"{html} is a folder; expected a file name for --html.")
     if html is not None and len(cases) > 1:
         raise InputError("--html writes the report of one file; name one.")
     reports = {}
@@ -103,7 +102,7 @@ def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
     from knee.fidelity.make import make as write
 
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
-        raise InputError(f"{path} cannot be written; the name of a file in a folder that is there will do.")
+        raise InputError(f"{path} cannot be written; expected a file name in an existing folder.")
     cases = public(patterns)
     grounds.ready(GROUND)
     with Bar(path.name) as bar:
@@ -114,7 +113,7 @@ def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
 def _show(console: Console, report: Report, name: str) -> None:
     from knee.fidelity.shipped import ABOUT
 
-    columns = ["case", "flow", "Mbit/s here", "kernel", "points", "srtt ms here", "kernel", "%", "holds"]
+    columns = ["case", "flow", "Mbit/s here", "kernel", "points", "srtt ms here", "kernel", "%", "passes"]
     about = ABOUT.get(name)
     rows = table(f"{name}: {about}" if about else name, columns, text=2)
     for result in report.results:
@@ -135,8 +134,8 @@ def _show(console: Console, report: Report, name: str) -> None:
         console.print(f"{case.name}: skipped: {why}", soft_wrap=True)
     totals = report.totals
     skipped = f", {totals.skipped} skipped" if totals.skipped else ""
-    console.print(f"{totals.held} of {totals.cases} cases hold{skipped}.")
-    console.print(f"{totals.simple_held} of {totals.simple} single-flow cases without AQM hold.")
+    console.print(f"{totals.held} of {totals.cases} cases pass{skipped}.")
+    console.print(f"{totals.simple_held} of {totals.simple} single-flow cases without AQM pass.")
     if totals.median_points is not None and totals.median_percent is not None:
         errors = f"{totals.median_points:.2f} points of goodput, {totals.median_percent:.2f} % of srtt"
         console.print(f"Median error over the flows: {errors}.")

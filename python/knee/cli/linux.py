@@ -15,7 +15,7 @@ from knee.errors import InputError, Refused
 from knee.registry import Param
 
 app = group(about="Build, load and watch the kernel parts.")
-qdisc = group(about="Add cocoa to a device, change it, show it.")
+qdisc = group(about="Add, change and show cocoa on a device.")
 app.add_typer(qdisc, name="qdisc")
 command(app, "load")(bpf.load)
 command(app, "unload")(bpf.unload)
@@ -28,28 +28,28 @@ _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 _Device = Annotated[str, typer.Argument(metavar="DEV", help="The device.")]
 _Kind = Annotated[str, typer.Argument(metavar="cocoa", help="The queue discipline.")]
 _Parent = Annotated[str, typer.Option(metavar="CLASS", help="A class such as 1:1, or root.")]
-_Handle = Annotated[str, typer.Option(metavar="HANDLE", help="Such as 10:; by default the kernel chooses.")]
-_Replace = Annotated[bool, typer.Option("--replace", help="Replace what is there.")]
-_Json = Annotated[bool, typer.Option("--json", help="JSON, in base units: ns, bit/s, bytes.")]
+_Handle = Annotated[str, typer.Option(metavar="HANDLE", help="A handle such as 10:; default: the kernel chooses.")]
+_Replace = Annotated[bool, typer.Option("--replace", help="Replace the existing queue discipline.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON, in base units: ns, bit/s, bytes.")]
 
 
 @command(app, "build")
 def build(
     source: Annotated[
         str | None,
-        typer.Option(metavar="DIR|PACKAGE", help="A kernel's tree, or a package such as linux-source-6.1."),
+        typer.Option(metavar="DIR|PACKAGE", help="A kernel tree, or a package such as linux-source-6.1."),
     ] = None,
     tick: Annotated[
-        str, typer.Option(metavar="TIME", help="The kernel's clock tick, as [tcp] tick: 10 ms, 4 ms or 1 ms.")
+        str, typer.Option(metavar="TIME", help="The kernel's clock tick, like [tcp] tick: 10 ms, 4 ms or 1 ms.")
     ] = "4 ms",
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Compilers at once; by default a core each.")
+        int | None, typer.Option(metavar="N", min=1, help="Number of parallel compilers; default: one per core.")
     ] = None,
 ) -> None:
-    """Build what the ground uml runs: a kernel, our modules, a traffic program.
+    """Build the parts of the ground uml: a kernel, our modules, a traffic program.
 
-    Takes some minutes once, and keeps it in ~/.cache/knee (or $XDG_CACHE_HOME/knee); a second call returns at once.
-    Without --source it is Debian's package linux-source-6.1, or the source of the build before.
+    The first build takes a few minutes and is kept in ~/.cache/knee (or $XDG_CACHE_HOME/knee); a second call returns at
+    once. The default source is that of the previous build, or else Debian's package linux-source-6.1.
     """
     from knee.grounds.uml.refuse import TICKS
     from knee.linux.build import build as make
@@ -60,12 +60,12 @@ def build(
     except Refused as refused:
         raise InputError(f"--tick: {refused}.") from None
     if hz is None:
-        raise InputError(f"--tick: there is no kernel with a tick of {tick}; 10 ms, 4 ms or 1 ms will do.")
+        raise InputError(f"--tick: {tick} is not supported; expected 10 ms, 4 ms or 1 ms.")
     with Bar("kernel") as bar:
         lab, new = make(source, hz, jobs, bar)
-    done = "built" if new else "there already"
+    done = "built" if new else "already built"
     out().print(
-        f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml takes it.", soft_wrap=True
+        f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml uses it.", soft_wrap=True
     )
 
 
@@ -80,7 +80,7 @@ def add(
 ) -> None:
     """Add cocoa to a device.
 
-    Its options are --limit PACKETS and what knee list queues cocoa shows, for example:
+    Its options are --limit PACKETS and those that knee list queues cocoa shows, for example:
     knee linux qdisc add eth0 cocoa --multiplier 1.25 --max-guard-interval "500 ms"
     """
     _put(context, device, kind, "replace" if replace else "add", parent, handle)
@@ -88,7 +88,7 @@ def add(
 
 @command(qdisc, "change", context_settings=_OPTIONS)
 def change(context: typer.Context, device: _Device, kind: _Kind, parent: _Parent = "root") -> None:
-    """Change the options that are given of a cocoa that is at work; the others stay.
+    """Change the given options of a running cocoa; the others stay the same.
 
     For example: knee linux qdisc change eth0 cocoa --multiplier 0.5
     """
@@ -97,7 +97,7 @@ def change(context: typer.Context, device: _Device, kind: _Kind, parent: _Parent
 
 @command(qdisc, "show")
 def show(
-    device: Annotated[str | None, typer.Argument(metavar="[DEV]", help="The device; all if not given.")] = None,
+    device: Annotated[str | None, typer.Argument(metavar="[DEV]", help="The device; default: all.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Show each cocoa with its options, statistics and flows."""
@@ -118,7 +118,7 @@ def _put(context: typer.Context, device: str, kind: str, command: Any, parent: s
     from knee.linux.qdisc import parameters, parse, put
 
     if kind != "cocoa":
-        raise InputError(f"{kind}: tc adds the kernel's own queue disciplines; knee linux qdisc does cocoa.")
+        raise InputError(f"{kind}: knee linux qdisc handles cocoa only; use tc for the kernel's own queue disciplines.")
     try:
         put(device, parse(_read(context.args, parameters())), command=command, parent=parent, handle=handle)
     except Refused as refused:
@@ -134,7 +134,7 @@ def _read(arguments: list[str], known: dict[str, Param]) -> dict[str, object]:
         word, equals, value = left.pop(0).partition("=")
         name = word.removeprefix("--").replace("-", "_")
         if not word.startswith("--"):
-            raise InputError(f"{word} is no option of cocoa; options begin with --, as --multiplier 1.25.")
+            raise InputError(f"{word} is not an option of cocoa; options start with --, such as --multiplier 1.25.")
         param = known.get(name)
         switch = param is not None and param.kind == "bool"
         if not equals and switch and (not left or left[0].startswith("--")):

@@ -29,13 +29,13 @@ def list_(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="One of them, with its parameters.", autocompletion=complete.listed),
+        typer.Argument(metavar="NAME", help="Show only this one, with its parameters.", autocompletion=complete.listed),
     ] = None,
 ) -> None:
     """List scenarios, congestion controls and queue disciplines.
 
-    With a name, as in knee list cc lola, show its parameters: what each does, its default and range, and where the
-    default comes from.
+    With a name, such as knee list cc lola, shows its parameters: the effect, default and range of each, and the source
+    of the default.
     """
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
@@ -72,7 +72,7 @@ def _queues(console: Console) -> None:
 def _one(console: Console, what: str, name: str) -> None:
     if what == "scenarios":
         if name not in shipped():
-            raise InputError(f"No scenario is called {shown(name)}; {near(name, list(shipped()))}.")
+            raise InputError(f"No scenario is named {shown(name)}; {near(name, list(shipped()))}.")
         console.print(shipped()[name].read_text(encoding="utf-8"), markup=False, soft_wrap=True)
         return
     kind, known = {

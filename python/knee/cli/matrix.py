@@ -25,34 +25,32 @@ def matrix(
         typer.Option(
             "--cc",
             metavar="A,B,...",
-            help="Only these algorithms; by default all that knee list cc shows.",
+            help="Run only these algorithms; default: all that knee list cc shows.",
             autocompletion=complete.several_ccs,
         ),
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(metavar="Q", help="The queue discipline; by default pfifo.", autocompletion=complete.queues),
+        typer.Option(metavar="Q", help="The queue discipline; default: pfifo.", autocompletion=complete.queues),
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change the scenario called matrix, such as link.limit='20 ms'."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario matrix, such as link.limit='20 ms'."),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each pair with N seeds, and show the means.")] = 1,
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the page and results go.")] = Path(
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each pair with N seeds and show the means.")] = 1,
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the page and the results.")] = Path(
         "results/matrix"
     ),
     workers: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Run N at once; by default one per core.")
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
     ] = None,
 ) -> None:
     """Run every algorithm against every other.
 
-    Two flows share 100 Mbit/s; the second of an ordered pair starts a second later (knee list scenarios matrix shows
-    the scenario). Writes matrix.html with heat maps of throughput share, Jain's index, RTT inflation and loss, the same
-    as matrix.png, and matrix.parquet. What was run before is not run again, so a command that was stopped goes on where
-    it was.
+    Two flows share 100 Mbit/s; the second of an ordered pair starts a second after the first (knee list scenarios
+    matrix shows the scenario). Writes matrix.html with heat maps of throughput share, Jain's index, RTT inflation and
+    loss, the same maps as matrix.png, and matrix.parquet. Finished runs are reused, so an interrupted command continues
+    where it stopped.
     """
     from knee import matrix as matrices
 

@@ -25,21 +25,23 @@ def reproduce(
     papers: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PAPER", help=f"{', '.join(known.NAMES)}; by default all.", autocompletion=complete.papers
+            metavar="PAPER", help=f"{', '.join(known.NAMES)}; default: all.", autocompletion=complete.papers
         ),
     ] = None,
     ground: Annotated[str, typer.Option(metavar="G", help="Where to run.", autocompletion=complete.grounds)] = "sim",
-    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the pages and results go.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A short form: shorter runs, fewer seeds.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the pages and the results.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Use the short form: shorter runs, fewer seeds.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Run N at once; by default one per core.")
+        int | None, typer.Option(metavar="N", min=1, help="Number of parallel runs; default: one per core.")
     ] = None,
 ) -> None:
-    """Run the figures and tables of papers again.
+    """Rerun the figures and tables of papers.
 
-    Writes results/reproduce/report.html (or results/reproduce-quick, -GROUND) with a page per paper: each figure beside
-    the printed numbers, what came out, and the verdict. What was run before is not run again, so a command that was
-    stopped goes on where it was.
+    Writes results/reproduce/report.html (or results/reproduce-quick, -GROUND) with a page per paper: each figure, the
+    printed numbers next to the computed ones, and the verdict. Finished runs are reused, so an interrupted command
+    continues where it stopped.
     """
     from knee import grounds
     from knee.reproduce.run import reproduce as run_papers

@@ -39,45 +39,47 @@ def run(
         str | None,
         typer.Option(
             metavar="G",
-            help="Where to run: sim, uml or host; by default what the file says, else sim.",
+            help="Where to run: sim, uml or host; default: the file's ground, else sim.",
             autocompletion=complete.grounds,
         ),
     ] = None,
     out_folder: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="The result folder; with several runs, the folder that holds theirs."
+            "--out", metavar="DIR", help="The result folder; with several runs, the folder that contains theirs."
         ),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds, counted from the scenario's own.")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds, starting at the scenario's.")] = 1,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json and nothing else; with several runs, a list.")
+        bool, typer.Option("--json", help="Print only summary.json; with several runs, a list.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     png: Annotated[bool, typer.Option("--png", help="Also draw the figures as PNG files.")] = False,
     capture: Annotated[
-        bool, typer.Option("--pcap", help="Also write the packets, as the senders see them, to packets.pcapng.")
+        bool, typer.Option("--pcap", help="Also capture the packets at the senders, to packets.pcapng.")
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Fail where a figure is physically impossible, such as a rate above a link's."),
+        typer.Option(
+            "--check", help="Exit with 1 if a figure is physically impossible, such as a rate above a link's."
+        ),
     ] = False,
     max_memory: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="The memory that a run may need, such as '8 GB'; by default what is available."
+            metavar="SIZE", help="Refuse a run that needs more memory, such as '8 GB'; default: the available memory."
         ),
     ] = None,
 ) -> None:
     """Run scenarios and write their results.
 
-    Each run leaves a folder, results/NAME by default (with what --set changes in its name): summary.json, the time
-    series as parquet files, and report.html. It replaces another knee result, unless that holds files that knee did not
-    write; anything else is not touched.
+    Each run writes a folder with summary.json, the time series as Parquet files, and report.html. The default is
+    results/NAME, with the changes made by --set in its name. The run replaces an older knee result, unless that
+    contains files that knee did not write, and touches nothing else.
     """
     from knee import grounds, memory, runner
 
@@ -187,7 +189,7 @@ def _jobs(
             target = folder if single and folder is not None else (folder or Path("results")) / name
             check_target(target)
             if any(job.folder == target for job in jobs):
-                raise InputError(f"Two runs would write to {target}; run them one by one, with --out for each.")
+                raise InputError(f"Two runs would write to {target}; run them separately, each with its own --out.")
             seeded = scenario.model_copy(update={"seed": k})
             jobs.append(_Job(seeded, ground or scenario.run.ground, target))
     return jobs

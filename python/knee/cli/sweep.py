@@ -42,19 +42,22 @@ def sweep(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario at every point.")
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each point with N seeds.")] = 1,
-    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="By default results/sweep-NAME.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the page and the results; default: results/sweep-NAME."),
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Run N at once; by default one per core.")
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
     ] = None,
 ) -> None:
     """Run a grid of scenarios over any keys.
 
-    Writes sweep.html, which plots any figure over any axis, sweep.parquet with a row per run, and the results of the
-    runs. What was run before is not run again, so a command that was stopped goes on where it was.
+    Writes sweep.html, which plots any figure over any axis, sweep.parquet with one row per run, and the results of the
+    runs. Finished runs are reused, so an interrupted command continues where it stopped.
     """
     if not over:
         raise InputError(
-            "There is nothing to sweep; --over KEY=V1,V2,... such as --over flows.0.cc=reno,cubic will do."
+            "There is nothing to sweep; expected --over KEY=V1,V2,..., such as --over flows.0.cc=reno,cubic."
         )
     from knee import sweep as sweeps
     from knee.scenario import load

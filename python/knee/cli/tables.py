@@ -151,7 +151,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
 def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]) -> None:
     """Mean and spread of a scenario's figures over several seeds."""
     seeds = ", ".join(str(summary["seed"]) for summary in summaries)
-    spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "least", "greatest"])
+    spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "min", "max"])
     each = [figures(summary) for summary in summaries]
     for figure in each[0]:
         values = [v for run in each if (v := run.get(figure)) is not None]
@@ -163,5 +163,5 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
     console.print(spread)
     if len(summaries) > 1 and all(run == each[0] for run in each):
         console.print(
-            "All seeds gave the same figures: only loss, jitter and algorithms that draw lots depend on the seed."
+            "All seeds gave the same figures: only loss, jitter and randomised algorithms depend on the seed."
         )

@@ -59,5 +59,5 @@ def written() -> Iterator[None]:
     except OSError as error:
         # Python would try again at exit.
         sys.stdout = None
-        what = "what was asked for may be done, but is not shown"
+        what = "the command may have finished, but its output is lost"
         raise RunError(f"Standard output cannot be written ({error.strerror}); {what}.") from None

@@ -9,6 +9,9 @@ Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's
 - ``window_from_s``: from which second of the run the kernel's figures count; without it, over the last two thirds of
   the flow's life. A file with it comes from a rig with Linux's ``fq`` at the sender, so flows are paced.
 - ``goodput_spread``, ``srtt_spread``: half the range over the kernel's repeated runs.
+
+A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for
+the link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts depends on who printed it (`FIGURES`).
 """
 
 from __future__ import annotations
@@ -21,10 +24,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 from knee import files
 from knee.errors import InputError
 from knee.units import shown
+
+#: Columns of a file of authors' programs.
+PROGRAMS = (
+    *("case", "flow", "cc", "base_rtt_ms", "start_s", "rate_mbps", "limit_packets", "T"),
+    *("mbps", "mbps_is", "rtt_mean_ms"),
+)
+#: What the rate of an authors' program counts: received on the wire over the whole life, or payload sent over the last
+#: two thirds. Kernel flows beside them: goodput.
+FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "vivace": "sent"}
 
 SETUP = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s")
 NEEDED = (*SETUP, "goodput_mbps", "srtt_mean_ms")
@@ -46,6 +59,9 @@ class KernelFlow:
         srtt_ms: mean of the smoothed RTT, over the window.
         goodput_spread_mbps: half the range over the kernel's runs; 0 where there was one.
         srtt_spread_ms: the same of the smoothed RTT.
+        rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire over the
+            whole life; then ``srtt_ms`` is the mean of all RTTs.
+        beside_program: whether it was recorded in a run of authors' programs.
     """
 
     number: int
@@ -56,6 +72,8 @@ class KernelFlow:
     srtt_ms: float
     goodput_spread_mbps: float
     srtt_spread_ms: float
+    rate_is: Literal["goodput", "wire", "sent"] = "goodput"
+    beside_program: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,8 @@ class Case:
         """From when to when the figures of ``flow`` count, in seconds since it was connected, ``late_s`` late."""
         start = flow.start_s + late_s
         life = self.duration_s - start
+        if flow.rate_is == "wire":
+            return 0.0, life
         begin = life / 3 if self.window_from_s is None else self.window_from_s - start
         return begin, life
 
@@ -112,19 +132,22 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
     """
     try:
         reader = csv.DictReader(io.StringIO(files.read(Path(path), _MAX_FILE).decode(), newline=""))
-        needed = NEEDED if figures else SETUP
-        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        found = reader.fieldnames or ()
+        needed = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
+        missing = [name for name in needed if name not in found]
         if missing:
-            raise InputError(f"{path} has no column {missing[0]}; the columns {', '.join(needed)} are needed.")
+            raise InputError(f"{path} has no column {missing[0]}; expected the columns {', '.join(needed)}.")
         rows = [(reader.line_num, _complete(path, reader, row)) for row in reader]
+        if needed is PROGRAMS:
+            rows = [(line, _of_program(row)) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{path} cannot be read ({reason}); a CSV file will do.") from None
+        raise InputError(f"{path} cannot be read ({reason}); expected a CSV file.") from None
     groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for line, row in rows:
         groups.setdefault(row["case"], []).append((line, row))
     if not groups:
-        raise InputError(f"{path} has no cases; a row per flow is needed.")
+        raise InputError(f"{path} has no cases; expected one row per flow.")
     names = list(groups)
     patterns = list(patterns)
     for pattern in patterns:
@@ -141,7 +164,7 @@ def _complete(path: str | Path, reader: csv.DictReader[str], row: dict[str, str]
     more = len(row.get(None) or ())  # type: ignore[call-overload]
     cells = columns + more - sum(value is None for value in row.values())
     if cells != columns:
-        raise InputError(f"{path}, line {reader.line_num}: it has {cells} cells, and there are {columns} columns.")
+        raise InputError(f"{path}, line {reader.line_num}: {cells} cells in {columns} columns.")
     return row
 
 
@@ -154,6 +177,16 @@ def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]], f
         raise InputError(f"{path}: the flows of {name} are not numbered 1, 2, ... in order.")
     rate, duration_s, qdisc, loss, steps, window_from_s = first
     return Case(name, rate, duration_s, qdisc, loss, steps, window_from_s, flows)
+
+
+def _of_program(row: dict[str, str]) -> dict[str, str]:
+    """A row of a file of authors' programs in the other files' columns."""
+    return row | {
+        "rate": f"{row['rate_mbps']}mbit",
+        "qdisc": f"pfifo,limit,{row['limit_packets']}",
+        "goodput_mbps": row["mbps"],
+        "srtt_mean_ms": row["rtt_mean_ms"],
+    }
 
 
 _Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None]
@@ -178,9 +211,11 @@ def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, Kerne
             srtt_ms=_positive(row, "srtt_mean_ms") if figures else 0.0,
             goodput_spread_mbps=_number(row, "goodput_spread", 0.0),
             srtt_spread_ms=_number(row, "srtt_spread", 0.0),
+            rate_is=FIGURES.get(row["cc"], "goodput") if "mbps_is" in row else "goodput",
+            beside_program="mbps_is" in row,
         )
         if not max(flow.start_s, shared[5] or 0.0) < shared[1]:
-            raise ValueError("the flow's start or its window is not before the end T")
+            raise ValueError("the flow's start or window is not before the end T")
     except (ValueError, TypeError) as error:
         raise InputError(f"{where}: {error}.") from None
     return shared, flow
@@ -193,16 +228,16 @@ def _number(row: dict[str, str], key: str, default: float | None = None) -> floa
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"{key} is {shown(text)}, and a number is needed") from None
+        raise ValueError(f"{key} is {shown(text)}; expected a number") from None
     if not 0 <= value < math.inf:
-        raise ValueError(f"{key} is {value}, and a number from 0 is needed")
+        raise ValueError(f"{key} is {value}; expected a number from 0")
     return value
 
 
 def _positive(row: dict[str, str], key: str) -> float:
     value = _number(row, key)
     if value == 0:
-        raise ValueError(f"{key} is 0, and more is needed")
+        raise ValueError(f"{key} is 0; expected a number above 0")
     return value
 
 
@@ -217,7 +252,7 @@ def _rate(text: str) -> int:
                 break
             if rate > 0:
                 return rate
-    raise ValueError(f"{shown(text)} is no rate; one such as 100mbit is needed")
+    raise ValueError(f"{shown(text)} is not a rate; expected one such as 100mbit")
 
 
 def _steps(text: str) -> tuple[tuple[float, int], ...]:
@@ -229,4 +264,4 @@ def _steps(text: str) -> tuple[tuple[float, int], ...]:
         pairs = found if isinstance(found, list) else [found]
         return tuple(sorted((float(when), _rate(rate)) for when, rate in pairs))
     except (ValueError, TypeError, SyntaxError, AttributeError, RecursionError, MemoryError):
-        raise ValueError(f"the step {shown(text)} is not understood; one such as (30, '10mbit') is needed") from None
+        raise ValueError(f"the step {shown(text)} is not valid; expected one such as (30, '10mbit')") from None

@@ -22,6 +22,9 @@ from knee.result import Result
 
 #: The kernel's srtt was looked at every 100 ms: every so manieth row of the time series.
 EVERY = 5
+#: What each kind of rate is here, and the part of a packet on the wire that is payload.
+_RATES = {"goodput": "goodput_mbps", "wire": "throughput_mbps", "sent": "sending_rate_mbps"}
+PAYLOAD = 1448 / 1514
 #: How long to wait between two looks at the progress, s.
 _PATIENCE_S = 0.1
 
@@ -146,12 +149,12 @@ def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str
     t = at - connected_s
     # Whole intervals inside the window; half of one is room for starts that are no multiple of it.
     inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
-    goodput = samples["goodput_mbps"].to_numpy()[inside]
+    rate = samples[_RATES[flow.rate_is]].to_numpy()[inside]
     srtt = samples["srtt_ms"].to_numpy()[inside][::EVERY]
     alive = (t > 0) & (t <= end)
     return _Measured(
-        goodput_mbps=float(np.mean(goodput)),
-        srtt_ms=float(np.nanmean(srtt)),
+        goodput_mbps=float(np.mean(rate)) * (PAYLOAD if flow.rate_is == "sent" else 1.0),
+        srtt_ms=told["rtt_mean_ms"] if flow.rate_is == "wire" else float(np.nanmean(srtt)),
         cwnd=(t[alive], samples["cwnd_packets"].to_numpy()[alive]),
     )
 

@@ -49,7 +49,7 @@ def page(report: Report, reference: Path) -> str:
     return pages.page(
         "fidelity/fidelity.html",
         scripts=pages.CHARTS,
-        title=f"The simulator beside {reference.name}",
+        title=f"The simulator compared with {reference.name}",
         facts=["ground sim", f"knee {_core.version()}"],
         headline=_headline(report.totals),
         errors=prepared(picture.errors(report)),
@@ -60,7 +60,7 @@ def page(report: Report, reference: Path) -> str:
 
 
 def _headline(totals: Totals) -> str:
-    words = f"{totals.held} of {totals.cases} cases hold"
+    words = f"{totals.held} of {totals.cases} cases pass"
     if totals.skipped:
         words += f", {totals.skipped} were skipped"
     words += f"; {totals.simple_held} of {totals.simple} with one flow and no AQM."

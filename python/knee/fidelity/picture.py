@@ -25,8 +25,8 @@ def errors(report: Report) -> Chart:
     flows = [(result, flow) for result in report.results for flow in result.flows]
     marks = []
     kinds: list[tuple[bool, str, str, Symbol]] = [
-        (True, "holds", GREEN, "dot"),
-        (False, "does not hold", ALARM, "down"),
+        (True, "passes", GREEN, "dot"),
+        (False, "fails", ALARM, "down"),
     ]
     for holds, name, colour, symbol in kinds:
         own = [(result, flow) for result, flow in flows if flow.holds is holds]
@@ -41,7 +41,7 @@ def errors(report: Report) -> Chart:
     panel = Panel(
         "Error of the mean srtt (%)", [limits], floor=None, marks=marks, note=None if marks else "No case ran."
     )
-    caption = ["A mark per flow. A flow outside the box holds where the kernel's own runs differ as much."]
+    caption = ["One mark per flow. A flow outside the box passes if the kernel's own runs differ as much."]
     return Chart("errors", "All flows", [panel], caption, axis)
 
 

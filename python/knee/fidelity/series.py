@@ -24,5 +24,5 @@ def cwnd(reference: Path, case: str) -> dict[int, Curve]:
             for row in csv.DictReader(file):
                 points.setdefault(int(row["flow"]), []).append((float(row["t"]), float(row["cwnd"])))
     except (OSError, EOFError, KeyError, TypeError, ValueError, csv.Error, zlib.error) as error:
-        raise InputError(f"{path} is no time series ({error}); columns flow, t and cwnd are needed.") from None
+        raise InputError(f"{path} is not a time series ({error}); expected the columns flow, t and cwnd.") from None
     return {flow: (np.array(each)[:, 0], np.array(each)[:, 1]) for flow, each in points.items()}

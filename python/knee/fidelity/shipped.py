@@ -20,6 +20,7 @@ ABOUT = {
     "linux-7.2": "Linux 7.2: its congestion controls and queue disciplines",
     "cocoa-reference": "the cocoa authors' queue discipline on Linux 7.2",
     "lola-reference": "the LoLa authors' congestion control on Linux 7.2",
+    "authors-reference": "the Copa and Vivace authors' programs over UDP on Linux 7.2",
 }
 
 
@@ -40,7 +41,7 @@ def find(source: str) -> Path:
         return shipped()[name]
     if path.exists() or "/" in source or source.endswith(".csv"):
         return path
-    raise InputError(f'There is no file and no recorded kernel "{source}"; {near(source, list(shipped()))}.')
+    raise InputError(f'No file or recorded kernel is named "{source}"; {near(source, list(shipped()))}.')
 
 
 def cases(patterns: Sequence[str] = ()) -> dict[Path, list[Case]]:

@@ -26,6 +26,14 @@ UNNAMED = ("pfifo", "100 MB")
 #: different phases of the 10 ms clock tick and of a short RTT, and the last two are one tick later.
 SHIFTS_MS = (0, 3, 7, 11, 13)
 
+#: Authors' programs send packet by packet and acknowledge each.
+PROGRAM_TCP = {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}
+#: Copa's polls without waiting, which was made a wait of 50 us on the rig: a packet leaves up to that late.
+POLLING = {"copa": "50 us"}
+
+#: Their control loops magnify microseconds (docs/fidelity.md has by how much), so the shifts are gone through so often.
+PROGRAM_ROUNDS = 4
+
 #: Disciplines whose buffer is full or not, and nothing else: no AQM.
 AQM_FREE = {"pfifo", "bfifo", "pfifo_fast", "fq", "sfq"}
 #: Congestion controls that draw random numbers: when to back off, in which phase to start.
@@ -49,6 +57,8 @@ def runs(case: Case) -> list[int]:
     One flow through a plain queue has one run. Where chance has a part, through other flows, losses, an AQM or the
     algorithm's own dice, the mean of as many runs as there are shifts is compared, each with its own seed.
     """
+    if any(flow.beside_program for flow in case.flows):
+        return list(SHIFTS_MS) * PROGRAM_ROUNDS
     plain = len(case.flows) == 1 and not case.loss and discipline(case) in AQM_FREE
     return [0] if plain and case.flows[0].cc not in _DRAWS else list(SHIFTS_MS)
 
@@ -67,12 +77,16 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
         if flow.cc not in known:
             raise Skipped(f"no congestion control {flow.cc}")
     paced = case.window_from_s is not None
+    program = any(flow.beside_program for flow in case.flows)
+    waits = [POLLING[flow.cc] for flow in case.flows if program and flow.cc in POLLING]
     flows = [
         {
             "cc": flow.cc,
             "rtt": _ms(flow.base_rtt_ms),
             "start": _ms(flow.start_s * 1000 + (shift_ms if flow.number > 1 else 0)),
             "pacing": "on" if paced else "auto",
+            # The program's way where it is not the paper's.
+            **({"cc_params": {"form": "program"}} if flow.rate_is != "goodput" else {}),
         }
         for flow in case.flows
     ]
@@ -83,12 +97,13 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
         "duration": _ms(math.ceil(case.duration_s * 1000 + longest_ms)),
         "seed": seed,
         "interval": format_time(INTERVAL_NS),
-        "tcp": {"tick": TICK},
+        "tcp": {"tick": TICK} | (PROGRAM_TCP if program else {}),
         "link": {
             "rate": format_rate(case.rate_bps),
             "overhead": OVERHEAD,
             "burst": BURST,
             "loss": case.loss,
+            **({"jitter": waits[0]} if waits else {}),
             **_queue(case),
         },
         "flows": flows,

@@ -6,7 +6,8 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 
 from knee.errors import InputError, RunError
-from knee.grounds.ground import Ground, Missing, Progress
+from knee.grounds.ground import Ground, Progress
+from knee.missing import Missing
 from knee.units import near
 
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
@@ -57,7 +58,7 @@ def find(name: str) -> Ground:
         InputError: where this version has none.
     """
     if name not in GROUNDS:
-        raise InputError(f'This version has no ground "{name}"; {near(name, list(GROUNDS))}.')
+        raise InputError(f'There is no ground "{name}"; {near(name, list(GROUNDS))}.')
     return GROUNDS[name]
 
 

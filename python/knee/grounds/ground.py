@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from knee.missing import Missing
 
 if TYPE_CHECKING:
     from knee.result import Result
@@ -13,19 +14,6 @@ if TYPE_CHECKING:
 
 #: Called some 20 times a second with the fraction of scenario time that has passed.
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Missing:
-    """Something that a ground needs and this machine lacks.
-
-    Attributes:
-        what: what is not there, such as ``no program flex``.
-        mend: how to get it, such as ``apt-get install flex``.
-    """
-
-    what: str
-    mend: str
 
 
 class Ground(Protocol):

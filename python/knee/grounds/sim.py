@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core
 from knee.errors import RunError, ScenarioError
-from knee.grounds.ground import Missing, Progress
+from knee.grounds.ground import Progress
+from knee.missing import Missing
 from knee.own import CongestionControl, classes, described
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
@@ -42,7 +43,7 @@ class Sim:
         told = spec(from_dict({"duration": "100 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]}))
         packets = json.loads(_core.simulate(json.dumps(told))[0])["packets"]
         if not packets:
-            raise RunError("The core carries no packets; build it again with make setup.")
+            raise RunError("The core delivers no packets; rebuild it with make setup.")
         return f"core {_core.version()} simulates ({packets} packets in a trial); needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
@@ -104,7 +105,9 @@ def _remarks(own: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         digest = f", SHA-256 of its source {one['source_sha256'][:16]}" if one["source_sha256"] else ", source unknown"
         told.append(f"{one['class']} ({where}{digest})")
     plural = "es" if len(own) > 1 else ""
-    said = f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not repeat this result without "
+    said = (
+        f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not reproduce this result without "
+    )
     return {"remarks": [said + ("them." if plural else "it.")]}
 
 

@@ -13,15 +13,11 @@ from pathlib import Path
 
 from knee.errors import RunError
 from knee.linux import tools
-from knee.linux.cache import SOURCES, Lab, current, locked, making, root, set_current, sources_digest
+from knee.linux.cache import CONFIG, RECIPE, SOURCES, Lab, current, locked, making, root, set_current, sources_digest
 from knee.linux.source import Source, find, unpack
 
 #: Clock ticks per second where nothing else is asked for: what Debian's kernels have, and scenarios by default.
 HZ = 250
-#: Goes up where this file builds otherwise than before.
-_RECIPE = 3
-#: The configuration.
-_CONFIG = Path(__file__).with_name("kernel.config")
 #: What says the same in newer kernels (6.10 turned BASE_FULL around).
 _LATER = {"CONFIG_BASE_FULL=y": "# CONFIG_BASE_SMALL is not set"}
 #: Lines that make writes while it builds this configuration, nearly; for the progress bar.
@@ -61,7 +57,7 @@ def build(
     before = current(hz)
     source = find(asked if asked is not None or before is None else before.source)
     report = progress or (lambda fraction: None)
-    kernel = root() / f"kernel-{_key(str(_RECIPE), source.identity, _CONFIG.read_text(), str(hz), _compiler())}"
+    kernel = root() / f"kernel-{_key(str(RECIPE), source.identity, CONFIG.read_text(), str(hz), _compiler())}"
     folder = root() / f"lab-{_key(kernel.name, sources_digest())}"
     new = False
     if not kernel.is_dir():
@@ -96,10 +92,11 @@ def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) ->
     tree = unpack(source, into)
     report(_UNPACKED)
     _set_hz(tree, hz)
+    _make_room_for_registers(tree)
     objects = into / "build"
     objects.mkdir()
     wanted = into / "wanted.config"
-    shutil.copy(_CONFIG, wanted)
+    shutil.copy(CONFIG, wanted)
     make: list[str | Path] = ["make", "-C", tree, "ARCH=um", f"O={objects}", f"-j{jobs}"]
     tools.run([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], "Configuring the kernel")
     _check_config(objects / ".config", hz)
@@ -127,17 +124,33 @@ def _set_hz(tree: Path, hz: int) -> None:
     begin = text.find("\nconfig HZ\n")
     default = text.find("default 100", begin)
     if begin < 0 or default < 0:
-        raise RunError("This kernel's arch/um/Kconfig sets HZ in a way that is not known; kernels 6.1 to 7.2 will do.")
+        raise RunError("This kernel's arch/um/Kconfig sets HZ in an unknown way; expected a kernel from 6.1 to 7.2.")
     place.write_text(text[:default] + f"default {hz}" + text[default + len("default 100") :])
+
+
+#: Bytes of the processor's extended state that a guest can keep: with AMX it is 11,008.
+_REGISTERS = 12_288
+
+
+def _make_room_for_registers(tree: Path) -> None:
+    """User-Mode Linux before 6.13 keeps 2,696 bytes of extended state: no guest starts on processors with AMX.
+
+    The host's kernel takes the state back (``PTRACE_SETREGSET``) only whole.
+    """
+    place = tree / "arch/x86/um/user-offsets.c"
+    text = place.read_text()
+    fixed = "DEFINE_LONGS(HOST_FP_SIZE, 2696)"
+    if fixed in text:
+        place.write_text(text.replace(fixed, f"DEFINE_LONGS(HOST_FP_SIZE, {_REGISTERS})"))
 
 
 def _check_config(place: Path, hz: int) -> None:
     """Whether the kernel took the configuration as it stands."""
     has = set(place.read_text().splitlines())
-    wanted = [line for line in _CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
+    wanted = [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
     lacking = [line for line in [*wanted, f"CONFIG_HZ={hz}"] if line not in has and _LATER.get(line) not in has]
     if lacking:
-        raise RunError(f"This kernel cannot be configured as is needed: it does not take {', '.join(lacking)}.")
+        raise RunError(f"This kernel does not accept the options that knee needs: {', '.join(lacking)}.")
 
 
 def _prune(tree: Path, objects: Path) -> None:

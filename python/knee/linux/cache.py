@@ -26,6 +26,10 @@ from knee import files
 _IDLE_S = 3600
 #: The C sources of the kernel parts; an installed package has them beside this file.
 SOURCES = Path(__file__).resolve().parent / "sources"
+#: The configuration of the kernel.
+CONFIG = Path(__file__).with_name("kernel.config")
+#: Goes up where ``build.py`` builds otherwise than before.
+RECIPE = 4
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Lab:
         release: as ``uname -r`` says it.
         hz: clock ticks per second.
         source: what ``knee linux build --source`` takes to make it again.
-        sources: digest of our own sources in it.
+        sources: the digest (:func:`sources_digest`) that it was built by.
     """
 
     folder: str
@@ -61,8 +65,8 @@ def root() -> Path:
 
 @cache
 def sources_digest() -> str:
-    """Digest of our C sources."""
-    digest = hashlib.blake2b(digest_size=16)
+    """Digest of our C sources and of how a kernel is built: a lab with another one is built again before it runs."""
+    digest = hashlib.blake2b(f"{RECIPE}\0".encode() + CONFIG.read_bytes() + b"\0", digest_size=16)
     for path in sorted(SOURCES.rglob("*")):
         if path.suffix in (".c", ".h") or path.name == "Kbuild":
             digest.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes() + b"\0")

@@ -38,6 +38,8 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
             case _:
                 number = int(value)
         if number > _MOST:
-            raise Refused(f"{param.text(value)} is more than the module takes", param.accepted, key=f"cc_params.{name}")
+            raise Refused(
+                f"{param.text(value)} is more than the module accepts", param.accepted, key=f"cc_params.{name}"
+            )
         found[name] = number
     return found

@@ -51,7 +51,9 @@ def _encoded(param: Param, value: Value) -> int:
 
 def _whole(param: Param, value: int, unit: int, name: str) -> int:
     if value % unit:
-        raise Refused(f"{param.text(value)} is no whole number of {name}", f"the kernel takes whole {name}", param.name)
+        raise Refused(
+            f"{param.text(value)} is not a whole number of {name}", f"the kernel takes whole {name}", param.name
+        )
     return value // unit
 
 
@@ -117,7 +119,7 @@ def _index(netlink: Any, device: str) -> int:
     found = netlink.link_lookup(ifname=device)
     if not found:
         names = sorted(link.get_attr("IFLA_IFNAME") for link in netlink.get_links())
-        raise InputError(f"no device is called {device}; {near(device, names)}.")
+        raise InputError(f"no device is named {device}; {near(device, names)}.")
     return int(found[0])
 
 
@@ -160,11 +162,11 @@ def _explained(error: NetlinkError, device: str, command: str, parent: str) -> I
     if error.code == errno.EPERM:
         return RunError(f"{command} cocoa on {device}: {said}; it needs root (or CAP_NET_ADMIN in the namespace).")
     if error.code == errno.ENOENT and command != "change" and parent == "root":
-        return RunError("this kernel has no queue discipline cocoa; docs/linux.md says how to build and load it.")
+        return RunError("this kernel has no queue discipline cocoa; docs/linux.md explains how to build and load it.")
     if error.code == errno.EEXIST:
-        return InputError(f"{device} has a queue discipline at {parent} already; --replace puts cocoa in its place.")
+        return InputError(f"{device} already has a queue discipline at {parent}; --replace replaces it with cocoa.")
     if error.code == errno.EOPNOTSUPP:
-        return InputError("orphan_mask can be set only when cocoa is added; --replace adds it anew.")
+        return InputError("orphan_mask can only be set when cocoa is added; --replace adds it again.")
     if error.code in (errno.ENOENT, errno.EINVAL):
         return InputError(f"{command} cocoa on {device} at {parent}: {said}; is there such a class, or a cocoa there?")
     return RunError(f"{command} cocoa on {device}: {said}.")

@@ -66,13 +66,13 @@ def find(asked: str | None) -> Source:
     if _PACKAGE.fullmatch(asked):
         return _package(asked)
     raise InputError(
-        f"{asked} is no folder and no name of a source package; a kernel's tree or {DEFAULT} will do for --source."
+        f"{asked} is neither a folder nor a source package; expected a kernel tree or {DEFAULT} for --source."
     )
 
 
 def _tree(path: Path) -> Source:
     if not (path / "arch/um/Kconfig").is_file():
-        raise InputError(f"{path} is no kernel's tree: it has no arch/um/Kconfig; an unpacked kernel will do.")
+        raise InputError(f"{path} is not a kernel tree: it has no arch/um/Kconfig; expected an unpacked kernel.")
     git = ["git", "-C", str(path), "describe", "--always", "--dirty", "--abbrev=40"]
     done = subprocess.run(git, capture_output=True, text=True, check=False) if (path / ".git").exists() else None
     if done is not None and done.returncode == 0:
@@ -101,7 +101,7 @@ def _default() -> str:
     known = [(int(m[1]), int(m[2]), m[0]) for name in found if (m := _PACKAGE.fullmatch(name))]
     if not known:
         raise RunError(
-            "There is no kernel source here: apt offers no linux-source package (apt-get update may help); "
+            "No kernel source was found: apt offers no linux-source package (try apt-get update); "
             "name an unpacked kernel with knee linux build --source DIR."
         )
     return max(known)[2]
@@ -110,6 +110,11 @@ def _default() -> str:
 def available() -> bool:
     """Whether the default source is here, or apt can get it without being told where from."""
     return bool(_installed(DEFAULT) or _candidate(DEFAULT))
+
+
+def packages() -> list[str]:
+    """The Debian package to install for the default source."""
+    return [] if available() or not tools.suits() else [DEFAULT]
 
 
 def _installed(package: str) -> str | None:
@@ -137,7 +142,7 @@ def _archive(package: str) -> Path:
 def _package(name: str) -> Source:
     version = _installed(name) or _candidate(name)
     if version is None:
-        raise RunError(f"apt knows no package {name}; apt-get update may help, or name another with --source.")
+        raise RunError(f"apt has no package {name}; try apt-get update, or name another with --source.")
     return Source(name, f"{name} {version}")
 
 

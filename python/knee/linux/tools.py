@@ -11,12 +11,9 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from knee.errors import RunError
-
-if TYPE_CHECKING:
-    from knee.grounds.ground import Missing
+from knee.missing import Missing
 
 #: Programs, and the Debian packages that have them.
 _PROGRAMS = {
@@ -32,12 +29,14 @@ _PROGRAMS = {
 _LAST_WORDS = 8
 
 
+def suits() -> bool:
+    """Whether kernels can be built on a machine of this kind."""
+    return platform.machine() == "x86_64" and platform.system() == "Linux"
+
+
 def missing() -> list[Missing]:
     """What is not here of what it takes to build; one command gets all of it."""
-    # The grounds need this package.
-    from knee.grounds.ground import Missing
-
-    if platform.machine() != "x86_64" or platform.system() != "Linux":
+    if not suits():
         here = f"{platform.system()} on {platform.machine()}"
         return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]
     lacking = {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
@@ -49,15 +48,13 @@ def missing() -> list[Missing]:
 
 
 def packages() -> list[str]:
-    """The Debian packages that would have to be installed here, the kernel's source with them."""
-    from knee.linux import source
-
-    if platform.machine() != "x86_64" or platform.system() != "Linux":
+    """The Debian packages with the programs that are not here; none where they would not help."""
+    if not suits():
         return []
     lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
     if "gcc" in lacking or not _has_static_libc():
         lacking.append("libc6-dev")
-    return [*lacking, *([] if source.available() else [source.DEFAULT])]
+    return lacking
 
 
 def install_command(packages: object) -> str:

@@ -40,7 +40,7 @@ def algorithms(names: Sequence[str] | None = None) -> list[str]:
             raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
     twice = [name for name in names or () if list(names or ()).count(name) > 1]
     if twice:
-        raise InputError(f"--cc names {twice[0]} twice; once is enough.")
+        raise InputError(f"--cc names {twice[0]} twice; name it once.")
     return [name for name in known if not names or name in names]
 
 
@@ -58,7 +58,7 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     """
     made = load(SCENARIO, [*changes, f"flows.0.cc={first}", f"flows.1.cc={second}"])
     if len(made.labels) != 2:
-        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)} of them; leave their number.")
+        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
     return made
 
 
@@ -116,7 +116,7 @@ def check(out: Path, mark: str = MARK) -> None:
     """Refuses a place that holds something else."""
     if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
         what = "folder" if out.is_dir() else "file"
-        found = f"{out} is a {what} of something else, so nothing is written there"
+        found = f"{out} is a {what} that knee matrix or knee sweep did not write, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
     above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):

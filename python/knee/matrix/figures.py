@@ -38,10 +38,18 @@ _MORE = ("#F7FBFF", "#C6DBEF", "#6BAED6", "#2171B5", "#08306B")
 _WORSE = ("#FFF7EC", "#FDD49E", "#FC8D59", "#D7301F", "#7F0000")
 
 MAPS = (
-    Map("share", "Throughput share", "the row's part of both throughputs", 0.0, 1.0, _SHARE, factor=100, unit="%"),
-    Map("jain", "Jain's index", "0.5: one has all; 1: equal shares", 0.5, 1.0, _MORE),
-    Map("rtt_inflation", "RTT inflation", "the row's mean RTT over its base RTT", 1.0, 3.0, _WORSE),
+    Map("share", "Throughput share", "the row's share of the total throughput", 0.0, 1.0, _SHARE, factor=100, unit="%"),
+    Map("jain", "Jain's index", "0.5: one flow has everything; 1: equal shares", 0.5, 1.0, _MORE),
+    Map("rtt_inflation", "RTT inflation", "the row's mean RTT divided by its base RTT", 1.0, 3.0, _WORSE),
     Map(
-        "loss", "Loss", "the row's lost packets over those it sent", 1e-5, 1e-1, _WORSE, log=True, factor=100, unit="%"
+        "loss",
+        "Loss",
+        "the row's lost packets divided by those it sent",
+        1e-5,
+        1e-1,
+        _WORSE,
+        log=True,
+        factor=100,
+        unit="%",
     ),
 )

@@ -67,13 +67,13 @@ def _headline(frame: pl.DataFrame) -> str:
     """How many pairs share fairly, and the pair that does least."""
     mean = _by_fairness(frame)
     if mean.is_empty():
-        return "Each algorithm beside itself."
+        return "Each algorithm against itself."
     fair = mean.filter(pl.col("jain") >= 0.9).height
     worst = mean.row(0, named=True)
     share = number(100 * worst["share"], 2)
     return (
         f"{fair} of {mean.height} pairs of different algorithms share the link with a Jain's index of 0.9 or more. "
-        f"Least fair: {worst['first']} with {share} % beside {worst['second']}."
+        f"Least fair: {worst['first']} with {share} % against {worst['second']}."
     )
 
 

@@ -15,15 +15,15 @@ from knee.metrics import jain, loss
 #: The columns, each with its type and what it is. ``first`` is the algorithm that starts first, ``second`` the other.
 COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "first": (pl.String, "the algorithm of the flow that starts first"),
-    "second": (pl.String, "the algorithm of the other"),
+    "second": (pl.String, "the algorithm of the other flow"),
     "first_family": (pl.String, "its family"),
     "second_family": (pl.String, "its family"),
     "queue": (pl.String, "the queue discipline"),
     "seed": (pl.Int64, "the seed"),
-    "share": (pl.Float64, "the first one's part of both throughputs, 0 to 1"),
+    "share": (pl.Float64, "the first flow's share of the total throughput, 0 to 1"),
     "jain": (pl.Float64, "Jain's index of the two throughputs, 0.5 to 1"),
-    "rtt_inflation": (pl.Float64, "the first one's mean RTT over its base RTT"),
-    "loss": (pl.Float64, "the first one's lost packets over those it sent"),
+    "rtt_inflation": (pl.Float64, "the first flow's mean RTT divided by its base RTT"),
+    "loss": (pl.Float64, "the first flow's lost packets divided by those it sent"),
     "first_throughput_mbps": (pl.Float64, "throughput of the first"),
     "second_throughput_mbps": (pl.Float64, "throughput of the other"),
     "first_goodput_mbps": (pl.Float64, "goodput of the first"),
@@ -31,8 +31,8 @@ COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "first_rtt_mean_ms": (pl.Float64, "mean RTT of the first"),
     "second_rtt_mean_ms": (pl.Float64, "mean RTT of the other"),
     "first_loss": (pl.Float64, "the same as loss"),
-    "second_loss": (pl.Float64, "lost packets of the other over those it sent"),
-    "utilization": (pl.Float64, "use of the link, 0 to 1"),
+    "second_loss": (pl.Float64, "lost packets of the other flow divided by those it sent"),
+    "utilization": (pl.Float64, "utilization of the link, 0 to 1"),
     "queue_delay_mean_ms": (pl.Float64, "mean queueing delay of the link"),
 }
 

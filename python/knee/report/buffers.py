@@ -55,8 +55,8 @@ class Full:
         packets = units.number(self.figure)
         words = {
             "enlarge": f"{packets} packets more: idle for {_span(self.idle_s)}",
-            "reduce": f"{packets} packets less: so many stood" if self.figure > 0 else "no queue stood",
-            "restart": f"measures anew, after {_span(self.figure)}",
+            "reduce": f"{packets} packets less: the standing queue" if self.figure > 0 else "no standing queue",
+            "restart": f"measures again, after {_span(self.figure)}",
             "loss": f"an interval of {_span(self.figure)} ends",
         }[self.branch]
         if self.guard_s is not None and self.longest_s is not None:
@@ -203,9 +203,9 @@ def buffer(view: View) -> Chart:
     for one in drawn:
         label = f"{one.flow.label}, {visible(one.link)}" if several_links else one.flow.label
         panels.append(_panel(one, label if len(drawn) > 1 else "Queue", view))
-    empty = "No queue told of buffers of its flows."
+    empty = "No queue reported per-flow buffers."
     done = [finish(panel, units.packet_unit, empty) for panel in panels or [Panel("Queue")]]
-    caption = ["Buffer: the packets that the flow may hold; backlog: those it held at the end of each interval."]
+    caption = ["Buffer: the packets that the flow may queue; backlog: those queued at the end of each interval."]
     if any(panel.spans for panel in panels):
         caption.append("Shaded: every other guard interval; bars on top: the longest interval of each.")
     elif any(one.fulls for one in drawn):

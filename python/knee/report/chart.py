@@ -151,7 +151,7 @@ def finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[
             x, low, high = thin_band(band.x, band.low, band.high)
             bands.append(replace(band, x=x, low=low * unit.scale, high=high * unit.scale))
     thinned = any(len(x) > limit for x in [*(line.x for line in panel.lines), *(band.x for band in panel.bands)])
-    caption = [f"Thinned to at most {units.fixed(limit, 0)} points a line; every peak and trough is kept."]
+    caption = [f"Thinned to at most {units.fixed(limit, 0)} points per line; every peak and trough is kept."]
     return (
         replace(
             panel,

@@ -57,8 +57,8 @@ def choose(flows: Sequence[Flow]) -> tuple[list[Flow], dict[str, str]]:
     ranks: list[tuple[str, str, Sequence[Flow], Callable[[Flow], float]]] = [
         ("first", "first to start", flows, lambda flow: flow.start_s),
         ("longest", "that took longest", done, lambda flow: -(flow.completion_s or 0.0)),
-        ("least", "with the least goodput", flows, lambda flow: flow.goodput_mbps),
-        ("greatest", "with the greatest goodput", flows, lambda flow: -flow.goodput_mbps),
+        ("least", "with the lowest goodput", flows, lambda flow: flow.goodput_mbps),
+        ("greatest", "with the highest goodput", flows, lambda flow: -flow.goodput_mbps),
     ]
     for key, title, among, rank in ranks:
         if among:

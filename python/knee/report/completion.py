@@ -65,7 +65,7 @@ def completion(view: View) -> Chart:
     found = groups(view)
     known = np.concatenate([np.empty(0), *(_times(flows) for _, flows in found)])
     if len(known) == 0:
-        empty = Panel("Part of the transfers", note="No transfer was completed.")
+        empty = Panel("Fraction of the transfers", note="No transfer was completed.")
         return Chart("completion", "Completion times", [empty], [], XAxis("Completion time (s)", 0.0, 1.0))
     unit = _unit(float(known.max()))
     shortest, longest = float(known.min()) * unit.scale, float(known.max()) * unit.scale
@@ -84,7 +84,7 @@ def completion(view: View) -> Chart:
     unfinished = sum(flow.completion_s is None for _, flows in found for flow in flows)
     if unfinished:
         caption.append(f"{number(unfinished)} of the transfers were not completed in the run.")
-    panel = Panel("Part of the transfers", lines, ceiling=1.02)
+    panel = Panel("Fraction of the transfers", lines, ceiling=1.02)
     return Chart("completion", "Completion times", [panel], caption, axis)
 
 

@@ -71,7 +71,7 @@ def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
             panels = [Panel(f"Total {label.lower()}", [sums]), replace(each, label=f"{label} per flow")]
         else:
             panels = [replace(each, lines=[sums, *each.lines])]
-    done = [finish(panel, units.rate_unit, "There is no such rate in this run.") for panel in panels]
+    done = [finish(panel, units.rate_unit, "This run has no such rate.") for panel in panels]
     key = column.removesuffix("_mbps")
     caption = [meaning, *_once(done)]
     return Chart(key, label, [panel for panel, _ in done], caption, over_time(view.duration_s))
@@ -116,14 +116,14 @@ def rtt(view: View) -> Chart:
         for flow, own in view.drawn:
             low, high = held(floats(own, "rtt_min_ms")), held(floats(own, "rtt_max_ms"))
             panel.bands.append(Band("", floats(own, "t_s"), low, high, flow.colour, 0.16))
-        caption = ["Line: mean of the RTT samples in each interval; band: least to greatest."]
+        caption = ["Line: mean of the RTT samples in each interval; band: minimum to maximum."]
     measured = any(not np.isnan(line.y).all() for line in panel.lines)
     bases = _base_rtts(view) if measured else []
     for index, base in enumerate(bases):
         ends = np.array([0.0, view.duration_s])
         panel.lines.append(Line("" if index else "base RTT", ends, np.full(2, base), MUTED, 1.0, "dash"))
     if bases:
-        caption.append("Dashed: base RTT" + (", least and greatest." if len(_all_bases(view)) > len(bases) else "."))
+        caption.append("Dashed: base RTT" + (", minimum and maximum." if len(_all_bases(view)) > len(bases) else "."))
     panel, thinned = finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
     caption += thinned
     return Chart("rtt", "Round-trip time", [panel], caption, over_time(view.duration_s))
@@ -187,7 +187,7 @@ def queue(view: View) -> Chart:
     backlog = Panel("Backlog", _link_lines(view, "backlog_packets"), drops=_drops(view))
     done = [finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
     caption = ["Backlog at the end of each interval; mean queueing delay of the packets that left in it"]
-    caption[0] += ", shaded up to the greatest." if done[1][0].bands else "."
+    caption[0] += ", shaded up to the maximum." if done[1][0].bands else "."
     if len(_drops(view)):
         caption.append("Red ticks on top: intervals with drops.")
     if view.links.get_column("link").n_unique() > MAX_LINKS:
@@ -207,7 +207,7 @@ def fairness(view: View) -> Chart:
     panel, thinned = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
     caption = "Of the throughputs in each interval, over the flows that run through all of it."
     if len(view.bottlenecks) > 1:
-        caption += " A line per bottleneck."
+        caption += " One line per bottleneck."
     return Chart("jain", "Fairness", [panel], [caption, *thinned], over_time(view.duration_s))
 
 

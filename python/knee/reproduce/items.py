@@ -33,7 +33,7 @@ def _tolerance(given: object) -> object:
     if isinstance(given, str):
         number, percent, rest = given.partition("%")
         if not percent or rest.strip():
-            raise ValueError(f'"{given}" is no tolerance; a number in the unit of the value, or "10 %", will do')
+            raise ValueError(f'"{given}" is not a tolerance; expected a number in the unit of the value, or "10 %"')
         return (float(number) / 100, True)
     return (given, False)
 
@@ -126,7 +126,7 @@ class Item(Comparison):
     @classmethod
     def _plain_key(cls, key: str) -> str:
         if not key.replace("-", "").replace("_", "").isalnum():
-            raise ValueError(f'"{key}" is no key; letters, digits and dashes will do')
+            raise ValueError(f'"{key}" is not a key; expected letters, digits and dashes')
         return key
 
     def verdict(self, quantities: Quantities) -> Verdict:
@@ -151,7 +151,7 @@ class Items(BaseModel):
         keys = [item.key for item in [*self.item, *self.finding]]
         twice = {key for key in keys if keys.count(key) > 1}
         if twice:
-            raise ValueError(f"two items are called {sorted(twice)[0]}")
+            raise ValueError(f"two items are named {sorted(twice)[0]}")
         return self
 
     def of(self, experiment: str) -> list[Item]:

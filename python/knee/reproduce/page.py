@@ -107,7 +107,7 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
         "reproduce/summary.html",
         scripts=SCRIPTS,
         styles=STYLES,
-        title="Published figures and tables, run again",
+        title="Published figures and tables, rerun",
         facts=_made(ground, short),
         papers=[(paper, _count(paper)) for paper in papers],
         totals=_totals(judged),
@@ -155,7 +155,7 @@ def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
 
 def _verdict(verdict: str, *, finding: bool) -> Cell:
     kind = Verdict(verdict)
-    text = {Verdict.REPRODUCED: "holds", Verdict.DIFFERS: "does not hold"}.get(kind, verdict) if finding else verdict
+    text = {Verdict.REPRODUCED: "true", Verdict.DIFFERS: "not true"}.get(kind, verdict) if finding else verdict
     return Cell(text, kind=_CLASSES[kind])
 
 

@@ -151,5 +151,5 @@ class Paper:
         runs: dict[str, Run] = {}
         for run in (run for experiment in self.experiments for run in experiment.runs):
             if runs.setdefault(run.name, run) != run:
-                raise ValueError(f"{self.key}: two different runs are called {run.name}")
+                raise ValueError(f"{self.key}: two different runs are named {run.name}")
         return runs

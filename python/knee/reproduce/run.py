@@ -125,7 +125,7 @@ def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, sh
 def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     """Makes or takes over the folder, and gives what it has of papers that were done the same way."""
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
-        found = f"{out} is not a folder of knee reproduce, so nothing is written there"
+        found = f"{out} was not written by knee reproduce, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
     try:
         data = json.loads((out / MARK).read_bytes()) if (out / MARK).is_file() else {}

@@ -30,31 +30,35 @@ def check(scenario: Scenario) -> None:
 
 def _check_links(scenario: Scenario) -> dict[str, Link]:
     if not scenario.links:
-        raise Refused("there is no link", "a [link] or one or more [[links]] are needed", key="links")
+        raise Refused("there is no link", "expected a [link] or one or more [[links]]", key="links")
     links: dict[str, Link] = {}
     for i, link in enumerate(scenario.links):
         if link.name in links:
-            raise Refused(f"{shown(link.name)} is taken", "each link has its own name", key=f"links[{i}].name")
+            raise Refused(f"{shown(link.name)} is already used", "each link needs its own name", key=f"links[{i}].name")
         if link.burst is not None:
             key = f"links[{i}].burst"
             if link.trace is not None:
-                raise Refused("a link with a trace has no token bucket", "leave it out", key=key)
+                raise Refused("a link with a trace cannot be a token bucket", "leave burst out", key=key)
             least = FULL_PACKET + link.overhead
             if link.burst < least:
-                found = f"{format_bytes(link.burst)} never holds a full packet"
-                raise Refused(found, f"{format_bytes(least)} or more will do", key=key)
+                found = f"{format_bytes(link.burst)} is less than a full packet"
+                raise Refused(found, f"expected {format_bytes(least)} or more", key=key)
         if link.reorder and not link.jitter:
-            raise Refused("there is no jitter to reorder by", 'give jitter = "1 ms" too', key=f"links[{i}].reorder")
+            raise Refused(
+                "the link has no jitter to reorder packets",
+                'add jitter, such as jitter = "1 ms"',
+                key=f"links[{i}].reorder",
+            )
         links[link.name] = link
     return links
 
 
 def _check_flows(scenario: Scenario, links: dict[str, Link]) -> None:
     if not scenario.flows:
-        raise Refused("there is no flow", "one or more [[flows]] are needed", key="flows")
+        raise Refused("there is no flow", "expected one or more [[flows]]", key="flows")
     total = sum(flow.count for flow in scenario.flows)
     if total > MAX_FLOWS:
-        raise Refused(f"there are {total} flows", f"at most {MAX_FLOWS} will do", key="flows")
+        raise Refused(f"there are {total} flows", f"expected at most {MAX_FLOWS}", key="flows")
     for i, flow in enumerate(scenario.flows):
         try:
             _check_path(flow, links)
@@ -71,24 +75,26 @@ def _refuse_twins(scenario: Scenario, labels: list[str]) -> None:
     groups = (i for i, flow in enumerate(scenario.flows) for _ in range(flow.count))
     for i, label in zip(groups, labels, strict=True):
         if label in seen:
-            raise Refused(f"{shown(label)} is taken", "each flow has its own label", key=f"flows[{i}].label")
+            raise Refused(f"{shown(label)} is already used", "each flow needs its own label", key=f"flows[{i}].label")
         seen.add(label)
 
 
 def _check_path(flow: Flow, links: dict[str, Link]) -> None:
     path = flow.path or []
     if not path:
-        raise Refused("no link is crossed", f"one or more of {', '.join(links)} will do", key="path")
+        raise Refused("the path is empty", f"expected one or more of {', '.join(links)}", key="path")
     if len(path) > MAX_PATH:
-        raise Refused(f"{len(path)} links are crossed", f"at most {MAX_PATH} will do", key="path")
+        raise Refused(f"the path has {len(path)} links", f"expected at most {MAX_PATH}", key="path")
     for j, name in enumerate(path):
         if name not in links:
-            raise Refused(f"no link is called {shown(name)}", near(name, list(links)), key=f"path[{j}]")
+            raise Refused(f"no link is named {shown(name)}", near(name, list(links)), key=f"path[{j}]")
         if name in path[:j]:
-            raise Refused(f"{shown(name)} is crossed twice", "each link at most once", key=f"path[{j}]")
+            raise Refused(
+                f"{shown(name)} is in the path twice", "a path crosses each link at most once", key=f"path[{j}]"
+            )
         if flow.direction == "reverse" and links[name].reverse is None:
-            accepted = f"give the link {name} a reverse = {{ rate = ... }}, or leave direction out"
-            raise Refused(f"the reverse direction of {shown(name)} is not described", accepted, key="direction")
+            accepted = f"add reverse = {{ rate = ... }} to the link {name}, or leave direction out"
+            raise Refused(f"{shown(name)} has no reverse direction", accepted, key="direction")
     _check_delay(flow.rtt, path, links)
 
 
@@ -104,24 +110,24 @@ def _check_span(scenario: Scenario, flow: Flow) -> None:
     if last_start >= scenario.duration:
         key = "start" if flow.start >= scenario.duration else "stagger"
         found = f"the start at {format_time(last_start)} is not before the end at {format_time(scenario.duration)}"
-        raise Refused(found, "an earlier start or a longer duration will do", key=key)
+        raise Refused(found, "expected an earlier start or a longer duration", key=key)
     if flow.stop is not None and flow.lasts is not None:
-        raise Refused("there are both stop and lasts", "one of them will do", key="lasts")
+        raise Refused("stop and lasts are both given", "expected one of them", key="lasts")
     if flow.stop is not None and flow.stop <= last_start:
         found = f"the stop at {format_time(flow.stop)} is not after the start at {format_time(last_start)}"
-        raise Refused(found, "a later stop will do", key="stop")
+        raise Refused(found, "expected a later stop", key="stop")
 
 
 def _check_times(scenario: Scenario) -> None:
     if scenario.warmup >= scenario.duration:
-        found = f"{format_time(scenario.warmup)} leaves nothing of {format_time(scenario.duration)}"
-        raise Refused(found, "a warmup shorter than the duration will do", key="warmup")
+        found = f"{format_time(scenario.warmup)} is not shorter than the duration of {format_time(scenario.duration)}"
+        raise Refused(found, "expected a warmup shorter than the duration", key="warmup")
     parts = sum(flow.count for flow in scenario.flows) + len(scenario.links)
     rows = parts * -(-scenario.duration // scenario.interval)
     if rows > MAX_ROWS:
         least = format_time(-(-parts * scenario.duration // MAX_ROWS))
         found = f"an interval of {format_time(scenario.interval)} gives {rows} rows of time series"
-        raise Refused(found, f"at most {MAX_ROWS}, an interval of {least} or more, will do", key="interval")
+        raise Refused(found, f"expected at most {MAX_ROWS}, which needs an interval of {least} or more", key="interval")
 
 
 def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
@@ -130,9 +136,13 @@ def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
         key = f"changes[{i}]"
         if change.at > scenario.duration:
             found = f"{format_time(change.at)} is after the end at {format_time(scenario.duration)}"
-            raise Refused(found, "a time before the end will do", key=f"{key}.at")
+            raise Refused(found, "expected a time before the end", key=f"{key}.at")
         if (change.link is None) == (change.flow is None):
-            raise Refused("it names " + ("both" if change.link else "neither"), "a link or a flow will do", key=key)
+            raise Refused(
+                "it names " + ("both a link and a flow" if change.link else "no link and no flow"),
+                "expected one of them",
+                key=key,
+            )
         try:
             if change.link is not None:
                 _check_link_change(change, change.link, links)
@@ -147,21 +157,21 @@ def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
 
 def _check_link_change(change: Change, name: str, links: dict[str, Link]) -> None:
     if name not in links:
-        raise Refused(f"no link is called {shown(name)}", near(name, list(links)), key="link")
+        raise Refused(f"no link is named {shown(name)}", near(name, list(links)), key="link")
     if change.rtt is not None:
         raise Refused("a link has no rtt", "rate, loss and limit of a link can change", key="rtt")
     if change.rate is None and change.loss is None and change.limit is None:
-        raise Refused("nothing changes", "rate, loss or limit will do", key="link")
+        raise Refused("nothing changes", "expected rate, loss or limit", key="link")
     if change.rate is not None and links[name].trace is not None:
-        raise Refused("the link follows a trace", "only links with a rate change it", key="rate")
+        raise Refused("the link has a trace", "only the rate of a link with a rate can change", key="rate")
 
 
 def _check_flow_change(change: Change, label: str, paths: dict[str, list[str]], links: dict[str, Link]) -> None:
     if label not in paths:
-        raise Refused(f"no flow is called {shown(label)}", near(label, list(paths)), key="flow")
+        raise Refused(f"no flow is named {shown(label)}", near(label, list(paths)), key="flow")
     for key in ("rate", "loss", "limit"):
         if getattr(change, key) is not None:
             raise Refused(f"a flow has no {key}", "the rtt of a flow can change", key=key)
     if change.rtt is None:
-        raise Refused("nothing changes", 'rtt = "40 ms" will do', key="flow")
+        raise Refused("nothing changes", 'expected rtt = "40 ms"', key="flow")
     _check_delay(change.rtt, paths[label], links)

@@ -28,7 +28,7 @@ def fill_defaults(raw: Any) -> Any:
     raw = {key: _as_plain(value) for key, value in raw.items()}
     if "link" in raw:
         if "links" in raw:
-            raise Refused("there are both link and links", "one [link] or any number of [[links]] will do", key="link")
+            raise Refused("link and links are both given", "expected one [link] or any number of [[links]]", key="link")
         raw["links"] = [raw.pop("link")]
     links, flows = raw.get("links"), raw.get("flows")
     if not isinstance(links, list) or not isinstance(flows, list):

@@ -23,15 +23,15 @@ _CHANGES_SHOWN = 100
 MAX_FILE = 8 << 20
 #: What pydantic says, by its name for the kind of error, and what would do.
 _KINDS = {
-    "string_type": "text in quotes will do",
-    "bool_type": "true or false will do",
-    "int_type": "a whole number without unit will do",
-    "int_from_float": "a whole number without unit will do",
-    "float_type": "a plain number such as 0.01 will do",
-    "list_type": "a list will do",
-    "dict_type": "a table will do",
-    "model_type": "a table will do",
-    "model_attributes_type": "a table will do",
+    "string_type": "expected text in quotes",
+    "bool_type": "expected true or false",
+    "int_type": "expected a whole number without unit",
+    "int_from_float": "expected a whole number without unit",
+    "float_type": "expected a plain number such as 0.01",
+    "list_type": "expected a list",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "model_attributes_type": "expected a table",
 }
 
 
@@ -50,13 +50,13 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
         content = files.read(path, MAX_FILE)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        accepted = "a readable TOML file or the name of a shipped scenario will do"
+        accepted = "expected a readable TOML file or the name of a shipped scenario"
         raise ScenarioError(shown(str(source)).strip('"'), "", f"it cannot be read ({reason})", accepted) from None
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         found = f"byte {error.start} is not UTF-8"
-        raise ScenarioError(str(path), "", found, "TOML is UTF-8 text") from None
+        raise ScenarioError(str(path), "", found, "expected UTF-8 text") from None
     return from_dict(
         _with_traces_beside(_tables(text, str(path)), path.parent), where=str(path), name=path.stem, overrides=overrides
     )
@@ -82,8 +82,10 @@ def _tables(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deep or a number too long"
-        raise ScenarioError(where, "", f"it is not TOML ({reason})", "see https://toml.io") from None
+        reason = (
+            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply, or a number is too long"
+        )
+        raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io") from None
 
 
 def from_dict(
@@ -143,14 +145,14 @@ def _in_words(error: Any) -> tuple[str, str]:
     name = str(error["loc"][-1]) if error["loc"] else ""
     about = fields[name].description if name in fields else None
     if kind == "extra_forbidden":
-        return "there is no such key", near(name, [*fields, *(["link"] if table is Scenario else [])])
+        return "unknown key", near(name, [*fields, *(["link"] if table is Scenario else [])])
     if kind == "missing":
-        return "it is missing", f"it takes {about}" if about else "it is needed"
+        return "it is missing", f"expected {about}" if about else "this key is required"
     if kind == "literal_error":
         words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
         return f"{shown(value)} is not known", near(str(value), words)
-    found = f"{shown(value)} is of the wrong kind" if kind in _KINDS else f"{shown(value)} is out of range"
-    return found, _KINDS.get(kind) or (f"it takes {about}" if about else str(error["msg"]))
+    found = f"{shown(value)} has the wrong type" if kind in _KINDS else f"{shown(value)} is out of range"
+    return found, _KINDS.get(kind) or (f"expected {about}" if about else str(error["msg"]))
 
 
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel] | None:

@@ -35,26 +35,30 @@ FORMAT = 1
 
 def _one_line(text: str) -> str:
     if not text.isprintable() or len(text) > 200:
-        raise Refused(f"{units.shown(text)} is no line of text", "at most 200 printable characters will do")
+        raise Refused(f"{units.shown(text)} is not a line of text", "expected at most 200 printable characters")
     return text
 
 
 def _name(text: str) -> str:
     _one_line(text)
     if not text.strip() or text != text.strip() or len(text) > 100:
-        raise Refused(f"{units.shown(text)} is no name", "1 to 100 characters, no space at the ends, will do")
+        raise Refused(
+            f"{units.shown(text)} is not a valid name", "expected 1 to 100 characters without spaces at the ends"
+        )
     return text
 
 
 def _folder_name(text: str) -> str:
     if "/" in _name(text) or text.startswith("."):
-        raise Refused(f"{units.shown(text)} cannot name a folder", "a name without / and without a leading dot will do")
+        raise Refused(
+            f"{units.shown(text)} cannot name a folder", "expected a name without / and without a leading dot"
+        )
     return text
 
 
 def _number(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > 2**53:
-        raise Refused(f"{units.shown(value)} is out of range", "a plain number such as 0.01 will do")
+        raise Refused(f"{units.shown(value)} is out of range", "expected a plain number such as 0.01")
     return value
 
 
@@ -70,7 +74,8 @@ Probability = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1)]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # Built once, as parts of Scenario, instead of each also for itself.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     def plain(self) -> dict[str, Any]:
         """The table as a scenario file writes it."""
@@ -107,7 +112,7 @@ class _Queueing(_Table):
     def _one_capacity(self) -> _Queueing:
         if (self.rate is None) == (self.trace is None):
             found = "rate and trace are both missing" if self.rate is None else "rate and trace are both given"
-            raise Refused(found, 'one of rate = "100 Mbit/s" or trace = "FILE" will do')
+            raise Refused(found, 'expected one of rate = "100 Mbit/s" or trace = "FILE"')
         return self
 
 
@@ -122,8 +127,8 @@ class Link(_Queueing):
     overhead: Bytes = Field(14, le=10_000, description='bytes counted on top of each IP packet, such as "14 B"')
     loss: Probability = Field(0.0, description="a probability, 0 to 1")
     delay: Time = Field(0, description='propagation, part of the rtt of the flows that cross it, such as "5 ms"')
-    jitter: Time = Field(0, description='the greatest random extra delay, such as "100 us"')
-    reorder: bool = Field(False, description="whether jitter may change the order of packets: true or false")
+    jitter: Time = Field(0, description='the maximum random extra delay, such as "100 us"')
+    reorder: bool = Field(False, description="whether jitter may reorder packets: true or false")
     burst: SomeBytes | None = Field(None, description='the size of a token bucket, such as "1600 B"')
     reverse: Reverse | None = Field(None, description='a table such as { rate = "10 Mbit/s", queue = "pfifo" }')
 
@@ -136,11 +141,11 @@ class Flow(_Table):
         {}, validate_default=True, description="a table of the algorithm's own parameters"
     )
     rtt: SomeTime = Field(description='the base round-trip time, such as "20 ms"')
-    start: Time = Field(0, description='when it starts, such as "20 s"')
-    stop: SomeTime | None = Field(None, description='when it stops, such as "60 s"; default: the end')
-    lasts: SomeTime | None = Field(None, description='how long it runs from its own start, in place of stop: "200 s"')
+    start: Time = Field(0, description='a start time such as "20 s"')
+    stop: SomeTime | None = Field(None, description='a stop time such as "60 s"; default: the end')
+    lasts: SomeTime | None = Field(None, description='a duration from its own start, instead of stop, such as "200 s"')
     bytes: SomeBytes | None = Field(None, description='the size of a finite transfer, such as "10 MB"')
-    count: int = Field(1, ge=1, description="how many identical flows, 1 or more")
+    count: int = Field(1, ge=1, description="a number of identical flows, 1 or more")
     stagger: Time = Field(0, description='the time between the starts of identical flows, such as "4 s"')
     transport: Literal["tcp", "quic"] = Field("tcp", description='"tcp" or "quic"')
     label: Name | None = Field(None, description="the flow's name in results")
@@ -167,7 +172,7 @@ class Flow(_Table):
 class Change(_Table):
     """What changes at one moment of the run, on one link or one flow."""
 
-    at: Time = Field(description='when, such as "30 s"')
+    at: Time = Field(description='a time such as "30 s"')
     link: str | None = Field(None, description="the name of the link that changes")
     flow: str | None = Field(None, description="the label of the flow that changes")
     rate: Rate | None = Field(None, description='the link\'s new rate, such as "5 Gbit/s"')
@@ -180,16 +185,16 @@ class Tcp(_Table):
     """Settings of the TCP endpoints, the same for all flows; the defaults are Linux's."""
 
     tick: Time = Field(4_000_000, description='the kernel\'s clock tick, such as "4 ms"; "0 s" is an ideal clock')
-    initial_window: int = Field(10, ge=1, le=1000, description="packets, 1 to 1000")
-    rto_min: SomeTime = Field(200_000_000, description='the least retransmission timeout, such as "200 ms"')
-    delayed_ack: Time = Field(40_000_000, description='the longest delay of an ACK, such as "40 ms"')
-    sack_delay: Time = Field(1_000_000, description='the longest delay of compressed SACKs, such as "1 ms"')
-    tso: bool = Field(True, description="whether senders hand segments down in bursts: true or false")
+    initial_window: int = Field(10, ge=1, le=1000, description="a number of packets, 1 to 1000")
+    rto_min: SomeTime = Field(200_000_000, description='the minimum retransmission timeout, such as "200 ms"')
+    delayed_ack: Time = Field(40_000_000, description='the maximum delay of an ACK, such as "40 ms"')
+    sack_delay: Time = Field(1_000_000, description='the maximum delay of compressed SACKs, such as "1 ms"')
+    tso: bool = Field(True, description="whether senders send segments in bursts: true or false")
     tso_rtt_log: int = Field(9, ge=0, le=31, description="0 to 31; 0 is Linux before 5.18")
     window_growth: Bytes = Field(
-        16 * 1024 * 1024, description='how much a receiver takes before its window stops growing, such as "16 MiB"'
+        16 * 1024 * 1024, description='the size that a receiver takes before its window stops growing, such as "16 MiB"'
     )
-    receive_window: SomeBytes | None = Field(None, description='such as "6 MB"; default: does not limit')
+    receive_window: SomeBytes | None = Field(None, description='a size such as "6 MB"; default: no limit')
 
 
 class Run(_Table):
@@ -202,10 +207,10 @@ class Scenario(_Table):
     """One experiment, every default filled in."""
 
     name: Annotated[Name, AfterValidator(_folder_name)] = Field("scenario", description="a name for the results")
-    title: Text = Field("", description="one line on what this is")
+    title: Text = Field("", description="one line that describes the scenario")
     duration: SomeTime = Field(description='the simulated time, such as "60 s"')
     seed: int = Field(1, ge=0, lt=2**63, description="a whole number from 0")
-    warmup: Time = Field(0, description='figures count from each flow\'s start plus this, such as "5 s"')
+    warmup: Time = Field(0, description='a time after each flow\'s start that figures leave out, such as "5 s"')
     interval: SomeTime = Field(100_000_000, description='the interval of the time series, such as "100 ms"')
     run: Run = Field(Run(), description='a table such as { ground = "sim" }')
     tcp: Tcp = Field(Tcp(), description="a table of TCP settings")

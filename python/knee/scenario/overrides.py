@@ -27,8 +27,8 @@ def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         key, equals, value = override.partition("=")
         key = key.strip()
         if not equals or not key:
-            accepted = "key=value such as link.rate=5 Gbit/s will do"
-            raise Refused(f"{shown(override)} is no change", accepted, key=_OPTION)
+            accepted = "expected key=value such as link.rate=5 Gbit/s"
+            raise Refused(f"{shown(override)} is not a change", accepted, key=_OPTION)
         _put(data, key, _value(value.strip()))
     return data
 
@@ -79,15 +79,15 @@ def _value(text: str) -> Any:
 def _put(data: dict[str, Any], key: str, value: Any) -> None:
     parts = _parts(key)
     if not parts:
-        raise Refused(f"{shown(key)} is no key", "a key such as link.rate or flows.0.cc will do", key=_OPTION)
+        raise Refused(f"{shown(key)} is not a key", "expected a key such as link.rate or flows.0.cc", key=_OPTION)
     place: Any = data
     for i, part in enumerate(parts):
         here = ".".join(parts[: i + 1])
         last = i == len(parts) - 1
         if isinstance(place, list):
             if not part.isascii() or not part.isdigit() or len(part) > 9 or int(part) >= len(place):
-                accepted = f"0 to {len(place) - 1} will do" if place else "the list is empty"
-                raise Refused(f"there is no number {shown(part)} in the list", accepted, key=here)
+                accepted = f"expected 0 to {len(place) - 1}" if place else "the list is empty"
+                raise Refused(f"the list has no element {shown(part)}", accepted, key=here)
             index = int(part)
             if last:
                 place[index] = value
@@ -99,4 +99,4 @@ def _put(data: dict[str, Any], key: str, value: Any) -> None:
             else:
                 place = place.setdefault(part, {})
         else:
-            raise Refused(f"{shown(place)} holds no keys", near(here, list(data)), key=here)
+            raise Refused(f"{shown(place)} has no keys", near(here, list(data)), key=here)

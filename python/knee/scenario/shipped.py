@@ -37,5 +37,5 @@ def find(source: str | Path) -> Path:
     if isinstance(source, Path) or "/" in text or text.endswith(".toml") or _is_folder(path):
         return path
     raise ScenarioError(
-        shown(text).strip('"'), "", "no file and no shipped scenario is called so", near(text, list(shipped()))
+        shown(text).strip('"'), "", "no file or shipped scenario has this name", near(text, list(shipped()))
     )

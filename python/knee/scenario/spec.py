@@ -77,8 +77,8 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     flows = []
     for i, flow in enumerate(scenario.flows):
         if flow.transport != "tcp":
-            found = f'the simulator does not run "{flow.transport}" yet'
-            raise Refused(found, 'transport = "tcp" will do', key=f"flows[{i}].transport")
+            found = f'the simulator does not support "{flow.transport}" yet'
+            raise Refused(found, 'expected transport = "tcp"', key=f"flows[{i}].transport")
         shared = {
             "cc": flow.cc,
             "cc_params": registry.congestion_controls()[flow.cc].tagged(flow.cc_params),

@@ -12,7 +12,7 @@ from knee import files
 from knee.errors import Refused
 from knee.units import shown
 
-_ACCEPTED = "a line per delivery opportunity of 1500 bytes, in whole milliseconds, ascending, will do"
+_ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
 #: Three years, as for all times.
 _MAX_MS = 10**11
 #: The longest file, bytes: some 30 million opportunities, an hour of 100 Mbit/s.
@@ -39,8 +39,8 @@ def find(name: str) -> Path:
     """The file of the trace ``name``."""
     found = next((folder / name for folder in folders() if exists(folder / name)), None)
     if found is None:
-        accepted = "put it beside the scenario file, or into a folder that KNEE_TRACES names"
-        raise Refused(f"no trace {shown(name)} can be found", accepted)
+        accepted = "put it next to the scenario file or into a folder listed in KNEE_TRACES"
+        raise Refused(f"the trace {shown(name)} was not found", accepted)
     return found
 
 
@@ -58,7 +58,7 @@ def read(path: Path) -> list[int]:
             continue
         if not line.isdigit() or len(line) > 12 or int(line) > _MAX_MS:
             # Not what stands there: the file may be another than was meant, and a secret one.
-            raise Refused(f"line {number} of the trace {path} is no whole number up to {_MAX_MS}", _ACCEPTED)
+            raise Refused(f"line {number} of the trace {path} is not a whole number up to {_MAX_MS}", _ACCEPTED)
         time = int(line)
         if time < last:
             raise Refused(f"line {number} of the trace {path} goes back from {last} to {time}", _ACCEPTED)

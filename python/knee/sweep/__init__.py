@@ -38,14 +38,14 @@ def scenarios(source: str, axes: Sequence[Axis], changes: Sequence[str] = (), se
     keys = [axis.key for axis in axes]
     twice = [key for key in keys if keys.count(key) > 1]
     if twice:
-        raise InputError(f"--over names {twice[0]} twice; give all its values at once.")
+        raise InputError(f"--over names {twice[0]} twice; give all its values in one --over.")
     if seeds > 1 and "seed" in keys:
-        raise InputError("--over seed and --seeds both set the seed; one of them will do.")
+        raise InputError("--over seed and --seeds both set the seed; use one of them.")
     size = seeds
     for axis in axes:
         size *= len(axis.values)
     if size > MOST:
-        raise InputError(f"This grid has {size} runs; up to {MOST} will do.")
+        raise InputError(f"This grid has {size} runs; expected at most {MOST}.")
     made = []
     for point in product(*(axis.values for axis in axes)):
         overrides = [f"{key}={value}" for key, value in zip(keys, point, strict=True)]

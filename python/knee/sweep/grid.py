@@ -40,11 +40,11 @@ def axis(text: str) -> Axis:
     values = [value.strip() for value in _split(rest)]
     if not equals or not key or not all(values):
         raise InputError(
-            f"--over: {text!r} is no axis; key=v1,v2,... such as link.rate='10 Mbit/s,100 Mbit/s' will do."
+            f"--over: {text!r} is not an axis; expected key=v1,v2,..., such as link.rate='10 Mbit/s,100 Mbit/s'."
         )
     twice = [value for value in values if values.count(value) > 1]
     if twice:
-        raise InputError(f"--over: {key} has the value {twice[0]} twice; once is enough.")
+        raise InputError(f"--over: {key} has the value {twice[0]} twice; give it once.")
     return Axis(key, tuple(values))
 
 

@@ -57,7 +57,9 @@ def _data(frame: pl.DataFrame, axes: Sequence[Axis]) -> dict[str, object]:
     return {
         "axes": described,
         "figures": [{"name": name, "title": FIGURES[name][0], "unit": FIGURES[name][1]} for name in known],
-        "points": [[visible(value) for value in row] for row in frame.select(axis.key for axis in axes).iter_rows()],
+        "points": [
+            [visible(str(value)) for value in row] for row in frame.select(axis.key for axis in axes).iter_rows()
+        ],
         "values": {name: [rounded(value) for value in frame[name]] for name in known},
         "styles": [
             {"colour": colour, "dash": dash, "marker": MARKERS[(i + i // len(MARKERS)) % len(MARKERS)]}

@@ -37,11 +37,11 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-use crate::entry::{Entry, Family};
+use crate::entry::{Entry, Family, edges};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange};
 use crate::{StateEvent, Undo};
 use aggregation::Aggregation;
-use knee_core::{Param, Params, Rng, Time};
+use knee_core::{Param, Rng, Time};
 use model::Model;
 use pacing::Pacing;
 use policer::Policer;
@@ -97,11 +97,20 @@ pub const ENTRY: Entry = Entry {
         Param::switch("lt_bw", true, SOURCE, "whether a token-bucket policer is looked for"),
     ],
     phases: &["startup", "drain", "probe_bw", "probe_rtt"],
-    // Drain is passed within one ACK where little is in flight at the end of startup: the edge (0, 2).
-    edges: &[(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (3, 0), (3, 2)],
+    // Drain is passed within one ACK where little is in flight at the end of startup: the edge from startup to probe_bw.
+    edges: edges![Mode:
+        Startup => Drain,
+        Startup => ProbeBw,
+        Drain => ProbeBw,
+        Startup => ProbeRtt,
+        Drain => ProbeRtt,
+        ProbeBw => ProbeRtt,
+        ProbeRtt => Startup,
+        ProbeRtt => ProbeBw,
+    ],
     min_cwnd: 1,
     needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
-    make: |params, init| Box::new(Bbr::new(Tunables::read(params), init)),
+    make: |params, init| Box::new(Bbr::new(Params::read(params), init)),
 };
 
 /// The state machine's states, in the order of the entry's phases.
@@ -113,9 +122,9 @@ enum Mode {
     ProbeRtt,
 }
 
-/// Parameters in the units of the algorithm.
+/// Params in the units of the algorithm.
 #[derive(Clone, Copy, Debug)]
-struct Tunables {
+struct Params {
     /// Startup's gains, in 1/256.
     high_gain: u64,
     /// Drain's pacing gain, in 1/256.
@@ -138,8 +147,8 @@ struct Tunables {
     lt_bw: bool,
 }
 
-impl Tunables {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         let high = params.ratio("high_gain");
         Self {
             // Linux rounds the first up and the second down: 739 and 88 of 256.
@@ -159,7 +168,7 @@ impl Tunables {
 
 /// BBR of one connection.
 struct Bbr {
-    tunables: Tunables,
+    tunables: Params,
     /// The kernel's clock tick.
     tick: Time,
     /// Draws where in the gain cycle `probe_bw` begins.
@@ -184,7 +193,7 @@ struct Bbr {
 }
 
 impl Bbr {
-    fn new(tunables: Tunables, init: &Init) -> Self {
+    fn new(tunables: Params, init: &Init) -> Self {
         let now = init.now.as_micros();
         Self {
             tunables,

@@ -10,8 +10,8 @@ use knee_core::Rate;
 /// Bandwidth of a 100 Mbit/s link with 1514 of its bytes per packet, as a kernel on it estimates it.
 const BW_100: u64 = 138_536;
 
-fn tunables() -> Tunables {
-    Tunables::read(&Params::defaults(ENTRY.params))
+fn tunables() -> Params {
+    Params::read(&knee_core::Params::defaults(ENTRY.params))
 }
 
 fn bbr(rtt: Time) -> Bbr {
@@ -150,7 +150,7 @@ fn recovery_begins_with_a_packet_out_per_packet_in_and_ends_with_the_window_of_b
     let mut flow = bbr(Time::from_millis(40));
     let mut control = Control::initial(100);
     control.ssthresh = crate::testing::after(control, |c| {
-        flow.on_congestion(&Congestion { view: &testing::view(), signal: crate::Signal::Loss }, c)
+        flow.on_congestion(&Congestion { view: &testing::view(), signal: crate::Signal::Loss }, c);
     })
     .ssthresh;
     assert_eq!(control.ssthresh, crate::INFINITE_SSTHRESH);

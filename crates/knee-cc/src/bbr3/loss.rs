@@ -1,9 +1,17 @@
 //! Response to loss: probing lowers the long-term bound, else the short-term bounds follow the delivery (5.5.10).
 
 use super::model::Sample;
-use super::undo::Origin;
 use super::{Bbr3, INFINITE, State, UNIT};
 use crate::{Ack, Control, View};
+
+/// The state that a loss ended (`undo_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Startup.
+    Startup,
+    /// `probe_bw_up`.
+    Up,
+}
 
 /// Bounds for the rest of the probing cycle; [`INFINITE`] where no loss set them.
 #[derive(Clone, Copy, Debug)]

@@ -43,11 +43,11 @@ mod kernel;
 #[cfg(test)]
 mod tests;
 
-use crate::entry::{Entry, Family};
+use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
-use knee_core::{Param, Params, Rng, Time};
+use knee_core::{Param, Rng, Time};
 use loss::{Delivery, ShortTerm};
 use model::{Model, Sample};
 use probe_bw::Probe;
@@ -110,41 +110,41 @@ pub const ENTRY: Entry = Entry {
         ),
     ],
     phases: &["startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt"],
-    edges: &[
+    edges: edges![State:
         // The diagram's.
-        (0, 1),
-        (1, 2),
-        (2, 3),
-        (2, 4),
-        (3, 4),
-        (4, 5),
-        (5, 2),
-        (0, 6),
-        (1, 6),
-        (2, 6),
-        (3, 6),
-        (4, 6),
-        (5, 6),
-        (6, 0),
-        (6, 3),
+        Startup => Drain,
+        Drain => Down,
+        Down => Cruise,
+        Down => Refill,
+        Cruise => Refill,
+        Refill => Up,
+        Up => Down,
+        Startup => ProbeRtt,
+        Drain => ProbeRtt,
+        Down => ProbeRtt,
+        Cruise => ProbeRtt,
+        Refill => ProbeRtt,
+        Up => ProbeRtt,
+        ProbeRtt => Startup,
+        ProbeRtt => Cruise,
         // Several of them on one ACK.
-        (0, 2),
-        (0, 3),
-        (0, 4),
-        (1, 3),
-        (1, 4),
-        (5, 3),
-        (5, 4),
+        Startup => Down,
+        Startup => Cruise,
+        Startup => Refill,
+        Drain => Cruise,
+        Drain => Refill,
+        Up => Cruise,
+        Up => Refill,
         // A spurious loss ended startup.
-        (1, 0),
-        (2, 0),
-        (3, 0),
-        (4, 0),
-        (5, 0),
+        Drain => Startup,
+        Down => Startup,
+        Cruise => Startup,
+        Refill => Startup,
+        Up => Startup,
     ],
     min_cwnd: 1,
     needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
-    make: |params, init| Box::new(Bbr3::new(Tunables::read(params), init)),
+    make: |params, init| Box::new(Bbr3::new(Params::read(params), init)),
 };
 
 /// The states, in the order of the entry's phases.
@@ -171,9 +171,9 @@ impl State {
     }
 }
 
-/// Parameters; gains and shares in 1/1000.
+/// Params; gains and shares in 1/1000.
 #[derive(Clone, Copy, Debug)]
-struct Tunables {
+struct Params {
     startup_pacing_gain: u64,
     drain_pacing_gain: u64,
     cwnd_gain: u64,
@@ -192,8 +192,8 @@ struct Tunables {
     pacing_margin_percent: u64,
 }
 
-impl Tunables {
-    fn read(params: &Params) -> Self {
+impl Params {
+    fn read(params: &knee_core::Params) -> Self {
         let permille = |name| libm::round(params.ratio(name) * UNIT as f64) as u64;
         Self {
             startup_pacing_gain: permille("startup_pacing_gain"),
@@ -215,7 +215,7 @@ impl Tunables {
 
 /// BBRv3 of one connection.
 struct Bbr3 {
-    tunables: Tunables,
+    tunables: Params,
     /// Draws when to probe for bandwidth.
     rng: Rng,
     state: State,
@@ -235,7 +235,7 @@ struct Bbr3 {
 
 impl Bbr3 {
     /// Initialization (5.2.1).
-    fn new(tunables: Tunables, init: &Init) -> Self {
+    fn new(tunables: Params, init: &Init) -> Self {
         Self {
             tunables,
             rng: init.rng.clone(),

@@ -1,7 +1,7 @@
 //! Startup and the search for a plateau of the bandwidth, which also ends `probe_bw_up` (5.3.1).
 
+use super::loss::Origin;
 use super::model::Sample;
-use super::undo::Origin;
 use super::{Bbr3, State, UNIT};
 use crate::{Ack, CaState};
 

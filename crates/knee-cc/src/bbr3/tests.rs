@@ -17,8 +17,8 @@ const REFILL: u8 = State::Refill as u8;
 const UP: u8 = State::Up as u8;
 const PROBE_RTT: u8 = State::ProbeRtt as u8;
 
-fn tunables() -> Tunables {
-    Tunables::read(&Params::defaults(ENTRY.params))
+fn tunables() -> Params {
+    Params::read(&knee_core::Params::defaults(ENTRY.params))
 }
 
 fn bbr3(rtt: Time) -> Bbr3 {

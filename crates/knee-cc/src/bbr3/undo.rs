@@ -1,17 +1,8 @@
 //! What recovery and `probe_rtt` keep of the time before, and the way back where a loss was none (5.5.11, 5.6.4.4).
 
-use super::loss::ShortTerm;
+use super::loss::{Origin, ShortTerm};
 use super::{Bbr3, State};
 use crate::{CaState, View};
-
-/// The state that a loss ended (`undo_state`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Startup.
-    Startup,
-    /// `probe_bw_up`.
-    Up,
-}
 
 /// State of before a loss.
 #[derive(Clone, Debug)]

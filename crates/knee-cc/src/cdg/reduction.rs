@@ -53,7 +53,7 @@ mod tests {
     fn sending_slows_down_in_proportion_until_the_threshold_is_reached() {
         // From 100 to 70: of every ten packets delivered, seven make room for new ones.
         let view = testing::ack_up_to(0, 100, 0).view;
-        let mut reduction = Reduction::new(&view, 100);
+        let mut reduction = Reduction::new(view, 100);
         let (mut una, mut nxt) = (0, 100);
         for delivered in 1..=99_u64 {
             una += 1;
@@ -62,8 +62,8 @@ mod tests {
             // The last few are rounded up early, so that 70 are in flight one packet sooner.
             assert_eq!(nxt - 100, (7 * delivered.min(97)).div_ceil(10).max(1) + delivered / 99, "after {delivered}");
         }
-        assert!(!reduction.ended(&testing::ack_up_to(100, nxt, 0).view));
-        assert!(reduction.ended(&testing::ack_up_to(101, nxt, 0).view));
+        assert!(!reduction.ended(testing::ack_up_to(100, nxt, 0).view));
+        assert!(reduction.ended(testing::ack_up_to(101, nxt, 0).view));
         assert_eq!(nxt - una, 70);
     }
 }

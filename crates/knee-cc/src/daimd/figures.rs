@@ -3,9 +3,9 @@
 use super::ENTRY;
 use crate::testing::{self, Dumbbell};
 use crate::{Control, Init, StateEvent, reno};
-use knee_core::{Params, Rate, Time, Value};
+use knee_core::{Rate, Time, Value};
 
-/// Parameters of the basic algorithm (Eq. 1).
+/// Params of the basic algorithm (Eq. 1).
 const BASIC: [(&str, Value); 5] = [
     ("gamma", Value::Ratio(0.0)),
     ("hold", Value::Bool(false)),
@@ -81,11 +81,11 @@ fn fig_3_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
 /// window after over window before of each of the first backoffs.
 fn backoffs(more: &[(&str, Value)], wanted: usize) -> Vec<(Time, f64)> {
     let given = with(&BASIC, &[("adaptive_backoff", Value::Bool(true)), ("slow_start", Value::Choice("off"))]);
-    let params = Params::resolve(ENTRY.params, with(&given, more)).unwrap();
+    let params = knee_core::Params::resolve(ENTRY.params, with(&given, more)).unwrap();
     let init = Init { rtt: BASE_RTT, cwnd: 400, tick: Time::ZERO, ..testing::init() };
     let mut cc = (ENTRY.make)(&params, &init);
     let mut control = crate::testing::after(Control::initial(400), |c| {
-        cc.on_state(&testing::change(testing::view(), StateEvent::Start), c)
+        cc.on_state(&testing::change(testing::view(), StateEvent::Start), c);
     });
     let (mut now, mut una, mut seen) = (Time::ZERO, 0, Vec::new());
     while seen.len() < wanted {
@@ -187,7 +187,7 @@ fn sec_iv_limited_slow_start_reaches_the_bandwidth_delay_product_where_the_stand
 fn epochs_to_nine_tenths(beta: f64) -> u32 {
     let given = with(&BASIC, &[("beta", Value::Ratio(beta)), ("slow_start", Value::Choice("off"))]);
     let given = with(&given, &[("increase", Value::Choice("reno"))]);
-    let params = Params::resolve(ENTRY.params, given).unwrap();
+    let params = knee_core::Params::resolve(ENTRY.params, given).unwrap();
     let mut flows = [1_000, 2].map(|cwnd| {
         let init = Init { rtt: BASE_RTT, cwnd, tick: Time::ZERO, ..testing::init() };
         let mut cc = (ENTRY.make)(&params, &init);

@@ -49,9 +49,9 @@ fn the_equations_are_the_same() {
     }
 }
 
-fn params(rng: &mut Rng) -> DaimdParams {
+fn params(rng: &mut Rng) -> Params {
     let switch = |rng: &mut Rng| rng.chance(0.5);
-    DaimdParams {
+    Params {
         tau0: Time::from_micros(1 + up_to(rng, 16)),
         w0: up_to(rng, 6) as u32,
         increase: [Increase::Htcp, Increase::HtcpDraft, Increase::Reno, Increase::Scalable][rng.below(4) as usize],
@@ -72,7 +72,7 @@ fn params(rng: &mut Rng) -> DaimdParams {
     }
 }
 
-fn as_module(p: &DaimdParams) -> c::DaimdParams {
+fn as_module(p: &Params) -> c::DaimdParams {
     c::DaimdParams {
         tau0: p.tau0.as_micros() as u32,
         w0: p.w0,

@@ -44,7 +44,7 @@ mod kernel;
 mod simulation;
 
 use crate::cubic::Decrease;
-use crate::entry::{Entry, Family};
+use crate::entry::{Entry, Family, edges};
 use crate::filter::WindowedMin;
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, cubic_fn,
@@ -93,7 +93,19 @@ pub const ENTRY: Entry = Entry {
         Param::switch("fast_convergence", true, "CUBIC as in Linux", "lower CWnd_max where losses come earlier"),
     ],
     phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
-    edges: &[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4), (4, 1), (3, 1), (1, 0), (2, 0), (3, 0), (4, 0)],
+    edges: edges![Phase:
+        SlowStart => CubicIncrease,
+        CubicIncrease => FairFlowBalancing,
+        FairFlowBalancing => CubicIncrease,
+        FairFlowBalancing => CwndHold,
+        CwndHold => TailoredDecrease,
+        TailoredDecrease => CubicIncrease,
+        CwndHold => CubicIncrease,
+        CubicIncrease => SlowStart,
+        FairFlowBalancing => SlowStart,
+        CwndHold => SlowStart,
+        TailoredDecrease => SlowStart,
+    ],
     min_cwnd: 1,
     needs: Needs { pacing: true, ..Needs::NONE },
     make: |params, init| Box::new(Lola::new(&Params::read(params), init)),

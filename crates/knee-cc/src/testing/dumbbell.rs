@@ -24,7 +24,7 @@
 
 use super::events;
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Entry, Init, RateSample, Sent, Signal, StateChange,
+    Ack, CaState, Congestion, Control, DynCongestionControl, Entry, Init, RateSample, Sent, Signal, StateChange,
     StateEvent, View,
 };
 use knee_core::packet::{MSS, MTU};
@@ -97,7 +97,7 @@ enum Event {
 pub struct Flow {
     entry: &'static Entry,
     /// The algorithm.
-    pub cc: Box<dyn CongestionControl>,
+    pub cc: Box<dyn DynCongestionControl>,
     /// What it answered last.
     pub control: Control,
     /// The sender.

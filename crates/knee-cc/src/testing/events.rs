@@ -1,7 +1,7 @@
 //! Events made by hand: a connection, a sender in the middle of it, its ACKs and what else happens to it.
 
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Entry, Init, RateSample, Signal, StateChange, StateEvent,
+    Ack, CaState, Congestion, Control, DynCongestionControl, Entry, Init, RateSample, Signal, StateChange, StateEvent,
     View,
 };
 use knee_core::packet::MSS;
@@ -21,12 +21,12 @@ pub fn init() -> Init {
 }
 
 /// The algorithm with its defaults.
-pub fn make(entry: &Entry) -> Box<dyn CongestionControl> {
+pub fn make(entry: &Entry) -> Box<dyn DynCongestionControl> {
     make_with(entry, &[])
 }
 
 /// The algorithm with some parameters given.
-pub fn make_with(entry: &Entry, given: &[(&str, Value)]) -> Box<dyn CongestionControl> {
+pub fn make_with(entry: &Entry, given: &[(&str, Value)]) -> Box<dyn DynCongestionControl> {
     (entry.make)(&Params::resolve(entry.params, given.iter().copied()).unwrap(), &init())
 }
 

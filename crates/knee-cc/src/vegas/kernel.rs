@@ -34,7 +34,7 @@ impl Twins {
         let una = (1 << 32) - 2_000;
         let mut program = c::Vegas::default();
         c::vegas_restart(&mut program, una as u32);
-        let rust = Vegas { params: VegasParams { alpha: 2, beta: 4, gamma: 1 }, rtt: VegasRtt::new(una) };
+        let rust = Vegas { params: Params { alpha: 2, beta: 4, gamma: 1 }, rtt: VegasRtt::new(una) };
         Self { rust, program, control: Control::initial(10), una, nxt: una }
     }
 

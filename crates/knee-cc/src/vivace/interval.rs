@@ -5,6 +5,7 @@
 //! newest packet delivered was sent, losses in the oldest interval that still misses packets: on a path that keeps the
 //! order those are the right ones.
 
+use super::judge::Line;
 use crate::window::PACKET_BITS;
 use crate::{Ack, Sent, View};
 use knee_core::Time;
@@ -17,8 +18,20 @@ pub struct Interval {
     pub wanted: f64,
     /// Whether somebody waits for its outcome.
     pub useful: bool,
+    /// Whether it belongs to the starting phase.
+    pub starting: bool,
+    /// Whether it lasts longer, since few of its RTTs were reliable.
+    pub extended: bool,
+    /// RTT samples of its packets, and how many of them are reliable.
+    pub samples: u32,
+    /// See `samples`.
+    pub reliable: u32,
+    /// RTT in us over the number of the packet; the reliable samples.
+    pub line: Line,
     /// When its first packet left.
     begin: Option<Time>,
+    /// When its last one did.
+    last: Time,
     /// When the first packet after it could leave.
     end: Option<Time>,
     sent: u64,
@@ -31,8 +44,22 @@ pub struct Interval {
 impl Interval {
     /// One in which nothing was sent yet.
     pub fn new(wanted: f64, useful: bool) -> Self {
-        let rtt = Regression::default();
-        Self { wanted, useful, begin: None, end: None, sent: 0, delivered: 0, lost: 0, rtt }
+        Self {
+            wanted,
+            useful,
+            starting: false,
+            extended: false,
+            samples: 0,
+            reliable: 0,
+            line: Line::default(),
+            begin: None,
+            last: Time::ZERO,
+            end: None,
+            sent: 0,
+            delivered: 0,
+            lost: 0,
+            rtt: Regression::default(),
+        }
     }
 
     /// Packets of unknown fate.
@@ -53,6 +80,21 @@ impl Interval {
             }
             _ => self.wanted,
         }
+    }
+
+    /// How many of the usual spans it lasts.
+    pub const fn spans(&self) -> u64 {
+        if self.extended { 2 } else { 1 }
+    }
+
+    /// From its first packet to its last, us.
+    pub fn span_us(&self) -> f64 {
+        self.begin.map_or(0.0, |begin| self.last.saturating_sub(begin).as_secs_f64() * 1e6)
+    }
+
+    /// Payload sent.
+    pub const fn payload_bits(&self) -> f64 {
+        self.sent as f64 * PACKET_BITS
     }
 
     /// The part of its packets that got lost.
@@ -82,6 +124,16 @@ impl Intervals {
         self.list.back()
     }
 
+    /// The same, to be changed.
+    pub fn current_mut(&mut self) -> Option<&mut Interval> {
+        self.list.back_mut()
+    }
+
+    /// How many somebody waits for.
+    pub fn useful(&self) -> usize {
+        self.list.iter().filter(|interval| interval.useful).count()
+    }
+
     /// Ends the current interval at `end`, when the next packet can leave, and begins another.
     pub fn begin(&mut self, next: Interval, end: Time) {
         if let Some(last) = self.list.back_mut() {
@@ -104,21 +156,46 @@ impl Intervals {
         self.sent += u64::from(sent.packets);
         if let Some(current) = self.list.back_mut() {
             current.begin.get_or_insert(sent.view.now);
+            current.last = sent.view.now;
             current.sent += u64::from(sent.packets);
         }
     }
 
     /// Books what an ACK settled.
     pub fn on_ack(&mut self, ack: &Ack) {
-        let view = &ack.view;
+        if let Some(rtt) = ack.rtt {
+            self.book_rtt(ack.view.now.saturating_sub(rtt), rtt);
+        }
+        self.settle(ack.view, self.newest(ack));
+    }
+
+    /// The same, with the RTT over the packet's number.
+    pub fn book_numbered(&mut self, ack: &Ack, reliable: bool) {
+        let newest = self.newest(ack);
+        let mut end = self.sent;
+        let sent_in = |interval: &&mut Interval| {
+            end = end.saturating_sub(interval.sent);
+            end < newest
+        };
+        if let Some(rtt) = ack.rtt
+            && let Some(interval) = self.list.iter_mut().rev().find(sent_in)
+        {
+            interval.samples = interval.samples.saturating_add(ack.delivered);
+            if reliable {
+                interval.reliable = interval.reliable.saturating_add(ack.delivered);
+                interval.line.add(newest as f64, rtt.as_secs_f64() * 1e6);
+            }
+        }
+        self.settle(ack.view, newest);
+    }
+
+    /// How many packets were sent up to the newest one that an ACK delivered.
+    fn newest(&self, ack: &Ack) -> u64 {
+        let view = ack.view;
         let known = view.delivered + view.lost + u64::from(view.in_flight);
         let before = ack.rate.prior_delivered + ack.rate.prior_lost + u64::from(ack.rate.tx_in_flight);
-        // As many left after the newest packet delivered as the three counts have grown by since.
-        let newest = self.sent.saturating_sub(known.saturating_sub(before));
-        if let Some(rtt) = ack.rtt {
-            self.book_rtt(view.now.saturating_sub(rtt), rtt);
-        }
-        self.settle(view, newest);
+        // As many left after it as the three counts have grown by since.
+        self.sent.saturating_sub(known.saturating_sub(before))
     }
 
     fn book_rtt(&mut self, sent: Time, rtt: Time) {
@@ -145,12 +222,13 @@ impl Intervals {
         // Numbers of the packets of each interval, counted back from the last one sent.
         let mut end = self.sent;
         for interval in self.list.iter_mut().rev() {
-            end = end.saturating_sub(interval.sent);
-            if end < newest {
-                let here = delivered.min(interval.outstanding());
-                interval.delivered += here;
-                delivered -= here;
-            }
+            let first = end.saturating_sub(interval.sent);
+            // Of its packets sent up to the newest delivered, those not settled yet.
+            let reached = newest.min(end).saturating_sub(first).saturating_sub(interval.delivered + interval.lost);
+            let here = delivered.min(reached);
+            interval.delivered += here;
+            delivered -= here;
+            end = first;
         }
         for interval in &mut self.list {
             let here = lost.min(interval.outstanding());
@@ -159,6 +237,25 @@ impl Intervals {
             let here = delivered.min(interval.outstanding());
             interval.delivered += here;
             delivered -= here;
+        }
+        self.correct(newest.saturating_sub(in_flight));
+    }
+
+    /// Packets sent up to `settled` are not under way, since as many as are were sent and passed by others after them.
+    /// What is missing of them was booked in a later interval.
+    fn correct(&mut self, settled: u64) {
+        let mut end = self.sent - self.list.iter().map(|interval| interval.sent).sum::<u64>().min(self.sent);
+        let mut missing = 0;
+        for interval in &mut self.list {
+            end += interval.sent;
+            if end <= settled {
+                missing += interval.outstanding();
+                interval.delivered += interval.outstanding();
+            } else {
+                let back = missing.min(interval.delivered);
+                interval.delivered -= back;
+                missing -= back;
+            }
         }
     }
 
@@ -175,6 +272,21 @@ impl Intervals {
     pub fn pop_settled(&mut self) -> Option<Interval> {
         let front = self.list.front()?;
         if front.end.is_some() && front.outstanding() == 0 { self.list.pop_front() } else { None }
+    }
+}
+
+impl Intervals {
+    /// Takes the useful intervals away, and those before them, if all of them are over, settled, and have `samples`
+    /// reliable RTTs each.
+    pub fn take_useful(&mut self, samples: u32) -> Option<Vec<Interval>> {
+        let last = self.list.iter().rposition(|interval| interval.useful)?;
+        let known = |i: &Interval| !i.useful || (i.sent > 0 && i.outstanding() == 0 && i.reliable >= samples);
+        if !self.list.iter().all(known) {
+            return None;
+        }
+        let mut taken: Vec<Interval> = self.list.drain(..=last).collect();
+        taken.retain(|interval| interval.useful);
+        Some(taken)
     }
 }
 
@@ -255,6 +367,25 @@ mod tests {
         intervals.on_ack(&ack(12, 2, 14));
         assert_eq!(counts(&intervals), [(8, 2), (4, 0), (0, 0)]);
         assert!(close(intervals.pop_settled().unwrap().loss(), 0.2) && intervals.pop_settled().is_none());
+    }
+
+    #[test]
+    fn an_ack_of_two_packets_settles_one_in_each_of_two_intervals() {
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(9, 0, 9));
+        intervals.on_ack(&ack(11, 0, 11));
+        assert_eq!(counts(&intervals), [(10, 0), (1, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn what_was_booked_too_late_does_not_keep_an_interval_open() {
+        // The tenth is passed by more packets than are in flight: one of those in the second interval was it.
+        let mut intervals = thirty_sent();
+        intervals.on_ack(&ack(9, 0, 9));
+        intervals.list[1].delivered = 1;
+        intervals.on_ack(&ack(28, 0, 28));
+        assert_eq!(intervals.pop_settled().map(|it| it.delivered), Some(10));
+        assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 2);
     }
 
     #[test]

@@ -27,6 +27,8 @@
 //! only keeps out of the way of the rate.
 
 mod interval;
+mod judge;
+mod program;
 
 use crate::entry::{Entry, Family};
 use crate::window::{PACKET_BITS, rate_of, window_beyond};
@@ -58,22 +60,31 @@ pub const ENTRY: Entry = Entry {
             "not in the paper",
             "least rate",
         ),
+        Param::choice(
+            "form",
+            &["paper", "program"],
+            "NSDI 2018; PCC-Uspace, pcc_vivace_sender.cpp",
+            "what the paper says, or what the authors' own program does with t, b and c",
+        ),
     ],
-    phases: &["starting", "learning"],
-    edges: &[(STARTING, LEARNING)],
+    phases: &["starting", "learning", "moving"],
+    edges: &[(STARTING, LEARNING), (LEARNING, MOVING), (MOVING, LEARNING), (LEARNING, STARTING)],
     min_cwnd: 4,
     needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ..Needs::NONE },
-    make: |params, init| {
-        let b = if params.choice("utility") == "latency" { params.ratio("b") } else { 0.0 };
-        let params = VivaceParams {
-            utility: Utility { t: params.ratio("t"), b, c: params.ratio("c") },
-            rtt_gradient_floor: params.ratio("rtt_gradient_floor"),
-            epsilon: params.ratio("epsilon"),
-            theta: params.ratio("theta"),
-            omega: params.ratio("omega"),
-            boundary_step: params.ratio("boundary_step"),
-            min_rate: params.rate("min_rate").as_bps() as f64 / 1e6,
+    make: |given, init| {
+        let b = if given.choice("utility") == "latency" { given.ratio("b") } else { 0.0 };
+        let params = Params {
+            utility: Utility { t: given.ratio("t"), b, c: given.ratio("c") },
+            rtt_gradient_floor: given.ratio("rtt_gradient_floor"),
+            epsilon: given.ratio("epsilon"),
+            theta: given.ratio("theta"),
+            omega: given.ratio("omega"),
+            boundary_step: given.ratio("boundary_step"),
+            min_rate: given.rate("min_rate").as_bps() as f64 / 1e6,
         };
+        if given.choice("form") == "program" {
+            return Box::new(program::Program::new(params, init));
+        }
         let rtt = if init.rtt == Time::ZERO { UNKNOWN_RTT } else { init.rtt };
         let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(params.min_rate, LARGEST);
         Box::new(Vivace {
@@ -91,6 +102,8 @@ pub const ENTRY: Entry = Entry {
 
 const STARTING: u8 = 0;
 const LEARNING: u8 = 1;
+/// Only in the program's form.
+const MOVING: u8 = 2;
 /// No rate grows beyond 1 Tbit/s.
 const LARGEST: f64 = 1e6;
 /// Taken for the RTT where the handshake gave none, since its SYN had to be sent again; the authors' program begins with it.
@@ -98,7 +111,8 @@ const UNKNOWN_RTT: Time = Time::from_millis(100);
 /// Fewest packets of an interval.
 const INTERVAL_PACKETS: f64 = 10.0;
 
-struct VivaceParams {
+#[derive(Clone, Copy, Debug)]
+struct Params {
     utility: Utility,
     rtt_gradient_floor: f64,
     epsilon: f64,
@@ -128,7 +142,7 @@ struct Climb {
 }
 
 struct Vivace {
-    params: VivaceParams,
+    params: Params,
     phase: u8,
     /// Base rate, Mbit/s.
     rate: f64,
@@ -165,7 +179,7 @@ pub fn amplifier(steps: u32) -> f64 {
 }
 
 /// The next rate and climb at gradient `gamma`.
-fn climbed(rate: f64, gamma: f64, climb: Climb, p: &VivaceParams) -> (f64, Climb) {
+fn climbed(rate: f64, gamma: f64, climb: Climb, p: &Params) -> (f64, Climb) {
     let up = gamma > 0.0;
     let turned = climb.steps > 0 && up != climb.up;
     let steps = if turned { 1 } else { climb.steps.saturating_add(1) };
@@ -186,7 +200,7 @@ fn climbed(rate: f64, gamma: f64, climb: Climb, p: &VivaceParams) -> (f64, Climb
 
 impl Vivace {
     fn bounded(&self, rate: f64) -> f64 {
-        rate.min(LARGEST).max(self.params.min_rate)
+        if rate > self.params.min_rate { rate.min(LARGEST) } else { self.params.min_rate }
     }
 
     /// The rate to send at now, Mbit/s.
@@ -302,7 +316,7 @@ mod tests {
     use crate::reno;
     use crate::testing::{Dumbbell, ack_of_nothing, close, init, view};
     use crate::{Init, RateSample};
-    use knee_core::{Params, Value};
+    use knee_core::Value;
 
     const LATENCY: Utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
 
@@ -328,8 +342,8 @@ mod tests {
         assert_eq!(seen, [1, 2, 3, 5, 7, 9]);
     }
 
-    fn params() -> VivaceParams {
-        VivaceParams {
+    fn params() -> Params {
+        Params {
             utility: LATENCY,
             rtt_gradient_floor: 0.01,
             epsilon: 0.05,
@@ -385,7 +399,7 @@ mod tests {
 
     /// Pacing rates in Mbit/s where ten packets leave every two seconds, whatever the algorithm wants.
     fn rates(init: &Init, rounds: u64) -> Vec<f64> {
-        let mut cc = (ENTRY.make)(&Params::defaults(ENTRY.params), init);
+        let mut cc = (ENTRY.make)(&knee_core::Params::defaults(ENTRY.params), init);
         let mut control = Control::initial(10);
         let mut view = view();
         let mut seen = Vec::new();
@@ -421,6 +435,6 @@ mod tests {
 
     #[test]
     fn the_defaults_are_vivace_latency() {
-        assert_eq!(Params::defaults(ENTRY.params).choice("utility"), "latency");
+        assert_eq!(knee_core::Params::defaults(ENTRY.params).choice("utility"), "latency");
     }
 }

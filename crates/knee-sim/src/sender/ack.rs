@@ -4,7 +4,7 @@ use super::micros::Micros;
 use super::queue::RateStart;
 use super::ring::Burst;
 use super::{AckInfo, Config, Departure, Resend, Sender, Spares, flags};
-use knee_cc::{Ack, CaState, CongestionControl, Control, RateSample};
+use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample};
 use knee_core::Time;
 use knee_core::packet::MSS;
 
@@ -29,8 +29,6 @@ pub(super) struct Findings {
     pub set_timer: bool,
     /// RACK found retransmissions lost.
     pub lost_retransmission: bool,
-    /// Least segment delivered out of order that was never retransmitted; `u64::MAX`: none.
-    pub reordered: u64,
     /// Transmission of the first and last newly SACKed segments never retransmitted.
     sack_sent: Option<(Micros, Micros)>,
     /// Transmission of the first and last newly acknowledged segments never retransmitted.
@@ -86,16 +84,17 @@ impl Sender {
         out: &mut Vec<Departure>,
         spares: &mut Spares,
     ) -> Option<Time> {
-        if ack.blocks.is_empty() && !ack.ece() && self.is_plain(ack.seq) {
-            self.on_plain_ack(ack.seq, ack.tsecr, now, config, out)
+        if !self.takes_fast_path(ack) {
+            self.ack_other(ack, now, config, out, spares)
+        } else if self.needs.rate {
+            self.ack_fast::<true>(ack.seq, ack.tsecr, now, config, out)
         } else {
-            self.take_other(ack, now, config, out, spares)
+            self.ack_fast::<false>(ack.seq, ack.tsecr, now, config, out)
         }
     }
 
-    /// Takes an ACK that is not plain.
     #[inline(never)]
-    fn take_other(
+    fn ack_other(
         &mut self,
         ack: &AckInfo,
         now: Time,
@@ -103,15 +102,15 @@ impl Sender {
         out: &mut Vec<Departure>,
         spares: &mut Spares,
     ) -> Option<Time> {
-        match self.lone_sack(ack) {
-            Some(seq) => self.take_lone_sack(seq, ack, now, config, out),
-            None => self.take_any(ack, now, config, out, spares),
+        match self.next_sack(ack) {
+            Some(seq) => self.ack_next_sack(seq, ack, now, config, out),
+            None => self.ack_slow(ack, now, config, out, spares),
         }
     }
 
-    /// Takes any ACK, whatever the state.
+    /// Takes any ACK, in any state.
     #[inline(never)]
-    pub(super) fn take_any(
+    pub(super) fn ack_slow(
         &mut self,
         ack: &AckInfo,
         now: Time,
@@ -122,12 +121,11 @@ impl Sender {
         if ack.seq > self.view.snd_nxt || (ack.seq < self.view.snd_una && ack.blocks.is_empty()) {
             return None;
         }
-        self.settle();
         let stamp = Micros::of(now);
         let (prior_una, prior_delivered, prior_lost) = (self.view.snd_una, self.view.delivered, self.view.lost);
         let prior_in_flight = self.in_flight();
         let had_packets = self.packets_out() > 0;
-        let mut found = Findings { reordered: u64::MAX, ece: ack.ece(), ..Findings::default() };
+        let mut found = Findings { ece: ack.ece(), ..Findings::default() };
         found.advanced = ack.seq > prior_una;
         let prior_fack =
             if found.advanced && self.rtx.tracking() { self.rtx.highest_sacked(prior_una) } else { prior_una };
@@ -227,7 +225,7 @@ impl Sender {
         &mut self,
         told: &Told,
         now: Time,
-        call: impl FnOnce(&mut dyn CongestionControl, &Ack, &mut Control),
+        call: impl FnOnce(&mut dyn DynCongestionControl, &Ack, &mut Control),
     ) {
         let &Told { rtt, acked, delivered, prior_lost, prior_in_flight, prior_una, cwnd_limited, ece, rate } = told;
         self.ask(now, |cc, view, control| {
@@ -276,12 +274,11 @@ impl Sender {
     /// Tags what is new in a SACK block.
     #[inline]
     fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Micros, found: &mut Findings) {
-        let highest = self.rtx.highest_sacked(self.view.snd_una);
         while from < to
             && let Some((start, end)) = self.rtx.add_sack((from, to))
         {
             for seq in start..end {
-                self.tag_sacked(seq, highest, stamp, found);
+                self.tag_sacked(seq, stamp, found);
             }
             from = end;
         }
@@ -290,7 +287,7 @@ impl Sender {
     /// A segment is reported received for the first time (tcp_sacktag_one). Mostly it is the only one, and what a loop
     /// over segments would keep at hand does not pay.
     #[inline(never)]
-    fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Micros, found: &mut Findings) {
+    fn tag_sacked(&mut self, seq: u64, stamp: Micros, found: &mut Findings) {
         let Some((segment, burst)) = self.rtx.sack(seq) else { return };
         let sent = burst.sent();
         self.rack_advance(sent, seq + 1, segment, stamp);
@@ -299,9 +296,6 @@ impl Sender {
             self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
         if segment & flags::EVER_RETRANSMITTED == 0 {
-            if seq < highest {
-                found.reordered = found.reordered.min(seq);
-            }
             found.original_delivered |= seq < self.high_seq;
             let first = found.sack_sent.map_or(sent, |(first, _)| first);
             found.sack_sent = Some((first, sent));
@@ -436,7 +430,10 @@ impl Sender {
 
     #[inline]
     pub(super) fn sample_rtts(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
-        self.rtt.sample((oldest, newest), stamp, (self.view.snd_una, self.view.snd_nxt), &mut self.least_rtts);
+        let ends = (self.view.snd_una, self.view.snd_nxt);
+        if self.rtt.sample((oldest, newest), stamp, ends, &mut self.least_rtts) {
+            self.view.min_rtt = self.rtt.min_rtt();
+        }
     }
 
     /// The same where SACKs or retransmissions are involved.

@@ -264,7 +264,7 @@ mod tests {
         let config = testing::config(false, 9, 1_000);
         let mut sender = testing::sender("reno", Some(10 * 1448), false, &config);
         let (mut out, mut spares) = (Vec::new(), Spares::default());
-        let mut due = |sender: &mut Sender, out: &mut Vec<Departure>, spares: &mut Spares| {
+        let due = |sender: &mut Sender, out: &mut Vec<Departure>, spares: &mut Spares| {
             let now = config.clock.expiry(&sender.timer);
             sender.on_timer(now, &config, out, spares);
             now

@@ -11,15 +11,15 @@
 //! lost inside the host.
 
 mod ack;
+mod fast;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod micros;
-mod plain;
+mod next_sack;
 mod queue;
 mod recovery;
 mod ring;
 mod rtt;
-mod sack;
 mod start;
 #[cfg(test)]
 mod testing;
@@ -28,7 +28,7 @@ mod transmit;
 mod window;
 
 use crate::timer::{Clock, Timer};
-use knee_cc::{CaState, CongestionControl, Control, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
+use knee_cc::{CaState, Control, DynCongestionControl, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch_first, fetch_range};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rate, Time};
@@ -173,15 +173,15 @@ pub struct Counters {
 
 /// The sending end of one flow.
 ///
-/// What plain ACKs need comes first and together: of thousands of flows, each is out of the caches when its next ACK comes.
+/// What ACKs on the fast path need comes first and together: of thousands of flows, each is out of the caches when its next ACK comes.
 #[repr(C, align(64))]
 pub struct Sender {
     /// The algorithm; none before the connection is there.
-    cc: Option<Box<dyn CongestionControl>>,
+    cc: Option<Box<dyn DynCongestionControl>>,
     /// Window, threshold, pacing rate, phase.
     pub control: Control,
-    /// What the algorithm sees: the sender's own state where that is the same. `now`, the RTTs and `in_flight` are
-    /// brought up to date when it is lent ([`Sender::ask`]).
+    /// What the algorithm sees, and the sender's own state where that is the same. `now`, `srtt` and `in_flight` are brought
+    /// up to date when it is lent ([`Sender::ask`]).
     view: View,
     rtx: RetransmitQueue,
     /// Segments there are to send: `u64::MAX` for an endless flow.
@@ -191,10 +191,6 @@ pub struct Sender {
     rtt: RttEstimator,
     /// The retransmission timer.
     pub timer: Timer,
-    /// When the last ACK came, where it was a plain one of which not all has been booked (`settle`); else zero.
-    plain_at: Time,
-    /// When the newest segment that it acknowledged was sent.
-    plain_sent: Micros,
     tsecr: u32,
     /// Retransmission timeouts so far.
     pub timeouts: u32,
@@ -209,11 +205,13 @@ pub struct Sender {
     cwnd_limited: bool,
     /// Whether window-based algorithms are paced too.
     paced: bool,
+    /// Whether the window held the sender back when it last sent.
+    held_back: bool,
     established: bool,
     /// Whether packets are ECN-capable.
     pub ecn: bool,
     needs: Needs,
-    // From here on plain ACKs read nothing, but for those of algorithms that read rate samples.
+    // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate samples.
     first_tx: Micros,
     delivered_at: Micros,
     /// Losses of a transmission that was taken for lost before, which had turned out wrong.
@@ -257,7 +255,7 @@ pub struct Sender {
     dsack_segments: u32,
 }
 
-// Whole cache lines: there may be a million. Plain ACKs need the first four, loss recovery four more.
+// Whole cache lines: there may be a million. The fast path needs the first five, loss recovery four more.
 const _: () = assert!(size_of::<Sender>() <= 640 && offset_of!(Sender, first_tx) <= 320);
 const _: () = assert!(offset_of!(Sender, least_rtts) <= 576);
 
@@ -363,7 +361,7 @@ impl Sender {
         if seq == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
     }
 
-    /// Fetches what a plain ACK will need of the sender.
+    /// Fetches what an ACK on the fast path will need of the sender.
     #[inline]
     pub fn fetch(&self) {
         fetch_first(self, offset_of!(Self, first_tx));
@@ -393,13 +391,22 @@ impl Sender {
 
     /// Shows the algorithm an event, which it takes up in the control in force.
     #[inline]
-    fn ask(&mut self, now: Time, event: impl FnOnce(&mut dyn CongestionControl, &View, &mut Control)) {
+    fn ask(&mut self, now: Time, event: impl FnOnce(&mut dyn DynCongestionControl, &View, &mut Control)) {
+        self.ask_with(self.in_flight(), now, event);
+    }
+
+    /// The same where it is known how many packets are in flight.
+    #[inline]
+    fn ask_with(
+        &mut self,
+        in_flight: u32,
+        now: Time,
+        event: impl FnOnce(&mut dyn DynCongestionControl, &View, &mut Control),
+    ) {
         let Some(cc) = &mut self.cc else { return };
-        let in_flight = (self.view.snd_nxt - self.view.snd_una) as u32 + self.retrans_out;
-        self.view.in_flight = in_flight.saturating_sub(self.sacked_out + self.lost_out);
+        self.view.in_flight = in_flight;
         self.view.now = now;
         self.view.srtt = self.rtt.srtt();
-        self.view.min_rtt = self.rtt.min_rtt();
         let before = self.control.cwnd;
         event(cc.as_mut(), &self.view, &mut self.control);
         self.control.cwnd = self.control.cwnd.max(1);
@@ -455,30 +462,29 @@ impl Sender {
         }
     }
 
-    /// What the sender's own pacing rate would follow from an ACK now.
-    #[inline]
-    const fn pace_now(&self) -> OwnPace {
-        let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
-        let window = if cwnd > packets_out { cwnd } else { packets_out };
-        OwnPace { window, doubled: cwnd < self.control.ssthresh / 2 }
-    }
-
     /// Notes what the sender's own pacing rate follows until the next ACK.
     #[inline]
     const fn update_pacing_rate(&mut self) {
-        self.own_pace = self.pace_now();
+        let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
+        let window = if cwnd > packets_out { cwnd } else { packets_out };
+        self.own_pace = OwnPace { window, doubled: cwnd < self.control.ssthresh / 2 };
     }
 
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
     /// sizes bursts also where nothing is paced.
     #[inline]
     fn own_pacing_rate(&self) -> Rate {
-        // After a plain ACK the window only fills up to what counted then.
-        let OwnPace { window, doubled } = if self.plain_at == Time::ZERO { self.own_pace } else { self.pace_now() };
+        Rate::from_bytes_per_sec(self.own_bytes_per_sec())
+    }
+
+    /// The same in bytes per second.
+    #[inline]
+    fn own_bytes_per_sec(&self) -> u64 {
+        let OwnPace { window, doubled } = self.own_pace;
         let percent = if doubled { 200 } else { 120 };
         let numerator = u64::from(MSS) * 80_000 * percent * u64::from(window);
         let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
-        Rate::from_bytes_per_sec(bytes_per_s.min(Rate::MAX.as_bytes_per_sec()))
+        bytes_per_s.min(Rate::MAX.as_bytes_per_sec())
     }
 
     /// The timestamp clock: milliseconds, never 0.

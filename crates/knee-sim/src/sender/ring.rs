@@ -10,9 +10,12 @@ pub struct Burst {
     start: u32,
     /// Packets delivered when it was sent, lower half.
     pub delivered: u32,
-    /// From the top: when it was sent, in microseconds (48 bits: 8 years); of how many segments it is the last transmission
-    /// and their fate is open, which is kept while tracking (8 bits); how many segments (7 bits); whether they had been sent
-    /// before.
+    /// | bits | |
+    /// |---|---|
+    /// | 63 to 16 | when it was sent, us (8 years) |
+    /// | 15 to 8 | while tracking: of how many segments it is the last transmission and their fate is open |
+    /// | 7 to 1 | how many segments |
+    /// | 0 | whether they had been sent before |
     word: u64,
 }
 

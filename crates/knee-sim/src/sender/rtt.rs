@@ -100,7 +100,7 @@ impl RttEstimator {
     }
 
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
-    /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked.
+    /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked. True: the least RTT may have changed.
     #[inline]
     pub fn sample(
         &mut self,
@@ -108,13 +108,15 @@ impl RttEstimator {
         now: Micros,
         (snd_una, snd_nxt): (u64, u64),
         filter: &mut LeastRtts,
-    ) {
+    ) -> bool {
         let newest = newest.0 as u32;
-        if newest <= self.third || now > self.min_settled {
+        let updates = newest <= self.third || now > self.min_settled;
+        if updates {
             self.update_min(newest, now, filter);
         }
         self.update_srtt(rtt.0 as i64, snd_una, snd_nxt);
         self.rto = (self.srtt8 >> 3).saturating_add(self.rttvar4).min(RTO_MAX);
+        updates
     }
 
     fn update_srtt(&mut self, rtt: i64, snd_una: u64, snd_nxt: u64) {

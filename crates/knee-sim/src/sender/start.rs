@@ -5,7 +5,7 @@ use super::queue::RetransmitQueue;
 use super::rtt::{LeastRtts, RttEstimator};
 use super::{Config, OwnPace, Pending, Rack, Sender};
 use crate::timer::Timer;
-use knee_cc::{CaState, CongestionControl, Control, Needs, StateEvent, View};
+use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateEvent, View};
 use knee_core::Time;
 use knee_core::packet::MSS;
 
@@ -54,8 +54,6 @@ impl Sender {
             pace_at: Time::MAX,
             rtt: RttEstimator::new(config.rto_min),
             timer: Timer::OFF,
-            plain_at: Time::ZERO,
-            plain_sent: Micros(0),
             tsecr: 0,
             timeouts: 0,
             sacked_out: 0,
@@ -66,6 +64,7 @@ impl Sender {
             widened: false,
             cwnd_limited: false,
             paced: init.paced || init.needs.pacing,
+            held_back: false,
             established: false,
             ecn: init.ecn,
             needs: init.needs,
@@ -129,7 +128,7 @@ impl Sender {
         self.backoffs = 0;
         if let Some(rtt) = rtt {
             let rtt = Micros::of(rtt);
-            self.rtt.sample((rtt, rtt), Micros::of(now), (0, 0), &mut self.least_rtts);
+            self.sample_rtts(rtt, rtt, Micros::of(now));
         }
         // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
         self.view.delivered = 1;
@@ -142,7 +141,7 @@ impl Sender {
     }
 
     /// Puts the algorithm in place, once the connection is there.
-    pub fn adopt(&mut self, cc: Box<dyn CongestionControl>, now: Time) {
+    pub fn adopt(&mut self, cc: Box<dyn DynCongestionControl>, now: Time) {
         self.cc = Some(cc);
         self.tell(StateEvent::Start, now);
     }

@@ -1,4 +1,4 @@
-//! Senders for tests that hold a shorter way against the general one.
+//! Senders for tests that hold another path of an ACK against the slow one.
 
 use super::{Config, Sender, SenderInit};
 use crate::timer::Clock;
@@ -28,7 +28,6 @@ pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sen
 
 /// All of a sender that an ACK may change, but for its algorithm's own state.
 pub fn state(s: &mut Sender) -> String {
-    s.settle();
     let ends =
         (s.view.snd_una, s.view.snd_nxt, s.view.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
     let recovery = (s.view.ca, s.sacked_out, s.lost_out, s.retrans_out, s.prr_delivered, s.prr_out, s.high_seq);

@@ -6,8 +6,8 @@ use super::ring::Burst;
 use super::{Config, Departure, Pending, Resend, Sender, Spares, flags};
 use crate::timer::Timer;
 use knee_cc::{CaState, Sent, StateEvent};
-use knee_core::packet::{MSS, MTU};
-use knee_core::{Bytes, Time};
+use knee_core::packet::MSS;
+use knee_core::{Bytes, Rate, Time};
 
 /// Largest burst a host hands down at once, in segments: 64 KiB less headers (sk_gso_max_size).
 const MAX_BURST: u64 = 45;
@@ -32,7 +32,7 @@ const PROBE_MIN: Time = Time::from_micros(2000);
 
 /// Why `send_new` is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Push {
+pub(super) enum Push {
     /// As much as may leave.
     Normal,
     /// A single burst although the window is full: a tail loss probe.
@@ -58,7 +58,6 @@ impl Sender {
     /// Sends what may leave now after an ACK or a timer: retransmissions first where recovery wants them.
     pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         if self.established {
-            self.settle();
             self.send_new(Push::Normal, now, config, out);
         }
     }
@@ -93,8 +92,8 @@ impl Sender {
         if !config.tso {
             return 1;
         }
-        let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
-        let mut bytes = rate.as_bytes_per_sec() >> PACING_SHIFT;
+        let rate = self.control.pacing_rate.map_or_else(|| self.own_bytes_per_sec(), Rate::as_bytes_per_sec);
+        let mut bytes = rate >> PACING_SHIFT;
         if let Some(min_rtt) = self.rtt.min_rtt_us() {
             let shift = min_rtt >> config.tso_rtt_log;
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
@@ -115,17 +114,29 @@ impl Sender {
         if config.tso && room <= self.least_burst() { room } else { room.min(self.burst_limit(config)) }
     }
 
-    /// Whether it is better to wait for the next ACK and send a larger burst than `room` (tcp_tso_should_defer); `max`: the
-    /// largest burst.
-    fn should_defer(&self, room: u32, max: u32, now: Time, config: &Config) -> bool {
-        room < max
+    /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger one, if
+    /// it may `wait`.
+    #[inline]
+    pub(super) fn burst_now(&self, room: u32, wait: bool, config: &Config) -> u32 {
+        let least = self.least_burst();
+        // No burst limit is below that, so it need not be worked out.
+        if config.tso && (room < least || room == least && !wait) {
+            return if wait { 0 } else { room };
+        }
+        let max = self.burst_limit(config);
+        if wait && room < max { 0 } else { room.min(max) }
+    }
+
+    /// Whether it may be better to wait for the next ACK and send a larger burst than `room` (tcp_tso_should_defer).
+    #[inline]
+    fn may_wait(&self, room: u32, now: Time, config: &Config) -> bool {
+        config.tso
             && !matches!(self.view.ca, CaState::Recovery | CaState::Loss)
             && self.packets_out() > 0
             && self.may_defer(room, self.rtx.burst_of(self.view.snd_una).sent(), now, config)
     }
 
-    /// The same where `room` is less than the largest burst, nothing is being repaired, and the oldest segment under way was
-    /// sent at `oldest`.
+    /// The same where nothing is being repaired, and the oldest segment under way was sent at `oldest`.
     #[inline]
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.view.paced_until) > DEFER
@@ -139,41 +150,33 @@ impl Sender {
         oldest.time() + srtt <= now + DEFER.min(srtt / 2)
     }
 
-    fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    /// Sends new segments as far as windows and pacing let them leave.
+    #[inline(never)]
+    pub(super) fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let next = self.view.snd_nxt;
         let mut max = 0;
-        let mut sent = 0u32;
         let mut limited = false;
+        if self.control.restart_pacing {
+            self.restart_pacing(now);
+        }
         while self.view.snd_nxt < self.end {
             if self.paced && self.view.paced_until > now {
                 self.pace_at = self.view.paced_until;
                 break;
             }
-            let mut quota = self.control.cwnd.saturating_sub(self.in_flight());
-            if quota == 0 {
-                if push == Push::Normal {
-                    break;
-                }
-                quota = 1;
-            }
-            let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
-            if window == 0 {
+            let room = self.room(push, config);
+            if room == 0 {
                 break;
             }
+            let left = (self.end - self.view.snd_nxt).min(u64::from(u32::MAX)) as u32;
             if max == 0 {
                 max = self.burst_limit(config);
             }
-            let room = quota.min(window.min(u64::from(u32::MAX)) as u32);
-            let quota = room.min(max);
-            let left = self.end - self.view.snd_nxt;
-            if config.tso && push == Push::Normal && left > 1 && self.should_defer(room, max, now, config) {
-                limited |= left > u64::from(room);
-                if left > u64::from(room) {
-                    break;
-                }
+            if push == Push::Normal && left > room && room < max && self.may_wait(room, now, config) {
+                limited = true;
+                break;
             }
-            let count = u64::from(quota).min(left) as u32;
-            self.depart(count, now, out);
-            sent += count;
+            self.depart(room.min(max).min(left), now, out);
             if push == Push::Probe {
                 break;
             }
@@ -181,18 +184,44 @@ impl Sender {
         if self.view.snd_nxt >= self.end || self.view.snd_nxt >= self.view.snd_una + config.receive_window {
             self.check_app_limited();
         }
-        limited |= self.in_flight() >= self.control.cwnd;
-        if sent > 0 || limited {
-            self.validate_cwnd(limited, now, config);
+        let limited = limited || self.in_flight() >= self.control.cwnd;
+        self.held_back = limited;
+        if limited {
+            self.window_limits(now);
+        } else if self.view.snd_nxt != next {
+            self.validate_cwnd(now, config);
         }
-        if sent > 0 {
-            if self.reducing() {
-                self.prr_out += sent;
-            }
-            if push == Push::Normal {
-                self.schedule_probe(false, now, config);
-            }
-            self.tell_sent(sent, false, now);
+        if self.view.snd_nxt != next {
+            self.after_departures((self.view.snd_nxt - next) as u32, push, now, config);
+        }
+    }
+
+    /// How many new segments the windows let leave.
+    #[inline]
+    fn room(&self, push: Push, config: &Config) -> u32 {
+        let room = self.control.cwnd.saturating_sub(self.in_flight());
+        let room = if room == 0 && push == Push::Probe { 1 } else { room };
+        let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
+        room.min(window.min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// What follows when `sent` new segments have left.
+    fn after_departures(&mut self, sent: u32, push: Push, now: Time, config: &Config) {
+        if self.reducing() {
+            self.prr_out += sent;
+        }
+        if push == Push::Normal {
+            self.schedule_probe(false, now, config);
+        }
+        self.tell_sent(sent, false, now);
+    }
+
+    /// Starts the pacing clock anew where the window opens after it held the sender back ([`Control::restart_pacing`]).
+    fn restart_pacing(&mut self, now: Time) {
+        if self.held_back && self.in_flight() < self.control.cwnd {
+            self.held_back = false;
+            let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
+            self.view.paced_until = self.view.paced_until.max(now.saturating_add(rate.time_for(Bytes(u64::from(MSS)))));
         }
     }
 
@@ -260,32 +289,38 @@ impl Sender {
 
     /// Counts a departure and moves the time of the next one (tcp_update_skb_after_send).
     fn leave(&mut self, departure: Departure, now: Time, out: &mut Vec<Departure>) {
-        let count = u64::from(departure.count);
-        let headers = u64::from(MTU - MSS);
-        let last = departure.start + count - 1;
-        let bytes = (count - 1) * u64::from(MTU) + u64::from(self.packet_size(last));
-        let payload = bytes - count * headers;
-        self.short_bytes += count * u64::from(MTU) - bytes;
+        let end = departure.start + u64::from(departure.count);
+        let short = if end == self.end { u32::from(MSS) - self.last_payload } else { 0 };
+        self.short_bytes += u64::from(short);
         let prior = self.view.paced_until;
-        self.view.paced_until = self.view.paced_until.max(now);
-        let sent_before = self.view.snd_nxt + self.retransmitted - count;
+        self.view.paced_until = prior.max(now);
+        let sent_before = self.view.snd_nxt + self.retransmitted - u64::from(departure.count);
         if self.paced && sent_before >= UNPACED {
+            let payload = departure.count * u32::from(MSS) - short;
             let rate = self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate());
-            let span = rate.time_for(Bytes(payload));
+            let span = rate.time_for(Bytes(payload.into()));
             let credit = self.view.paced_until - prior;
             self.view.paced_until = self.view.paced_until.saturating_add(span - credit.min(span / 2));
         }
         out.push(departure);
     }
 
-    /// Whether the window limited sending lately (tcp_cwnd_validate).
-    fn validate_cwnd(&mut self, limited: bool, now: Time, config: &Config) {
+    /// The window limits sending now (tcp_cwnd_validate).
+    #[inline]
+    pub(super) const fn window_limits(&mut self, now: Time) {
+        self.cwnd_limited = true;
+        self.max_packets_out = self.packets_out();
+        self.cwnd_usage_end = self.view.snd_nxt;
+        self.cwnd_used = 0;
+        self.cwnd_stamp = now;
+    }
+
+    /// Notes how much of the window is used where it does not limit sending now (tcp_cwnd_validate).
+    #[inline(never)]
+    fn validate_cwnd(&mut self, now: Time, config: &Config) {
         let packets_out = self.packets_out();
-        if self.view.snd_una >= self.cwnd_usage_end
-            || limited
-            || (!self.cwnd_limited && packets_out > self.max_packets_out)
-        {
-            self.cwnd_limited = limited;
+        if self.view.snd_una >= self.cwnd_usage_end || (!self.cwnd_limited && packets_out > self.max_packets_out) {
+            self.cwnd_limited = false;
             self.max_packets_out = packets_out;
             self.cwnd_usage_end = self.view.snd_nxt;
         }
@@ -320,6 +355,7 @@ impl Sender {
     }
 
     /// Marks the time from which on rate samples speak of the application, not of the path.
+    #[cold]
     fn check_app_limited(&mut self) {
         if self.in_flight() < self.control.cwnd && self.lost_out <= self.retrans_out {
             self.view.app_limited = true;
@@ -414,7 +450,6 @@ impl Sender {
 
     /// The pacing timer fired.
     pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
-        self.settle();
         self.pace_at = Time::MAX;
         if self.lost_out > self.retrans_out && self.control.cwnd > self.in_flight() {
             self.send_lost(now, config, out);
@@ -424,7 +459,6 @@ impl Sender {
 
     /// The retransmission timer fired.
     pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
-        self.settle();
         self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
         match pending {
@@ -540,6 +574,28 @@ mod tests {
         let ack = AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 };
         sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
         assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
+    }
+
+    /// When the next packet may leave after an ACK at 40 ms opened a window that was full, at 100 packets a second.
+    fn next_departure(restart: bool) -> Time {
+        let config = config(false, 9, 1000);
+        let mut sender = sender("reno", None, true, &config);
+        sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
+        sender.control.restart_pacing = restart;
+        let (now, mut out) = (Time::from_millis(40), Vec::new());
+        sender.on_ack(
+            &AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 },
+            now,
+            &config,
+            &mut out,
+            &mut Spares::default(),
+        );
+        if out.is_empty() { sender.view.paced_until } else { now }
+    }
+
+    #[test]
+    fn where_the_pacing_clock_starts_anew_a_packet_waits_an_interval_after_the_ack_that_opens_the_window() {
+        assert_eq!([next_departure(false), next_departure(true)], [40, 50].map(Time::from_millis));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sending where only the window says what may leave.
 //!
-//! In recovery it is so after nearly every ACK, and most of what `send_new` asks is known beforehand: this shorter way
-//! leads to the same end; a test holds the two against each other.
+//! In recovery it is so after nearly every ACK, and most of what `send_new` asks is known beforehand. A test holds the two
+//! against each other.
 
 use super::{Config, Departure, Sender};
 use knee_cc::CaState;
@@ -23,25 +23,15 @@ impl Sender {
         let sent = self.control.cwnd.saturating_sub(self.in_flight());
         let mut room = sent;
         while room > 0 {
-            let count = self.burst_within(room, config);
+            let count = self.burst_now(room, false, config);
             self.depart(count, now, out);
             room -= count;
         }
-        self.window_limited(now);
+        self.window_limits(now);
         if sent > 0 {
             self.prr_out += sent;
             self.tell_sent(sent, false, now);
         }
-    }
-
-    /// Notes that the window limits, as `validate_cwnd` does.
-    #[inline]
-    pub(super) fn window_limited(&mut self, now: Time) {
-        self.cwnd_limited = true;
-        self.max_packets_out = self.packets_out();
-        self.cwnd_usage_end = self.view.snd_nxt;
-        self.cwnd_used = 0;
-        self.cwnd_stamp = now;
     }
 }
 
@@ -55,7 +45,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_shorter_way_leads_to_the_same_end(
+        fn it_leads_to_the_same_state_as_send_new(
             cc in prop::sample::select(vec!["reno", "cubic", "vegas"]),
             bytes in prop::option::of(20_000u64..200_000),
             tso in any::<bool>(),
@@ -65,9 +55,9 @@ mod tests {
             steps in prop::collection::vec((0usize..3, 0usize..3, 1u64..20_000, 0u32..9, any::<bool>()), 1..80),
         ) {
             let config = config(tso, tso_rtt_log, receive_window);
-            let [mut short, mut general] = [(); 2].map(|()| sender(cc, bytes, false, &config));
+            let [mut quick, mut slow] = [(); 2].map(|()| sender(cc, bytes, false, &config));
             let mut receiver = Receiving::default();
-            let mut flight: VecDeque<u64> = (1..short.view.snd_nxt).collect();
+            let mut flight: VecDeque<u64> = (1..quick.view.snd_nxt).collect();
             let mut now = Time::from_millis(40);
             let mut spares = Spares::default();
             for (lost, arrives, us, room, probe) in steps {
@@ -77,21 +67,21 @@ mod tests {
                 let blocks = receiver.take(seq);
                 let info = AckInfo { seq: receiver.next, blocks: &blocks, tsecr: 1, flags: 0 };
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                short.on_ack(&info, now, &config, &mut out, &mut spares);
-                general.on_ack(&info, now, &config, &mut expected, &mut Spares::default());
-                if short.view.ca == CaState::Recovery {
-                    for sender in [&mut short, &mut general] {
+                quick.on_ack(&info, now, &config, &mut out, &mut spares);
+                slow.on_ack(&info, now, &config, &mut expected, &mut Spares::default());
+                if quick.view.ca == CaState::Recovery {
+                    for sender in [&mut quick, &mut slow] {
                         sender.control.cwnd = (sender.in_flight() + room).max(1);
                         if probe {
                             sender.set_timer(Pending::Probe, Time::from_millis(10), now);
                         }
                     }
                 }
-                if short.window_alone_limits_recovery(&config) {
-                    short.send_in_recovery(now, &config, &mut out);
-                    general.send(now, &config, &mut expected);
+                if quick.window_alone_limits_recovery(&config) {
+                    quick.send_in_recovery(now, &config, &mut out);
+                    slow.send(now, &config, &mut expected);
                     prop_assert_eq!(&out, &expected);
-                    prop_assert_eq!(state(&mut short), state(&mut general));
+                    prop_assert_eq!(state(&mut quick), state(&mut slow));
                 }
                 flight.extend(out.iter().flat_map(|sent| sent.start..sent.start + u64::from(sent.count)));
                 now += Time::from_micros(us);

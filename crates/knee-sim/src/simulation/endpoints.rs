@@ -1,142 +1,141 @@
-//! What receivers and senders do when a packet or a timer comes.
+//! What receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
 
-use super::{Algorithm, SYN_SIZE, SackStore, Simulation, Way};
-use crate::events::Event;
-use crate::receiver::{Receiver, Spares};
+use super::world::{Algorithm, Outbox, World};
+use crate::network::Way;
 use crate::sender::{AckInfo, Departure, Sender};
-use knee_cc::{CaState, CongestionControl, Init};
+use crate::timer::Timer;
+use knee_cc::{CaState, DynCongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
 
-impl Simulation {
+/// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
+const SYN_SIZE: u16 = 60;
+
+/// An ACK that is home.
+#[derive(Clone, Copy)]
+pub(super) struct Ack {
+    pub(super) seq: u64,
+    /// Timestamp echo.
+    pub(super) stamp: u32,
+    /// Handle of its SACK blocks, or 0.
+    pub(super) sacks: u32,
+    pub(super) flags: u8,
+}
+
+impl World {
+    /// A data packet has arrived at its receiver now.
     #[inline]
-    pub(super) fn on_data(&mut self, packet: &Packet, way: &Way) {
+    pub(super) fn on_data(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         let i = packet.flow;
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
-                return self.answer_syn(packet);
+                return self.answer_syn(packet, way, out);
             }
-            self.note_ecn(packet);
+            self.note_ecn(packet, out);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.spares) {
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.disorder_spares) {
+            let mut ack = receiver.ack(i, self.now);
             if receiver.has_blocks() {
-                return self.reply(i);
+                self.add_blocks(&mut ack);
             }
-            let ack = receiver.ack(i, self.now);
-            self.send_ack(ack, way);
-        } else {
-            self.arm_receiver(i);
+            out.ack(ack, self.now, way);
         }
     }
 
     #[cold]
-    fn answer_syn(&mut self, packet: &Packet) {
-        let way = self.ways[packet.flow as usize];
+    fn answer_syn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         let flags = Packet::ACK | Packet::SYN;
-        let answer = Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet };
-        self.send_ack(answer, &way);
+        out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet) {
+    fn note_ecn(&mut self, packet: &Packet, out: &mut impl Outbox) {
         if self.receivers[packet.flow as usize].echoes_apart(packet) {
-            self.reply(packet.flow);
+            self.reply(packet.flow, out);
         }
         self.receivers[packet.flow as usize].note_ecn(packet);
     }
 
-    pub(super) fn delayed_ack_fires(&mut self, i: u32) {
-        self.receivers[i as usize].on_delayed_ack(&self.receiver_config);
-        self.reply(i);
-    }
-
-    pub(super) fn compressed_sack_fires(&mut self, i: u32) {
-        if self.receivers[i as usize].on_compressed_sack() {
-            self.reply(i);
-        }
-    }
-
     /// An ACK leaves whatever has come.
     #[inline(never)]
-    fn reply(&mut self, i: u32) {
+    fn reply(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         let mut ack = receiver.ack(i, self.now);
         if receiver.has_blocks() {
-            (ack.flags, ack.extra) = store_blocks(receiver, ack.flags, &mut self.sacks, &mut self.spares);
-            // RFC 2018: an option of two bytes and eight for each block, padded to words.
-            ack.size += 4 + 8 * self.sacks.get(ack.extra).len() as u16;
+            self.add_blocks(&mut ack);
         }
-        let way = self.ways[i as usize];
-        self.send_ack(ack, &way);
+        out.ack(ack, self.now, &self.network.ways[i as usize]);
     }
 
-    #[inline]
-    fn send_ack(&mut self, packet: Packet, way: &Way) {
-        if way.ack_hops > 0 { self.forward(packet) } else { self.return_home(packet, way) }
+    /// Puts the SACK blocks of its receiver into an ACK.
+    #[inline(never)]
+    fn add_blocks(&mut self, ack: &mut Packet) {
+        let (blocks, dsack) = self.receivers[ack.flow as usize].blocks(&mut self.disorder_spares);
+        ack.flags |= if dsack { Packet::DSACK } else { 0 };
+        // RFC 2018: an option of two bytes and eight for each block, padded to words.
+        ack.size += 4 + 8 * blocks.as_slice().len() as u16;
+        ack.extra = self.sacks.put(blocks);
     }
 
-    /// The fixed part of the base RTT lies before the sender.
-    #[inline]
-    pub(super) fn return_home(&mut self, packet: Packet, way: &Way) {
-        if self.homes(packet, way) {
-            return;
-        }
-        let at = self.now + way.ack_delay;
-        if let Some(at) = self.pipes[way.ack_pipe as usize].0.push(at, packet) {
-            self.schedule_event(at, Event::Pipe(way.ack_pipe));
+    /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
+    pub(super) fn on_delayed_ack_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        let receiver = &mut self.receivers[i as usize];
+        let due = self.receiver_config.clock.expiry(&receiver.delayed);
+        receiver.delayed = Timer::at(due);
+        if due <= self.now {
+            receiver.on_delayed_ack(&self.receiver_config);
+            self.reply(i, out);
         }
     }
 
-    pub(super) fn start(&mut self, i: u32) {
+    /// The timer of compressed SACKs may be due: fires it if it is.
+    pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        let receiver = &mut self.receivers[i as usize];
+        if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
+            self.reply(i, out);
+        }
+    }
+
+    /// A flow opens its connection now.
+    pub(super) fn start(&mut self, i: u32, out: &mut impl Outbox) {
         if self.warmup == Time::ZERO {
             self.measure(i);
         }
         self.flows[i as usize].syn_at = Some(self.now);
         self.senders[i as usize].connect(self.now);
-        self.send_syn(i);
-        self.after_sender(i);
+        self.send_syn(i, out);
+        self.after_other(i, out);
     }
 
-    fn send_syn(&mut self, i: u32) {
-        let syn = Packet {
-            enqueued: self.now,
-            seq: 0,
-            flow: i,
-            stamp: Sender::tsval(self.now),
-            extra: 0,
-            size: SYN_SIZE,
-            flags: Packet::SYN,
-            hop: 0,
-        };
-        let first = self.routes[self.ways[i as usize].route as usize].data[0];
-        self.hand_down(first, syn, 1);
+    fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
+        let (enqueued, stamp) = (self.now, Sender::tsval(self.now));
+        out.data(Packet { enqueued, stamp, flow: i, size: SYN_SIZE, flags: Packet::SYN, ..Packet::default() }, 1);
     }
 
-    pub(super) fn on_ack(&mut self, packet: &Packet) {
-        let i = packet.flow;
-        let blocks = self.sacks.get(packet.extra);
-        if let Some(tap) = &mut self.tap {
-            tap.received(self.now, packet, blocks);
+    /// An ACK is home now.
+    #[inline]
+    pub(super) fn on_ack(&mut self, i: u32, ack: &Ack, out: &mut impl Outbox) {
+        let k = i as usize;
+        if ack.flags & Packet::SYN != 0 {
+            return self.establish(i, out);
         }
-        if packet.has(Packet::SYN) {
-            return self.establish(i);
-        }
-        let info = AckInfo { seq: packet.seq, blocks, tsecr: packet.stamp, flags: packet.flags };
-        let sender = &mut self.senders[i as usize];
-        let rtt = sender.on_ack(&info, self.now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
-        self.sacks.release(packet.extra);
-        self.flows[i as usize].book_rtt(rtt);
-        self.after_sender(i);
+        let (sender, now) = (&mut self.senders[k], self.now);
+        let info = AckInfo { seq: ack.seq, blocks: self.sacks.get(ack.sacks), tsecr: ack.stamp, flags: ack.flags };
+        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
+        self.sacks.release(ack.sacks);
+        self.flows[k].book_rtt(rtt);
+        self.after_sender(i, out);
     }
 
-    pub(super) fn establish(&mut self, i: u32) {
+    #[cold]
+    fn establish(&mut self, i: u32, out: &mut impl Outbox) {
         let sender = &mut self.senders[i as usize];
         if sender.established() {
             return;
         }
         let now = self.now;
-        let flow = &self.flows[i as usize];
+        let flow = &mut self.flows[i as usize];
         let rtt = flow.syn_at.map(|at| now.floor_to(Time::from_micros(1)) - at.floor_to(Time::from_micros(1)));
         sender.establish(rtt, now);
         let init = Init {
@@ -149,61 +148,76 @@ impl Simulation {
             rng: Rng::stream(self.seed, &format!("cc/{i}")),
         };
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
-        let cc: Box<dyn CongestionControl> = match make {
+        let cc: Box<dyn DynCongestionControl> = match make {
             Some(make) => make(params, &init, i as usize),
             None => (entry.make)(params, &init),
         };
         sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);
         // The first phase is put on record, whichever it is.
-        self.flows[i as usize].phase = u8::MAX;
-        self.after_sender(i);
+        flow.phase = u8::MAX;
+        self.after_other(i, out);
     }
 
-    pub(super) fn retransmit_timer_fires(&mut self, i: u32) {
-        let now = self.now;
-        let sender = &mut self.senders[i as usize];
+    /// A sender's retransmission timer may be due: fires it if it is. From now on it is known when it is.
+    pub(super) fn on_retransmit_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        let (sender, now) = (&mut self.senders[i as usize], self.now);
+        let due = self.sender_config.clock.expiry(&sender.timer);
+        sender.timer = Timer::at(due);
+        if due > now {
+            return;
+        }
         if sender.established() {
             sender.on_timer(now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
         } else {
             sender.reconnect(now);
             self.flows[i as usize].syn_at = None;
-            self.send_syn(i);
+            self.send_syn(i, out);
         }
-        self.after_sender(i);
+        self.after_other(i, out);
+        self.note_state(i);
     }
 
-    pub(super) fn pace_timer_fires(&mut self, i: u32) {
-        self.senders[i as usize].on_pace(self.now, &self.sender_config, &mut self.departures);
-        self.after_sender(i);
+    /// A paced sender may send again: lets it if it may.
+    pub(super) fn on_pace_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        let sender = &mut self.senders[i as usize];
+        if sender.pace_at <= self.now {
+            sender.on_pace(self.now, &self.sender_config, &mut self.departures);
+            self.after_other(i, out);
+        }
     }
 
-    /// What follows every call of a sender: its packets leave, its timers are set, its changes of state are noted.
-    #[inline]
-    fn after_sender(&mut self, i: u32) {
+    /// What follows a timer and all else that is rare.
+    #[inline(never)]
+    fn after_other(&mut self, i: u32, out: &mut impl Outbox) {
+        self.after_sender(i, out);
+    }
+
+    /// What follows every call of a sender: its packets leave, its changes of state are noted.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with nearly every ACK")]
+    fn after_sender(&mut self, i: u32, out: &mut impl Outbox) {
+        let sender = &mut self.senders[i as usize];
         if !self.departures.is_empty() {
-            self.transmit(i);
+            packets(&mut self.departures, sender, i, self.now, out);
         }
-        self.arm_sender(i);
-        let (flow, sender) = (&self.flows[i as usize], &self.senders[i as usize]);
-        if flow.has_news(sender) || sender.timeouts != flow.seen_timeouts {
+        if self.flows[i as usize].has_news(sender) {
             self.note_state(i);
-            self.complete(i);
+            self.complete(i, out);
         }
     }
 
     #[cold]
-    pub(super) fn note_state(&mut self, i: u32) {
+    fn note_state(&mut self, i: u32) {
         let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
         let cwnd = f64::from(sender.control.cwnd);
         let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.timeouts);
         let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
         let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
         let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
-        let name =
-            self.algorithms[flow.algorithm as usize].entry.phases.get(usize::from(phase)).copied().unwrap_or("unnamed");
+        let phases = self.algorithms[flow.algorithm as usize].entry.phases;
         if new_phase {
-            self.record(Some(i), None, name, cwnd);
+            self.record(Some(i), None, phases.get(usize::from(phase)).copied().unwrap_or("unnamed"), cwnd);
         }
         if new_timeout {
             self.record(Some(i), None, "timeout", cwnd);
@@ -217,40 +231,22 @@ impl Simulation {
         }
     }
 
-    #[inline(never)]
-    fn transmit(&mut self, i: u32) {
-        let first = self.routes[self.ways[i as usize].route as usize].data[0];
-        let mut runs = std::mem::take(&mut self.runs);
-        let note = |packet, count| runs.push((packet, count));
-        packets(&mut self.departures, &mut self.senders[i as usize], i, self.now, note);
-        for (packet, count) in runs.drain(..) {
-            self.hand_down(first, packet, count);
+    #[cold]
+    fn complete(&mut self, i: u32, out: &mut impl Outbox) {
+        let flow = &mut self.flows[i as usize];
+        // A flow that was stopped is done without having sent it all.
+        if self.senders[i as usize].acked_bytes() == flow.complete_at {
+            flow.complete_at = u64::MAX;
+            flow.completion = Some(self.now - flow.start);
+            out.completed(i, self.now);
         }
-        self.runs = runs;
     }
 }
 
-/// Puts the SACK blocks of an ACK that leaves now into the store; gives its flags, and the handle.
-#[cold]
-pub(super) fn store_blocks(
-    receiver: &mut Receiver,
-    flags: u8,
-    sacks: &mut SackStore,
-    spares: &mut Spares,
-) -> (u8, u32) {
-    let (blocks, dsack) = receiver.blocks(spares);
-    (if dsack { flags | Packet::DSACK } else { flags }, sacks.put(blocks))
-}
-
-/// Makes packets of what a sender sends now: gives the first of those that differ by their segments only, and how many.
-#[inline]
-pub(super) fn packets(
-    departures: &mut Vec<Departure>,
-    sender: &mut Sender,
-    flow: u32,
-    now: Time,
-    mut give: impl FnMut(Packet, u32),
-) {
+/// Makes packets of what a sender sends now.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "with nearly every ACK")]
+fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
     let stamp = Sender::tsval(now);
     let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
@@ -258,10 +254,10 @@ pub(super) fn packets(
         && !sender.ecn
         && start + u64::from(count) != sender.end
     {
-        give(packet(start), count);
+        out.data(packet(start), count);
         return departures.clear();
     }
-    packets_of_any(departures, sender, packet, give);
+    packets_of_any(departures, sender, packet, out);
 }
 
 /// As [`packets`], in any case.
@@ -270,7 +266,7 @@ fn packets_of_any(
     departures: &mut Vec<Departure>,
     sender: &mut Sender,
     packet: impl Fn(u64) -> Packet,
-    mut give: impl FnMut(Packet, u32),
+    out: &mut impl Outbox,
 ) {
     for &Departure { start, count, retransmission } in departures.iter() {
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
@@ -281,16 +277,16 @@ fn packets_of_any(
         let mut alike = count - u32::from(last_size != MTU);
         // The first one may carry CWR, the last one may be shorter.
         if cwr != 0 && alike > 0 {
-            give(Packet { flags: ect | cwr, ..packet }, 1);
+            out.data(Packet { flags: ect | cwr, ..packet }, 1);
             packet.seq += 1;
             alike -= 1;
         }
         if alike > 0 {
-            give(packet, alike);
+            out.data(packet, alike);
         }
         if last_size != MTU {
             let flags = if count == 1 { ect | cwr } else { ect };
-            give(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
+            out.data(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
         }
     }
     departures.clear();

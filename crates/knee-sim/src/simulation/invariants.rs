@@ -8,6 +8,7 @@
 //! Each run is cut off after some work.
 
 use super::Simulation;
+use crate::sender::Sender;
 use crate::spec::{Capacity, Spec};
 use knee_core::Time;
 use knee_core::testing::Source;
@@ -23,13 +24,15 @@ const MAX_WINDOW: u32 = 1_000;
 /// No algorithm sends so many times as much as arrives, beyond a burst to begin with.
 const EXCESS: u64 = 100;
 const BURST: u64 = 10_000;
+/// An algorithm that paces has a least rate, at most 2.4 Mbit/s: packets per second and flow.
+const FLOOR: u64 = 200;
 
 /// What has happened in a simulation, in packets, rows and timeouts.
 fn happened(simulation: &Simulation) -> u64 {
-    let packets: u64 = simulation.links.iter().map(|link| link.counters.arrived).sum();
-    let senders = simulation.senders.iter().map(super::Sender::counters);
+    let packets: u64 = simulation.world.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
+    let senders = simulation.world.senders.iter().map(Sender::counters);
     let sent: u64 = senders.map(|counters| counters.sent + counters.timeouts).sum();
-    let rows = &simulation.rows;
+    let rows = &simulation.world.rows;
     packets + sent + (rows.samples.len() + rows.links.len() + rows.events.len()) as u64
 }
 
@@ -60,7 +63,11 @@ fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
     let loses = lossless || spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
     loop {
         let goes_on = simulation.work() < WORK && simulation.step(LOOK);
-        assert!(now <= simulation.now() && simulation.now() <= simulation.end, "{now}, then {}", simulation.now());
+        assert!(
+            now <= simulation.now() && simulation.now() <= simulation.world.end,
+            "{now}, then {}",
+            simulation.now()
+        );
         now = simulation.now();
         if let Err(what) = simulation.audit() {
             panic!("at {now}: {what}");
@@ -68,9 +75,13 @@ fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
         let (work, happened) = (simulation.work(), happened(&simulation));
         let most = 2 * LOOK + 20 * happened + 40 * (spec.flows.len() + spec.changes.len()) as u64;
         assert!(work <= most, "{work} steps up to {now}, where {happened} things happened");
-        let sent: u64 = simulation.senders.iter().map(|sender| sender.counters().sent).sum();
-        let arrived: u64 = simulation.receivers.iter().map(|receiver| receiver.packets).sum();
-        assert!(loses || sent <= BURST + EXCESS * arrived, "{sent} packets sent up to {now}, {arrived} arrived");
+        let sent: u64 = simulation.world.senders.iter().map(|sender| sender.counters().sent).sum();
+        let arrived: u64 = simulation.world.receivers.iter().map(|receiver| receiver.packets).sum();
+        let floor = FLOOR * spec.flows.len() as u64 * (now.as_secs_f64() as u64 + 1);
+        assert!(
+            loses || sent <= BURST + EXCESS * arrived + floor,
+            "{sent} packets sent up to {now}, {arrived} arrived"
+        );
         if !goes_on {
             return now;
         }
@@ -175,7 +186,7 @@ pub fn check(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::simulation::Own;
-    use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Needs};
+    use knee_cc::{Ack, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Needs};
     use knee_core::Rate;
     use knee_core::testing::corpus;
     use proptest::prelude::*;
@@ -219,7 +230,7 @@ mod tests {
         let needs = Needs { pacing: true, full_control: true, ..Needs::NONE };
         let entry: &'static Entry = Box::leak(Box::new(Entry { needs, ..knee_cc::registry()[0] }));
         let spec = one_packet_of_buffer("runaway", 1);
-        let make = Arc::new(|_: &_, _: &_, _| Box::new(Runaway(Rate::from_mbps(1))) as Box<dyn CongestionControl>);
+        let make = Arc::new(|_: &_, _: &_, _| Box::new(Runaway(Rate::from_mbps(1))) as Box<dyn DynCongestionControl>);
         let own = Own { name: "runaway".into(), entry, make };
         check_run(&spec, Simulation::with_own(&spec, &[own]).unwrap());
     }

@@ -1,15 +1,18 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
-use super::Simulation;
+use super::world::World;
 use crate::events::Event;
-use crate::observe::{FlowCounts, FlowWatch, LinkCounts, Rows, Spread, no_figures};
-use crate::output::{EventRow, Output, SampleRow};
+use crate::observe::{FlowCounts, FlowWatch, Rows, Spread, no_figures};
+use crate::output::{Output, SampleRow};
 use knee_cc::CaState;
-use knee_core::Time;
 use knee_core::cache::fetch;
+use knee_core::{Packet, Time};
+use knee_queue::Note;
 
 /// Flows whose state is fetched before it is sampled.
-const AHEAD: usize = 4;
+const FLOWS_AHEAD: usize = 4;
+/// Flows whose packets were dropped are fetched so many drops before their turn.
+const DROPS_AHEAD: usize = 8;
 
 /// An interval of the time series that has ended.
 pub(super) struct Sampling {
@@ -19,7 +22,7 @@ pub(super) struct Sampling {
     span: f64,
 }
 
-impl Simulation {
+impl World {
     fn counts(&mut self, i: usize) -> FlowCounts {
         let sender = &mut self.senders[i];
         if sender.established() {
@@ -80,11 +83,8 @@ impl Simulation {
         flow.rtt_folded.merge(&spread);
     }
 
-    pub(super) fn measure_links(&mut self) {
-        for i in 0..self.links.len() {
-            let counts = self.link_counts(i);
-            self.links[i].watch.begin(counts);
-        }
+    fn measure_links(&mut self) {
+        self.network.links.iter_mut().for_each(|link| link.measure(self.now));
         self.window_from = Some(self.now);
         if self.warmup > Time::ZERO {
             self.before_window = (0..self.flows.len()).map(|i| self.delivered(i)).collect();
@@ -94,13 +94,6 @@ impl Simulation {
     /// Payload acknowledged and bytes received since the start.
     fn delivered(&self, i: usize) -> (u64, u64) {
         (self.senders[i].acked_bytes(), self.received_bytes(i))
-    }
-
-    /// What link `i` did up to now.
-    fn link_counts(&self, i: usize) -> LinkCounts {
-        let epochs = self.epochs.as_ref().filter(|epochs| epochs.link as usize == i);
-        let ahead = epochs.and_then(|epochs| epochs.gone.left.get(epochs.booked));
-        self.links[i].counts(self.last_before(self.now), ahead)
     }
 
     pub(super) fn common_start(&mut self) {
@@ -114,7 +107,7 @@ impl Simulation {
     }
 
     pub(super) fn common_end(&mut self) {
-        if self.common.from.is_none() || self.common.until.is_some() {
+        if !self.in_common_window() {
             return;
         }
         self.common.until = Some(self.now);
@@ -123,23 +116,18 @@ impl Simulation {
         }
     }
 
-    pub(super) fn on_sample(&mut self) {
-        self.sample();
-        self.events.push(self.now + self.interval, Event::Sample);
-    }
-
     /// Takes the sample of an interval that ends now.
     pub(super) fn sample(&mut self) {
         let Some(sampling) = self.begin_sample() else { return };
         for i in 0..self.flows.len() {
-            if self.fetches && i + AHEAD < self.flows.len() {
-                self.senders[i + AHEAD].fetch();
-                fetch(&self.receivers[i + AHEAD]);
-                fetch(&self.flows[i + AHEAD]);
+            if self.prefetches && i + FLOWS_AHEAD < self.flows.len() {
+                self.senders[i + FLOWS_AHEAD].fetch();
+                fetch(&self.receivers[i + FLOWS_AHEAD]);
+                fetch(&self.flows[i + FLOWS_AHEAD]);
             }
             self.sample_flow(i, &sampling);
         }
-        self.sample_links(&sampling);
+        self.sample_links();
     }
 
     /// An interval ends now: of each flow in turn, then of the links, the sample has to be taken. None: it has no length.
@@ -162,9 +150,13 @@ impl Simulation {
         flow.rtt_folded = Spread::EMPTY;
     }
 
-    pub(super) fn sample_links(&mut self, sampling: &Sampling) {
-        for i in 0..self.links.len() {
-            self.sample_link(i, sampling.t_s);
+    pub(super) fn sample_links(&mut self) {
+        let last = self.last_before(self.now);
+        for i in 0..self.network.links.len() as u32 {
+            self.network.links[i as usize].observe(self.now);
+            self.book_news(i);
+            let row = self.network.links[i as usize].row(i, self.now, last);
+            self.rows.links.push(row);
         }
     }
 
@@ -202,32 +194,93 @@ impl Simulation {
         }
     }
 
-    fn sample_link(&mut self, i: usize, t_s: f64) {
-        let link = &mut self.links[i];
-        link.cx.now = self.now;
-        link.queue.observe(&mut link.cx);
-        self.collect(i as u32);
-        let last = self.last_before(self.now);
-        let counts = self.link_counts(i);
-        let link = &mut self.links[i];
-        let backlog = link.backlog(last);
-        self.rows.links.push(link.watch.row(i as u32, t_s, counts, backlog));
+    /// What leaves a link at the very end is no longer part of the run.
+    pub(super) fn last_before(&self, until: Time) -> Time {
+        if until == self.end { until - Time::from_nanos(1) } else { until }
     }
 
-    pub(super) fn event_name(&mut self, name: &str) -> u32 {
-        if let Some(i) = self.event_names.iter().position(|n| n == name) {
-            return i as u32;
-        }
-        self.event_names.push(name.to_owned());
-        self.event_names.len() as u32 - 1
-    }
-
+    /// Puts on record what happens now.
     pub(super) fn record(&mut self, flow: Option<u32>, link: Option<u32>, event: &str, value: f64) {
-        let event = self.event_name(event);
-        let index = |i: Option<u32>| i.map_or(-1, |i| i as i32);
-        let row =
-            EventRow { t_s: self.now.as_secs_f64(), value, flow: index(flow), link: index(link), event, reserved: 0 };
-        self.rows.event(row);
+        self.rows.record(self.now, flow, link, event, value);
+    }
+
+    /// Books what a link has dropped and its queue has noted.
+    #[inline]
+    pub(super) fn book_news(&mut self, link: u32) {
+        if self.network.links[link as usize].outcome.has_news() {
+            self.book_all_news(link);
+        }
+    }
+
+    #[cold]
+    fn book_all_news(&mut self, link: u32) {
+        let outcome = &mut self.network.links[link as usize].outcome;
+        let mut dropped = std::mem::take(&mut outcome.dropped);
+        let mut notes = std::mem::take(&mut outcome.notes).into_iter().peekable();
+        for (k, packet) in dropped.iter().enumerate() {
+            if let Some(later) = dropped.get(k + DROPS_AHEAD) {
+                fetch(&self.flows[later.flow as usize].dropped);
+            }
+            while let Some(note) = notes.next_if(|note| note.at < packet.enqueued) {
+                self.book_note(link, &note);
+            }
+            self.book_drop(link, packet);
+        }
+        for note in notes {
+            self.book_note(link, &note);
+        }
+        dropped.clear();
+        self.network.links[link as usize].outcome.dropped = dropped;
+    }
+
+    fn book_note(&mut self, link: u32, note: &Note) {
+        self.rows.record(note.at, note.flow, Some(link), note.event, note.value);
+    }
+
+    fn book_drop(&mut self, link: u32, packet: &Packet) {
+        if packet.has(Packet::ACK) {
+            self.sacks.release(packet.extra);
+        } else if !packet.has(Packet::SYN) {
+            self.flows[packet.flow as usize].dropped += 1;
+        }
+        if let Some(over) = self.network.links[link as usize].book_drop(packet) {
+            self.rows.record_drops(link, &over);
+        }
+    }
+
+    /// Something that concerns the whole run is due now.
+    pub(super) fn on_agenda(&mut self, event: Event) {
+        match event {
+            Event::Change(i) => {
+                let what = self.changes[i as usize].what;
+                let (flow, link, name, value) = self.network.change(what, self.now);
+                if let Some(link) = link {
+                    self.book_news(link);
+                }
+                self.record(flow, link, name, value);
+            }
+            Event::Sample => self.sample(),
+            Event::Measure(i) => self.measure(i),
+            Event::MeasureLinks => self.measure_links(),
+            Event::Stop(i) => {
+                self.end_figures(i);
+                self.senders[i as usize].stop();
+            }
+            Event::CommonStart => self.common_start(),
+            Event::CommonEnd => self.common_end(),
+            _ => {}
+        }
+    }
+
+    /// What ends with a transfer that is complete now: its figures, and the window in which all flows run.
+    pub(super) fn end_transfer(&mut self, i: u32) {
+        self.end_figures(i);
+        self.common_end();
+    }
+
+    /// Whether the window in which all flows run would end now.
+    pub(super) const fn in_common_window(&self) -> bool {
+        self.common.from.is_some() && self.common.until.is_none()
     }
 
     pub(super) fn reach_end(&mut self) {
@@ -242,11 +295,12 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(mut self) -> std::io::Result<(Output, Rows)> {
-        for i in 0..self.links.len() {
-            let drops = self.links[i].watch.dropping.take();
-            self.record_drops(i as u32, drops);
+        for i in 0..self.network.links.len() {
+            if let Some(drops) = self.network.links[i].last_drops() {
+                self.rows.record_drops(i as u32, &drops);
+            }
         }
-        self.rows.sort_events(&mut self.event_names);
+        let event_names = self.rows.sort_events();
         let window = self.common.from.zip(self.common.until).filter(|(from, until)| from < until);
         let mut flows = Vec::with_capacity(self.flows.len());
         for i in 0..self.flows.len() {
@@ -264,16 +318,15 @@ impl Simulation {
             figures.received_bytes = received - received_before;
             flows.push(figures);
         }
-        let links = (0..self.links.len())
-            .map(|i| self.links[i].watch.figures(self.link_names[i].clone(), &self.link_counts(i)))
-            .collect();
+        let last = self.last_before(self.now);
+        let links = self.network.links.iter().map(|link| link.figures(last)).collect();
         let output = Output {
             packets: self.receivers.iter().map(|r| r.packets).sum(),
             flows,
             links,
             window_s: self.window_from.map(|from| (from.as_secs_f64(), self.now.as_secs_f64())),
             common_window_s: window.map(|(from, until)| (from.as_secs_f64(), until.as_secs_f64())),
-            event_names: self.event_names,
+            event_names,
         };
         self.rows.finish()?;
         Ok((output, self.rows))

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing, Progress
+from knee.grounds.ground import Progress
 from knee.grounds.host import plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.lab import lab, switch_program
 from knee.manifest import manifest
 from knee.metrics import summary
+from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
@@ -35,13 +36,13 @@ class Host:
         """Root, devices, namespaces, the switch."""
         lacks = []
         if platform.system() != "Linux":
-            return [Missing(f"this is {platform.system()}", "Linux has it")]
+            return [Missing(f"this is {platform.system()}", "this ground needs Linux")]
         if os.geteuid() != 0:
-            lacks.append(Missing("no root rights", "sudo knee run ... --ground host"))
+            lacks.append(Missing("not root", "sudo knee run ... --ground host"))
         if not Path("/dev/net/tun").exists():
-            lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or a kernel with CONFIG_TUN"))
+            lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or use a kernel with CONFIG_TUN"))
         if not Path("/proc/self/ns/net").exists():
-            lacks.append(Missing("no network namespaces", "a kernel with CONFIG_NET_NS"))
+            lacks.append(Missing("no network namespaces", "use a kernel with CONFIG_NET_NS"))
         if not os.access(switch_program(), os.X_OK):
             lacks.append(Missing("no program knee-switch", "make setup"))
         return lacks
@@ -52,7 +53,7 @@ class Host:
         told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
         result = self.measure(told)[0]
         if not result.output["packets"]:
-            raise RunError("The switch carries no packets; sudo knee run hello --ground host --debug shows more.")
+            raise RunError("The switch delivers no packets; sudo knee run hello --ground host --debug shows more.")
         late = result.switch["late_p99_us"]
         controls = ", ".join(refuse.available())
         return (

@@ -48,9 +48,9 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     spec(scenario, where)
     try:
         if scenario.interval < LEAST_INTERVAL:
-            raise Refused("sockets are not sampled that often", '"1 ms" or more will do', key="interval")
+            raise Refused("sockets cannot be sampled that often", 'expected "1 ms" or more', key="interval")
         if scenario.flows and sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
-            raise Refused("there are more flows than can be sampled", f"up to {MAX_FLOWS} will do", key="flows")
+            raise Refused("there are more flows than can be sampled", f"expected at most {MAX_FLOWS}", key="flows")
         _tcp(scenario.tcp)
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", partial(_flow, flow))
@@ -69,19 +69,19 @@ def _within(key: str, check: Callable[[], None]) -> None:
 def _tcp(tcp: Tcp) -> None:
     usual = Tcp()
     if tcp.rto_min % 1_000_000:
-        raise Refused("a route has it in whole milliseconds", '"200 ms" will do', key="tcp.rto_min")
+        raise Refused("a route takes whole milliseconds", 'expected a time such as "200 ms"', key="tcp.rto_min")
     if tcp.tso_rtt_log not in (0, usual.tso_rtt_log) and not TSO_RTT_LOG.exists():
         raise Refused(
-            "the running kernel, older than Linux 5.18, has no such thing", "0 will do", key="tcp.tso_rtt_log"
+            "the running kernel, older than Linux 5.18, does not support this", "expected 0", key="tcp.tso_rtt_log"
         )
     for key in type(tcp).model_fields:
         if key not in _SET and getattr(tcp, key) != getattr(usual, key):
-            raise Refused("the running kernel does as it does", "leave it out", key=f"tcp.{key}")
+            raise Refused("this setting is fixed in the running kernel", "leave it out", key=f"tcp.{key}")
 
 
 def _flow(flow: Flow) -> None:
     if flow.cc not in (here := available()):
-        accepted = f"one of {', '.join(here)} will do"
+        accepted = f"expected one of {', '.join(here)}"
         if flow.cc in loadable():
             accepted += f", or first: sudo knee linux load {flow.cc}"
         raise Refused(f"the running kernel has no {flow.cc}", accepted, key="cc")
@@ -90,5 +90,5 @@ def _flow(flow: Flow) -> None:
     for name, value in flow.cc_params.items():
         if value != has[name]:
             shown = entry.params[name].text(has[name])
-            found = f"{entry.params[name].text(value)} is not what the running kernel's {flow.cc} has"
-            raise Refused(found, f"{shown} will do, or load it with another", key=f"cc_params.{name}")
+            found = f"{entry.params[name].text(value)} differs from the running kernel's {flow.cc}"
+            raise Refused(found, f"expected {shown}, or load it with another value", key=f"cc_params.{name}")

@@ -146,7 +146,7 @@ class Side:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, told["cc"].encode())
         except OSError as error:
-            raise OSError(f"the kernel does not give {told['cc']} to a socket ({error.strerror})") from None
+            raise OSError(f"the kernel does not allow {told['cc']} on a socket ({error.strerror})") from None
         sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, told["buffer"])
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, told["unsent"])
         if told["paced"]:

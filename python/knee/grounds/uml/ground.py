@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing, Progress
+from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.topology import Topology
@@ -18,6 +18,7 @@ from knee.linux import cache, modules, tools
 from knee.linux.build import HZ, build
 from knee.manifest import manifest
 from knee.metrics import summary
+from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.toml import dumps
@@ -41,7 +42,7 @@ class Uml:
         if built:
             # Modules that are older than their sources are built again by the next run.
             return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()
-        return [*tools.missing(), Missing("no kernel is built yet", "knee linux build, some minutes once")]
+        return [*tools.missing(), Missing("no kernel is built yet", "knee linux build, which takes a few minutes once")]
 
     def trial(self) -> str:
         """Boots it and lets one flow run for a tenth of a second."""
@@ -57,7 +58,7 @@ class Uml:
         with TemporaryDirectory(prefix="knee-") as folder:
             packets = self.run(from_dict(told), Path(folder)).summary["packets"]
         if not packets:
-            raise RunError("The kernel carries no packets; knee linux build makes it again.")
+            raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
         return f"Linux {lab.release} runs ({packets} packets in a trial); needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
@@ -77,7 +78,7 @@ class Uml:
         lab = cache.current(hz)
         if lab is None:
             tick = format_time(scenario.tcp.tick)
-            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" makes it.')
+            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" builds it.')
         if lab.sources != cache.sources_digest():
             lab, _ = build(lab.source, hz)
         started = datetime.now(UTC).isoformat(timespec="seconds")

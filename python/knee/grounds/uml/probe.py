@@ -106,7 +106,7 @@ class Rows:
     def __init__(self, path: Path) -> None:
         size = path.stat().st_size if path.exists() else 0
         if not size or size % SIZE:
-            raise RunError("The guest left no whole rows.")
+            raise RunError("The guest wrote no complete rows.")
         rows = np.memmap(path, dtype=FLOW, mode="r")
         starts = np.flatnonzero(rows["kind"] == HISTOGRAM)
         # Histograms come last; what is behind their heads is no rows.

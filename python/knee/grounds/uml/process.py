@@ -79,7 +79,7 @@ def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[fl
             start_new_session=True,
         )
     except OSError as error:
-        raise RunError(f"The kernel does not start ({error.strerror}); knee linux build makes it again.") from None
+        raise RunError(f"The kernel does not start ({error.strerror}); knee linux build rebuilds it.") from None
     try:
         words = _listen(process, root, progress)
     finally:

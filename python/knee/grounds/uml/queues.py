@@ -67,7 +67,7 @@ def leaf(name: str, params: Params, limit: Limit | None, rate_bps: int) -> Leaf:
     build = _BUILDERS.get(name)
     if build is None:
         found = f"the kernel of this ground has no queue discipline {name}"
-        raise Refused(found, f"one of {', '.join(['pfifo', 'bfifo', *_BUILDERS])} will do", key="queue")
+        raise Refused(found, f"expected one of {', '.join(['pfifo', 'bfifo', *_BUILDERS])}", key="queue")
     return Leaf(name, build(params, limit, rate_bps))
 
 
@@ -87,7 +87,7 @@ def _fifo(name: str, limit: Limit | None, rate_bps: int) -> Leaf:
 
 def _fits(value: int) -> int:
     if value >= 2**32:
-        raise Refused(f"{value} is more than Linux takes", f"up to {2**32 - 1} will do", key="limit")
+        raise Refused(f"{value} is more than Linux accepts", f"expected at most {2**32 - 1}", key="limit")
     return value
 
 
@@ -96,8 +96,9 @@ def _packets(limit: Limit | None, kind: int) -> bytes:
     if limit is None:
         return b""
     if limit.kind != "packets":
-        found = f"{limit} is a limit in {'bytes' if limit.kind == 'bytes' else 'time'}, which this discipline lacks"
-        raise Refused(found, 'a limit in packets, such as "250 packets", will do', key="limit")
+        unit = "bytes" if limit.kind == "bytes" else "time"
+        found = f"{limit} is a limit in {unit}, which this discipline does not support"
+        raise Refused(found, 'expected a limit in packets, such as "250 packets"', key="limit")
     return u32(kind, _fits(limit.amount))
 
 
@@ -203,8 +204,8 @@ _BESTEFFORT = 3
 
 def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     if limit is not None:
-        found = "Linux's cake has no limit but its memory"
-        raise Refused(found, 'queue_params = { memlimit = "4 MB" } will do', key="limit")
+        found = "Linux's cake limits only its memory"
+        raise Refused(found, 'expected queue_params = { memlimit = "4 MB" }', key="limit")
     options = u64(2, int(params["bandwidth"]) // 8) + u32(3, _BESTEFFORT)
     options += u32(5, _ISOLATION[str(params["isolation"])]) + u32(7, _us(params, "interval"))
     options += u32(8, _us(params, "target"))

@@ -38,15 +38,15 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     try:
         _tcp(scenario.tcp)
         if len(scenario.links) > MAX_LINKS:
-            raise Refused(f"there are {len(scenario.links)} links", f"up to {MAX_LINKS} will do", key="links")
+            raise Refused(f"there are {len(scenario.links)} links", f"expected at most {MAX_LINKS}", key="links")
         for i, link in enumerate(scenario.links):
             _within("link" if short else f"links[{i}]", _link, link)
         if sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
-            raise Refused("there are more flows than ports", f"up to {MAX_FLOWS} flows will do", key="flows")
+            raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
         if len({tuple(flow.path or ()) for flow in scenario.flows}) > MAX_PATHS:
-            raise Refused("there are more paths than networks", f"up to {MAX_PATHS} will do", key="flows")
+            raise Refused("there are more paths than networks", f"expected at most {MAX_PATHS}", key="flows")
         _same_parameters(scenario)
         _changes(scenario)
     except Refused as refused:
@@ -64,11 +64,11 @@ def _within(key: str, check: object, part: object) -> None:
 def _tcp(tcp: Tcp) -> None:
     if tcp.tick not in TICKS:
         ticks = ", ".join(format_time(tick) for tick in TICKS)
-        raise Refused(f"there is no kernel with a tick of {format_time(tcp.tick)}", f"{ticks} will do", key="tcp.tick")
+        raise Refused(f"there is no kernel with a tick of {format_time(tcp.tick)}", f"expected {ticks}", key="tcp.tick")
     tick_ms = tcp.tick // 1_000_000
     if tcp.rto_min % 1_000_000 or (tcp.rto_min // 1_000_000) % tick_ms:
-        found = f"{format_time(tcp.rto_min)} is no whole number of ticks"
-        raise Refused(found, f"a multiple of {tick_ms} ms will do", key="tcp.rto_min")
+        found = f"{format_time(tcp.rto_min)} is not a whole number of ticks"
+        raise Refused(found, f"expected a multiple of {tick_ms} ms", key="tcp.rto_min")
     usual = Tcp()
     for key in type(tcp).model_fields:
         if key not in _SET and getattr(tcp, key) != getattr(usual, key):
@@ -77,16 +77,16 @@ def _tcp(tcp: Tcp) -> None:
 
 def _link(link: Link) -> None:
     if link.trace is not None:
-        raise Refused("htb follows no trace", 'a rate such as "100 Mbit/s" will do', key="trace")
+        raise Refused("htb cannot follow a trace", 'expected a rate such as "100 Mbit/s"', key="trace")
     if link.overhead != queues.FRAME - 1500:
-        raise Refused("Linux counts an Ethernet header", '"14 B" will do', key="overhead")
+        raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
     for key in ("jitter", "delay"):
         if getattr(link, key):
-            raise Refused("this ground has all of the delay behind the receiver", "leave it out", key=key)
+            raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
     _queue(link)
     if link.reverse is not None:
         if link.reverse.trace is not None:
-            raise Refused("htb follows no trace", 'a rate such as "10 Mbit/s" will do', key="reverse.trace")
+            raise Refused("htb cannot follow a trace", 'expected a rate such as "10 Mbit/s"', key="reverse.trace")
         _within("reverse", _queue, link.reverse)
 
 
@@ -97,10 +97,10 @@ def _queue(link: object) -> None:
 
 def _flow(flow: Flow) -> None:
     if flow.transport != "tcp":
-        raise Refused(f'there is no "{flow.transport}" in the kernel', 'transport = "tcp" will do', key="transport")
+        raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
     known = (*KERNEL_CCS, *modules.MODULE_CCS)
     if flow.cc not in known:
-        raise Refused(f"the kernel has no {flow.cc}", f"one of {', '.join(known)} will do", key="cc")
+        raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")
     if flow.cc in modules.MODULE_CCS:
         modules.parameters(flow.cc, flow.cc_params)
         return
@@ -108,7 +108,7 @@ def _flow(flow: Flow) -> None:
     for name, value in flow.cc_params.items():
         if value != declared.params[name].default:
             default = declared.params[name].text(declared.params[name].default)
-            raise Refused("the kernel's is as it was built", f"leave it at {default}", key=f"cc_params.{name}")
+            raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
 
 
 def _same_parameters(scenario: Scenario) -> None:
@@ -116,8 +116,8 @@ def _same_parameters(scenario: Scenario) -> None:
     seen: dict[str, dict[str, object]] = {}
     for i, flow in enumerate(scenario.flows):
         if seen.setdefault(flow.cc, dict(flow.cc_params)) != flow.cc_params:
-            found = f"another flow has {flow.cc} with other parameters, and a module has one set"
-            raise Refused(found, "the same for all flows will do", key=f"flows[{i}].cc_params")
+            found = f"another flow uses {flow.cc} with other parameters, but a module has one set for all"
+            raise Refused(found, "expected the same parameters for all flows", key=f"flows[{i}].cc_params")
 
 
 def _changes(scenario: Scenario) -> None:
@@ -133,5 +133,5 @@ def _changes(scenario: Scenario) -> None:
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"changes[{i}].limit") from None
         if before != after:
-            found = f"{change.limit} is counted otherwise than the link's limit"
-            raise Refused(found, "the same kind of limit will do", key=f"changes[{i}].limit")
+            found = f"{change.limit} is in a different unit than the link's limit"
+            raise Refused(found, "expected the same unit", key=f"changes[{i}].limit")

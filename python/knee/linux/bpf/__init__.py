@@ -88,7 +88,7 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
         RunError: something is missing here, or the kernel refuses it; with the verifier's reason. Nothing is loaded.
     """
     if name not in build.algorithms():
-        raise InputError(f"There is no {name} in BPF; {near(name, build.algorithms())}.")
+        raise InputError(f"No BPF version of {name} exists; {near(name, build.algorithms())}.")
     numbers = _numbers(name, settings)
     build.require(build.missing(), f"{name} cannot be loaded here")
     # Compiled before anybody has to wait for us.
@@ -101,9 +101,11 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
 
 def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default: bool, lock: int) -> None:
     if (PINS / name).exists():
-        raise InputError(f"{name} is loaded already; knee linux unload {name} takes it out.")
+        raise InputError(f"{name} is already loaded; knee linux unload {name} removes it.")
     if name in _AVAILABLE.read_text().split():
-        raise InputError(f"This kernel has {name} of its own, which connections can ask for; nothing is to be loaded.")
+        raise InputError(
+            f"This kernel already includes {name}, so there is nothing to load; connections can select it."
+        )
     _mount()
     PINS.mkdir(mode=0o700, exist_ok=True)
     record = RECORDS / name

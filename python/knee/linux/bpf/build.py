@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.grounds.ground import Missing
+from knee.missing import Missing
 
 #: The sources.
 HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
@@ -50,16 +50,16 @@ def missing() -> list[Missing]:
 
 def privileges() -> list[Missing]:
     """Loading and looking take root."""
-    return [] if os.geteuid() == 0 else [Missing("not root", "begin the command with sudo")]
+    return [] if os.geteuid() == 0 else [Missing("not root", "run the command with sudo")]
 
 
 def kernel() -> list[Missing]:
     """What the running kernel lacks."""
     lacking = []
     if not _BTF.exists():
-        lacking.append(Missing("the kernel has no type information", "one with CONFIG_DEBUG_INFO_BTF will do"))
+        lacking.append(Missing("the kernel has no type information", "use a kernel with CONFIG_DEBUG_INFO_BTF"))
     if not _JIT.exists():
-        lacking.append(Missing("the kernel does not compile BPF", "one with CONFIG_BPF_JIT will do"))
+        lacking.append(Missing("the kernel does not compile BPF", "use a kernel with CONFIG_BPF_JIT"))
     elif os.access(_JIT, os.R_OK) and _JIT.read_text().strip() == "0":
         lacking.append(Missing("the kernel's BPF compiler is off", "sudo sysctl net.core.bpf_jit_enable=1"))
     return lacking
@@ -76,7 +76,7 @@ def compilers() -> list[Missing]:
     names = " ".join(packages())
     lacking = [Missing(f"no {names.replace(' ', ', ')}", f"sudo apt-get install {names}")] if names else []
     if shutil.which("cargo", path=_path()) is None:
-        lacking.append(Missing("no Rust", "https://rustup.rs has it"))
+        lacking.append(Missing("no Rust", "install it from https://rustup.rs"))
     return lacking
 
 
@@ -154,13 +154,15 @@ def _keep(made: Path, place: Path, mode: int) -> None:
     store.mkdir(parents=True, exist_ok=True)
     here = store.stat()
     if here.st_uid != os.geteuid() or here.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise RunError(f"Others can write to {store}, so that nothing compiled can be kept there; remove that folder.")
+        raise RunError(
+            f"Other users can write to {store}, so compiled programs cannot be kept there; remove that folder."
+        )
     partial = store / f".{place.name}.{uuid.uuid4().hex[:8]}"
     try:
         with os.fdopen(os.open(made, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
             found = os.fstat(source.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_uid != _owner().pw_uid:
-                raise RunError(f"{made} is not what was compiled; nothing is loaded.")
+                raise RunError(f"{made} differs from what was compiled; nothing was loaded.")
             partial.write_bytes(source.read())
         partial.chmod(mode)
         partial.rename(place)

@@ -22,6 +22,6 @@ def paper(name: str) -> Paper:
         InputError: there is none.
     """
     if name not in NAMES:
-        raise InputError(f'There is no paper "{name}" here; {near(name, list(NAMES))}.')
+        raise InputError(f'There is no paper "{name}"; {near(name, list(NAMES))}.')
     found: Paper = import_module(f"{__name__}.{name.replace('-', '_')}").PAPER
     return found

@@ -1,7 +1,6 @@
 //! The commonest ACK in recovery: a SACK of the next segment, which was sent just once.
 //!
-//! Most of what `ack.rs` asks is known beforehand for it, so it takes this shorter way to the same end; a test holds the
-//! two against each other.
+//! Most of what `ack.rs` asks is known beforehand for it. A test holds it against the slow path.
 
 use super::ack::Told;
 use super::micros::Micros;
@@ -12,7 +11,7 @@ use knee_core::{Packet, Time};
 impl Sender {
     /// The segment that an ACK reports, if that is all it does.
     #[inline]
-    pub(super) fn lone_sack(&self, ack: &AckInfo) -> Option<u64> {
+    pub(super) fn next_sack(&self, ack: &AckInfo) -> Option<u64> {
         let needs = &self.needs;
         let expected = self.view.ca == CaState::Recovery
             && ack.seq == self.view.snd_una
@@ -25,7 +24,7 @@ impl Sender {
 
     /// Takes an ACK that reports this segment only. Returns its RTT sample.
     #[inline]
-    pub(super) fn take_lone_sack(
+    pub(super) fn ack_next_sack(
         &mut self,
         seq: u64,
         ack: &AckInfo,
@@ -79,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_shorter_way_leads_to_the_same_end(
+        fn it_leads_to_the_same_state_as_the_slow_path(
             cc in prop::sample::select(vec!["reno", "cubic", "vegas", "bbr"]),
             bytes in prop::option::of(20_000u64..200_000),
             paced in any::<bool>(),
@@ -88,9 +87,9 @@ mod tests {
             steps in prop::collection::vec((0usize..12, 0usize..6, 1u64..20_000, 0u8..12), 1..120),
         ) {
             let config = config(tso, 9, 1000);
-            let [mut short, mut general] = [(); 2].map(|()| sender(cc, bytes, paced, &config));
+            let [mut quick, mut slow] = [(); 2].map(|()| sender(cc, bytes, paced, &config));
             let mut receiver = Receiving::default();
-            let mut flight: VecDeque<u64> = (1..short.view.snd_nxt).collect();
+            let mut flight: VecDeque<u64> = (1..quick.view.snd_nxt).collect();
             let mut now = Time::from_millis(40);
             let [mut spares, mut others] = [(); 2].map(|()| Spares::default());
             for (lost, arrives, us, flags) in steps {
@@ -103,10 +102,10 @@ mod tests {
                 let flags = if flags == 0 { Packet::ECE } else { 0 };
                 let info = AckInfo { seq: receiver.next, blocks: &blocks, tsecr: 1, flags };
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                let rtt = short.on_ack(&info, now, &config, &mut out, &mut spares);
-                prop_assert_eq!(rtt, general.take_any(&info, now, &config, &mut expected, &mut others));
+                let rtt = quick.on_ack(&info, now, &config, &mut out, &mut spares);
+                prop_assert_eq!(rtt, slow.ack_slow(&info, now, &config, &mut expected, &mut others));
                 prop_assert_eq!(&out, &expected);
-                prop_assert_eq!(state(&mut short), state(&mut general));
+                prop_assert_eq!(state(&mut quick), state(&mut slow));
                 flight.extend(out.iter().flat_map(|sent| sent.start..sent.start + u64::from(sent.count)));
                 now += Time::from_micros(us);
             }
@@ -120,7 +119,7 @@ mod tests {
         let mut taken = Vec::new();
         for seq in 1..8 {
             let info = AckInfo { seq: 0, blocks: &[(1, seq + 1)], tsecr: 1, flags: 0 };
-            taken.push(sender.lone_sack(&info));
+            taken.push(sender.next_sack(&info));
             sender.on_ack(&info, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
         }
         // The third SACK begins recovery.

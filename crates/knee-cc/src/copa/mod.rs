@@ -31,6 +31,8 @@
 //! swings to empty: they stay in competitive mode until losses shrink `1 / delta`. `mode_switching = false` is the pure
 //! default mode, for which the paper's 1 / delta packets per flow hold.
 
+mod program;
+
 use crate::entry::{Entry, Family};
 use crate::window::{Fractional, rate_of};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs};
@@ -53,18 +55,28 @@ pub const ENTRY: Entry = Entry {
             "NSDI 2018, Sec. 2.1",
             "how long the least RTT is remembered",
         ),
+        Param::choice(
+            "form",
+            &["paper", "program"],
+            "NSDI 2018; genericCC, markoviancc.cc",
+            "what the paper says, or what the authors' own sender does",
+        ),
     ],
     phases: &["slow_start", "default", "competitive"],
-    edges: &[(SLOW_START, DEFAULT), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
+    edges: &[(SLOW_START, DEFAULT), (SLOW_START, COMPETITIVE), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
     min_cwnd: 2,
     needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
+        let given = Params {
+            delta: params.ratio("delta"),
+            mode_switching: params.switch("mode_switching"),
+            min_rtt_window: params.time("min_rtt_window"),
+        };
+        if params.choice("form") == "program" {
+            return Box::new(program::Program::new(given, init));
+        }
         Box::new(Copa {
-            params: CopaParams {
-                delta: params.ratio("delta"),
-                mode_switching: params.switch("mode_switching"),
-                min_rtt_window: params.time("min_rtt_window"),
-            },
+            params: given,
             phase: SLOW_START,
             window: Fractional::default(),
             min_rtt: Extreme::default(),
@@ -88,14 +100,14 @@ const COMPETITIVE: u8 = 2;
 /// The least window, in packets: the authors' sender's.
 const LEAST: u32 = 2;
 
-struct CopaParams {
+struct Params {
     delta: f64,
     mode_switching: bool,
     min_rtt_window: Time,
 }
 
 struct Copa {
-    params: CopaParams,
+    params: Params,
     phase: u8,
     window: Fractional,
     min_rtt: Extreme,

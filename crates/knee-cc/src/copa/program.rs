@@ -1,0 +1,286 @@
+//! Copa as its authors' own sender does it (genericCC, `MarkovianCC` in the mode `auto`), where that is not what the paper
+//! says.
+//!
+//! - The window does not move on the first 19 ACKs; then it grows by one with each until `lambda > lambda_t`.
+//! - The direction of a round trip, which lasts the latest RTT, is that of most of its ACKs, not that of the window; the
+//!   velocity doubles after each round trip in the same direction, not only from the third on, and halves where it is
+//!   beyond `delta cwnd`.
+//! - The mode follows the least RTT of the last 4 srtt, not of 5; its srtt moves by a sixteenth of the error.
+//! - `RTTmin` is remembered for 10 s or 20 `RTTmin`, whichever is longer.
+//! - In default mode `delta` is set back only once no loss was seen for a round trip.
+//! - Where 30 % of the packets of two round trips got lost the window shrinks by 30 %.
+//! - The pacing clock starts anew whenever the window, rounded up, is under way: a packet waits half its flow's packet time
+//!   after the ACK that lets it go. (The program would let one more go then, but the clock never comes to that.)
+
+use super::{COMPETITIVE, DEFAULT, Extreme, LEAST, Params, SLOW_START, step, target_rate};
+use crate::window::rate_of;
+use crate::{Ack, Congestion, CongestionControl, Control, Init};
+use knee_core::{Rate, Time};
+
+/// ACKs of the first two windows, which only measure.
+const PROBES: u64 = 19;
+/// Losses among that many packets or fewer do not make the window shrink.
+const FEW: u32 = 20;
+
+/// See the file's head.
+pub struct Program {
+    params: Params,
+    /// Packets.
+    window: f64,
+    /// What the sender was told of it.
+    written: u32,
+    slow_start: bool,
+    competitive: bool,
+    acked: u64,
+    srtt: Time,
+    min_rtt: Extreme,
+    standing: Extreme,
+    recent_min: Extreme,
+    recent_max: Extreme,
+    /// 1 / delta in force.
+    packets: f64,
+    /// When that last grew, and last shrank on a loss.
+    grown_at: Option<Time>,
+    lost_at: Option<Time>,
+    velocity: f64,
+    /// Direction of the last round trip.
+    up: bool,
+    /// ACKs of the round trip under way below the target, less those above.
+    balance: i64,
+    round_begin: Time,
+    losses: Losses,
+}
+
+/// Packets delivered and lost since a moment.
+#[derive(Default)]
+struct Losses {
+    since: Time,
+    packets: u32,
+    lost: u32,
+}
+
+impl Losses {
+    /// Counts the packets that an ACK settled; whether 30 % of those of two round trips got lost.
+    fn too_many(&mut self, now: Time, rtt: Time, delivered: u32, lost: u32) -> bool {
+        self.lost = self.lost.saturating_add(lost);
+        self.packets = self.packets.saturating_add(delivered).saturating_add(lost);
+        if now <= self.since.saturating_add(rtt).saturating_add(rtt) || self.packets <= FEW {
+            return false;
+        }
+        let many = f64::from(self.lost) > 0.3 * f64::from(self.packets);
+        *self = Self { since: now, ..Self::default() };
+        many
+    }
+}
+
+impl Program {
+    /// A connection's.
+    pub fn new(params: Params, init: &Init) -> Self {
+        let packets = 1.0 / params.delta;
+        Self {
+            params,
+            window: f64::from(init.cwnd),
+            written: init.cwnd,
+            slow_start: true,
+            competitive: false,
+            acked: 0,
+            srtt: Time::ZERO,
+            min_rtt: Extreme::default(),
+            standing: Extreme::default(),
+            recent_min: Extreme::default(),
+            recent_max: Extreme::default(),
+            packets,
+            grown_at: None,
+            lost_at: None,
+            velocity: 1.0,
+            up: true,
+            balance: 1,
+            round_begin: init.now,
+            losses: Losses::default(),
+        }
+    }
+
+    fn measure(&mut self, now: Time, rtt: Time) {
+        self.srtt = if self.srtt == Time::ZERO { rtt } else { self.srtt.mul_div(15, 16).saturating_add(rtt / 16) };
+        let longest = self.params.min_rtt_window.max(self.min_rtt.get().unwrap_or(Time::ZERO).mul_div(20, 1));
+        let recent = longest.min(self.srtt.mul_div(4, 1));
+        self.min_rtt.add(now, rtt, longest, Time::le);
+        self.standing.add(now, rtt, longest.min(self.srtt / 2), Time::le);
+        self.recent_min.add(now, rtt, recent, Time::le);
+        self.recent_max.add(now, rtt, recent, Time::ge);
+    }
+
+    /// Whether somebody else fills the buffer.
+    fn is_queue_kept_full(&self) -> bool {
+        let [least, low, high] =
+            [&self.min_rtt, &self.recent_min, &self.recent_max].map(|it| it.get().unwrap_or_default());
+        let swing = high.saturating_sub(least).as_secs_f64();
+        low.saturating_sub(least).as_secs_f64() >= 0.1 * swing
+    }
+
+    /// Moves `1 / delta` on an ACK, or on a loss that one brought to light.
+    fn update_delta(&mut self, lost: bool, now: Time, rtt: Time) {
+        self.competitive = self.params.mode_switching && self.is_queue_kept_full();
+        let least = 1.0 / self.params.delta;
+        let past = |at: Option<Time>| at.is_none_or(|at| at.saturating_add(rtt) < now);
+        if !self.competitive {
+            if self.grown_at.is_none() || past(self.lost_at) {
+                self.packets = least;
+                self.grown_at = Some(now);
+            }
+        } else if lost && past(self.lost_at) {
+            self.packets /= 2.0;
+            self.lost_at = Some(now);
+        } else if past(self.grown_at) {
+            self.packets += 1.0;
+            self.grown_at = Some(now);
+        }
+        self.packets = self.packets.max(least);
+    }
+
+    fn end_round(&mut self, now: Time) {
+        if (self.balance > 0) == self.up && self.balance != 0 {
+            self.velocity *= 2.0;
+        } else {
+            self.velocity = 1.0;
+            self.up = !self.up;
+        }
+        self.round_begin = now;
+        self.balance = 0;
+    }
+
+    /// Moves the window on a packet acknowledged.
+    fn update_window(&mut self, now: Time, rtt: Time) {
+        let standing = self.standing.get().unwrap_or(rtt);
+        let d_q = standing.saturating_sub(self.min_rtt.get().unwrap_or(rtt)).as_secs_f64();
+        let delta = 1.0 / self.packets;
+        let target = target_rate(delta, d_q) * standing.as_secs_f64();
+        if self.slow_start {
+            self.window += 1.0;
+            self.slow_start = self.window < target;
+            return;
+        }
+        if self.round_begin.saturating_add(rtt) < now {
+            self.end_round(now);
+        }
+        if self.velocity > self.window * delta {
+            self.velocity /= 2.0;
+        }
+        self.velocity = self.velocity.max(1.0);
+        let moved = step(self.velocity, delta, self.window, 1.0);
+        if self.window < target {
+            self.balance += 1;
+            self.window += moved;
+        } else {
+            self.balance -= 1;
+            self.window -= moved;
+        }
+        self.window = self.window.max(f64::from(LEAST)).min(1e9);
+    }
+
+    fn answer(&mut self, control: &mut Control) {
+        self.written = self.window.ceil() as u32;
+        control.cwnd = self.written;
+        control.pacing_rate = Some(match self.standing.get() {
+            Some(standing) if self.acked > PROBES => rate_of(2.0 * self.window, standing),
+            _ => Rate::MAX,
+        });
+        control.min_burst = 1;
+        control.restart_pacing = true;
+        control.phase = match (self.slow_start, self.competitive) {
+            (true, _) => SLOW_START,
+            (false, false) => DEFAULT,
+            (false, true) => COMPETITIVE,
+        };
+    }
+}
+
+impl CongestionControl for Program {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        let now = ack.view.now;
+        if control.cwnd != self.written {
+            // The sender set another one: after a timeout.
+            self.window = f64::from(control.cwnd.max(LEAST));
+        }
+        let latest = ack.rtt.or_else(|| self.standing.get()).unwrap_or(ack.view.srtt);
+        if let Some(rtt) = ack.rtt {
+            self.measure(now, rtt);
+            for _ in 0..ack.delivered {
+                self.update_delta(false, now, rtt);
+                if self.acked >= PROBES {
+                    self.update_window(now, rtt);
+                }
+                self.acked += 1;
+            }
+        }
+        if ack.lost > 0 {
+            self.update_delta(true, now, Time::ZERO);
+        }
+        if self.losses.too_many(now, latest, ack.delivered, ack.lost) {
+            self.window = (0.7 * self.window).max(f64::from(LEAST));
+        }
+        self.answer(control);
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = control.cwnd.max(LEAST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copa::ENTRY;
+    use crate::testing::{Dumbbell, ack_at, init, make_with};
+    use knee_core::Value;
+
+    const FORM: &[(&str, Value)] = &[("form", Value::Choice("program"))];
+
+    #[test]
+    fn the_window_stands_for_nineteen_acks_and_then_grows_by_one_with_each() {
+        let mut cc = make_with(&ENTRY, FORM);
+        let mut control = Control::initial(10);
+        let windows: Vec<u32> = (1..=22)
+            .map(|i| {
+                cc.on_ack(&ack_at(Time::from_millis(40 * i), 1, Some(Time::from_millis(40))), &mut control);
+                control.cwnd
+            })
+            .collect();
+        assert_eq!((&windows[..19], &windows[19..]), (&[10; 19][..], &[11, 12, 13][..]));
+    }
+
+    #[test]
+    fn the_velocity_doubles_with_each_round_trip_in_the_same_direction_and_falls_to_one_at_a_turn() {
+        let params = Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10) };
+        let mut copa = Program::new(params, &init());
+        let seen: Vec<u32> = [5, 5, 5, -5, -5, 0]
+            .map(|balance| {
+                copa.balance = balance;
+                copa.end_round(Time::ZERO);
+                copa.velocity as u32
+            })
+            .to_vec();
+        assert_eq!(seen, [2, 4, 8, 1, 2, 1]);
+    }
+
+    #[test]
+    fn losses_of_more_than_three_in_ten_over_two_round_trips_shrink_the_window() {
+        let rtt = Time::from_millis(40);
+        let after = |delivered, lost| Losses::default().too_many(Time::from_millis(81), rtt, delivered, lost);
+        assert!(after(20, 10) && !after(21, 9) && !after(10, 10));
+        assert!(!Losses::default().too_many(Time::from_millis(80), rtt, 20, 10));
+    }
+
+    /// Two flows keep to default mode and a short queue where the paper's rules let them compete (docs/fidelity.md).
+    #[test]
+    fn two_flows_leave_the_queue_short_and_lose_nothing() {
+        let mut net = Dumbbell::new(knee_core::Rate::from_mbps(20), 150);
+        for i in 0..2 {
+            net.add(&ENTRY, FORM, Time::from_millis(40), Time::from_secs(i));
+        }
+        net.run(Time::from_secs(10));
+        let seen = net.measure(Time::from_secs(60));
+        assert!(seen.drops == 0 && seen.queue < 15.0 && seen.jain() > 0.9, "{seen:?}");
+        assert!(seen.total() > 0.75 * 20.0, "{seen:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A token bucket, counted in time at its rate as Linux's htb does (net/sched/sch_htb.c).
+
+use crate::wire::Wire;
+use knee_core::{Bytes, Rate, Time};
+
+/// Tokens for `depth` at the most; they may go below zero by a packet.
+pub struct TokenBucket {
+    wire: Wire,
+    /// Depth, in time at the rate.
+    depth: Time,
+    /// When the bucket was, or will be, at zero tokens: tokens now = min(now - zero_at, depth).
+    zero_at: Time,
+}
+
+impl TokenBucket {
+    /// A full bucket of `rate`, which is not zero, that holds `burst` bytes.
+    pub fn new(rate: Rate, burst: Bytes) -> Self {
+        Self { wire: Wire::new(rate), depth: rate.time_for(burst), zero_at: Time::ZERO }
+    }
+
+    pub(crate) const fn rate(&self) -> u64 {
+        self.wire.rate()
+    }
+
+    /// When a packet may leave.
+    pub(crate) fn ready_at(&self, now: Time) -> Time {
+        self.zero_at.max(now)
+    }
+
+    /// The tokens it has, in time.
+    pub(crate) fn saved(&self, now: Time) -> Time {
+        now.saturating_sub(self.zero_at).min(self.depth)
+    }
+
+    /// The tokens it owes, in time.
+    pub(crate) const fn owed(&self, now: Time) -> Time {
+        self.zero_at.saturating_sub(now)
+    }
+
+    /// Takes the tokens for `bytes`; they may go below zero.
+    pub(crate) fn take(&mut self, bytes: u64, now: Time) {
+        let floor = now.saturating_sub(self.depth);
+        self.zero_at = self.zero_at.max(floor) + self.wire.time_for(bytes);
+    }
+
+    /// The tokens it has, or owes, and its depth are bytes: at another rate they take another time.
+    pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) {
+        let old = self.wire.rate();
+        let saved = self.saved(now).mul_div(old, rate.as_bps());
+        let owed = self.owed(now).mul_div(old, rate.as_bps());
+        self.zero_at = (now + owed).saturating_sub(saved);
+        self.depth = self.depth.mul_div(old, rate.as_bps());
+        self.wire = Wire::new(rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Time = Time::from_millis(1);
+
+    /// 8 Mbit/s are 1000 bytes in a millisecond; the bucket holds three of these.
+    fn bucket() -> TokenBucket {
+        TokenBucket::new(Rate::from_mbps(8), Bytes(3000))
+    }
+
+    #[test]
+    fn it_saves_up_to_its_depth_and_no_more() {
+        let (mut bucket, now) = (bucket(), MS * 10);
+        for _ in 0..3 {
+            bucket.take(1000, now);
+        }
+        assert_eq!(bucket.ready_at(now), now, "three fit");
+        bucket.take(1000, now);
+        assert_eq!(bucket.ready_at(now), now + MS, "the fourth is a debt");
+        // Two milliseconds after the debt is paid there are tokens for two.
+        let later = now + MS * 3;
+        bucket.take(2000, later);
+        assert_eq!(bucket.ready_at(later), later);
+        bucket.take(1, later);
+        assert_eq!(bucket.ready_at(later), later + Time::from_micros(1));
+    }
+
+    #[test]
+    fn another_rate_keeps_debt_and_depth_in_bytes() {
+        let (mut bucket, now) = (bucket(), MS * 10);
+        bucket.take(5000, now); // 2000 bytes of debt
+        assert_eq!(bucket.ready_at(now), now + MS * 2);
+        bucket.set_rate(Rate::from_mbps(4), now);
+        assert_eq!((bucket.rate(), bucket.ready_at(now)), (4_000_000, now + MS * 4));
+        // Long after, 3000 bytes are saved, and no more.
+        let later = now + MS * 100;
+        bucket.take(3000, later);
+        assert_eq!(bucket.ready_at(later), later);
+        bucket.take(1000, later);
+        assert_eq!(bucket.ready_at(later), later + MS * 2);
+    }
+}

@@ -1,0 +1,20 @@
+//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue.
+//!
+//! ```text
+//! arrivals ──► random loss ──► queue discipline ──► server: wire, token bucket or trace ──► departures
+//!                  └──► drops ◄──────┘
+//! ```
+//!
+//! A [`Link`] has no clock and no event queue. Its owner asks [`Link::due`] when it acts next, and calls it no later than
+//! that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for many
+//! arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
+
+mod bucket;
+mod link;
+mod server;
+mod trace;
+mod wire;
+
+pub use link::{Arrival, Counters, Departure, Link, Load, Outcome};
+pub use server::Server;
+pub use wire::Wire;

@@ -1,0 +1,302 @@
+//! Laws of a link: what leaves it, when, and what its counters say.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+use knee_core::{Bytes, Packet, Params, Rate, Rng, Time, Value};
+use knee_link::{Arrival, Counters, Departure, Link, Outcome, Server};
+use knee_queue::{Backlog, Burst, Init, Limit, find, registry};
+use proptest::prelude::*;
+
+const OVERHEAD: u32 = 14;
+const MS: Time = Time::from_millis(1);
+/// A full frame takes a millisecond.
+const RATE: Rate = Rate::from_bps(1514 * 8 * 1000);
+
+fn link_with(queue: &str, given: &[(&str, Value)], limit: Limit, server: Server) -> Link {
+    let entry = find(queue).unwrap();
+    let rate = server.rate().map_or(RATE, Rate::from_bps);
+    let init = Init { limit: Some(limit), overhead: OVERHEAD, rate, rng: Rng::stream(1, queue) };
+    let queue = (entry.make)(&Params::resolve(entry.params, given.iter().copied()).unwrap(), &init);
+    Link::new(queue, server, OVERHEAD, Rng::stream(1, "loss"))
+}
+
+fn link(server: Server) -> Link {
+    link_with("pfifo", &[], Limit::Packets(3), server)
+}
+
+fn burst(at: Time, seq: u64, count: u32) -> Burst {
+    Burst { first: Packet { enqueued: at, seq, size: 1500, ..Packet::default() }, count }
+}
+
+/// Segments that left, each with when and how long it was queued.
+fn left(out: &mut Outcome) -> Vec<(u64, Time, Time)> {
+    out.departed.drain(..).map(|Departure { packet, sojourn }| (packet.seq, packet.enqueued, sojourn)).collect()
+}
+
+/// Lets a link act up to `until`, step by step.
+fn serve(link: &mut Link, until: Time, out: &mut Outcome) {
+    while link.due() <= until {
+        link.serve(link.due(), out);
+    }
+}
+
+#[test]
+fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
+    let (mut link, mut out) = (link(Server::wire(RATE)), Outcome::default());
+    assert_eq!((link.due(), link.is_wire(), link.rate()), (Time::MAX, true, Some(RATE.as_bps())));
+    link.arrive(&burst(MS, 0, 6), MS, &mut out);
+    // One is on the wire, three wait, two find the queue full.
+    assert_eq!((link.due(), link.held(), link.on_wire().unwrap().packet.seq), (MS * 2, 4, 0));
+    assert_eq!(link.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });
+    assert_eq!(out.dropped.iter().map(|packet| (packet.seq, packet.enqueued)).collect::<Vec<_>>(), [(4, MS), (5, MS)]);
+    assert!(out.has_news());
+    serve(&mut link, MS * 3, &mut out);
+    assert_eq!(left(&mut out), [(0, MS * 2, Time::ZERO), (1, MS * 3, MS)]);
+    assert_eq!(*link.counters(), Counters { arrived: 6, departed: 2, bytes: 2 * 1514, drops: 2 });
+    link.advance([].into_iter(), MS * 9, &mut out);
+    assert_eq!(out.departed[1].packet.queued(), Packet::QUEUED_UNIT * u64::from(Packet::queued_units(MS * 3)));
+    assert_eq!(left(&mut out), [(2, MS * 4, MS * 2), (3, MS * 5, MS * 3)]);
+    assert_eq!((link.due(), link.held(), link.on_wire()), (Time::MAX, 0, None));
+    let load = link.load(MS * 9);
+    assert_eq!((load.carried, load.offered, load.saved), (4 * 1514 * 8, 9 * 1514 * 8, 0));
+}
+
+#[test]
+fn queueing_delays_of_data_add_up_and_acks_keep_their_handle() {
+    let (mut link, mut out) = (link(Server::wire(RATE)), Outcome::default());
+    let before = Packet::queued_units(MS * 5);
+    for (seq, flags) in [(0, 0), (1, 0), (2, Packet::ACK)] {
+        let first = Packet { seq, flags, extra: before, size: 1500, ..Packet::default() };
+        link.arrive(&Burst { first, count: 1 }, Time::ZERO, &mut out);
+    }
+    serve(&mut link, MS * 9, &mut out);
+    let extras: Vec<u32> = out.departed.iter().map(|departure| departure.packet.extra).collect();
+    assert_eq!(extras, [before, before + Packet::queued_units(MS), before]);
+}
+
+#[test]
+fn another_rate_counts_from_the_next_packet_on() {
+    let (mut link, mut out) = (link(Server::wire(RATE)), Outcome::default());
+    link.arrive(&burst(Time::ZERO, 0, 3), Time::ZERO, &mut out);
+    link.set_rate(Rate::from_bps(RATE.as_bps() / 2), MS / 2, &mut out);
+    // The packet on the wire leaves as it began: until then the link has its old rate.
+    let load = link.load(MS / 2);
+    assert_eq!((load.carried, load.offered), (1514 * 4, 1514 * 4));
+    serve(&mut link, MS * 2, &mut out);
+    let load = link.load(MS * 2);
+    assert_eq!((load.carried, load.offered), (1514 * 12, 1514 * 12));
+    serve(&mut link, MS * 9, &mut out);
+    assert_eq!(left(&mut out), [(0, MS, Time::ZERO), (1, MS * 3, MS), (2, MS * 5, MS * 3)]);
+    // A millisecond at the full rate, and 8 at half of it.
+    let load = link.load(MS * 9);
+    assert_eq!((load.carried, load.offered), (3 * 1514 * 8, 5 * 1514 * 8));
+}
+
+#[test]
+fn a_lower_limit_drops_what_no_longer_fits() {
+    let (mut link, mut out) = (link(Server::wire(RATE)), Outcome::default());
+    link.arrive(&burst(Time::ZERO, 0, 4), Time::ZERO, &mut out);
+    link.set_limit(Limit::Packets(1), MS / 2, &mut out);
+    assert_eq!(
+        out.dropped.iter().map(|packet| (packet.seq, packet.enqueued)).collect::<Vec<_>>(),
+        [(3, MS / 2), (2, MS / 2)]
+    );
+    assert_eq!((link.counters().drops, link.held()), (2, 2));
+}
+
+#[test]
+fn random_loss_takes_all_at_probability_one_and_its_share_below() {
+    let (mut all, mut some, mut out) = (link(Server::wire(RATE)), link(Server::wire(RATE)), Outcome::default());
+    all.set_loss(1.0);
+    all.arrive(&burst(MS, 0, 5), MS, &mut out);
+    assert_eq!((all.due(), out.dropped.len()), (Time::MAX, 5));
+    assert_eq!(*all.counters(), Counters { arrived: 5, drops: 5, ..Counters::default() });
+    some.set_loss(0.25);
+    for k in 0..10_000 {
+        let at = MS * 2 * k;
+        serve(&mut some, at, &mut out);
+        some.arrive(&burst(at, k, 1), at, &mut out);
+    }
+    // Four standard deviations of a binomial with n = 1e4 and p = 1/4 are 173.
+    assert!((2327..2673).contains(&some.counters().drops), "{}", some.counters().drops);
+}
+
+#[test]
+fn a_bucket_lets_a_burst_go_at_once_and_then_keeps_the_rate() {
+    let bucket = || Server::bucket(RATE, Bytes(2 * 1514));
+    let (mut one, mut out) = (link_with("pfifo", &[], Limit::Packets(9), bucket()), Outcome::default());
+    let now = MS * 10;
+    one.arrive(&burst(now, 0, 5), now, &mut out);
+    assert_eq!((one.due(), one.held(), one.is_wire()), (now, 5, false));
+    serve(&mut one, now, &mut out);
+    // Two have tokens, and a third leaves on credit of what is exactly zero.
+    assert_eq!(left(&mut out), [(0, now, Time::ZERO), (1, now, Time::ZERO), (2, now, Time::ZERO)]);
+    assert_eq!((one.due(), one.held()), (now + MS, 2));
+    // The third counts as its tokens come.
+    let load = one.load(now);
+    assert_eq!((load.carried, load.offered, load.saved), (2 * 1514 * 8, 10 * 1514 * 8, 0));
+    one.set_rate(Rate::from_bps(RATE.as_bps() / 2), now, &mut out);
+    serve(&mut one, now + MS, &mut out);
+    assert_eq!((left(&mut out), one.due()), (vec![], now + MS * 2), "the debt takes twice as long");
+    serve(&mut one, now + MS * 9, &mut out);
+    assert_eq!(left(&mut out), [(3, now + MS * 2, MS * 2), (4, now + MS * 4, MS * 4)]);
+    assert_eq!((one.due(), one.counters().bytes, one.rate()), (Time::MAX, 5 * 1514, Some(RATE.as_bps() / 2)));
+    assert_eq!(one.load(now + MS * 99).saved, 2 * 1514 * 8, "the depth stays in bytes");
+}
+
+#[test]
+fn a_trace_sends_at_its_opportunities_only() {
+    let trace = Server::trace(&[0, 2, 2, 10], OVERHEAD);
+    let (mut link, mut out) = (link_with("pfifo", &[], Limit::Packets(9), trace), Outcome::default());
+    assert_eq!(link.rate(), None);
+    link.arrive(&burst(MS, 0, 3), MS, &mut out);
+    assert_eq!((link.due(), link.held()), (MS * 2, 3));
+    serve(&mut link, MS * 9, &mut out);
+    assert_eq!(left(&mut out), [(0, MS * 2, MS), (1, MS * 2, MS)]);
+    serve(&mut link, MS * 10, &mut out);
+    assert_eq!((left(&mut out), link.due()), (vec![(2, MS * 10, MS * 9)], Time::MAX));
+    // A packet of more than two opportunities waits in service for a third.
+    let long = Packet { seq: 9, size: 4000, ..Packet::default() };
+    link.arrive(&Burst { first: long, count: 1 }, MS * 11, &mut out);
+    assert_eq!((link.due(), link.held(), link.backlog().packets), (MS * 12, 1, 1), "those at 10 ms are over");
+    serve(&mut link, MS * 12, &mut out);
+    assert_eq!((link.due(), link.held(), link.backlog().packets), (MS * 20, 1, 0));
+    assert_eq!(link.load(MS * 12).carried, 5 * 1514 * 8, "two of them for the long one");
+    serve(&mut link, MS * 20, &mut out);
+    assert_eq!(left(&mut out).iter().map(|left| (left.0, left.1)).collect::<Vec<_>>(), [(9, MS * 20)]);
+    let load = link.load(MS * 20);
+    assert_eq!((load.carried, load.offered), ((3 * 1514 + 4014) * 8, (7 * 1514 + 986) * 8));
+}
+
+#[test]
+fn a_wire_waits_for_a_queue_that_holds_packets_back_but_not_beyond_another_flow() {
+    let given = [("flow_max_rate", Value::Rate(Rate::from_bps(RATE.as_bps() / 10)))];
+    let (mut link, mut out) = (link_with("fq", &given, Limit::Packets(99), Server::wire(RATE)), Outcome::default());
+    let of = |flow, seq, at| Burst { first: Packet { flow, ..burst(at, seq, 1).first }, count: 1 };
+    for seq in 0..12 {
+        link.arrive(&of(1, seq, Time::ZERO), Time::ZERO, &mut out);
+    }
+    // The quantum is sent, then the flow has to pause.
+    while link.on_wire().is_some() {
+        link.serve(link.due(), &mut out);
+    }
+    let wake = link.due();
+    assert!(wake > MS * 3 && wake < Time::MAX && link.held() > 0, "{wake}");
+    let now = wake - MS * 2;
+    link.arrive(&of(2, 100, now), now, &mut out);
+    assert_eq!((link.due(), link.on_wire().unwrap().packet.flow), (now + MS, 2), "it does not wait");
+    out.departed.clear();
+    serve(&mut link, wake, &mut out);
+    assert_eq!(link.on_wire().unwrap().packet.flow, 1, "at {wake} the first flow goes on");
+    assert_eq!(left(&mut out), [(100, now + MS, Time::ZERO)]);
+}
+
+#[test]
+fn what_queues_observe_is_handed_on() {
+    let (mut link, mut out) = (link_with("pie", &[], Limit::Packets(9), Server::wire(RATE)), Outcome::default());
+    link.observe(MS, &mut out);
+    let noted = registry().iter().filter(|entry| {
+        let mut link = link_with(entry.name, &[], Limit::Packets(50), Server::wire(RATE));
+        let mut out = Outcome::default();
+        link.arrive(&burst(Time::ZERO, 0, 20), Time::ZERO, &mut out);
+        link.observe(MS, &mut out);
+        !out.notes.is_empty() && out.has_news()
+    });
+    assert!(noted.count() > 0, "no discipline has anything to draw over time");
+}
+
+/// Ends of spans, and what arrives, are at whole ones of these: much happens at the same time.
+const STEP: Time = Time::from_micros(250);
+
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Nothing,
+    Limit(u64),
+    Rate(u64),
+    Loss(f64),
+}
+
+fn server(kind: u8, rate: Rate) -> Server {
+    match kind {
+        0 => Server::bucket(rate, Bytes(4000)),
+        1 => Server::trace(&[0, 1, 1, 3, 7], OVERHEAD),
+        _ => Server::wire(rate),
+    }
+}
+
+/// So many steps long, in which, after as many, packets of a flow and a size arrive, perhaps first of their time.
+type Span = (u64, Vec<(u64, u32, u32, u16, bool)>, Then);
+
+fn spans() -> impl Strategy<Value = Vec<Span>> {
+    let then = prop_oneof![
+        3 => Just(Then::Nothing),
+        1 => (0u64..30).prop_map(Then::Limit),
+        1 => (1_000_000u64..20_000_000).prop_map(Then::Rate),
+        1 => (0.0f64..0.3).prop_map(Then::Loss),
+    ];
+    let size = prop_oneof![3 => Just(1500u16), 1 => 52u16..1500];
+    let bursts = prop::collection::vec((0u64..200, 1u32..9, 0u32..4, size, any::<bool>()), 0..20);
+    prop::collection::vec((1u64..200, bursts, then), 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn many_arrivals_at_once_do_the_same_as_packet_by_packet(
+        name in prop::sample::select(registry().iter().map(|entry| entry.name).collect::<Vec<_>>()),
+        kind in 0u8..6,
+        limit in 1u64..60,
+        rate in prop_oneof![Just(RATE.as_bps()), 1_000_000u64..20_000_000],
+        spans in spans(),
+    ) {
+        let new = || link_with(name, &[], Limit::Packets(limit), server(kind, Rate::from_bps(rate)));
+        let (mut batch, mut single) = (new(), new());
+        let (mut out, mut alone) = (Outcome::default(), Outcome::default());
+        let (mut from, mut seq) = (Time::ZERO, 0);
+        for (steps, mut bursts, then) in spans {
+            for burst in &mut bursts {
+                burst.0 %= steps;
+            }
+            // Those that go before what leaves at their time come before the others.
+            bursts.sort_by_key(|burst| (burst.0, !burst.4));
+            let mut arriving = Vec::new();
+            for (after, count, flow, size, first) in bursts {
+                let at = from + STEP * after;
+                let packet = Packet { enqueued: at, seq, flow, size, flags: Packet::ECT, ..Packet::default() };
+                arriving.push((at, Burst { first: packet, count }, first && kind > 1));
+                seq += u64::from(count);
+            }
+            for (at, Burst { first: packet, count }, first) in &arriving {
+                while single.due() < *at || !first && single.due() == *at {
+                    single.serve(single.due(), &mut alone);
+                }
+                for k in 0..u64::from(*count) {
+                    let first = Packet { seq: packet.seq + k, ..*packet };
+                    single.arrive(&Burst { first, count: 1 }, *at, &mut alone);
+                }
+            }
+            let until = from + STEP * steps;
+            let arrivals = arriving.iter().map(|(at, burst, first)| Arrival { at: *at, burst, first: *first });
+            batch.advance(arrivals, until, &mut out);
+            serve(&mut single, until, &mut alone);
+            for (link, out) in [(&mut batch, &mut out), (&mut single, &mut alone)] {
+                match then {
+                    Then::Nothing => {}
+                    Then::Limit(packets) => link.set_limit(Limit::Packets(packets), until, out),
+                    Then::Rate(rate) => link.set_rate(Rate::from_bps(rate), until, out),
+                    Then::Loss(loss) => link.set_loss(loss),
+                }
+            }
+            prop_assert_eq!(&out.departed, &alone.departed, "up to {}", until);
+            prop_assert_eq!(&out.dropped, &alone.dropped, "up to {}", until);
+            prop_assert_eq!(&out.notes, &alone.notes, "up to {}", until);
+            prop_assert_eq!((batch.due(), batch.on_wire()), (single.due(), single.on_wire()));
+            prop_assert_eq!((batch.backlog(), batch.held()), (single.backlog(), single.held()));
+            prop_assert_eq!((batch.counters(), batch.marks()), (single.counters(), single.marks()));
+            let Counters { arrived, departed, drops, .. } = *batch.counters();
+            prop_assert_eq!(arrived, departed + drops + batch.held());
+            from = until;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The network: directions of links, the pipes behind them, and the ways of flows through both.
+//!
+//! All of the base RTT that the links of a path do not have as `delay` lies in one pipe at the end of the ACKs' way: a
+//! control loop feels only the sum of its delays.
+
+mod build;
+mod check;
+mod direction;
+mod sizes;
+
+pub use build::links;
+pub use check::{SpecError, check};
+pub use direction::Direction;
+
+pub(crate) use build::params;
+
+use crate::pipe::Pipe;
+use crate::spec::{Change, Spec};
+use knee_core::{Packet, Rate, Time};
+
+/// The links of a way, there and back.
+#[derive(PartialEq, Eq)]
+pub struct Route {
+    /// Those that data crosses.
+    pub data: Vec<u32>,
+    /// Those that ACKs cross.
+    pub acks: Vec<u32>,
+}
+
+/// What every packet needs to know of its flow.
+#[derive(Clone, Copy)]
+pub struct Way {
+    /// Index of its route.
+    pub route: u32,
+    /// The pipe at the end of the ACKs' way.
+    pub ack_pipe: u32,
+    /// Links that data crosses.
+    pub data_hops: u8,
+    /// Links that ACKs cross.
+    pub ack_hops: u8,
+    /// Delay of the ACK pipe.
+    pub ack_delay: Time,
+    /// Base RTT: that delay, and the links'.
+    pub base_rtt: Time,
+}
+
+impl Way {
+    /// Propagation delay of the links of its path.
+    fn links_delay(&self) -> Time {
+        self.base_rtt - self.ack_delay
+    }
+
+    /// How long ACKs are in their pipe where the base RTT is `rtt`.
+    pub fn ack_delay_at(&self, rtt: Time) -> Time {
+        rtt.saturating_sub(self.links_delay())
+    }
+}
+
+/// Something to put on record: flow, link, event and figure.
+pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
+
+/// Links, pipes and the ways of flows.
+pub struct Network {
+    /// All forward directions, then the reverse ones that queue.
+    pub links: Vec<Direction>,
+    /// Those behind links, then those at the end of ACKs' ways.
+    pub pipes: Vec<Pipe>,
+    /// How many pipes lie behind links.
+    hop_pipes: u32,
+    /// Pipes of the ACKs' ways by their delay.
+    ack_pipes: Vec<(Time, u32)>,
+    /// Ways that flows share.
+    pub routes: Vec<Route>,
+    /// By flow.
+    pub ways: Vec<Way>,
+}
+
+impl Network {
+    /// The network of `spec` at rest.
+    ///
+    /// # Errors
+    /// If the specification contradicts itself or names what does not exist.
+    pub fn new(spec: &Spec) -> Result<Self, SpecError> {
+        check(spec)?;
+        let (mut links, reverse) = links(spec)?;
+        let mut pipes = Vec::new();
+        for direction in &mut links {
+            if direction.delay > Time::ZERO || direction.jitter > Time::ZERO {
+                direction.pipe = Some(pipes.len() as u32);
+                pipes.push(Pipe::new());
+            }
+        }
+        let hop_pipes = pipes.len() as u32;
+        let ways = Vec::with_capacity(spec.flows.len());
+        let mut network = Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), ways };
+        for flow in &spec.flows {
+            let forward: Vec<u32> = flow.path.iter().map(|&l| l as u32).collect();
+            let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
+            let (data, acks) = if flow.reverse { (backward, forward) } else { (forward, backward) };
+            let (data_hops, ack_hops) = (data.len() as u8, acks.len() as u8);
+            let route = network.route(Route { data, acks });
+            let base_rtt = Time::from_nanos(flow.rtt);
+            let ack_delay = base_rtt - check::path_delay(spec, &flow.path);
+            let ack_pipe = network.ack_pipe(ack_delay);
+            network.ways.push(Way { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt });
+        }
+        Ok(network)
+    }
+
+    fn route(&mut self, route: Route) -> u32 {
+        // Newest first: flows mostly share the way of the one before.
+        if let Some(i) = self.routes.iter().rposition(|r| *r == route) {
+            return i as u32;
+        }
+        self.routes.push(route);
+        self.routes.len() as u32 - 1
+    }
+
+    /// The pipe of all ACK ways with this delay: packets that take the same time stay in order.
+    fn ack_pipe(&mut self, delay: Time) -> u32 {
+        match self.ack_pipes.binary_search_by_key(&delay, |pipe| pipe.0) {
+            Ok(i) => self.ack_pipes[i].1,
+            Err(i) => {
+                let pipe = self.pipes.len() as u32;
+                self.pipes.push(Pipe::new());
+                self.ack_pipes.insert(i, (delay, pipe));
+                pipe
+            }
+        }
+    }
+
+    /// Whether a pipe ends at senders, and not at a link or a receiver.
+    pub const fn ends_at_sender(&self, pipe: u32) -> bool {
+        pipe >= self.hop_pipes
+    }
+
+    /// The first link that a flow's data crosses.
+    #[inline]
+    pub fn first_link(&self, flow: u32) -> u32 {
+        self.routes[self.ways[flow as usize].route as usize].data[0]
+    }
+
+    /// The link that `packet` crosses next; none: it has crossed all of its way.
+    #[inline]
+    pub fn next_link(&self, packet: &Packet) -> Option<u32> {
+        let route = &self.routes[self.ways[packet.flow as usize].route as usize];
+        let links = if packet.has(Packet::ACK) { &route.acks } else { &route.data };
+        links.get(usize::from(packet.hop)).copied()
+    }
+
+    /// Puts a packet that has left a link `now` into the pipe behind it. Gives that and, if the packet is its new head,
+    /// when it arrives; none: there is no pipe.
+    pub fn propagate(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
+        let direction = &mut self.links[link as usize];
+        let pipe = direction.pipe?;
+        let at = now + direction.draw_delay();
+        let behind = &mut self.pipes[pipe as usize];
+        let head = if direction.reorder { behind.push_overtaking(at, packet) } else { behind.push(at, packet) };
+        Some((pipe, head))
+    }
+
+    /// Makes a change of the scenario; what the queue of a link drops or notes is in its outcome. Gives what to put on
+    /// record.
+    pub fn change(&mut self, change: Change, now: Time) -> Record {
+        match change {
+            Change::Rate { link, rate } => {
+                let Direction { link: target, outcome, .. } = &mut self.links[link];
+                target.set_rate(Rate::from_bps(rate), now, outcome);
+                (None, Some(link as u32), "rate", rate as f64 / 1e6)
+            }
+            Change::Loss { link, loss } => {
+                self.links[link].link.set_loss(loss);
+                (None, Some(link as u32), "loss_probability", loss)
+            }
+            Change::Limit { link, limit } => {
+                let Direction { link: target, outcome, .. } = &mut self.links[link];
+                target.set_limit(limit.into(), now, outcome);
+                (None, Some(link as u32), "limit", limit.figure())
+            }
+            Change::Rtt { flow, rtt } => {
+                let rtt = Time::from_nanos(rtt);
+                let delay = self.ways[flow].ack_delay_at(rtt);
+                let pipe = self.ack_pipe(delay);
+                let way = &mut self.ways[flow];
+                (way.base_rtt, way.ack_delay, way.ack_pipe) = (rtt, delay, pipe);
+                (Some(flow as u32), None, "rtt", rtt.as_millis_f64())
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! From the specification of links to links at rest.
+
+use super::{Direction, SpecError};
+use crate::spec::{Capacity, LimitSpec, LinkSpec, Spec, ValueSpec};
+use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
+use knee_link::{Link, Server};
+use std::collections::BTreeMap;
+
+/// The parameters `given`, and the defaults of the others that are `declared`.
+///
+/// # Errors
+/// If one is not declared or not accepted; `owner` is whose they are.
+pub(crate) fn params(
+    declared: &[Param],
+    given: &BTreeMap<String, ValueSpec>,
+    owner: &str,
+) -> Result<Params, SpecError> {
+    let mut values = Vec::with_capacity(given.len());
+    for (name, value) in given {
+        let value = match declared.iter().find(|p| p.name == name) {
+            Some(param) => {
+                value.to_value(param).ok_or_else(|| SpecError::Word { owner: owner.into(), name: name.clone() })?
+            }
+            None => knee_core::Value::Bool(false),
+        };
+        values.push((name.as_str(), value));
+    }
+    Params::resolve(declared, values).map_err(|error| SpecError::Param { owner: owner.into(), error })
+}
+
+fn mean_rate(capacity: &Capacity) -> Option<Rate> {
+    match capacity {
+        Capacity::Rate(0) => None,
+        Capacity::Rate(bps) => Some(Rate::from_bps(*bps)),
+        Capacity::Trace(ms) => {
+            let last = *ms.last()?;
+            let ascending = ms.windows(2).all(|w| w[0] <= w[1]);
+            (ascending && last > 0).then(|| Rate::from_bps(ms.len() as u64 * 12_000_000 / last))
+        }
+    }
+}
+
+/// One direction of a link, as both directions are described.
+struct Described<'a> {
+    name: &'a str,
+    capacity: &'a Capacity,
+    queue: &'a str,
+    limit: Option<LimitSpec>,
+    params: &'a BTreeMap<String, ValueSpec>,
+}
+
+fn build_link(way: &Described, spec: &LinkSpec, seed: u64) -> Result<Direction, SpecError> {
+    let rate = mean_rate(way.capacity).ok_or_else(|| SpecError::NoCapacity(way.name.into()))?;
+    let entry = knee_queue::find(way.queue)
+        .ok_or_else(|| SpecError::UnknownQueue { link: way.name.into(), name: way.queue.into() })?;
+    let params = params(entry.params, way.params, &format!("link `{}`", way.name))?;
+    let stream = |what: &str| Rng::stream(seed, &format!("{what}/{}", way.name));
+    let init =
+        knee_queue::Init { limit: way.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
+    let queue = (entry.make)(&params, &init);
+    let server = match (way.capacity, spec.burst) {
+        (Capacity::Rate(_), None) => Server::wire(rate),
+        (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
+        (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
+    };
+    let link = Link::new(queue, server, spec.overhead, stream("loss"));
+    Ok(Direction::new(way.name.into(), link, stream("jitter")))
+}
+
+/// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind them;
+/// and where the reverse direction of each forward one is.
+///
+/// # Errors
+/// If a link contradicts itself or names what does not exist.
+pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
+    let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
+    for link in &spec.links {
+        let way = Described {
+            name: &link.name,
+            capacity: &link.capacity,
+            queue: &link.queue,
+            limit: link.limit,
+            params: &link.queue_params,
+        };
+        let mut built = build_link(&way, link, spec.seed)?;
+        built.link.set_loss(link.loss);
+        built.delay = Time::from_nanos(link.delay);
+        built.jitter = Time::from_nanos(link.jitter);
+        built.reorder = link.reorder;
+        all.push(built);
+    }
+    for (link, index) in spec.links.iter().zip(&mut reverse) {
+        let Some(back) = &link.reverse else { continue };
+        let name = format!("{} (reverse)", link.name);
+        let way = Described {
+            name: &name,
+            capacity: &back.capacity,
+            queue: &back.queue,
+            limit: back.limit,
+            params: &back.queue_params,
+        };
+        *index = Some(all.len() as u32);
+        all.push(build_link(&way, link, spec.seed)?);
+    }
+    Ok((all, reverse))
+}

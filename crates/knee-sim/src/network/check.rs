@@ -1,0 +1,169 @@
+//! What a specification must fulfil.
+
+use super::sizes::check_sizes;
+use crate::spec::{Capacity, Change, Spec};
+use knee_core::{ParamError, Time};
+use thiserror::Error;
+
+/// Flows a simulation takes at the most.
+const MAX_FLOWS: usize = 1_000_000;
+
+/// Why a specification was refused.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum SpecError {
+    /// Something there must be at least one of.
+    #[error("there is no {0}")]
+    Empty(&'static str),
+    /// Too many flows.
+    #[error("{0} flows are more than {MAX_FLOWS}")]
+    TooManyFlows(usize),
+    /// A number beyond all sense.
+    #[error("{what} is {found}, which is more than {most}")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// The number found.
+        found: u64,
+        /// The greatest accepted.
+        most: u64,
+    },
+    /// A span that must not be zero.
+    #[error("{0} is zero")]
+    Zero(&'static str),
+    /// Parameters that cannot be read.
+    #[error("{owner}: its parameters cannot be read: {error}")]
+    Text {
+        /// Whose they are.
+        owner: String,
+        /// Why not.
+        error: String,
+    },
+    /// No such algorithm.
+    #[error("flow `{flow}`: no congestion control `{name}`")]
+    UnknownCc {
+        /// The flow.
+        flow: String,
+        /// The name found.
+        name: String,
+    },
+    /// No such queue discipline.
+    #[error("link `{link}`: no queue discipline `{name}`")]
+    UnknownQueue {
+        /// The link.
+        link: String,
+        /// The name found.
+        name: String,
+    },
+    /// A parameter that is not declared or a value that is not accepted.
+    #[error("{owner}: {error}")]
+    Param {
+        /// The flow or link.
+        owner: String,
+        /// What is wrong.
+        error: ParamError,
+    },
+    /// A word that is not among a parameter's choices.
+    #[error("{owner}: `{name}` takes another word")]
+    Word {
+        /// The flow or link.
+        owner: String,
+        /// The parameter.
+        name: String,
+    },
+    /// A link without rate or opportunities.
+    #[error("link `{0}` carries nothing: its rate is zero, or its trace is empty or not ascending")]
+    NoCapacity(String),
+    /// A probability outside 0 to 1.
+    #[error("link `{0}`: a probability is outside 0 to 1")]
+    Probability(String),
+    /// An index of a link or flow that does not exist.
+    #[error("{0} names a link or flow that does not exist")]
+    Index(String),
+    /// Propagation delays longer than the base RTT.
+    #[error("flow `{0}`: the links of its path delay longer than its base RTT")]
+    Delay(String),
+    /// A reverse flow over a link whose reverse direction has no rate.
+    #[error("flow `{flow}` runs in the reverse direction, but link `{link}` has no reverse rate")]
+    NoReverse {
+        /// The flow.
+        flow: String,
+        /// The link.
+        link: String,
+    },
+}
+
+/// Propagation delay of a path's links.
+pub(super) fn path_delay(spec: &Spec, path: &[usize]) -> Time {
+    path.iter().fold(Time::ZERO, |sum, &l| sum + Time::from_nanos(spec.links[l].delay))
+}
+
+/// Refuses a specification whose parts do not fit together.
+///
+/// # Errors
+/// If it contradicts itself or names what does not exist.
+pub fn check(spec: &Spec) -> Result<(), SpecError> {
+    if spec.flows.is_empty() {
+        return Err(SpecError::Empty("flow"));
+    }
+    if spec.links.is_empty() {
+        return Err(SpecError::Empty("link"));
+    }
+    if spec.flows.len() > MAX_FLOWS {
+        return Err(SpecError::TooManyFlows(spec.flows.len()));
+    }
+    for (what, value) in [("the duration", spec.duration), ("the interval", spec.interval)] {
+        if value == 0 {
+            return Err(SpecError::Zero(what));
+        }
+    }
+    check_sizes(spec)?;
+    for link in &spec.links {
+        if !(0.0..=1.0).contains(&link.loss) {
+            return Err(SpecError::Probability(link.name.clone()));
+        }
+    }
+    for flow in &spec.flows {
+        if flow.path.is_empty()
+            || flow.path.len() > usize::from(u8::MAX)
+            || flow.path.iter().any(|&l| l >= spec.links.len())
+        {
+            return Err(SpecError::Index(format!("the path of flow `{}`", flow.label)));
+        }
+        if path_delay(spec, &flow.path) > Time::from_nanos(flow.rtt) {
+            return Err(SpecError::Delay(flow.label.clone()));
+        }
+        if flow.reverse
+            && let Some(&link) = flow.path.iter().find(|&&l| spec.links[l].reverse.is_none())
+        {
+            return Err(SpecError::NoReverse { flow: flow.label.clone(), link: spec.links[link].name.clone() });
+        }
+    }
+    check_changes(spec)
+}
+
+fn check_changes(spec: &Spec) -> Result<(), SpecError> {
+    for change in &spec.changes {
+        match change.what {
+            Change::Rate { link, .. } | Change::Loss { link, .. } | Change::Limit { link, .. }
+                if link >= spec.links.len() =>
+            {
+                return Err(SpecError::Index("a change".into()));
+            }
+            Change::Rtt { flow, .. } if flow >= spec.flows.len() => return Err(SpecError::Index("a change".into())),
+            Change::Rate { link, rate } => {
+                let traced = matches!(spec.links[link].capacity, Capacity::Trace(_));
+                if rate == 0 || traced {
+                    return Err(SpecError::NoCapacity(spec.links[link].name.clone()));
+                }
+            }
+            Change::Loss { link, loss } if !(0.0..=1.0).contains(&loss) => {
+                return Err(SpecError::Probability(spec.links[link].name.clone()));
+            }
+            Change::Rtt { flow, rtt } if path_delay(spec, &spec.flows[flow].path) > Time::from_nanos(rtt) => {
+                return Err(SpecError::Delay(spec.flows[flow].label.clone()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! One direction of a link, with the delay behind it and what is observed of it.
+
+use crate::observe::{Drops, LinkCounts, LinkWatch};
+use crate::output::{LinkFigures, LinkRow};
+use knee_core::{Packet, Rng, Time};
+use knee_link::{Link, Outcome};
+
+/// One direction of a link in a network.
+pub struct Direction {
+    /// Its name in results.
+    pub name: String,
+    /// Loss, queue and server.
+    pub link: Link,
+    /// What has become of packets there and is not yet dealt with.
+    pub outcome: Outcome,
+    /// Propagation delay behind it.
+    pub delay: Time,
+    /// Largest random extra delay behind it.
+    pub jitter: Time,
+    /// Stream of the jitter.
+    jitter_rng: Rng,
+    /// Whether jitter may change the order.
+    pub reorder: bool,
+    /// The pipe behind it, where there is delay or jitter.
+    pub pipe: Option<u32>,
+    /// What is observed of it.
+    watch: LinkWatch,
+}
+
+impl Direction {
+    /// `link` with nothing behind it.
+    pub fn new(name: String, link: Link, jitter_rng: Rng) -> Self {
+        Self {
+            name,
+            link,
+            outcome: Outcome::default(),
+            delay: Time::ZERO,
+            jitter: Time::ZERO,
+            jitter_rng,
+            reorder: false,
+            pipe: None,
+            watch: LinkWatch::new(),
+        }
+    }
+
+    /// How long the next packet takes to get to the other end.
+    pub fn draw_delay(&mut self) -> Time {
+        if self.jitter == Time::ZERO {
+            return self.delay;
+        }
+        self.delay + Time::from_nanos(self.jitter_rng.below(self.jitter.as_nanos() + 1))
+    }
+
+    /// Takes the step that is due `now`; gives the packet that leaves, if one does.
+    #[inline]
+    pub fn serve(&mut self, now: Time) -> Option<Packet> {
+        self.link.serve(now, &mut self.outcome);
+        self.watch.book(&self.outcome.departed);
+        self.outcome.departed.pop().map(|departure| departure.packet)
+    }
+
+    /// Books the packets in the outcome behind the first `dealt_with` ones that left.
+    #[inline]
+    pub fn book(&mut self, dealt_with: usize) {
+        self.watch.book(&self.outcome.departed[dealt_with..]);
+    }
+
+    /// Books a drop; gives those before it that it does not belong to.
+    pub fn book_drop(&mut self, packet: &Packet) -> Option<Drops> {
+        self.watch.note_drop(packet.flow, packet.enqueued)
+    }
+
+    /// Drops that are not yet on record.
+    pub const fn last_drops(&mut self) -> Option<Drops> {
+        self.watch.dropping.take()
+    }
+
+    /// The figures begin to count.
+    pub fn measure(&mut self, now: Time) {
+        self.watch.begin(LinkCounts::of(&self.link, now));
+    }
+
+    /// An interval of the time series ends: what the queue notes is in the outcome.
+    pub fn observe(&mut self, now: Time) {
+        self.link.observe(now, &mut self.outcome);
+    }
+
+    /// The row of the interval that ends now, for link `i`, of which what leaves after `last` is no part.
+    pub fn row(&mut self, i: u32, now: Time, last: Time) -> LinkRow {
+        self.watch.row(i, now.as_secs_f64(), LinkCounts::of(&self.link, last), self.link.backlog())
+    }
+
+    /// The figures up to `end`.
+    pub fn figures(&self, end: Time) -> LinkFigures {
+        self.watch.figures(self.name.clone(), &LinkCounts::of(&self.link, end))
+    }
+}

@@ -1,0 +1,61 @@
+//! The greatest numbers that a specification may have, so that the engine's sums and products of them fit.
+
+use super::SpecError;
+use crate::spec::{Capacity, Change, LimitSpec, Spec};
+
+/// Three years, in ns.
+const MAX_TIME: u64 = 100_000_000_000_000_000;
+/// In bit/s; beyond every link.
+const MAX_RATE: u64 = 1_000_000_000_000_000;
+/// Bytes or packets; beyond every buffer.
+const MAX_SIZE: u64 = 1_000_000_000_000_000_000;
+
+/// Refuses a specification with a number beyond these.
+pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
+    let within = |what, most| {
+        move |found: u64| if found > most { Err(SpecError::TooLarge { what, found, most }) } else { Ok(()) }
+    };
+    let (time, rate, bytes) =
+        (|what| within(what, MAX_TIME), |what| within(what, MAX_RATE), |what| within(what, MAX_SIZE));
+    let limit = |limit: Option<LimitSpec>| match limit {
+        Some(LimitSpec::Time(ns)) => time("a limit")(ns),
+        Some(LimitSpec::Packets(n) | LimitSpec::Bytes(n)) => bytes("a limit")(n),
+        None => Ok(()),
+    };
+    let capacity = |capacity: &Capacity| match capacity {
+        Capacity::Rate(bps) => rate("a rate")(*bps),
+        Capacity::Trace(ms) => time("a trace's last time")(ms.last().map_or(0, |ms| ms.saturating_mul(1_000_000))),
+    };
+    time("the duration")(spec.duration)?;
+    time("the interval")(spec.interval)?;
+    time("the warmup")(spec.warmup)?;
+    let tcp = &spec.tcp;
+    [tcp.tick, tcp.rto_min, tcp.delayed_ack, tcp.sack_delay].into_iter().try_for_each(time("a time of TCP"))?;
+    [tcp.window_growth, tcp.receive_window.unwrap_or(0)].into_iter().try_for_each(bytes("a window of TCP"))?;
+    for link in &spec.links {
+        capacity(&link.capacity)?;
+        limit(link.limit)?;
+        time("a link's delay")(link.delay)?;
+        time("a link's jitter")(link.jitter)?;
+        bytes("a link's burst")(link.burst.unwrap_or(0))?;
+        if let Some(back) = &link.reverse {
+            capacity(&back.capacity)?;
+            limit(back.limit)?;
+        }
+    }
+    for flow in &spec.flows {
+        time("a flow's RTT")(flow.rtt)?;
+        time("a flow's start")(flow.start)?;
+        bytes("a flow's size")(flow.bytes.unwrap_or(0))?;
+    }
+    for change in &spec.changes {
+        time("the time of a change")(change.at)?;
+        match change.what {
+            Change::Rate { rate: bps, .. } => rate("a rate")(bps)?,
+            Change::Limit { limit: new, .. } => limit(Some(new))?,
+            Change::Rtt { rtt, .. } => time("a flow's RTT")(rtt)?,
+            Change::Loss { .. } => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Counts of times, for their quantiles.
+
+use super::Spread;
+use knee_core::Time;
+use knee_core::cache::fetch;
+
+/// Counts of values in buckets of constant relative width, for quantiles of times.
+///
+/// A value falls into one of `2^bits` buckets of its octave; within a bucket quantiles are interpolated, so that their
+/// error is below `2^-bits`. Only the stretch of buckets between the least and the greatest value hit exists.
+#[repr(C)]
+pub struct Histogram {
+    counts: Box<[u32]>,
+    /// The bucket of `counts[0]`.
+    base: u16,
+    /// Where the last value is counted.
+    last: u16,
+    bits: u8,
+    total: Spread,
+}
+
+impl Histogram {
+    /// Bytes at its beginning that counting reads and writes.
+    pub const HOT: usize = std::mem::offset_of!(Self, total);
+
+    /// An empty histogram with `2^bits` buckets per octave, at least two and at most 1,024.
+    pub fn new(bits: u8) -> Self {
+        Self { counts: Box::default(), bits, base: 0, last: 0, total: Spread::EMPTY }
+    }
+
+    /// Counts a span; its share in mean and range follows with [`Histogram::fold`].
+    #[inline]
+    pub fn count(&mut self, span: Time) {
+        let bucket = self.bucket(span.as_nanos());
+        let place = bucket.wrapping_sub(u32::from(self.base));
+        match self.counts.get_mut(place as usize) {
+            Some(count) => {
+                *count += 1;
+                self.last = place as u16;
+            }
+            None => self.extend_to(bucket),
+        }
+    }
+
+    /// Counts a value in a bucket that does not exist yet.
+    #[cold]
+    fn extend_to(&mut self, bucket: u32) {
+        // Half an octave at once.
+        let page = 1 << (self.bits - 1);
+        let start = bucket - bucket % page;
+        let base = if self.counts.is_empty() { start } else { start.min(u32::from(self.base)) };
+        let before = u32::from(self.base).saturating_sub(base) as usize;
+        self.base = base as u16;
+        let needed = (start + page - base) as usize;
+        let mut counts = vec![0; needed.max(before + self.counts.len())];
+        counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
+        self.counts = counts.into_boxed_slice();
+        self.counts[(bucket - base) as usize] += 1;
+    }
+
+    /// Fetches where the next value will be counted, most likely.
+    #[inline]
+    pub fn fetch_counts(&self) {
+        if let Some(count) = self.counts.get(self.last as usize) {
+            fetch(count);
+        }
+    }
+
+    /// Adds sum, number and range of the spans counted since the last call.
+    pub fn fold(&mut self, spread: &Spread) {
+        self.total.merge(spread);
+    }
+
+    fn bucket(&self, value: u64) -> u32 {
+        let bits = u32::from(self.bits);
+        let octave = (u64::BITS - value.leading_zeros()).saturating_sub(bits + 1);
+        (octave << bits) + (value >> octave) as u32
+    }
+
+    /// First value of a bucket, and its width.
+    fn bounds(&self, bucket: u32) -> (u64, u64) {
+        let octave = (bucket >> self.bits).saturating_sub(1);
+        let offset = u64::from(bucket) - (u64::from(octave) << self.bits);
+        (offset << octave, 1 << octave)
+    }
+
+    /// The `p`-quantile in ms, for `p` in 0 to 1: the value at rank `p · (n - 1)`, rounded down.
+    pub fn quantile_ms(&self, p: f64) -> Option<f64> {
+        if self.total.count == 0 {
+            return None;
+        }
+        let rank = (p * (self.total.count - 1) as f64) as u64;
+        let mut below = 0u64;
+        for (i, &count) in self.counts.iter().enumerate() {
+            if rank < below + u64::from(count) {
+                let (start, width) = self.bounds(u32::from(self.base) + i as u32);
+                let within = ((rank - below) as f64 + 0.5) / f64::from(count);
+                let value = start as f64 + width as f64 * within;
+                return Some(value.clamp(self.total.min as f64, self.total.max as f64) / 1e6);
+            }
+            below += u64::from(count);
+        }
+        Some(self.total.max as f64 / 1e6)
+    }
+
+    /// The mean in ms.
+    pub fn mean_ms(&self) -> Option<f64> {
+        let total = &self.total;
+        (total.count > 0).then(|| total.sum as f64 / total.count as f64 / 1e6)
+    }
+
+    /// The least value in ms.
+    pub fn min_ms(&self) -> Option<f64> {
+        (self.total.count > 0).then(|| self.total.min as f64 / 1e6)
+    }
+
+    /// The greatest value in ms.
+    pub fn max_ms(&self) -> Option<f64> {
+        (self.total.count > 0).then(|| self.total.max as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn feed(histogram: &mut Histogram, spans: impl Iterator<Item = Time>) {
+        let mut spread = Spread::EMPTY;
+        for span in spans {
+            histogram.count(span);
+            spread.add(span);
+        }
+        histogram.fold(&spread);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_bucket_of_the_exact_ones(
+            mut values in prop::collection::vec(1u64..10_000_000_000, 1..500),
+            p in 0.0f64..1.0,
+            bits in 6u8..11,
+        ) {
+            let mut histogram = Histogram::new(bits);
+            feed(&mut histogram, values.iter().map(|&v| Time::from_nanos(v)));
+            values.sort_unstable();
+            let exact = values[(p * (values.len() - 1) as f64) as usize] as f64 / 1e6;
+            let got = histogram.quantile_ms(p).unwrap();
+            prop_assert!((got - exact).abs() <= exact * f64::from(1u32 << bits).recip(), "{} {}", got, exact);
+        }
+    }
+
+    #[test]
+    fn mean_and_range_are_exact() {
+        let mut histogram = Histogram::new(6);
+        feed(&mut histogram, [10, 20, 60].into_iter().map(Time::from_millis));
+        assert_eq!((histogram.mean_ms(), histogram.min_ms(), histogram.max_ms()), (Some(30.0), Some(10.0), Some(60.0)));
+    }
+}

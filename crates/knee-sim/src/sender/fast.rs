@@ -1,0 +1,193 @@
+//! The fast path of ACKs (Linux's header prediction): new data is acknowledged in order while nothing is SACKed, lost,
+//! retransmitted, probed for or marked.
+//!
+//! Nearly all ACKs take it, and for them most of what `ack.rs` asks is known beforehand. A test holds the two paths against
+//! each other.
+
+use super::micros::Micros;
+use super::ring::Burst;
+use super::transmit::Push;
+use super::{AckInfo, Config, Departure, Pending, Sender};
+use knee_cc::{Ack, CaState, RateSample};
+use knee_core::Time;
+
+impl Sender {
+    /// Whether an ACK takes the fast path.
+    #[inline]
+    pub(super) fn takes_fast_path(&self, ack: &AckInfo) -> bool {
+        self.view.snd_una < ack.seq
+            && ack.seq <= self.view.snd_nxt
+            && ack.blocks.is_empty()
+            && !ack.ece()
+            && self.view.ca == CaState::Open
+            && !self.probing
+            && !self.rtx.tracking()
+    }
+
+    /// Takes such an ACK. Returns its RTT sample. `RATE`: whether the algorithm reads rate samples.
+    #[inline(never)]
+    pub(super) fn ack_fast<const RATE: bool>(
+        &mut self,
+        seq: u64,
+        tsecr: u32,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+    ) -> Option<Time> {
+        debug_assert!(self.backoffs == 0 && self.needs.rate == RATE);
+        let stamp = Micros::of(now);
+        let start = if RATE { Some(self.rtx.start_of(seq - 1)) } else { None };
+        let (oldest, newest) = self.rtx.acknowledge::<RATE>(seq)?;
+        let (prior_una, prior_in_flight) = (self.view.snd_una, self.packets_out());
+        let acked = (seq - prior_una) as u32;
+        let cwnd_limited = self.is_cwnd_limited();
+        self.view.snd_una = seq;
+        self.view.delivered += u64::from(acked);
+        self.tsecr = tsecr;
+        self.rack_advance(newest.sent(), seq, 0, stamp);
+        let rtt = stamp.since(newest.sent());
+        self.sample_rtts(stamp.since(oldest), rtt, stamp);
+        let rtt = Some(rtt.time());
+
+        let sampled;
+        let rate = match &start {
+            Some(start) => {
+                sampled = self.rate_since(newest.sent(), start, false, acked == 1, stamp);
+                self.first_tx = newest.sent();
+                self.delivered_at = stamp;
+                &sampled
+            }
+            None => &RateSample::NONE,
+        };
+        self.ask_with(self.packets_out(), now, |cc, view, control| {
+            let (delivered, lost, ece) = (acked, 0, false);
+            let ack = Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, cwnd_limited, ece, rate };
+            cc.on_fast_ack(&ack, control);
+        });
+        if self.widened {
+            self.update_reordering_window(newest.delivered);
+        }
+        if self.view.app_limited {
+            self.end_app_limit();
+        }
+        self.update_pacing_rate();
+        if self.window_alone_limits(config) {
+            self.send_in_window::<RATE>(stamp, now, config, out);
+        } else {
+            self.send_in_limits(now, config, out);
+        }
+        rtt
+    }
+
+    /// Whether only the window says what may leave: nothing is paced, neither the transfer nor the receive window ends
+    /// within it, and nothing that happens on the way has to be told to the algorithm.
+    #[inline]
+    fn window_alone_limits(&self, config: &Config) -> bool {
+        let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));
+        let ends = self.end.min(self.view.snd_una + config.receive_window);
+        !self.paced && !self.needs.sent && self.packets_out() > 0 && ahead < ends
+    }
+
+    /// Sends new segments then: most often none, or a single burst. In the end either the window is full or a larger burst
+    /// is waited for.
+    #[inline]
+    fn send_in_window<const RATE: bool>(
+        &mut self,
+        stamp: Micros,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<Departure>,
+    ) {
+        let mut left = self.rtt.rto();
+        let mut room = self.control.cwnd.saturating_sub(self.packets_out());
+        if room > 0 {
+            let oldest = self.rtx.burst_of(self.view.snd_una).sent();
+            let mut sent = false;
+            while room > 0 {
+                let wait = config.tso && self.may_defer(room, oldest, now, config);
+                let count = self.burst_now(room, wait, config);
+                if count == 0 {
+                    break;
+                }
+                self.depart_in_window::<RATE>(count, stamp, now, out);
+                sent = true;
+                room -= count;
+            }
+            if sent {
+                // Where something left, the timeout counts from the oldest segment; where it is past, there is none.
+                let due = Micros(oldest.0 + self.rtt.rto_us().0).time();
+                left = if due > now { due - now } else { Time::MAX };
+            }
+        }
+        self.window_limits(now);
+        // As `schedule_probe`: no later than the timeout.
+        self.set_timer(Pending::Probe, self.probe_span(config).min(left), now);
+    }
+
+    /// New segments leave in one burst, neither the first in flight nor the last of the transfer.
+    #[inline]
+    fn depart_in_window<const RATE: bool>(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Departure>) {
+        let start = self.view.snd_nxt;
+        self.rtx.push_untracked(Burst::new(start, count, stamp, self.view.delivered, false));
+        if RATE {
+            self.push_start(count);
+        }
+        self.view.snd_nxt += u64::from(count);
+        self.view.paced_until = now;
+        out.push(Departure { start, count, retransmission: false });
+    }
+
+    /// Sends new segments within all limits.
+    #[inline(never)]
+    fn send_in_limits(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let next = self.view.snd_nxt;
+        self.send_new(Push::Normal, now, config, out);
+        if self.view.snd_nxt == next {
+            self.set_ack_timer(now, config);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::testing::{config, sender, state};
+    use crate::sender::{AckInfo, Spares};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn both_paths_lead_to_the_same_end(
+            cc in prop::sample::select(vec!["reno", "cubic", "nv", "bbr", "lola"]),
+            bytes in prop::option::of(1u64..2_000_000),
+            paced in any::<bool>(),
+            tso in any::<bool>(),
+            tso_rtt_log in 0u32..32,
+            receive_window in 5u64..500,
+            acks in prop::collection::vec((1u64..30, 1u64..20_000), 1..200),
+        ) {
+            let config = config(tso, tso_rtt_log, receive_window);
+            let [mut fast, mut slow] = [(); 2].map(|()| sender(cc, bytes, paced, &config));
+            let mut now = Time::from_millis(40);
+            for (segments, us) in acks {
+                now += Time::from_micros(us);
+                let seq = (fast.view.snd_una + segments).min(fast.view.snd_nxt);
+                let ack = AckInfo { seq, blocks: &[], tsecr: 1, flags: 0 };
+                if !fast.takes_fast_path(&ack) {
+                    break;
+                }
+                let (mut out, mut expected) = (Vec::new(), Vec::new());
+                let rtt = fast.on_ack(&ack, now, &config, &mut out, &mut Spares::default());
+                prop_assert_eq!(rtt, slow.ack_slow(&ack, now, &config, &mut expected, &mut Spares::default()));
+                prop_assert_eq!(out, expected);
+                fast.note_cwnd(now);
+                slow.note_cwnd(now);
+                prop_assert_eq!(state(&mut fast), state(&mut slow));
+                if fast.pace_at <= now {
+                    fast.on_pace(now, &config, &mut Vec::new());
+                    slow.on_pace(now, &config, &mut Vec::new());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! ACKs on their way home where time passes in batches.
+
+use super::endpoints::Ack;
+use crate::network::Way;
+use knee_core::{Packet, Time};
+
+/// What is under way beside a flow between two visits.
+#[derive(Default)]
+pub(super) struct Parked {
+    /// ACKs on their way home, in that order.
+    pub(super) acks: Vec<Returning>,
+    /// When the last of them is home.
+    last_home: Time,
+}
+
+/// An ACK on its way.
+#[derive(Clone, Copy)]
+pub(super) struct Returning {
+    /// When it is home.
+    pub(super) at: Time,
+    seq: u64,
+    stamp: u32,
+    sacks: u32,
+    /// The pipe it would go through.
+    pub(super) pipe: u32,
+    /// Its place among the ACKs that enter the pipe at one time.
+    pub(super) rank: u16,
+    flags: u8,
+}
+
+const _: () = assert!(size_of::<Returning>() == 32);
+
+impl Returning {
+    /// What it tells.
+    #[inline]
+    pub(super) const fn ack(&self) -> Ack {
+        Ack { seq: self.seq, stamp: self.stamp, sacks: self.sacks, flags: self.flags }
+    }
+
+    /// What orders the ACKs of a flow.
+    const fn key(&self) -> (Time, u32, u16) {
+        (self.at, self.pipe, self.rank)
+    }
+}
+
+/// The ACKs of the flow that is visited, from its receiver to its sender. The same few lines of memory serve flow after
+/// flow: most ACKs are home within the visit.
+#[derive(Default)]
+pub(super) struct AckPath {
+    /// Those on their way, behind those that have been taken.
+    acks: Vec<Returning>,
+    taken: usize,
+    /// When the last of them is home.
+    last_home: Time,
+    /// Whether the memory is the flow's own.
+    own: bool,
+}
+
+impl AckPath {
+    /// A visit begins.
+    #[inline]
+    pub(super) fn enter(&mut self, parked: &mut Parked) {
+        self.last_home = parked.last_home;
+        self.own = !parked.acks.is_empty();
+        if self.own {
+            std::mem::swap(&mut self.acks, &mut parked.acks);
+        }
+    }
+
+    /// A visit ends: what is not home yet waits beside its flow.
+    #[inline]
+    pub(super) fn leave(&mut self, parked: &mut Parked) {
+        parked.last_home = self.last_home;
+        self.acks.drain(..self.taken);
+        if self.own {
+            std::mem::swap(&mut self.acks, &mut parked.acks);
+        } else if !self.acks.is_empty() {
+            parked.acks.append(&mut self.acks);
+        }
+        self.taken = 0;
+    }
+
+    /// When the next ACK is home; `Time::MAX`: none is under way.
+    #[inline]
+    pub(super) fn home(&self) -> Time {
+        self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
+    }
+
+    /// Takes the next ACK if it is home before `until`.
+    #[inline]
+    pub(super) fn next(&mut self, until: Time) -> Option<Returning> {
+        let next = self.acks.get(self.taken).filter(|ack| ack.at < until)?;
+        self.taken += 1;
+        Some(*next)
+    }
+
+    /// An ACK goes on its way `now`.
+    #[inline]
+    pub(super) fn push(&mut self, ack: &Packet, now: Time, way: &Way, rank: u16) {
+        let Packet { seq, stamp, extra: sacks, flags, .. } = *ack;
+        let at = now + way.ack_delay;
+        self.acks.push(Returning { at, seq, stamp, sacks, pipe: way.ack_pipe, rank, flags });
+        if at <= self.last_home {
+            self.overtake();
+        } else {
+            self.last_home = at;
+        }
+    }
+
+    /// Brings the last ACK to its place: those on a way that has become shorter overtake.
+    #[cold]
+    fn overtake(&mut self) {
+        let mut k = self.acks.len() - 1;
+        while k > self.taken && self.acks[k - 1].key() > self.acks[k].key() {
+            self.acks.swap(k - 1, k);
+            k -= 1;
+        }
+        self.last_home = self.acks[self.acks.len() - 1].at;
+    }
+}

@@ -1,0 +1,418 @@
+//! Much at a time, flow by flow and link by link.
+//!
+//! Where data crosses wires without circles and ACKs come home over nothing but a delay, a sender hears of what it does now
+//! no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
+//!
+//! 1. What has landed up to the beginning of the batch is put beside its flows ([`Landings`]).
+//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home
+//!    ([`AckPath`]). Then the sender takes the ACKs and timers of the batch, and what it sends is noted.
+//! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
+//!
+//! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at a
+//! time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event::order`],
+//! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
+
+use super::Agenda;
+use super::ack_path::{AckPath, Parked};
+use super::landings::Landings;
+use super::report::Sampling;
+use super::stages::{COMPRESSED_SACK, DELAYED_ACK, Stages, turn_of, turn_of_ack};
+use super::world::{Outbox, World};
+use crate::events::Event;
+use crate::network::Way;
+use crate::spec::Change;
+use crate::timer::Timer;
+use knee_core::cache::{fetch, fetch_first};
+use knee_core::{Packet, Time};
+
+/// Batches pay where at least one flow in so many has something to do in each.
+const IDLE_FLOWS: u64 = 16;
+/// To look through so many flows is as much work as a visit.
+const LOOKS: u64 = 64;
+/// Flows whose state is fetched before they are visited, and those whose state behind it is.
+const FLOWS_AHEAD: (usize, usize) = (3, 1);
+
+/// Lets time pass in batches.
+pub(super) struct BatchScheduler {
+    /// What concerns the whole run.
+    agenda: Agenda,
+    /// All before this time has happened, but for what receivers do with packets that have landed.
+    at: Time,
+    /// The shortest delay of an ACK.
+    min_ack_delay: Time,
+    landings: Landings,
+    /// What waits beside each flow.
+    parked: Vec<Parked>,
+    /// When each flow has something to do, at the earliest, beside taking what has landed.
+    dues: Vec<Time>,
+    /// Flows that have not started, the next one last.
+    starts: Vec<u32>,
+    /// Flows to be visited in this batch.
+    visits: Vec<u32>,
+    outbox: BatchOutbox,
+}
+
+/// Takes what the flow at work sends.
+struct BatchOutbox {
+    stages: Stages,
+    acks: AckPath,
+    /// The beginning of the batch.
+    from: Time,
+    /// The first stage of the flow's data.
+    stage: u32,
+    /// Rank of ACKs for what lands.
+    landing: u16,
+    /// Rank of what the receiver does.
+    rank: u16,
+    /// Order, among those of its time, of what the sender does.
+    turn: u64,
+    /// Transfers completed in this batch.
+    completed: Vec<(Time, u32)>,
+}
+
+impl Outbox for BatchOutbox {
+    #[inline]
+    fn data(&mut self, first: Packet, count: u32) {
+        self.stages.push(self.stage, self.from, first, count, self.turn);
+    }
+
+    #[inline]
+    fn ack(&mut self, ack: Packet, now: Time, way: &Way) {
+        self.acks.push(&ack, now, way, self.rank);
+    }
+
+    fn completed(&mut self, flow: u32, now: Time) {
+        self.completed.push((now, flow));
+    }
+}
+
+impl BatchOutbox {
+    /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
+    #[inline(never)]
+    fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
+        let receiver = &mut world.receivers[i as usize];
+        let (due, compressed) = (world.receiver_config.clock.expiry(&receiver.delayed), receiver.compressed_at);
+        receiver.delayed = Timer::at(due);
+        if due.min(compressed) >= limit {
+            return;
+        }
+        world.now = due.min(compressed);
+        if due <= compressed {
+            self.rank = DELAYED_ACK;
+            world.on_delayed_ack_timer(i, self);
+        } else {
+            self.rank = COMPRESSED_SACK;
+            world.on_compressed_sack_timer(i, self);
+        }
+        self.rank = self.landing;
+    }
+
+    /// As [`BatchOutbox::receiver_timer`], of a sender.
+    #[inline(never)]
+    fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
+        let sender = &mut world.senders[i as usize];
+        let (due, pace) = (world.sender_config.clock.expiry(&sender.timer), sender.pace_at);
+        sender.timer = Timer::at(due);
+        if due.min(pace) >= limit {
+            return;
+        }
+        world.now = due.min(pace);
+        if due <= pace {
+            self.turn = turn_of(Event::Retransmit(i));
+            world.on_retransmit_timer(i, self);
+        } else {
+            self.turn = turn_of(Event::Pace(i));
+            world.on_pace_timer(i, self);
+        }
+    }
+}
+
+/// The least that any ACK is under way.
+fn min_ack_delay(world: &World) -> Time {
+    let changed = world.changes.iter().filter_map(|change| match change.what {
+        Change::Rtt { flow, rtt } => Some(world.network.ways[flow].ack_delay_at(Time::from_nanos(rtt))),
+        _ => None,
+    });
+    world.network.ways.iter().map(|way| way.ack_delay).chain(changed).min().unwrap_or(Time::ZERO)
+}
+
+impl BatchScheduler {
+    /// The stages of `world`'s network; none where batches cannot be, or do not pay.
+    pub(super) fn stages(world: &World) -> Option<Stages> {
+        let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
+        let packets = stages.packets_in(delay.min(stages.longest(world)), world);
+        (delay > Time::ZERO && packets * IDLE_FLOWS >= world.flows.len() as u64).then_some(stages)
+    }
+
+    /// A scheduler for `world`, in which nothing has happened yet.
+    pub(super) fn new(world: &World, stages: Stages, agenda: Agenda) -> Self {
+        let flows = world.flows.len();
+        let mut starts: Vec<(Time, u32)> = world.flows.iter().map(|flow| flow.start).zip(0..).collect();
+        starts.sort_unstable_by(|a, b| b.cmp(a));
+        Self {
+            agenda,
+            at: Time::ZERO,
+            min_ack_delay: min_ack_delay(world),
+            landings: Landings::new(flows),
+            parked: std::iter::repeat_with(Parked::default).take(flows).collect(),
+            dues: vec![Time::MAX; flows],
+            starts: starts.into_iter().map(|(_, i)| i).collect(),
+            visits: Vec::new(),
+            outbox: BatchOutbox {
+                stages,
+                acks: AckPath::default(),
+                from: Time::ZERO,
+                stage: 0,
+                landing: 0,
+                rank: 0,
+                turn: 0,
+                completed: Vec::new(),
+            },
+        }
+    }
+
+    /// Gives the agenda away, before the first step.
+    pub(super) fn take_agenda(&mut self) -> Agenda {
+        std::mem::take(&mut self.agenda)
+    }
+
+    /// How often the wheel has turned.
+    pub(super) const fn turns(&self) -> u64 {
+        self.agenda.turns()
+    }
+
+    /// Packets between links and receivers.
+    pub(super) fn under_way(&self, world: &World) -> u64 {
+        self.landings.len() + self.outbox.stages.under_way(world)
+    }
+
+    /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was: one,
+    /// visits of flows, and packets that landed. To look through the flows for those to be visited is little beside that,
+    /// but not where there are many.
+    pub(super) fn step(&mut self, world: &mut World) -> u64 {
+        let at = self.at;
+        let next = self.agenda.peek().filter(|(due, _)| *due < world.end);
+        match next {
+            Some((due, Event::Sample)) if due <= at => self.batch_with_sample(world),
+            Some((due, event)) if due <= at => {
+                self.receive_all(world, at);
+                world.now = at;
+                self.agenda.pop();
+                world.on_agenda(event);
+                1
+            }
+            None if at >= world.end => {
+                self.receive_all(world, at);
+                world.reach_end();
+                1
+            }
+            _ => self.batch(world, next.map_or(world.end, |(due, _)| due), None),
+        }
+    }
+
+    /// A batch that begins with a sample, which is taken of each flow as it is visited, unless something else is due at
+    /// just that time.
+    fn batch_with_sample(&mut self, world: &mut World) -> u64 {
+        let at = self.at;
+        world.now = at;
+        self.agenda.pop();
+        self.agenda.push(at + world.interval, Event::Sample);
+        let next = self.agenda.peek().map_or(world.end, |(due, _)| due.min(world.end));
+        if next > at {
+            let sampling = world.begin_sample();
+            if sampling.is_some() {
+                world.sample_links();
+            }
+            return self.batch(world, next, sampling.as_ref());
+        }
+        self.receive_all(world, at);
+        world.now = at;
+        world.sample();
+        1
+    }
+
+    /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
+    fn batch(&mut self, world: &mut World, until: Time, sampling: Option<&Sampling>) -> u64 {
+        let at = self.at;
+        let packets = self.landings.distribute(world, &self.outbox.stages, at) as u64;
+        let limit = until.min(at + self.min_ack_delay).min(at + self.outbox.stages.longest(world));
+        let (earliest, looks) = (self.choose(limit), 1 + world.flows.len() as u64 / LOOKS);
+        if sampling.is_some() {
+            self.visits.clear();
+            self.visits.extend(0..world.flows.len() as u32);
+        }
+        let start = self.starts.last().map_or(Time::MAX, |&i| world.flows[i as usize].start);
+        let departs = self.outbox.stages.next_departure(world);
+        if self.visits.is_empty() && departs > limit && start >= limit {
+            // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
+            self.at = earliest.min(start).min(until).min(departs - Time::from_nanos(1));
+            return looks;
+        }
+        let visits = self.visits.len() as u64;
+        self.outbox.from = at;
+        self.visit_all(world, limit, sampling);
+        let last = world.last_before(limit);
+        self.outbox.stages.advance(world, at, limit, last);
+        self.at = limit;
+        self.end_transfers(world);
+        looks + visits + packets
+    }
+
+    /// Lists the flows that have something to do before `limit`. Gives when the first of the others has.
+    fn choose(&mut self, limit: Time) -> Time {
+        self.visits.clear();
+        let mut earliest = Time::MAX;
+        for ((i, &due), waiting) in (0..).zip(&self.dues).zip(self.landings.waiting()) {
+            if due < limit || waiting {
+                self.visits.push(i);
+            } else {
+                earliest = earliest.min(due);
+            }
+        }
+        earliest
+    }
+
+    /// Step 2 for all flows that have something to do: receivers come to the beginning of the batch, senders to `limit`.
+    fn visit_all(&mut self, world: &mut World, limit: Time, sampling: Option<&Sampling>) {
+        let visits = std::mem::take(&mut self.visits);
+        for (k, &i) in visits.iter().enumerate() {
+            if world.prefetches {
+                self.fetch_ahead(world, &visits[k..], sampling.is_some());
+            }
+            self.enter(world, i);
+            self.receive(world, i, self.at);
+            if let Some(sampling) = sampling {
+                world.now = self.at;
+                world.sample_flow(i as usize, sampling);
+            }
+            self.send(world, i, limit);
+            self.leave(world, i);
+        }
+        self.visits = visits;
+        self.visit_starts(world, limit);
+    }
+
+    /// Flows that start before `limit` do, and come that far.
+    fn visit_starts(&mut self, world: &mut World, limit: Time) {
+        while let Some(&i) = self.starts.last()
+            && world.flows[i as usize].start < limit
+        {
+            self.starts.pop();
+            world.now = world.flows[i as usize].start;
+            self.enter(world, i);
+            self.outbox.turn = turn_of(Event::Start(i));
+            world.start(i, &mut self.outbox);
+            self.send(world, i, limit);
+            self.leave(world, i);
+        }
+    }
+
+    /// Fetches what the flows behind the first of `visits` will need.
+    #[inline]
+    fn fetch_ahead(&self, world: &World, visits: &[u32], sampled: bool) {
+        if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
+            let i = i as usize;
+            if sampled {
+                fetch(&world.senders[i]);
+                fetch(&world.flows[i]);
+            } else {
+                world.senders[i].fetch();
+                fetch_first(&world.flows[i], 1);
+            }
+            fetch(&world.receivers[i]);
+            fetch(&world.network.ways[i]);
+            fetch_first(&self.parked[i], 1);
+        }
+        if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
+            world.senders[i as usize].fetch_behind();
+            world.receivers[i as usize].fetch_behind();
+            world.flows[i as usize].rtt_histogram.fetch_counts();
+            let acks = self.parked[i as usize].acks.as_slice();
+            fetch_first(acks, size_of_val(acks).min(1024));
+        }
+    }
+
+    /// A visit of a flow begins.
+    #[inline]
+    fn enter(&mut self, world: &World, i: u32) {
+        (self.outbox.stage, self.outbox.landing) = self.outbox.stages.of_route(world.network.ways[i as usize].route);
+        self.outbox.rank = self.outbox.landing;
+        self.outbox.acks.enter(&mut self.parked[i as usize]);
+    }
+
+    /// A visit of a flow ends: notes when it has something to do.
+    #[inline]
+    fn leave(&mut self, world: &World, i: u32) {
+        let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
+        self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
+        self.outbox.acks.leave(&mut self.parked[i as usize]);
+    }
+
+    /// All receivers take what has landed up to `at`, and their timers before.
+    fn receive_all(&mut self, world: &mut World, at: Time) {
+        self.landings.distribute(world, &self.outbox.stages, at);
+        self.choose(at);
+        let visits = std::mem::take(&mut self.visits);
+        for &i in &visits {
+            self.enter(world, i);
+            self.receive(world, i, at);
+            self.leave(world, i);
+        }
+        self.visits = visits;
+    }
+
+    /// A receiver takes what has landed up to `at`, and its timers before.
+    #[inline]
+    fn receive(&mut self, world: &mut World, i: u32, at: Time) {
+        let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
+        for packet in self.landings.take(i, at) {
+            let lands = packet.enqueued;
+            while world.receivers[i as usize].due() < lands {
+                outbox.receiver_timer(world, i, lands);
+            }
+            world.now = lands;
+            world.on_data(packet, &way, outbox);
+        }
+        while world.receivers[i as usize].due() < at {
+            outbox.receiver_timer(world, i, at);
+        }
+    }
+
+    /// A sender takes its ACKs and timers before `until`.
+    #[inline]
+    fn send(&mut self, world: &mut World, i: u32, until: Time) {
+        let outbox = &mut self.outbox;
+        loop {
+            let limit = outbox.acks.home().min(until);
+            while world.senders[i as usize].due() < limit {
+                outbox.sender_timer(world, i, limit);
+            }
+            let Some(returning) = outbox.acks.next(until) else { return };
+            world.now = returning.at;
+            outbox.turn = turn_of_ack(returning.pipe, returning.rank, i);
+            world.on_ack(i, &returning.ack(), outbox);
+        }
+    }
+
+    /// What ends with the transfers completed in this batch, at the end of which it is now: their figures, and the window in
+    /// which all flows run. Receivers come to each completion for it.
+    fn end_transfers(&mut self, world: &mut World) {
+        if self.outbox.completed.is_empty() {
+            return;
+        }
+        self.landings.distribute(world, &self.outbox.stages, self.at);
+        let mut completed = std::mem::take(&mut self.outbox.completed);
+        completed.sort_unstable();
+        for (at, i) in completed {
+            if world.in_common_window() {
+                self.receive_all(world, at);
+            } else {
+                self.enter(world, i);
+                self.receive(world, i, at);
+                self.leave(world, i);
+            }
+            world.now = at;
+            world.end_transfer(i);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Event by event: takes any network.
+//!
+//! Links, pipes and timers have at most one event each in the heap. The link or pipe that is next goes on as long as
+//! nothing else is due before its next packet, so that a busy one mostly needs no heap.
+
+use super::Agenda;
+use super::alarms::Alarms;
+use super::endpoints::Ack;
+use super::world::{Outbox, World};
+use crate::events::{Event, Events};
+use crate::network::Way;
+use crate::observe::Tap;
+use knee_core::cache::{fetch, fetch_first};
+use knee_core::{Packet, Time};
+use knee_queue::Burst;
+
+/// Lets time pass from event to event.
+pub(super) struct EventScheduler {
+    events: Events,
+    /// By flow.
+    alarms: Vec<Alarms>,
+    /// What the endpoint at work has sent.
+    sent: Sent,
+    /// Who sees the packets at the senders.
+    tap: Option<Box<dyn Tap>>,
+}
+
+/// What an endpoint sends at one time.
+#[derive(Default)]
+struct Sent {
+    data: Vec<Burst>,
+    acks: Vec<Packet>,
+    /// A transfer that is complete.
+    completed: Option<u32>,
+}
+
+impl Outbox for Sent {
+    #[inline]
+    fn data(&mut self, first: Packet, count: u32) {
+        self.data.push(Burst { first, count });
+    }
+
+    #[inline]
+    fn ack(&mut self, ack: Packet, _: Time, _: &Way) {
+        self.acks.push(ack);
+    }
+
+    fn completed(&mut self, flow: u32, _: Time) {
+        self.completed = Some(flow);
+    }
+}
+
+impl EventScheduler {
+    /// A scheduler for `world`, in which nothing has happened yet.
+    pub(super) fn new(world: &World, agenda: Agenda) -> Self {
+        let mut events = agenda;
+        for (i, flow) in world.flows.iter().enumerate() {
+            events.push(flow.start, Event::Start(i as u32));
+        }
+        Self { events, alarms: vec![Alarms::NONE; world.flows.len()], sent: Sent::default(), tap: None }
+    }
+
+    /// How often the wheel has turned.
+    pub(super) const fn turns(&self) -> u64 {
+        self.events.turns()
+    }
+
+    /// Lets `tap` see the packets at the senders.
+    pub(super) fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+    }
+
+    /// Lets the next event happen. Gives how many that are: 1.
+    pub(super) fn step(&mut self, world: &mut World) -> u64 {
+        match self.events.peek() {
+            Some((at, event)) if at < world.end => {
+                world.now = at;
+                self.dispatch(world, event);
+            }
+            _ => world.reach_end(),
+        }
+        1
+    }
+
+    fn dispatch(&mut self, world: &mut World, event: Event) {
+        match event {
+            Event::Link(i) => return self.on_link(world, i),
+            Event::Pipe(i) => return self.on_pipe(world, i),
+            _ => self.events.pop(),
+        }
+        match event {
+            Event::Retransmit(i) | Event::Pace(i) | Event::DelayedAck(i) | Event::CompressedSack(i) => {
+                self.on_timer(world, event, i);
+            }
+            Event::Start(i) => {
+                world.start(i, &mut self.sent);
+                self.after_sender(world, i);
+            }
+            _ => {
+                world.on_agenda(event);
+                if event == Event::Sample {
+                    self.events.push(world.now + world.interval, Event::Sample);
+                }
+            }
+        }
+    }
+
+    fn on_timer(&mut self, world: &mut World, event: Event, i: u32) {
+        if !self.alarms[i as usize].counts(event, world.now) {
+            return;
+        }
+        match event {
+            Event::Retransmit(_) => world.on_retransmit_timer(i, &mut self.sent),
+            Event::Pace(_) => world.on_pace_timer(i, &mut self.sent),
+            Event::DelayedAck(_) => world.on_delayed_ack_timer(i, &mut self.sent),
+            _ => world.on_compressed_sack_timer(i, &mut self.sent),
+        }
+        match event {
+            Event::Retransmit(_) | Event::Pace(_) => self.after_sender(world, i),
+            _ => self.after_receiver(world, i),
+        }
+    }
+
+    /// The link at the head of the heap serves.
+    fn on_link(&mut self, world: &mut World, i: u32) {
+        if world.network.links[i as usize].link.due() != world.now {
+            return self.events.pop();
+        }
+        loop {
+            let direction = &mut world.network.links[i as usize];
+            let packet = direction.serve(world.now);
+            let (next, is_wire) = (direction.link.due(), direction.link.is_wire());
+            if world.prefetches
+                && let Some(on_wire) = direction.link.on_wire()
+            {
+                fetch(&world.receivers[on_wire.packet.flow as usize]);
+                fetch(&world.network.ways[on_wire.packet.flow as usize]);
+            }
+            world.book_news(i);
+            if let Some(packet) = packet {
+                self.leave(world, i, packet);
+            }
+            // Meanwhile the link may have been woken or given another time; its old entry is still the head.
+            match world.network.links[i as usize].link.due() {
+                due if due == Time::MAX || due != next => return self.events.pop(),
+                due if due < self.events.second().min(world.end) => world.now = due,
+                due if is_wire => return self.events.postpone_leaving(due),
+                due => return self.events.postpone(due),
+            }
+        }
+    }
+
+    /// A packet leaves a link, perhaps into a pipe.
+    fn leave(&mut self, world: &mut World, link: u32, packet: Packet) {
+        match world.network.propagate(link, packet, world.now) {
+            None => self.cross(world, packet),
+            Some((pipe, Some(at))) => self.events.push(at, Event::Pipe(pipe)),
+            Some((_, None)) => {}
+        }
+    }
+
+    /// The pipe at the head of the heap delivers.
+    fn on_pipe(&mut self, world: &mut World, i: u32) {
+        loop {
+            if world.prefetches {
+                fetch_behind_head(world, i);
+            }
+            // None: an event that another packet overtook.
+            let Some(packet) = world.network.pipes[i as usize].pop(world.now) else { return self.events.pop() };
+            if world.network.ends_at_sender(i) {
+                self.deliver_ack(world, &packet);
+            } else {
+                self.cross(world, packet);
+            }
+            match world.network.pipes[i as usize].next() {
+                Some(at) if at < self.events.second().min(world.end) => world.now = at,
+                Some(at) => return self.events.postpone(at),
+                None => return self.events.pop(),
+            }
+        }
+    }
+
+    /// A packet has crossed a link: it comes to the next one of its way, or to its end.
+    fn cross(&mut self, world: &mut World, mut packet: Packet) {
+        packet.hop += 1;
+        if packet.has(Packet::ACK) {
+            return self.forward_ack(world, packet);
+        }
+        if let Some(next) = world.network.next_link(&packet) {
+            return self.arrive(world, next, packet, 1);
+        }
+        let way = world.network.ways[packet.flow as usize];
+        world.on_data(&packet, &way, &mut self.sent);
+        self.after_receiver(world, packet.flow);
+    }
+
+    /// An ACK comes to the next link of its way, or to the pipe at its end.
+    fn forward_ack(&mut self, world: &mut World, packet: Packet) {
+        if let Some(next) = world.network.next_link(&packet) {
+            return self.arrive(world, next, packet, 1);
+        }
+        let Way { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
+        let head = world.network.pipes[ack_pipe as usize].push(world.now + ack_delay, packet);
+        if let Some(at) = head {
+            self.events.push(at, Event::Pipe(ack_pipe));
+        }
+    }
+
+    fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
+        let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
+        if let Some(tap) = &mut self.tap {
+            tap.received(world.now, packet, world.sacks.get(sacks));
+        }
+        world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
+        self.after_sender(world, packet.flow);
+    }
+
+    /// `count` packets like `first` arrive at a link now.
+    #[inline]
+    fn arrive(&mut self, world: &mut World, i: u32, mut first: Packet, count: u32) {
+        first.enqueued = world.now;
+        let direction = &mut world.network.links[i as usize];
+        let before = direction.link.due();
+        direction.link.arrive(&Burst { first, count }, world.now, &mut direction.outcome);
+        // An event at another time that the heap still holds for the link is void from now on.
+        let (due, is_wire) = (direction.link.due(), direction.link.is_wire());
+        if due != before && due < Time::MAX {
+            if is_wire {
+                self.events.push_leaving(due, Event::Link(i));
+            } else {
+                self.events.push(due, Event::Link(i));
+            }
+        }
+        world.book_news(i);
+    }
+
+    /// What a sender has sent leaves, and its timers are armed.
+    #[inline]
+    fn after_sender(&mut self, world: &mut World, i: u32) {
+        let first = world.network.first_link(i);
+        for k in 0..self.sent.data.len() {
+            let Burst { first: packet, count } = self.sent.data[k];
+            if let Some(tap) = &mut self.tap {
+                (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
+            }
+            self.arrive(world, first, packet, count);
+        }
+        self.sent.data.clear();
+        if let Some(i) = self.sent.completed.take() {
+            world.end_transfer(i);
+        }
+        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.events);
+    }
+
+    /// What a receiver has sent leaves, and its timers are armed.
+    #[inline]
+    fn after_receiver(&mut self, world: &mut World, i: u32) {
+        for k in 0..self.sent.acks.len() {
+            self.forward_ack(world, self.sent.acks[k]);
+        }
+        self.sent.acks.clear();
+        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.events);
+    }
+}
+
+/// Fetches what the ACKs behind the head of a pipe will need.
+#[inline]
+fn fetch_behind_head(world: &World, pipe: u32) {
+    let pipe = &world.network.pipes[pipe as usize];
+    if let Some(packet) = pipe.peek(2) {
+        world.senders[packet.flow as usize].fetch();
+        fetch_first(&world.flows[packet.flow as usize], 1);
+        world.sacks.fetch(packet.extra);
+    }
+    if let Some(packet) = pipe.peek(1) {
+        world.senders[packet.flow as usize].fetch_behind();
+        world.flows[packet.flow as usize].rtt_histogram.fetch_counts();
+    }
+}

@@ -1,0 +1,90 @@
+//! Data that has crossed its last link, flow by flow, where time passes in batches.
+
+use super::stages::Stages;
+use super::world::World;
+use knee_core::{Packet, Time};
+use knee_link::Departure;
+
+/// Data that receivers have not taken yet.
+pub(super) struct Landings {
+    /// Flow by flow, in the order of time; `enqueued` is when each lands.
+    packets: Vec<Packet>,
+    /// Of each flow those of `packets` that it has not taken: from the first to before the second.
+    ranges: Vec<(u32, u32)>,
+    /// How many land from each stage.
+    counts: Vec<usize>,
+}
+
+impl Landings {
+    pub(super) fn new(flows: usize) -> Self {
+        Self { packets: Vec::new(), ranges: vec![(0, 0); flows], counts: Vec::new() }
+    }
+
+    /// Takes the packets of a flow that land up to `at`.
+    #[inline]
+    pub(super) fn take(&mut self, flow: u32, at: Time) -> &[Packet] {
+        let (next, end) = &mut self.ranges[flow as usize];
+        let packets = &self.packets[*next as usize..*end as usize];
+        let count = match packets.last() {
+            Some(last) if last.enqueued > at => packets.partition_point(|packet| packet.enqueued <= at),
+            _ => packets.len(),
+        };
+        *next += count as u32;
+        &packets[..count]
+    }
+
+    /// By flow, whether it has packets to take.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = bool> {
+        self.ranges.iter().map(|(next, end)| next < end)
+    }
+
+    /// How many packets have not been taken.
+    pub(super) fn len(&self) -> u64 {
+        self.ranges.iter().map(|(next, end)| u64::from(end - next)).sum()
+    }
+
+    /// Puts what lands up to `until` beside its flows; gives how many packets that is. Receivers have taken all that landed
+    /// before, or nothing new has landed since.
+    pub(super) fn distribute(&mut self, world: &mut World, stages: &Stages, until: Time) -> usize {
+        self.counts.clear();
+        self.counts.extend(stages.links().map(|(link, delayed)| {
+            let departed = &world.network.links[link].outcome.departed;
+            // What a pipe delivers comes after what concerns the whole run.
+            departed.partition_point(|departure| departure.packet.enqueued + Time::from_nanos(delayed.into()) <= until)
+        }));
+        let count = self.counts.iter().sum();
+        if count > 0 {
+            self.fill(world, stages, count);
+        }
+        count
+    }
+
+    #[inline(never)]
+    fn fill(&mut self, world: &mut World, stages: &Stages, count: usize) {
+        let links = || stages.links().map(|(link, _)| link).zip(&self.counts);
+        for (link, &count) in links() {
+            for Departure { packet, .. } in &world.network.links[link].outcome.departed[..count] {
+                self.ranges[packet.flow as usize].1 += 1;
+            }
+        }
+        // The ranges hold how many came; each is filled from its beginning.
+        let mut from = 0;
+        for (next, end) in &mut self.ranges {
+            let count = *end - *next;
+            (*next, *end) = (from, from);
+            from += count;
+        }
+        if self.packets.len() < count {
+            self.packets.resize(count, Packet::default());
+        }
+        for (link, &count) in links() {
+            let departed = &mut world.network.links[link].outcome.departed;
+            for Departure { packet, .. } in &departed[..count] {
+                let end = &mut self.ranges[packet.flow as usize].1;
+                self.packets[*end as usize] = *packet;
+                *end += 1;
+            }
+            departed.drain(..count);
+        }
+    }
+}

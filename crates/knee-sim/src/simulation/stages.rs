@@ -1,0 +1,269 @@
+//! The links that data crosses, in an order in which no packet comes back to an earlier one: what leaves one in a batch
+//! arrives at later ones.
+
+use super::world::World;
+use crate::events::Event;
+use crate::network::Network;
+use crate::order::{Key, Order, Turn};
+use knee_core::cache::fetch;
+use knee_core::packet::MTU;
+use knee_core::{Packet, Time};
+use knee_link::Arrival;
+use knee_queue::Burst;
+
+/// Packets that leave a link in a batch, about, at the most: what is noted of them has a bound.
+const MAX_PACKETS: u64 = 131_072;
+/// The longest batch: its times have to fit into 32 bits of nanoseconds.
+const LONGEST: Time = Time::from_secs(4);
+/// Bursts are fetched so many places before their turn.
+const BURSTS_AHEAD: usize = 12;
+/// More links than this go event by event: ranks have ten bits for them.
+const MAX_LINKS: usize = 1 << 10;
+/// The same for pipes, which have 20 bits in a turn, as flows have.
+const MAX_PIPES: usize = 1 << 20;
+/// No stage comes behind.
+const NONE: u32 = u32::MAX;
+
+/// Why a receiver sends an ACK: the upper two bits of its rank.
+pub(super) const DELAYED_ACK: u16 = 2 << 10;
+pub(super) const COMPRESSED_SACK: u16 = 3 << 10;
+const FROM_PIPE: u16 = 1 << 10;
+
+/// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which they
+/// left, which their rank says, and of one rank by flow.
+pub(super) const fn turn_of_ack(pipe: u32, rank: u16, flow: u32) -> u64 {
+    Event::Pipe(0).order() >> 32 << 52 | (pipe as u64) << 32 | (rank as u64) << 20 | flow as u64
+}
+
+/// The same of what a flow does.
+pub(super) const fn turn_of(event: Event) -> u64 {
+    let order = event.order();
+    order >> 32 << 52 | order & u32::MAX as u64
+}
+
+/// One of the links, and what arrives there in a batch.
+struct Stage {
+    link: u32,
+    /// What arrives, and when.
+    bursts: Vec<Burst>,
+    turns: Vec<Turn>,
+    /// What arrives after this batch, with its turn, from pipes.
+    later: Vec<(Packet, u64)>,
+    /// By route, the stage that comes behind.
+    next: Vec<u32>,
+    /// Whether there is any.
+    goes_on: bool,
+    /// Whether packets come from other stages.
+    fed: bool,
+    /// Delay and index of the pipe behind the link.
+    pipe: Option<(Time, u32)>,
+}
+
+/// The links that data crosses, in an order in which no packet comes back to an earlier one.
+pub(super) struct Stages {
+    in_order: Vec<Stage>,
+    /// By route, the first stage.
+    first: Vec<u32>,
+    /// By route, the rank of ACKs for what lands.
+    ranks: Vec<u16>,
+    order: Order,
+}
+
+impl Stages {
+    /// The stages of a network; none where data crosses links in circles, or something other than wires without jitter,
+    /// or ACKs cross links.
+    pub(super) fn new(network: &Network) -> Option<Self> {
+        let Network { links, pipes, routes, .. } = network;
+        let fits = links.len() <= MAX_LINKS && pipes.len() < MAX_PIPES / 2;
+        let steady = |&link: &u32| links[link as usize].link.is_wire() && links[link as usize].jitter == Time::ZERO;
+        if !fits || !routes.iter().all(|route| route.acks.is_empty() && route.data.iter().all(steady)) {
+            return None;
+        }
+        let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
+        let order = topological_order(links.len(), &paths)?;
+        let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, |place| place as u32);
+        let stage = |&link: &u32| {
+            let behind = |data: &[u32]| {
+                let here = data.iter().position(|other| *other == link);
+                here.and_then(|here| data.get(here + 1)).map_or(NONE, |next| place(*next))
+            };
+            let next: Vec<u32> = routes.iter().map(|route| behind(&route.data)).collect();
+            let direction = &links[link as usize];
+            Stage {
+                link,
+                bursts: Vec::new(),
+                turns: Vec::new(),
+                later: Vec::new(),
+                goes_on: next.iter().any(|next| *next != NONE),
+                next,
+                fed: routes.iter().any(|route| route.data.iter().skip(1).any(|other| *other == link)),
+                pipe: direction.pipe.map(|pipe| (direction.delay, pipe)),
+            }
+        };
+        let last = |data: &[u32]| data[data.len() - 1];
+        let rank = |link: u32| links[link as usize].pipe.map_or(link as u16, |pipe| FROM_PIPE | pipe as u16);
+        Some(Self {
+            in_order: order.iter().map(stage).collect(),
+            first: routes.iter().map(|route| place(route.data[0])).collect(),
+            ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),
+            order: Order::default(),
+        })
+    }
+
+    /// The links, and whether a pipe lies behind each.
+    pub(super) fn links(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some()))
+    }
+
+    /// The first stage of a route, and the rank of ACKs for what lands at its end.
+    #[inline]
+    pub(super) fn of_route(&self, route: u32) -> (u32, u16) {
+        (self.first[route as usize], self.ranks[route as usize])
+    }
+
+    /// The longest batch: at its end each link has carried [`MAX_PACKETS`] at the most, about.
+    pub(super) fn longest(&self, world: &World) -> Time {
+        self.packet_times(world).min().map_or(LONGEST, |time| (time * MAX_PACKETS).min(LONGEST))
+    }
+
+    /// How many packets all links together carry in `span`.
+    pub(super) fn packets_in(&self, span: Time, world: &World) -> u64 {
+        self.packet_times(world).map(|time| span.as_nanos() / time.as_nanos()).sum()
+    }
+
+    /// How long each link takes for a full packet, at least 1 ns.
+    fn packet_times(&self, world: &World) -> impl Iterator<Item = Time> {
+        let rate = |stage: &Stage| world.network.links[stage.link as usize].link.rate().unwrap_or(1);
+        let time = move |stage: &Stage| u64::from(MTU) * 8_000_000_000 / rate(stage);
+        self.in_order.iter().map(move |stage| Time::from_nanos(time(stage).max(1)))
+    }
+
+    /// A time before which no packet leaves a link, comes to one from a pipe, or lands.
+    pub(super) fn next_departure(&self, world: &World) -> Time {
+        let next = |stage: &Stage| {
+            let direction = &world.network.links[stage.link as usize];
+            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.enqueued);
+            let comes = stage.later.iter().map(|(packet, _)| packet.enqueued).min().unwrap_or(Time::MAX);
+            direction.link.due().min(lands).min(comes)
+        };
+        self.in_order.iter().map(next).min().unwrap_or(Time::MAX)
+    }
+
+    /// Packets between links, and behind the last one before they land.
+    pub(super) fn under_way(&self, world: &World) -> u64 {
+        let departed = |stage: &Stage| world.network.links[stage.link as usize].outcome.departed.len();
+        self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
+    }
+
+    /// `count` packets that differ only by their segments come from their sender to their first stage in the batch that
+    /// began `at`; `turn` is the order, among what is due at that time, of what they are sent for.
+    #[inline]
+    pub(super) fn push(&mut self, stage: u32, at: Time, first: Packet, count: u32, turn: u64) {
+        self.in_order[stage as usize].push(at, first, count, turn);
+    }
+
+    /// All that arrives before `until` goes through the links, as far as there is time up to `last`.
+    pub(super) fn advance(&mut self, world: &mut World, at: Time, until: Time, last: Time) {
+        for k in 0..self.in_order.len() {
+            let stage = &mut self.in_order[k];
+            if stage.fed {
+                stage.take_later(at, until);
+            }
+            let order = self.order.sort(&stage.turns, until - at);
+            let direction = &mut world.network.links[stage.link as usize];
+            let before = direction.outcome.departed.len();
+            let (link, outcome) = (&mut direction.link, &mut direction.outcome);
+            if stage.fed {
+                link.advance(stage.arrivals(order, at, true), last, outcome);
+            } else {
+                link.advance(stage.arrivals(order, at, false), last, outcome);
+            }
+            direction.book(before);
+            stage.bursts.clear();
+            stage.turns.clear();
+            world.book_news(self.in_order[k].link);
+            if self.in_order[k].goes_on || self.in_order[k].pipe.is_some() {
+                self.hand_on(k, before, world, at, last);
+            }
+        }
+    }
+
+    /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe before it
+    /// lands.
+    fn hand_on(&mut self, k: usize, before: usize, world: &mut World, at: Time, last: Time) {
+        let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
+        let (delay, turn) = match stage.pipe {
+            Some((delay, pipe)) => (delay, turn_of_ack(pipe, 0, 0)),
+            None => (Time::ZERO, u64::from(stage.link)),
+        };
+        let network = &mut world.network;
+        let departed = &mut network.links[stage.link as usize].outcome.departed;
+        let mut lands = before;
+        for i in before..departed.len() {
+            let packet = &mut departed[i].packet;
+            packet.enqueued += delay;
+            let next = stage.next[network.ways[packet.flow as usize].route as usize];
+            if next == NONE {
+                departed[lands] = departed[i];
+                lands += 1;
+                continue;
+            }
+            let next = &mut behind[next as usize - k - 1];
+            if delay == Time::ZERO || packet.enqueued < last {
+                next.push(at, *packet, 1, turn);
+            } else {
+                next.later.push((*packet, turn));
+            }
+        }
+        departed.truncate(lands);
+    }
+}
+
+impl Stage {
+    #[inline]
+    fn push(&mut self, at: Time, first: Packet, count: u32, turn: u64) {
+        self.turns.push((Key::new(first.enqueued - at, self.turns.len() as u32), turn));
+        self.bursts.push(Burst { first, count });
+    }
+
+    /// Takes what comes from pipes before `until`.
+    fn take_later(&mut self, at: Time, until: Time) {
+        let mut later = std::mem::take(&mut self.later);
+        later.retain(|(packet, turn)| {
+            let comes = packet.enqueued < until;
+            if comes {
+                self.push(at, *packet, 1, *turn);
+            }
+            !comes
+        });
+        self.later = later;
+    }
+
+    /// What arrives, in `order`. Where packets come from other stages, those of a lower index go before one that leaves.
+    #[inline]
+    fn arrivals<'a>(&'a self, order: &'a [Key], at: Time, fed: bool) -> impl Iterator<Item = Arrival<'a>> {
+        order.iter().enumerate().map(move |(place, key)| {
+            if let Some(later) = order.get(place + BURSTS_AHEAD) {
+                fetch(&self.bursts[later.index()]);
+            }
+            let first = fed && self.turns[key.index()].1 < u64::from(self.link);
+            Arrival { at: at + key.after(), burst: &self.bursts[key.index()], first }
+        })
+    }
+}
+
+/// The links that `paths` cross, of so many, in an order in which each path goes forward only; none: there is no such.
+fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
+    let crossed = |link: u32| paths.iter().any(|path| path.contains(&link));
+    let mut rest: Vec<u32> = (0..links as u32).filter(|link| crossed(*link)).collect();
+    let mut order = Vec::with_capacity(rest.len());
+    while !rest.is_empty() {
+        let fed = |link: u32| {
+            let from_rest = |pair: &[u32]| pair[1] == link && rest.contains(&pair[0]);
+            paths.iter().any(|path| path.windows(2).any(from_rest))
+        };
+        let free = rest.iter().position(|link| !fed(*link))?;
+        order.push(rest.remove(free));
+    }
+    Some(order)
+}

@@ -1,0 +1,200 @@
+//! What there is: endpoints, the network between them, and what is recorded of both.
+
+use super::build::OwnMake;
+use crate::network::{Network, Way};
+use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, RttSpread, Spread};
+use crate::receiver::{self, Blocks, Receiver};
+use crate::sender::{self, Departure, Sender};
+use crate::spec::ChangeSpec;
+use knee_cc::{CaState, Entry};
+use knee_core::cache::fetch;
+use knee_core::{Packet, Params, Time};
+
+/// Endpoints, the network between them, and what is recorded.
+pub(super) struct World {
+    pub(super) now: Time,
+    pub(super) end: Time,
+    pub(super) finished: bool,
+    pub(super) network: Network,
+    pub(super) senders: Vec<Sender>,
+    pub(super) receivers: Vec<Receiver>,
+    pub(super) flows: Vec<Flow>,
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) sender_config: sender::Config,
+    pub(super) receiver_config: receiver::Config,
+    pub(super) sacks: SackStore,
+    /// What receivers keep of disorder, where none needs it now.
+    pub(super) disorder_spares: receiver::Spares,
+    /// What senders hand on for loss recovery.
+    pub(super) recovery_spares: sender::Spares,
+    /// What the sender at work sends.
+    pub(super) departures: Vec<Departure>,
+    pub(super) rows: Rows,
+    pub(super) interval: Time,
+    /// How long flows and links run before their figures start to count.
+    pub(super) warmup: Time,
+    pub(super) sampled_at: Time,
+    /// When the window of totals and of the links' figures began.
+    pub(super) window_from: Option<Time>,
+    /// Payload acknowledged and bytes received of each flow before that window; empty: none.
+    pub(super) before_window: Vec<(u64, u64)>,
+    pub(super) common: Common,
+    pub(super) seed: u64,
+    pub(super) changes: Vec<ChangeSpec>,
+    /// Whether there are so many flows that their state is fetched ahead.
+    pub(super) prefetches: bool,
+}
+
+/// Takes what endpoints send.
+pub(super) trait Outbox {
+    /// `count` packets that differ only by their segments leave a sender; `enqueued` of the first is now.
+    fn data(&mut self, first: Packet, count: u32);
+    /// An ACK leaves a receiver now.
+    fn ack(&mut self, ack: Packet, now: Time, way: &Way);
+    /// All of a flow's transfer is acknowledged now: once all that arrived before has been received, what ends with it
+    /// is to be booked ([`World::end_transfer`]).
+    fn completed(&mut self, flow: u32, now: Time);
+}
+
+/// A congestion control with its parameters, shared by the flows that are told the same.
+pub(super) struct Algorithm {
+    pub(super) entry: &'static Entry,
+    /// Makes it where it is not the registry's.
+    pub(super) make: Option<OwnMake>,
+    pub(super) params: Params,
+}
+
+/// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
+#[repr(C, align(64))]
+pub(super) struct Flow {
+    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
+    pub(super) complete_at: u64,
+    pub(super) seen_timeouts: u32,
+    pub(super) phase: u8,
+    pub(super) ca: CaState,
+    /// Whether the window of the figures has begun and not ended.
+    pub(super) watched: bool,
+    /// RTT samples of the interval, since they were last folded.
+    pub(super) rtt: RttSpread,
+    /// Those of the window of the figures; beside `rtt`, since both take each sample.
+    pub(super) rtt_histogram: Histogram,
+    /// RTT samples of the interval that were folded.
+    pub(super) rtt_folded: Spread,
+    pub(super) last: FlowRates,
+    pub(super) watch: Option<Box<FlowWatch>>,
+    /// Index of its algorithm.
+    pub(super) algorithm: u32,
+    /// Overhead of the first link, counted in throughput.
+    pub(super) overhead: u32,
+    pub(super) start: Time,
+    /// When the SYN left, unless it had to be sent again.
+    pub(super) syn_at: Option<Time>,
+    pub(super) dropped: u64,
+    pub(super) completion: Option<Time>,
+    /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
+    pub(super) common: u64,
+}
+
+const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64);
+
+impl Flow {
+    /// Takes the RTT sample of an ACK, if it gave one.
+    #[inline]
+    pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
+        let Some(rtt) = rtt else { return };
+        self.rtt.add(rtt);
+        if self.watched {
+            self.rtt_histogram.count(rtt);
+        }
+    }
+
+    /// Whether something about its sender is to be put on record.
+    #[inline]
+    pub(super) fn has_news(&self, sender: &Sender) -> bool {
+        sender.control.phase != self.phase
+            || sender.state() != self.ca
+            || sender.done() && sender.acked_bytes() == self.complete_at
+    }
+}
+
+/// The window in which all flows run.
+#[derive(Default)]
+pub(super) struct Common {
+    pub(super) from: Option<Time>,
+    pub(super) until: Option<Time>,
+}
+
+/// SACK blocks of the ACKs under way: few ACKs carry any.
+#[derive(Default)]
+pub(super) struct SackStore {
+    blocks: Vec<Blocks>,
+    free: Vec<u32>,
+}
+
+impl SackStore {
+    /// Stores blocks; gives their handle, never 0, which stands for none.
+    pub(super) fn put(&mut self, blocks: Blocks) -> u32 {
+        if let Some(handle) = self.free.pop() {
+            self.blocks[handle as usize - 1] = blocks;
+            return handle;
+        }
+        self.blocks.push(blocks);
+        self.blocks.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn get(&self, handle: u32) -> &[receiver::Range] {
+        if handle == 0 { &[] } else { self.blocks[handle as usize - 1].as_slice() }
+    }
+
+    #[inline]
+    pub(super) fn fetch(&self, handle: u32) {
+        if handle != 0 {
+            fetch(&self.blocks[handle as usize - 1]);
+        }
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self, handle: u32) {
+        if handle != 0 {
+            self.free.push(handle);
+        }
+    }
+}
+
+impl World {
+    /// Checks the books, where so many packets are between links, receivers and senders.
+    pub(super) fn audit(&self, between_links: u64) -> Result<(), String> {
+        let mut under_way = 0u64;
+        for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
+            let ended = receiver.packets + self.flows[i].dropped;
+            let Some(rest) = sender.counters().sent.checked_sub(ended) else {
+                return Err(format!("flow {i}: {} sent, but {ended} received or dropped", sender.counters().sent));
+            };
+            under_way += rest;
+            let (sacked, lost, retransmitted) = sender.scoreboard();
+            let out = sender.snd_nxt() - sender.snd_una();
+            if u64::from(sacked) + u64::from(lost) > out || u64::from(retransmitted) > out {
+                return Err(format!("flow {i}: {sacked} SACKed, {lost} lost, {retransmitted} again of {out} out"));
+            }
+            if receiver.in_order() < sender.snd_una() || receiver.in_order() > sender.snd_nxt() {
+                return Err(format!("flow {i}: {} in order, not {}", receiver.in_order(), sender.snd_una()));
+            }
+        }
+        let mut inside = between_links;
+        for direction in &self.network.links {
+            let (counters, held) = (direction.link.counters(), direction.link.held());
+            if counters.arrived != counters.departed + counters.drops + held {
+                return Err(format!(
+                    "at a link {} arrived, but {} left, {} were dropped, {held} are there",
+                    counters.arrived, counters.departed, counters.drops
+                ));
+            }
+            inside += held;
+        }
+        if under_way > inside {
+            return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
+        }
+        Ok(())
+    }
+}
