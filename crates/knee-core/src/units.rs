@@ -229,6 +229,7 @@ mod tests {
     fn ticks_round_as_named() {
         let tick = Time::from_millis(10);
         assert_eq!(Time::from_millis(19).floor_to(tick), Time::from_millis(10));
+        assert_eq!(Time::from_millis(31).floor_to(tick), Time::from_millis(30));
         assert_eq!(Time::from_millis(11).ceil_to(tick), Time::from_millis(20));
         assert_eq!(Time::from_millis(20).ceil_to(tick), Time::from_millis(20));
     }

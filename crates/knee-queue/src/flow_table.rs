@@ -212,6 +212,21 @@ mod tests {
         buckets
     }
 
+    #[test]
+    fn memory_is_given_back_and_leaves_room_for_as_many_flows_again() {
+        let mut table = Table::new(1024);
+        (0..1024).for_each(|bucket| {
+            table.add(bucket, Tuple::NONE, 0, Time::ZERO, ());
+        });
+        while table.flows.len() > 1 {
+            let before = table.flows.capacity();
+            table.remove(0);
+            let (len, room) = (table.flows.len(), table.flows.capacity());
+            assert!(room <= KEPT.max(4 * len), "room for {room} flows, where there are {len}");
+            assert!(room == before || room >= 2 * len, "room for {room} flows, where there are {len}");
+        }
+    }
+
     proptest! {
         #[test]
         fn lists_keep_their_order_while_flows_come_move_and_go(

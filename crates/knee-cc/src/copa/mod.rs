@@ -263,8 +263,8 @@ impl CongestionControl for Copa {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reno;
-    use crate::testing::{Dumbbell, close};
+    use crate::testing::{Dumbbell, close, view};
+    use crate::{Signal, reno};
     use knee_core::{Rate, Value};
 
     #[test]
@@ -289,6 +289,32 @@ mod tests {
         }
         assert_eq!(seen, [1, 1, 1, 2, 4, 1, 1]);
         assert!(close(next_velocity(Velocity { v: 8.0, up: true, same: 9 }, true, 10.0).v, 10.0));
+    }
+
+    /// Sec. 2.2: AIMD on 1 / delta, which never is less than that of the default mode.
+    #[test]
+    fn a_loss_in_competitive_mode_halves_the_packets_to_queue() {
+        for (phase, before, after) in [(COMPETITIVE, 12.0, 6.0), (COMPETITIVE, 3.0, 2.0), (DEFAULT, 12.0, 12.0)] {
+            let mut copa = Copa {
+                params: Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10) },
+                phase,
+                window: Fractional::default(),
+                min_rtt: Extreme::default(),
+                standing: Extreme::default(),
+                max_rtt: Extreme::default(),
+                handshake_rtt: Time::from_millis(20),
+                empty_at: Time::ZERO,
+                packets: before,
+                lossy_round: false,
+                velocity: Velocity { v: 1.0, up: true, same: 0 },
+                round_end: 0,
+                round_window: 10.0,
+            };
+            let mut control = Control::initial(10);
+            copa.on_congestion(&Congestion { view: &view(), signal: Signal::Loss }, &mut control);
+            assert!(close(copa.packets, after), "{} packets", copa.packets);
+            assert_eq!((copa.lossy_round, control.cwnd), (phase == COMPETITIVE, 10));
+        }
     }
 
     #[test]
