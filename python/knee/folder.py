@@ -168,12 +168,21 @@ def check_target(target: Path) -> None:
         what = "folder" if target.is_dir() else "file"
         found = f"{target} is a {what} that is not a knee result, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    foreign = {name: what for name, what in problems(target).items() if what != _MISSING}
+    foreign = _foreign(target)
     if foreign:
         told = [f"{name} {what}" for name, what in list(foreign.items())[:_LISTED]]
         more = f", and {len(foreign) - _LISTED} more" if len(foreign) > _LISTED else ""
         found = f"{target} is not replaced, because in it {', '.join(told)}{more}"
         raise FolderError(f"{found}; move it elsewhere, or name another folder with --out.")
+
+
+def _foreign(folder: Path) -> dict[str, str]:
+    """What knee did not write, by path. If another run replaces the folder meanwhile, the new one is checked."""
+    while True:
+        before = manifest_of(folder)
+        foreign = {name: what for name, what in problems(folder).items() if what != _MISSING}
+        if not foreign or before == manifest_of(folder):
+            return foreign
 
 
 def _cannot_be_made(target: Path, error: OSError | ValueError) -> FolderError:

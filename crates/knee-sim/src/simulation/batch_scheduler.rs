@@ -246,6 +246,7 @@ impl BatchScheduler {
         if self.visits.is_empty() && departs > limit && start >= limit {
             // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
             self.at = earliest.min(start).min(until).min(departs - Time::from_nanos(1));
+            world.now = self.at;
             return looks;
         }
         let visits = self.visits.len() as u64;
@@ -255,6 +256,8 @@ impl BatchScheduler {
         self.outbox.stages.advance(world, at, limit, last);
         self.at = limit;
         self.end_transfers(world);
+        // Flows were visited one after the other, each up to the end.
+        world.now = limit;
         looks + visits + packets
     }
 
