@@ -482,7 +482,7 @@ impl Sender {
     fn own_bytes_per_sec(&self) -> u64 {
         let OwnPace { window, doubled } = self.own_pace;
         let percent = if doubled { 200 } else { 120 };
-        let numerator = u64::from(MSS) * 80_000 * percent * u64::from(window);
+        let numerator = (u64::from(MSS) * 80_000 * percent).saturating_mul(u64::from(window));
         let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
         bytes_per_s.min(Rate::MAX.as_bytes_per_sec())
     }
