@@ -56,7 +56,8 @@ types: $(STAMPS)/core $(STAMPS)/dev
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/stubtest --concise knee._core
 
-# Random cases are the same each time; SEED=2 tries others. The binding has no tests of its own in Rust: linking it needs an interpreter. Python's tests cover it.
+# Random cases are the same each time; SEED=2 tries others. The binding has no tests of its own in Rust: linking it needs an
+# interpreter. Python's tests cover it.
 SEED ?= 1
 test-rust:
 	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --exclude knee-py --quiet
