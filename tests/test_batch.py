@@ -96,7 +96,7 @@ def test_classes_in_python_are_refused(scenario: Make, tmp_path: Path) -> None:
 
     link = {"rate": "10 Mbit/s", "limit": "50 packets"}
     mine = from_dict(scenario(link=link, flows=[{"cc": BatchedOwn, "rtt": "20 ms"}]))
-    with pytest.raises(knee.InputError, match="class in Python"):
+    with pytest.raises(knee.InputError, match="is a Python class"):
         batch.run([batch.Job("own", mine)], tmp_path)
 
 

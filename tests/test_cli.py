@@ -186,7 +186,8 @@ def test_lists_show_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     for name in [*shipped(), *registry.congestion_controls(), *registry.queues()]:
-        assert name in out
+        # Classes that other tests of this process have defined are not listed.
+        assert name in out or name.startswith("python:")
 
 
 def test_details_of_an_algorithm_are_its_declared_parameters(capsys: pytest.CaptureFixture[str]) -> None:

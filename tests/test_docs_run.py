@@ -80,7 +80,7 @@ def shortened(arguments: list[str]) -> list[str]:
     command = arguments[0]
     if command == "fidelity":
         # The first case of the file.
-        named = [word for word in arguments[1:] if word.endswith(".csv")]
+        named = [word for word in arguments[1:2] if not word.startswith("-")]
         case = read(find(named[0]))[0].name if named else "single-reno"
         return [*arguments, "--case", case]
     extra = SHORTER.get(command, [])

@@ -237,7 +237,7 @@ def test_behind_sudo_root_runs_nothing_from_the_callers_cache(tmp_path: Path, mo
         '[ "$1" != build ] || { mkdir "$last/release"; echo compiled > "$last/release/knee-bpf"; }\necho cargo 1\n'
     )
     cargo.chmod(0o755)
-    for folder in [home, programs, tmp_path, *tmp_path.parents[:2]]:
+    for folder in [home, programs, tmp_path, *tmp_path.parents[:3]]:
         folder.chmod(folder.stat().st_mode | 0o055)
     os.chown(home, person.pw_uid, person.pw_gid)
     monkeypatch.setenv("SUDO_UID", str(person.pw_uid))

@@ -51,7 +51,9 @@ def test_bbr3_fills_the_link_without_filling_the_buffer() -> None:
     phases = set()
 
     def look() -> None:
-        phases.update(connection.phase for each in bpf.loaded() for connection in each.connections)
+        phases.update(
+            connection.phase for each in bpf.loaded() if each.name == "bbr3" for connection in each.connections
+        )
 
     with loaded("bbr3"), shaped_path("100mbit", "100ms") as path:
         seen = path.transfer("bbr3", 6, look)
@@ -66,7 +68,12 @@ def test_bbr3_leaves_probe_rtt_as_soon_as_it_may() -> None:
     phases = []
 
     def look() -> None:
-        phases.extend((connection.phase, connection.cwnd) for each in bpf.loaded() for connection in each.connections)
+        phases.extend(
+            (connection.phase, connection.cwnd)
+            for each in bpf.loaded()
+            if each.name == "bbr3"
+            for connection in each.connections
+        )
 
     settings = ("--set", "probe_rtt_interval=500ms", "--set", "probe_rtt_duration=100ms")
     with loaded("bbr3", *settings), shaped_path("100mbit", "100ms") as path:

@@ -47,7 +47,7 @@ def test_the_summary_has_the_contracts_keys(result: knee.Result) -> None:
     assert (summary["format"], summary["name"], summary["ground"], summary["seed"]) == (1, "two", "sim", 1)
     assert [set(FLOW_KEYS) - set(flow) for flow in summary["flows"]] == [set(), set()]
     assert [set(LINK_KEYS) - set(link) for link in summary["links"]] == [set()]
-    assert set(summary["fairness"]) == {"jain", "jain_interval_mean", "convergence_s"}
+    assert set(summary["fairness"]) == {"jain", "jain_interval_mean", "convergence_s", "links"}
     assert [flow["flow"] for flow in summary["flows"]] == [1, 2]
     assert [flow["start_s"] for flow in summary["flows"]] == [0.0, 0.5]
 

@@ -141,5 +141,5 @@ def test_quantiles_are_within_a_bucket_of_the_exact_ones(values: list[int], p: f
 def test_rows_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows").write_bytes(bytes(100))
     for name in ("rows", "none"):
-        with pytest.raises(RunError, match="no whole rows"):
+        with pytest.raises(RunError, match="no complete rows"):
             probe.Rows(tmp_path / name)

@@ -26,8 +26,8 @@ ROW = 215
 REPORT_ROW = 400
 #: A flow: its sender and receiver, its part of the specification and of the summary.
 FLOW = 3_400
-#: A packet under way, at the sender, in a queue and at the receiver.
-PACKET = 100
+#: A packet under way, at the sender, in a queue and at the receiver; in bursts it is less.
+PACKET = 50
 #: A byte of a trace's file: a line has some six of them, and its time is kept as a number of Python's.
 TRACE_BYTE = 16
 
