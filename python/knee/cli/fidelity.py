@@ -113,7 +113,7 @@ def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
 def _show(console: Console, report: Report, name: str) -> None:
     from knee.fidelity.shipped import ABOUT
 
-    columns = ["case", "flow", "Mbit/s here", "kernel", "points", "srtt ms here", "kernel", "%", "passes"]
+    columns = ["case", "flow", "Mbit/s\nhere", "\nkernel", "\npoints", "srtt ms\nhere", "\nkernel", "\n%", "\npass"]
     about = ABOUT.get(name)
     rows = table(f"{name}: {about}" if about else name, columns, text=2)
     for result in report.results:
