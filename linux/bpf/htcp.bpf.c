@@ -15,7 +15,11 @@ _Static_assert(sizeof(struct knee_htcp) <= CA_STATE_SIZE, "fits the kernel's roo
 /* The header's functions take what does not change as such. */
 static inline const struct knee_htcp_params *htcp_params(void)
 {
-	return (const struct knee_htcp_params *)&params;
+	const struct knee_htcp_params *p = (const struct knee_htcp_params *)&params;
+
+	/* They are set when the program is loaded: the compiler must not take the defaults for them. */
+	asm volatile("" : "+r"(p));
+	return p;
 }
 
 static void show(const struct sock *sk, const struct knee_htcp *h)

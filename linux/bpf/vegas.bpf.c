@@ -15,7 +15,11 @@ _Static_assert(sizeof(struct knee_vegas) <= CA_STATE_SIZE, "fits the kernel's ro
 /* The header's functions take what does not change as such. */
 static inline const struct knee_vegas_params *vegas_params(void)
 {
-	return (const struct knee_vegas_params *)&params;
+	const struct knee_vegas_params *p = (const struct knee_vegas_params *)&params;
+
+	/* They are set when the program is loaded: the compiler must not take the defaults for them. */
+	asm volatile("" : "+r"(p));
+	return p;
 }
 
 static void show(const struct sock *sk, const struct knee_vegas *v)
