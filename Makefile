@@ -63,7 +63,7 @@ test-rust:
 	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --exclude knee-py --quiet
 
 test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
-	$(BIN)/python -m pytest -n auto --dist loadgroup --quiet
+	$(BIN)/python -m pytest -n auto --quiet
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core
