@@ -62,8 +62,10 @@ SEED ?= 1
 test-rust:
 	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --exclude knee-py --quiet
 
+# Tests in real time would disturb each other, and one kernel has one set of loaded algorithms: they run last, alone.
 test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
-	$(BIN)/python -m pytest -n auto --quiet
+	$(BIN)/python -m pytest -n auto --quiet -m "not running_kernel"
+	$(BIN)/python -m pytest --quiet -m running_kernel
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core
@@ -84,8 +86,8 @@ $(TOOLS)/bin/cargo-%:
 
 # libFuzzer's instrumentation is a flag of the stable compiler that cargo-fuzz asks for with unstable ones beside it.
 fuzz: $(TOOLS)/bin/cargo-fuzz
-	@for target in $(FUZZ); do mkdir -p fuzz/work/$$target; \
-	  (cd fuzz && $(TOOL_PATH) RUSTC_BOOTSTRAP=1 cargo fuzz run -s none $$target work/$$target corpus/$$target -- \
+	@for target in $(FUZZ); do mkdir -p fuzz/collected/$$target; \
+	  (cd fuzz && $(TOOL_PATH) RUSTC_BOOTSTRAP=1 cargo fuzz run -s none $$target collected/$$target corpus/$$target -- \
 	    -max_total_time=$$(($(MINUTES) * 60)) -max_len=2048 -timeout=20 -rss_limit_mb=2048) || exit 1; done
 
 mutants: $(TOOLS)/bin/cargo-mutants

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 
 from knee import physics
 from knee.grounds.sim import Sim
+from knee.linux import bpf
+from knee.linux.bpf import build
 from knee.result import Result
 
 
@@ -24,6 +27,19 @@ def physical() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sim, "run", checked)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_loaded(request: pytest.FixtureRequest) -> None:
+    """Unloads what killed tests left in the running kernel, so that tests find none of our algorithms loaded."""
+    if not any(item.get_closest_marker("running_kernel") for item in request.session.items):
+        return
+    if build.missing():
+        return
+    for left in bpf.loaded():
+        if not os.environ.get("CI"):
+            pytest.exit(f"{left.name} is loaded into this kernel; sudo knee linux unload {left.name} removes it", 2)
+        bpf.unload(left.name)
 
 
 @pytest.fixture

@@ -106,6 +106,7 @@ def _state_of_the_host() -> list[str]:
     return [Path("/proc/sys/net", name).read_text() for name in files] + devices + [Path("/proc/net/route").read_text()]
 
 
+@pytest.mark.running_kernel
 @here
 def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path) -> None:
     before = _state_of_the_host()
@@ -146,8 +147,8 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
     assert _state_of_the_host() == before
 
 
+@pytest.mark.running_kernel
 @here
-@pytest.mark.xdist_group("kernel")
 @pytest.mark.skipif(bool(build.missing()), reason="; ".join(part.what for part in build.missing()))
 def test_the_state_of_lola_as_bpf_is_its_phase() -> None:
     """Two connections, each its own: both have left slow start by the end, and have been through LoLa's rounds."""
@@ -169,6 +170,7 @@ def test_the_state_of_lola_as_bpf_is_its_phase() -> None:
         assert since["state"][-1] != "slow_start"
 
 
+@pytest.mark.running_kernel
 @here
 def test_a_finite_transfer_and_a_change_of_rate(tmp_path: Path) -> None:
     told = {
@@ -218,6 +220,7 @@ def test_a_finite_transfer_and_a_change_of_rate(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path, Path.cwd(), Path("/")) if (path / "owned").exists()]
 
 
+@pytest.mark.running_kernel
 @here
 def test_a_flow_in_the_reverse_direction_over_two_links(tmp_path: Path) -> None:
     told = {

@@ -22,9 +22,8 @@ from knee.linux import bpf
 from knee.linux.bpf import build
 from test_linux_bpf import loaded
 
-#: The tests of one worker: algorithms are loaded into one kernel.
 pytestmark = [
-    pytest.mark.xdist_group("kernel"),
+    pytest.mark.running_kernel,
     pytest.mark.skipif(bool(Host().missing()), reason="; ".join(part.what for part in Host().missing())),
 ]
 

@@ -22,8 +22,7 @@ from knee.grounds import Missing
 from knee.linux import bpf, modules
 from knee.linux.bpf import build
 
-#: The tests of one worker: algorithms are loaded into one kernel.
-pytestmark = pytest.mark.xdist_group("kernel")
+pytestmark = pytest.mark.running_kernel
 
 _TCP_CONGESTION = 13
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")

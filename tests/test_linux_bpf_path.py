@@ -14,7 +14,7 @@ from knee.missing import Missing
 from shaped_path import shaped_path
 from test_linux_bpf import loaded
 
-pytestmark = pytest.mark.xdist_group("kernel")
+pytestmark = pytest.mark.running_kernel
 
 #: Payload of a packet of 1500 bytes with TCP's timestamps.
 _MSS = 1448
