@@ -100,7 +100,7 @@ impl World {
     /// A flow opens its connection now.
     pub(super) fn start(&mut self, i: u32, out: &mut impl Outbox) {
         if self.warmup == Time::ZERO {
-            self.measure(i);
+            self.begin_figures(i);
         }
         self.flows[i as usize].syn_at = Some(self.now);
         self.senders[i as usize].connect(self.now);
@@ -237,7 +237,7 @@ impl World {
         // A flow that was stopped is done without having sent it all.
         if self.senders[i as usize].acked_bytes() == flow.complete_at {
             flow.complete_at = u64::MAX;
-            flow.completion = Some(self.now - flow.start);
+            self.record.complete(i as usize, self.now);
             out.completed(i, self.now);
         }
     }

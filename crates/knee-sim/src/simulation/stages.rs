@@ -2,7 +2,6 @@
 //! arrives at later ones.
 
 use super::world::World;
-use crate::events::Event;
 use crate::network::Network;
 use crate::order::{Key, Order, Turn};
 use knee_core::cache::fetch;
@@ -29,16 +28,17 @@ pub(super) const DELAYED_ACK: u16 = 2 << 10;
 pub(super) const COMPRESSED_SACK: u16 = 3 << 10;
 const FROM_PIPE: u16 = 1 << 10;
 
+/// The order of what is due at one time, as [`crate::events::Event`] has it: packets that come from links first, by link,
+/// then what comes out of pipes, then what flows do, by flow.
+const PIPE: u64 = 1 << 52;
+pub(super) const RETRANSMIT: u64 = 2 << 52;
+pub(super) const PACE: u64 = 3 << 52;
+pub(super) const START: u64 = 4 << 52;
+
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which they
 /// left, which their rank says, and of one rank by flow.
 pub(super) const fn turn_of_ack(pipe: u32, rank: u16, flow: u32) -> u64 {
-    Event::Pipe(0).order() >> 32 << 52 | (pipe as u64) << 32 | (rank as u64) << 20 | flow as u64
-}
-
-/// The same of what a flow does.
-pub(super) const fn turn_of(event: Event) -> u64 {
-    let order = event.order();
-    order >> 32 << 52 | order & u32::MAX as u64
+    PIPE | (pipe as u64) << 32 | (rank as u64) << 20 | flow as u64
 }
 
 /// One of the links, and what arrives there in a batch.
