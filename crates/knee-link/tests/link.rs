@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time, Value};
-use knee_link::{Arrival, Counters, Departure, Link, Outcome, Server};
+use knee_link::{Arrivals, Counters, Departure, Link, Outcome, Server};
 use knee_queue::{Backlog, Burst, Init, Limit, find, registry};
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
     serve(&mut link, MS * 3, &mut out);
     assert_eq!(left(&mut out), [(0, MS * 2, Time::ZERO), (1, MS * 3, MS)]);
     assert_eq!(*link.counters(), Counters { arrived: 6, departed: 2, bytes: 2 * 1514, drops: 2 });
-    link.advance([].into_iter(), MS * 9, &mut out);
+    link.advance(&mut Arrivals::default(), MS * 9, &mut out);
     assert_eq!(out.departed[1].packet.queued(), Packet::QUEUED_UNIT * u64::from(Packet::queued_units(MS * 3)));
     assert_eq!(left(&mut out), [(2, MS * 4, MS * 2), (3, MS * 5, MS * 3)]);
     assert_eq!((link.due(), link.held(), link.on_wire()), (Time::MAX, 0, None));
@@ -253,7 +253,7 @@ proptest! {
         let new = || link_with(name, &[], Limit::Packets(limit), server(kind, Rate::from_bps(rate)));
         let (mut batch, mut single) = (new(), new());
         let (mut out, mut alone) = (Outcome::default(), Outcome::default());
-        let (mut from, mut seq) = (Time::ZERO, 0);
+        let (mut arrivals, mut from, mut seq) = (Arrivals::default(), Time::ZERO, 0);
         for (steps, mut bursts, then) in spans {
             for burst in &mut bursts {
                 burst.0 %= steps;
@@ -277,8 +277,11 @@ proptest! {
                 }
             }
             let until = from + STEP * steps;
-            let arrivals = arriving.iter().map(|(at, burst, first)| Arrival { at: *at, burst, first: *first });
-            batch.advance(arrivals, until, &mut out);
+            arrivals.clear(from);
+            for (turn, (_, burst, first)) in (0..).zip(&arriving) {
+                arrivals.push(*burst, turn, *first);
+            }
+            batch.advance(&mut arrivals, until, &mut out);
             serve(&mut single, until, &mut alone);
             for (link, out) in [(&mut batch, &mut out), (&mut single, &mut alone)] {
                 match then {

@@ -46,22 +46,36 @@ pub enum Event {
 }
 
 /// Events in the order of time, those of one time in their own.
+///
+/// Most events that happen make one of the same kind, soon: an event that was taken leaves its place at the head to the
+/// next one pushed.
 #[derive(Default)]
 pub struct Events {
     heap: BinaryHeap<Reverse<(Time, Event)>>,
+    /// Whether the head has been taken.
+    taken: bool,
 }
 
 impl Events {
-    /// Schedules `event` for `at`.
+    /// Schedules `event` for `at`, not before those taken.
     #[inline]
     pub fn push(&mut self, at: Time, event: Event) {
-        self.heap.push(Reverse((at, event)));
+        if self.taken
+            && let Some(mut head) = self.heap.peek_mut()
+        {
+            *head = Reverse((at, event));
+        } else {
+            self.heap.push(Reverse((at, event)));
+        }
+        self.taken = false;
     }
 
     /// The next event and its time.
     #[inline]
     pub fn peek(&self) -> Option<(Time, Event)> {
-        self.heap.peek().map(|next| next.0)
+        let heap = self.heap.as_slice();
+        let next = if self.taken { heap.iter().skip(1).take(2).max() } else { heap.first() };
+        next.map(|entry| entry.0)
     }
 
     /// When the next event is due; `Time::MAX`: there is none.
@@ -72,13 +86,18 @@ impl Events {
 
     /// Whether `event` is scheduled for `at`.
     pub fn contains(&self, at: Time, event: Event) -> bool {
-        self.heap.iter().any(|entry| entry.0 == (at, event))
+        self.heap.as_slice().iter().skip(usize::from(self.taken)).any(|entry| entry.0 == (at, event))
     }
 
     /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Event)> {
-        self.heap.pop().map(|next| next.0)
+        if std::mem::replace(&mut self.taken, true) {
+            self.heap.pop();
+        }
+        let next = self.heap.peek().map(|entry| entry.0);
+        self.taken = next.is_some();
+        next
     }
 }
 

@@ -55,8 +55,6 @@ pub(super) struct BatchScheduler {
 struct BatchOutbox {
     stages: Stages,
     acks: AckPath,
-    /// The beginning of the batch.
-    from: Time,
     /// The first stage of the flow's data.
     stage: u32,
     /// Rank of ACKs for what lands.
@@ -72,7 +70,7 @@ struct BatchOutbox {
 impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
-        self.stages.push(self.stage, self.from, first, count, self.turn);
+        self.stages.push(self.stage, first, count, self.turn);
     }
 
     #[inline]
@@ -160,7 +158,6 @@ impl BatchScheduler {
             outbox: BatchOutbox {
                 stages,
                 acks: AckPath::default(),
-                from: Time::ZERO,
                 stage: 0,
                 landing: 0,
                 rank: 0,
@@ -244,10 +241,10 @@ impl BatchScheduler {
             return looks;
         }
         let visits = self.visits.len() as u64;
-        self.outbox.from = at;
+        self.outbox.stages.begin(at);
         self.visit_all(world, limit, interval);
         let last = world.last_before(limit);
-        self.outbox.stages.advance(world, at, limit, last);
+        self.outbox.stages.advance(world, limit, last);
         self.at = limit;
         self.end_transfers(world);
         // Flows were visited one after the other, each up to the end.
@@ -368,7 +365,7 @@ impl BatchScheduler {
                 outbox.receiver_timer(world, i, lands);
             }
             world.now = lands;
-            world.on_data(packet, &way, outbox);
+            world.on_data(i, packet, &way, outbox);
         }
         while world.receivers[i as usize].due() < at {
             outbox.receiver_timer(world, i, at);

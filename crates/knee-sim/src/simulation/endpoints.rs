@@ -23,10 +23,9 @@ pub(super) struct Ack {
 }
 
 impl World {
-    /// A data packet has arrived at its receiver now.
+    /// A data packet of a flow has arrived at its receiver now.
     #[inline]
-    pub(super) fn on_data(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
-        let i = packet.flow;
+    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, way, out);

@@ -191,7 +191,7 @@ impl EventScheduler {
             return self.arrive(world, next, packet, 1);
         }
         let way = world.network.ways[packet.flow as usize];
-        world.on_data(&packet, &way, &mut self.sent);
+        world.on_data(packet.flow, &packet, &way, &mut self.sent);
         self.after_receiver(world, packet.flow);
     }
 
