@@ -81,7 +81,8 @@ impl Events {
     /// When the next event is due; `Time::MAX`: there is none.
     #[inline]
     pub fn next(&self) -> Time {
-        self.peek().map_or(Time::MAX, |(at, _)| at)
+        let at = |place: usize| self.heap.as_slice().get(place).map_or(Time::MAX, |entry| entry.0.0);
+        if self.taken { at(1).min(at(2)) } else { at(0) }
     }
 
     /// Whether `event` is scheduled for `at`.
