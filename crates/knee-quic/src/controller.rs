@@ -7,16 +7,18 @@
 //!
 //! Windows are counted in packets inside and in bytes outside; a packet is a datagram of the current MTU.
 
+use crate::factory::Control as Factory;
 use crate::flight::{Burst, Counters, Flight};
+use crate::watch::Watch;
 use knee_cc::{
     Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
     StateChange, StateEvent, View,
 };
-use knee_core::{Params, Rate, Rng, Time};
+use knee_core::{Rate, Rng, Time};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller as QuicController, ControllerMetrics};
 use std::any::Any;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// The least window (RFC 9002, 7.2), packets.
@@ -38,8 +40,9 @@ struct Batch {
 
 /// Congestion control of one QUIC connection.
 pub struct Controller {
+    /// What the algorithm is made from.
+    factory: Arc<Factory>,
     entry: &'static Entry,
-    params: Params,
     rng: Rng,
     /// The algorithm, from the first RTT sample on. quinn shares controllers between threads by contract, but calls those
     /// methods that reach the algorithm one at a time: the lock is never taken.
@@ -61,10 +64,17 @@ pub struct Controller {
     app_limited_until: u64,
     /// Packets found lost since the last ACK.
     lost_since_ack: u32,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Controller {
-    pub(crate) fn new(entry: &'static Entry, params: Params, rng: Rng, now: Instant, mtu: u16) -> Self {
+    pub(crate) fn new(
+        factory: Arc<Factory>,
+        rng: Rng,
+        now: Instant,
+        mtu: u16,
+        watch: Option<Arc<Watch>>,
+    ) -> Self {
         let mtu = mtu.max(1);
         let initial_window = (INITIAL_BYTES / u64::from(mtu)).clamp(u64::from(MIN_WINDOW), 10) as u32;
         let view = View {
@@ -82,8 +92,8 @@ impl Controller {
             ca: CaState::Open,
         };
         Self {
-            entry,
-            params,
+            entry: factory.entry(),
+            factory,
             rng,
             cc: None,
             base: now,
@@ -98,6 +108,7 @@ impl Controller {
             recovery_start: None,
             app_limited_until: 0,
             lost_since_ack: 0,
+            watch,
         }
     }
 
@@ -143,6 +154,13 @@ impl Controller {
         Time::from_nanos(at.saturating_duration_since(self.base).as_nanos().min(u128::from(u64::MAX >> 1)) as u64)
     }
 
+    /// Shows who watches what has become of this event, and the RTT sample it gave.
+    fn show(&self, rtt: Option<Time>) {
+        if let Some(watch) = &self.watch {
+            watch.note(&self.control, &self.view, rtt);
+        }
+    }
+
     fn packets(&self, bytes: u64) -> u32 {
         bytes.div_ceil(u64::from(self.mtu)).min(u64::from(u32::MAX >> 2)) as u32
     }
@@ -183,7 +201,7 @@ impl Controller {
             paced: true,
             rng: self.rng.clone(),
         };
-        self.cc = Some(Mutex::new((self.entry.make)(&self.params, &init)));
+        self.cc = Some(Mutex::new(self.factory.algorithm(&init)));
         self.tell(StateEvent::Start);
     }
 
@@ -260,6 +278,7 @@ impl QuicController for Controller {
         if self.entry.needs.sent {
             self.ask(|cc, view, control| cc.on_sent(&Sent { view, packets, retransmission: false }, control));
         }
+        self.show(None);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _app_limited: bool, _rtt: &RttEstimator) {
@@ -327,6 +346,7 @@ impl QuicController for Controller {
             }
         });
         self.forget_old(sent);
+        self.show(rtt);
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
@@ -346,10 +366,14 @@ impl QuicController for Controller {
             _ => self.view.delivered_ce += 1,
         }
         if is_persistent_congestion {
+            if let Some(watch) = &self.watch {
+                watch.note_persistent_congestion();
+            }
             self.reduce(Signal::Timeout);
         } else if self.recovery_start.is_none_or(|start| sent > start) {
             self.reduce(signal);
         }
+        self.show(None);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -384,8 +408,8 @@ impl QuicController for Controller {
     /// show them, and where a peer's port changes.
     fn clone_box(&self) -> Box<dyn QuicController> {
         Box::new(Self {
+            factory: self.factory.clone(),
             entry: self.entry,
-            params: self.params.clone(),
             rng: self.rng.clone(),
             cc: None,
             base: self.base,
@@ -400,6 +424,7 @@ impl QuicController for Controller {
             recovery_start: self.recovery_start,
             app_limited_until: self.app_limited_until,
             lost_since_ack: self.lost_since_ack,
+            watch: None,
         })
     }
 

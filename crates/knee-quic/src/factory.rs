@@ -1,7 +1,8 @@
 //! What a QUIC stack makes a connection's controller from: an algorithm, its parameters and a seed.
 
 use crate::Controller;
-use knee_cc::Entry;
+use crate::watch::Watch;
+use knee_cc::{DynCongestionControl, Entry, Init};
 use knee_core::params::{ParamError, Value};
 use knee_core::{Params, Rng};
 use quinn_proto::congestion::{Controller as QuicController, ControllerFactory};
@@ -21,15 +22,19 @@ pub enum ControlError {
     Parameter(#[from] ParamError),
 }
 
+/// Makes an algorithm that the registry does not have.
+pub type Make = Arc<dyn Fn(&Params, &Init) -> Box<dyn DynCongestionControl> + Send + Sync>;
+
 /// A congestion control for QUIC connections: give it to quinn's `TransportConfig::congestion_controller_factory`.
 ///
 /// Each connection has an algorithm and random numbers of its own.
-#[derive(Debug)]
 pub struct Control {
     entry: &'static Entry,
     params: Params,
+    make: Option<Make>,
     seed: u64,
     connections: AtomicU64,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Control {
@@ -51,7 +56,19 @@ impl Control {
     ) -> Result<Self, ControlError> {
         let entry = knee_cc::find(name).ok_or_else(|| ControlError::Unknown(name.into()))?;
         let params = Params::resolve(entry.params, params)?;
-        Ok(Self { entry, params, seed: 1, connections: AtomicU64::new(0) })
+        Ok(Self::of(entry, params))
+    }
+
+    /// The algorithm of `entry` with these parameters.
+    pub const fn of(entry: &'static Entry, params: Params) -> Self {
+        Self { entry, params, make: None, seed: 1, connections: AtomicU64::new(0), watch: None }
+    }
+
+    /// Makes algorithms by `make` instead of the entry's own function.
+    #[must_use]
+    pub fn made_by(mut self, make: Make) -> Self {
+        self.make = Some(make);
+        self
     }
 
     /// Draws random numbers from `seed` (1 by default). The same seed and the same events give the same decisions.
@@ -61,16 +78,31 @@ impl Control {
         self
     }
 
+    /// Lets `watch` see what the controllers of its connections do. One for each connection keeps them apart.
+    #[must_use]
+    pub fn watched(mut self, watch: Arc<Watch>) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
     /// The algorithm.
     pub const fn entry(&self) -> &'static Entry {
         self.entry
     }
 
     /// The controller of the next connection, whose datagrams have `mtu` bytes.
-    pub fn controller(&self, now: Instant, mtu: u16) -> Controller {
+    pub fn controller(self: &Arc<Self>, now: Instant, mtu: u16) -> Controller {
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let rng = Rng::stream(self.seed, &format!("quic/{connection}"));
-        Controller::new(self.entry, self.params.clone(), rng, now, mtu)
+        Controller::new(self.clone(), rng, now, mtu, self.watch.clone())
+    }
+
+    /// Makes the algorithm of a connection.
+    pub(crate) fn algorithm(&self, init: &Init) -> Box<dyn DynCongestionControl> {
+        match &self.make {
+            Some(make) => make(&self.params, init),
+            None => (self.entry.make)(&self.params, init),
+        }
     }
 }
 

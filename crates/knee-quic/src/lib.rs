@@ -18,10 +18,12 @@ mod factory;
 mod flight;
 mod peer;
 mod plain;
+mod watch;
 
 pub use controller::Controller;
-pub use factory::{Control, ControlError};
+pub use factory::{Control, ControlError, Make};
 pub use peer::{Datagram, Ended, Peer, Settings};
 pub use plain::Plain;
+pub use watch::{Seen, Watch};
 pub use knee_core::params::Value;
 pub use quinn_proto as proto;

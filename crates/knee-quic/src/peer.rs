@@ -20,8 +20,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// What all connections write: zeros.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// What all connections write: zeros. quinn looks for what to send chunk by chunk, so they are large.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+/// Of data written and not acknowledged, a stream holds two windows, but this at least, bytes.
+const LEAST_BUFFER: u64 = 1 << 20;
 /// QUIC's clock is an instant that cannot be made from a number: time zero of all simulations.
 #[allow(clippy::disallowed_methods, reason = "only differences to it are used")]
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -67,7 +69,7 @@ pub struct Peer {
     connected: bool,
     finished: bool,
     ended: Option<Ended>,
-    /// Whether the algorithm's own pacing rate is kept to.
+    /// When the algorithm's own pacing rate lets the next datagram go.
     next_departure: Time,
 }
 
@@ -190,6 +192,15 @@ impl Peer {
         }
     }
 
+    /// The application stops: nothing is sent from now on, nor sent again.
+    pub fn stop(&mut self) {
+        self.to_write = Some(0);
+        if let (Some((_, connection)), Some(id)) = (&mut self.connection, self.stream) {
+            // It may be finished.
+            let _ = connection.send_stream(id).reset(VarInt::from_u32(0));
+        }
+    }
+
     /// Bytes of stream data that came.
     pub const fn received(&self) -> u64 {
         self.received
@@ -244,6 +255,7 @@ impl Peer {
             return;
         }
         let Some((_, connection)) = &mut self.connection else { return };
+        connection.set_send_window(LEAST_BUFFER.max(connection.congestion_state().window().saturating_mul(2)));
         let Some(id) = self.stream.or_else(|| connection.streams().open(Dir::Uni)) else { return };
         self.stream = Some(id);
         loop {
@@ -299,7 +311,7 @@ fn endpoint_config(settings: &Settings) -> Arc<EndpointConfig> {
 fn transport(settings: &Settings, control: Option<Arc<dyn ControllerFactory + Send + Sync>>) -> Arc<TransportConfig> {
     let window = VarInt::from_u64(settings.receive_window).unwrap_or(VarInt::MAX);
     let mut config = TransportConfig::default();
-    config.stream_receive_window(window).receive_window(window).send_window(settings.receive_window);
+    config.stream_receive_window(window).receive_window(window).send_window(LEAST_BUFFER);
     config.max_idle_timeout(None);
     if let Some(control) = control {
         config.congestion_controller_factory(control);
