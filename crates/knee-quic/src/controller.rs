@@ -68,13 +68,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub(crate) fn new(
-        factory: Arc<Factory>,
-        rng: Rng,
-        now: Instant,
-        mtu: u16,
-        watch: Option<Arc<Watch>>,
-    ) -> Self {
+    pub(crate) fn new(factory: Arc<Factory>, rng: Rng, now: Instant, mtu: u16, watch: Option<Arc<Watch>>) -> Self {
         let mtu = mtu.max(1);
         let initial_window = (INITIAL_BYTES / u64::from(mtu)).clamp(u64::from(MIN_WINDOW), 10) as u32;
         let view = View {
@@ -313,9 +307,8 @@ impl QuicController for Controller {
             self.sample_rtt(rtt);
         }
         let counters = self.counters();
-        let rate = newest.map_or(RateSample::NONE, |burst| {
-            self.flight.sample(&burst, now, self.view.min_rtt, &counters)
-        });
+        let rate =
+            newest.map_or(RateSample::NONE, |burst| self.flight.sample(&burst, now, self.view.min_rtt, &counters));
         self.note_app_limit(app_limited);
         if self.cc.is_none()
             && let Some(rtt) = rtt

@@ -50,10 +50,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError`] if the registry has none of this name, or it has no such parameter, or the value is out of range.
-    pub fn with<'a>(
-        name: &str,
-        params: impl IntoIterator<Item = (&'a str, Value)>,
-    ) -> Result<Self, ControlError> {
+    pub fn with<'a>(name: &str, params: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Self, ControlError> {
         let entry = knee_cc::find(name).ok_or_else(|| ControlError::Unknown(name.into()))?;
         let params = Params::resolve(entry.params, params)?;
         Ok(Self::of(entry, params))
@@ -119,10 +116,10 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused_by_name() {
-        assert_eq!(Control::named("lolla").unwrap_err(), ControlError::Unknown("lolla".into()));
-        let unknown = Control::with("lola", [("q_tarket", Value::Time(Time::from_millis(5)))]).unwrap_err();
+        assert_eq!(Control::named("lolla").err().unwrap(), ControlError::Unknown("lolla".into()));
+        let unknown = Control::with("lola", [("q_tarket", Value::Time(Time::from_millis(5)))]).err().unwrap();
         assert!(unknown.to_string().contains("q_target"), "{unknown}");
-        let refused = Control::with("lola", [("q_target", Value::Ratio(0.5))]).unwrap_err();
+        let refused = Control::with("lola", [("q_target", Value::Ratio(0.5))]).err().unwrap();
         assert!(refused.to_string().contains("q_target"), "{refused}");
     }
 }

@@ -22,8 +22,8 @@ mod watch;
 
 pub use controller::Controller;
 pub use factory::{Control, ControlError, Make};
+pub use knee_core::params::Value;
 pub use peer::{Datagram, Ended, Peer, Settings};
 pub use plain::Plain;
-pub use watch::{Seen, Watch};
-pub use knee_core::params::Value;
 pub use quinn_proto as proto;
+pub use watch::{Seen, Watch};

@@ -11,9 +11,9 @@ use bytes::{Bytes, BytesMut};
 use knee_core::{Rng, Time};
 use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir,
-    EcnCodepoint, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
-    ValidationTokenConfig,
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
+    Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig,
+    ValidationTokenConfig, VarInt,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};
@@ -22,8 +22,11 @@ use thiserror::Error;
 
 /// What all connections write: zeros. quinn looks for what to send chunk by chunk, so they are large.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
-/// Of data written and not acknowledged, a stream holds two windows, but this at least, bytes.
+/// Of data written and not acknowledged, a stream holds four windows, but this at least, bytes: a window is sent behind
+/// a hole until what fills it is acknowledged, and more where that is lost too.
 const LEAST_BUFFER: u64 = 1 << 20;
+/// It is written in so many chunks: each counts until the last byte of it is acknowledged.
+const CHUNKS: u64 = 16;
 /// QUIC's clock is an instant that cannot be made from a number: time zero of all simulations.
 #[allow(clippy::disallowed_methods, reason = "only differences to it are used")]
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -129,8 +132,7 @@ impl Peer {
     /// A datagram of the other end has come.
     pub fn receive(&mut self, now: Time, datagram: Datagram) {
         let mut answer = Vec::new();
-        let event =
-            self.endpoint.handle(instant(now), REMOTE, None, datagram.ecn, datagram.bytes, &mut answer);
+        let event = self.endpoint.handle(instant(now), REMOTE, None, datagram.ecn, datagram.bytes, &mut answer);
         match event {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut self.connection {
@@ -255,11 +257,13 @@ impl Peer {
             return;
         }
         let Some((_, connection)) = &mut self.connection else { return };
-        connection.set_send_window(LEAST_BUFFER.max(connection.congestion_state().window().saturating_mul(2)));
+        let buffer = connection.congestion_state().window().saturating_mul(4).max(LEAST_BUFFER);
+        let chunk = (buffer / CHUNKS).min(ZEROS.len() as u64);
+        connection.set_send_window(buffer);
         let Some(id) = self.stream.or_else(|| connection.streams().open(Dir::Uni)) else { return };
         self.stream = Some(id);
         loop {
-            let size = self.to_write.map_or(ZEROS.len(), |left| left.min(ZEROS.len() as u64) as usize);
+            let size = self.to_write.map_or(chunk, |left| left.min(chunk)) as usize;
             let mut chunks = [Bytes::from_static(&ZEROS[..size])];
             let Ok(written) = connection.send_stream(id).write_chunks(&mut chunks) else { return };
             if let Some(left) = &mut self.to_write {

@@ -6,8 +6,8 @@
 
 use bytes::BytesMut;
 use quinn_proto::crypto::{
-    AeadKey, ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair, Keys,
-    PacketKey, ServerConfig, Session, UnsupportedVersion,
+    AeadKey, ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair,
+    Keys, PacketKey, ServerConfig, Session, UnsupportedVersion,
 };
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};

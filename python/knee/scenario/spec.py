@@ -75,10 +75,7 @@ def _link(link: Link, key: str) -> dict[str, Any]:
 def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     labels = iter(scenario.labels)
     flows = []
-    for i, flow in enumerate(scenario.flows):
-        if flow.transport != "tcp":
-            found = f'the simulator does not support "{flow.transport}" yet'
-            raise Refused(found, 'expected transport = "tcp"', key=f"flows[{i}].transport")
+    for flow in scenario.flows:
         shared = {
             "cc": flow.cc,
             "cc_params": registry.congestion_controls()[flow.cc].tagged(flow.cc_params),
@@ -88,6 +85,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "reverse": flow.direction == "reverse",
             "pacing": flow.pacing == "on",
             "ecn": flow.ecn,
+            "transport": flow.transport,
         }
         for j in range(flow.count):
             start, stop = span(scenario, flow, j)
