@@ -41,6 +41,14 @@ def test_a_shipped_scenario_gives_the_same_rows_twice(name: str) -> None:
     assert first.summary["flows"] == second.summary["flows"]
 
 
+@pytest.mark.parametrize("cc", ["bbr", "bbr3"])
+def test_bbrs_bandwidth_is_that_of_the_bottleneck(cc: str) -> None:
+    """Packets of 1452 bytes have 1494 on the link of 20 Mbit/s; most of the time BBR paces at what it has measured."""
+    samples = _run(cc, duration="20 s").samples
+    pace = samples.filter(samples["t_s"] > 3)["pacing_rate_mbps"].median()
+    assert pace == pytest.approx(20 * 1452 / 1494, rel=0.03)
+
+
 def test_lola_is_fair_over_quic() -> None:
     """As over TCP: two flows share fairly once the second has started (LoLa, V-B)."""
     result = knee.run("quic-lola")

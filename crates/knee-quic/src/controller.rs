@@ -54,6 +54,8 @@ pub struct Controller {
     flight: Flight,
     batch: Batch,
     mtu: u16,
+    /// The MTU that the algorithm was told of: its rates count packets of that size.
+    told_mtu: u16,
     initial_window: u32,
     /// Bytes in flight.
     in_flight: u64,
@@ -96,6 +98,7 @@ impl Controller {
             flight: Flight::new(),
             batch: Batch::default(),
             mtu,
+            told_mtu: mtu,
             initial_window,
             in_flight: 0,
             newest_acked: None,
@@ -133,8 +136,9 @@ impl Controller {
 
     /// Rate at which datagrams should leave, where the algorithm sets one. quinn does not ask for it: it paces at 1.25
     /// windows per smoothed RTT. Whoever drives the connection can.
-    pub const fn pacing_rate(&self) -> Option<Rate> {
-        self.control.pacing_rate
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        let (mtu, told) = (u64::from(self.mtu), u64::from(self.told_mtu));
+        self.control.pacing_rate.map(|rate| rate.mul_div(mtu, told))
     }
 
     /// The connection's clock. It does not go back.
@@ -151,7 +155,8 @@ impl Controller {
     /// Shows who watches what has become of this event, and the RTT sample it gave.
     fn show(&self, rtt: Option<Time>) {
         if let Some(watch) = &self.watch {
-            watch.note(&self.control, &self.view, rtt);
+            let control = Control { pacing_rate: self.pacing_rate(), ..self.control };
+            watch.note(control, &self.view, rtt);
         }
     }
 
@@ -186,6 +191,7 @@ impl Controller {
 
     /// The first RTT is known: the algorithm takes over.
     fn start(&mut self, rtt: Time) {
+        self.told_mtu = self.mtu;
         let init = Init {
             now: self.view.now,
             rtt,
@@ -224,6 +230,19 @@ impl Controller {
                 self.tell(StateEvent::ReductionDone);
             }
             self.enter(CaState::Open);
+        }
+    }
+
+    /// A packet of `bytes` that left at `sent` is acknowledged: quinn's [`QuicController::on_ack`] without its estimator
+    /// of the RTT, which nobody else can make. That one is of the ACK before, so the RTT is sampled here.
+    pub fn acknowledged(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        self.advance(now);
+        let sent = self.time(sent);
+        let burst = self.flight.acknowledge(sent, bytes);
+        self.batch.packets += 1;
+        if self.batch.packets == 1 || sent >= self.batch.sent {
+            self.batch.sent = sent;
+            self.batch.newest = burst.or(self.batch.newest);
         }
     }
 
@@ -276,14 +295,7 @@ impl QuicController for Controller {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _app_limited: bool, _rtt: &RttEstimator) {
-        self.advance(now);
-        let sent = self.time(sent);
-        let burst = self.flight.acknowledge(sent, bytes);
-        self.batch.packets += 1;
-        if self.batch.packets == 1 || sent >= self.batch.sent {
-            self.batch.sent = sent;
-            self.batch.newest = burst.or(self.batch.newest);
-        }
+        self.acknowledged(now, sent, bytes);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
@@ -411,6 +423,7 @@ impl QuicController for Controller {
             flight: self.flight.clone(),
             batch: self.batch,
             mtu: self.mtu,
+            told_mtu: self.told_mtu,
             initial_window: self.initial_window,
             in_flight: self.in_flight,
             newest_acked: self.newest_acked,

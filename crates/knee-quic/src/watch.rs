@@ -22,9 +22,9 @@ pub struct Seen {
 }
 
 impl Watch {
-    pub(crate) fn note(&self, control: &Control, view: &View, rtt: Option<Time>) {
+    pub(crate) fn note(&self, control: Control, view: &View, rtt: Option<Time>) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (seen.control, seen.view) = (Some(*control), Some(*view));
+        (seen.control, seen.view) = (Some(control), Some(*view));
         seen.rtts.extend(rtt);
     }
 
