@@ -115,7 +115,7 @@ def _modules(scenario: Scenario) -> dict[str, str]:
     if "cocoa" in queues:
         wanted["sch_cocoa.ko"] = ""
     for flow in scenario.flows:
-        if flow.cc in modules.MODULE_CCS:
+        if flow.cc in modules.module_ccs():
             values = modules.parameters(flow.cc, flow.cc_params)
             wanted[f"tcp_{flow.cc}.ko"] = " ".join(f"{name}={value}" for name, value in values.items())
     return wanted

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 from knee.grounds.uml import netlink, plan, queues
+from knee.linux import modules
 from knee.registry import congestion_controls
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 from knee.scenario.spec import span
@@ -29,9 +30,6 @@ _UNSENT = (64 << 10, 4 << 20)
 _INITCWND, _RTO_MIN = 11, 13
 #: What Linux has these at.
 _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
-
-#: How the probe tells the phases; all others by window and threshold.
-_PHASES = {"bbr": plan.PHASES_BBR, "lola": plan.PHASES_INFO, "daimd": plan.PHASES_INFO}
 
 
 @dataclass(frozen=True)
@@ -225,7 +223,7 @@ class Topology:
             source=source,
             destination=destination,
             last_link=self._ends[names[-1]].number,
-            phases=_PHASES.get(flow.cc, plan.PHASES_WINDOW),
+            phases=_phases(flow.cc),
             size=flow.bytes or 0,
             send_buffer=size,
             receive_buffer=size,
@@ -233,7 +231,7 @@ class Topology:
             window_clamp=self._scenario.tcp.receive_window or 0,
             paced=flow.pacing == "on",
             ecn=flow.ecn or needs["ecn"] == "per_packet",
-            same_at_receiver=flow.cc == "dctcp",
+            same_at_receiver=needs["ecn"] == "per_packet",
             cc=flow.cc,
         )
 
@@ -306,6 +304,13 @@ class Topology:
 
     def _path(self, flow: Flow) -> tuple[str, ...]:
         return tuple(flow.path or ())
+
+
+def _phases(cc: str) -> int:
+    """How the probe tells the phase: Linux's BBR and our modules report it; of others only the window shows it."""
+    if cc in modules.module_ccs():
+        return plan.PHASES_INFO
+    return plan.PHASES_BBR if cc == "bbr" else plan.PHASES_WINDOW
 
 
 def _senders(path: int) -> IPv4Network:
