@@ -26,8 +26,6 @@ _PLENTY = 1_000_000
 _BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
 #: Bounds of what a sender keeps unsent, bytes, around 40 ms of its bottleneck's rate.
 _UNSENT = (64 << 10, 4 << 20)
-#: Numbers of metrics of routes: initial window in packets, least retransmission timeout in ms.
-_INITCWND, _RTO_MIN = 11, 13
 #: What Linux has these at.
 _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
 
@@ -101,7 +99,12 @@ class Topology:
         return a, b
 
     def _route(
-        self, namespace: int, to: IPv4Network, device: int, table: int = 254, metrics: dict[int, int] | None = None
+        self,
+        namespace: int,
+        to: IPv4Network,
+        device: int,
+        table: int = netlink.RT_TABLE_MAIN,
+        metrics: dict[int, int] | None = None,
     ) -> None:
         self.plan.first(plan.NETLINK, namespace, netlink.route(to, device, table, metrics=metrics))
 
@@ -119,7 +122,7 @@ class Topology:
             self._route(ROUTER, _receivers(path), to_receiver)
             self._route(ROUTER, _senders(path), from_sender)
             for namespace, mine in ((SENDER, _senders(path)), (RECEIVER, _receivers(path))):
-                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, 255, local=True))
+                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, netlink.RT_TABLE_LOCAL, local=True))
             self._route(SENDER, _receivers(path), at_sender, metrics=self._metrics())
             self._route(RECEIVER, _senders(path), at_receiver, metrics=self._metrics())
 
@@ -127,9 +130,9 @@ class Topology:
         tcp = self._scenario.tcp
         metrics: dict[int, int] = {}
         if tcp.initial_window != _USUAL_INITCWND:
-            metrics[_INITCWND] = tcp.initial_window
+            metrics[netlink.RTAX_INITCWND] = tcp.initial_window
         if tcp.rto_min != _USUAL_RTO_MIN_NS:
-            metrics[_RTO_MIN] = tcp.rto_min // 1_000_000
+            metrics[netlink.RTAX_RTO_MIN] = tcp.rto_min // 1_000_000
         return metrics
 
     def _between(self, from_sender: int, to_receiver: int) -> None:
