@@ -18,13 +18,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from tomli_w import dumps
+
 from knee import grounds, memory, runner
 from knee.errors import InputError
 from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
 from knee.own import classes
 from knee.scenario import Scenario
-from knee.scenario.toml import dumps
 
 #: How long to wait between two looks at the progress, s.
 _PATIENCE_S = 0.1

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tomli_w import dumps
+
 from knee import _core
 from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Progress
@@ -16,7 +18,6 @@ from knee.missing import Missing
 from knee.own import CongestionControl, classes, described
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
-from knee.scenario.toml import dumps
 
 if TYPE_CHECKING:
     from knee.result import Result
