@@ -43,7 +43,7 @@ _WITHOUT_DIGESTS = re.compile(
 #: Longest folder name that spells out changes; a digest replaces longer ones.
 _LONGEST_CHANGES = 60
 _FOREIGN, _CHANGED, _MISSING = "was not written by knee", "was changed since knee wrote it", "is missing"
-#: Keys whose value is free text, in which spaces matter; in quantities they do not.
+#: Spaces do not matter in quantities, but they do in keys whose value is free text.
 _QUANTITY = re.compile(r"[0-9.]+ ?[A-Za-z]+(/s)?")
 _WORDS = {"name", "title", "label"}
 #: How many names a refusal lists.

@@ -155,7 +155,7 @@ class Capacity:
         #: Bits beyond the rate: parts of a packet, and the tokens that a bucket has saved.
         self.packet_bits = full
         self.saved_bits = (link.burst or 0) * 8.0
-        #: The maximum extra delay of a packet behind the link, s.
+        #: Propagation delay and jitter of the link, s.
         self.delay_s, self.jitter_s = (0.0, 0.0) if reverse else (link.delay / 1e9, link.jitter / 1e9)
         # Flows count the overhead of their first link, which matters most for the smallest packets.
         self.scale = (_SMALLEST + most_overhead) / (_SMALLEST + link.overhead)
