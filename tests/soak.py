@@ -21,11 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tomli_w import dumps
+
 import knee
 from knee import physics, registry
 from knee.result import Result
 from knee.scenario import from_dict
-from knee.scenario.toml import dumps
 
 #: Where scenarios find the shipped trace.
 os.environ.setdefault("KNEE_TRACES", str(Path(knee.__file__).parent / "scenarios"))
