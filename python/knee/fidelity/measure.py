@@ -147,6 +147,12 @@ def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str
     connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), told)
     begin, end = case.window_s(flow, late_s)
     t = at - connected_s
+    if flow.transfer_bytes is not None:
+        # A transfer that did not end took at least as long as there was time.
+        seconds = told["completion_s"] or case.duration_s - flow.start_s
+        alive = (t > 0) & (t <= seconds)
+        cwnd = (t[alive], samples["cwnd_packets"].to_numpy()[alive])
+        return _Measured(flow.transfer_bytes * 8 / seconds / 1e6, seconds * 1000, cwnd)
     # Whole intervals inside the window; half of one is room for starts that are no multiple of it.
     inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
     rate = samples[_RATES[flow.rate_is]].to_numpy()[inside]
