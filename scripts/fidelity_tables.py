@@ -1,4 +1,7 @@
-"""Writes the tables of docs/fidelity.md from a run of all recordings: python scripts/fidelity_tables.py"""
+"""Writes the tables of docs/fidelity.md from a run of all recordings.
+
+Run it as `python scripts/fidelity_tables.py`.
+"""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
     try:
         reader = csv.DictReader(io.StringIO(files.read(Path(path), _MAX_FILE).decode(), newline=""))
         found = reader.fieldnames or ()
-        needed = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
+        needed: tuple[str, ...] = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
         if "fct_s" in found:
             needed = tuple(OTHERWISE.get(name, name) for name in needed)
         missing = [name for name in needed if name not in found]
@@ -215,9 +215,7 @@ def _of_program(row: dict[str, str]) -> dict[str, str]:
     }
 
 
-_Shared = tuple[
-    int, float, str | None, float, tuple[tuple[float, int], ...], float | None, int | None, str | None
-]
+_Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None, int | None, str | None]
 
 
 def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, KernelFlow]:

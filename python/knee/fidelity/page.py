@@ -79,7 +79,11 @@ def page(reports: Mapping[Path, Report], every: bool = False) -> str:
 
 
 def _standings(reports: Mapping[Path, Report]) -> list[tuple[str, Table]]:
-    heads = (*map(Head, ("Name", "Held against", "Cases", "Compared", "Pass")), Head("Goodput", "points"), Head("RTT", "%"))
+    heads = (
+        *map(Head, ("Name", "Held against", "Cases", "Compared", "Pass")),
+        Head("Goodput", "points"),
+        Head("RTT", "%"),
+    )
     parts = {"Congestion controls": standing.congestion_controls, "Queue disciplines": standing.queues}
     tables = []
     for title, standings in parts.items():

@@ -58,7 +58,7 @@ EXPLAINED = (
 )
 
 
-def shown(rows: Sequence[Standing]) -> list[tuple[str, str, str, str, str, str, str]]:
+def shown(rows: Sequence[Standing]) -> list[tuple[str, ...]]:
     """The rows as text: the name, once, the reference, counts and errors; empty where there is none."""
     names = [""] + [row.name for row in rows]
     return [

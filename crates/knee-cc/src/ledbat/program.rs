@@ -173,7 +173,6 @@ impl CongestionControl for Program {
             self.ssthresh = libm::floor(self.window / 2.0).max(LEAST);
         }
         control.ssthresh = (control.cwnd / 2).max(2);
-        control.phase = self.phase();
     }
 
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
