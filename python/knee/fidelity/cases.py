@@ -10,9 +10,9 @@ Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's
   the flow's life. A file with it comes from a rig with Linux's ``fq`` at the sender, so flows are paced.
 - ``goodput_spread``, ``srtt_spread``: half the range over the kernel's repeated runs.
 
-A file with the column ``fct_s`` calls some columns otherwise (`OTHERWISE`) and has more of them: ``dir`` (``R``: data go
-through the link's reverse direction, whose rate and queue are ``rrate`` and ``rq``), ``bytes`` (above 0: a transfer of
-that size, and ``fct_s`` the seconds from its start until all of it is acknowledged), ``ecn`` (1: capable flows) and
+A file with the column ``fct_s`` calls some columns otherwise (`OTHERWISE`) and has more of them: ``dir`` (``R``: data
+go through the link's reverse direction, whose rate and queue are ``rrate`` and ``rq``), ``bytes`` (above 0: a transfer
+of that size, and ``fct_s`` the seconds from its start until all of it is acknowledged), ``ecn`` (1: capable flows) and
 ``sndq`` (``fq``: the sender paces).
 
 A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for

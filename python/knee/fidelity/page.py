@@ -53,6 +53,8 @@ def write(reports: Mapping[Path, Report], path: Path, every: bool = False) -> No
     """Writes the page on the reports of some reference files to ``path``; time series are looked for beside each.
 
     Args:
+        reports: by the reference file.
+        path: of the page.
         every: whether they are all shipped recordings with all their cases; then the page also has the table of what
             each algorithm and discipline was held against.
     """

@@ -22,8 +22,9 @@ INTERVAL_NS = 20_000_000
 #: Where the file names no discipline, the queue never fills: the LoLa paper's buffer.
 UNNAMED = ("pfifo", "100 MB")
 
-#: Shifts of each flow's start against that of the one before, ms, a run each. Two kernels never start flows at the same phase; these fall at
-#: different phases of the 10 ms clock tick and of a short RTT, and the last two are one tick later.
+#: Shifts of each flow's start against that of the one before, ms, a run each. Two kernels never start flows at the
+#: same phase; these fall at different phases of the 10 ms clock tick and of a short RTT, and the last two are one tick
+#: later.
 SHIFTS_MS = (0, 3, 7, 11, 13)
 
 #: Authors' programs send packet by packet and acknowledge each.
