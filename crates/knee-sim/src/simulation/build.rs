@@ -1,5 +1,6 @@
 //! From a specification to a world at rest.
 
+use super::quic::{Datagrams, QuicFlow};
 use super::world::{Algorithm, Flow, SackStore, World};
 use crate::SpecError;
 use crate::events::{Event, Events};
@@ -7,11 +8,11 @@ use crate::network::{Network, params};
 use crate::observe::{Histogram, Record, RttSpread};
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
-use crate::spec::{FlowSpec, ParamsSpec, Spec};
+use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
 use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
-use knee_core::{Params, Time};
+use knee_core::{Params, Rng, Time};
 use std::sync::Arc;
 
 /// An algorithm beside those of the registry, for a simulation of its own.
@@ -50,6 +51,8 @@ impl World {
             senders: Vec::with_capacity(flows),
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
+            quic: Vec::new(),
+            datagrams: Datagrams::default(),
             algorithms: Vec::new(),
             sender_config: sender::Config {
                 clock,
@@ -108,6 +111,14 @@ impl World {
             rtt: RttSpread::EMPTY,
             seen_timeouts: 0,
         });
+        if flow.transport == Transport::Quic {
+            self.quic.resize_with(self.senders.len() + 1, || None);
+            let seed = Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64();
+            let control = self.algorithms[algorithm].control(self.senders.len());
+            let ecn = flow.ecn || per_packet;
+            self.quic[self.senders.len()] =
+                Some(QuicFlow::new(control, flow.bytes, ecn, seed, Time::from_nanos(flow.start)));
+        }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(entry.needs.ecn));
     }
@@ -143,6 +154,20 @@ pub fn agenda(spec: &Spec) -> Events {
     }
     agenda.push(Time::from_nanos(spec.interval), Event::Sample);
     agenda
+}
+
+impl Algorithm {
+    /// What makes it for the QUIC connection of flow `i`.
+    fn control(&self, i: usize) -> knee_quic::Control {
+        let control = knee_quic::Control::of(self.entry, self.params.clone());
+        match &self.make {
+            Some(make) => {
+                let make = make.clone();
+                control.made_by(Arc::new(move |params, init| make(params, init, i)))
+            }
+            None => control,
+        }
+    }
 }
 
 /// The algorithm a flow asks for.

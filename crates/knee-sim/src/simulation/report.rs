@@ -1,11 +1,11 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
+use super::quic::SenderFigures;
 use super::world::{Flow, World};
 use crate::events::Event;
 use crate::observe::{FlowCounts, Interval, Rows};
 use crate::output::{Output, SampleRow};
 use crate::receiver::Receiver;
-use crate::sender::Sender;
 use knee_cc::CaState;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
@@ -18,19 +18,20 @@ const DROPS_AHEAD: usize = 8;
 
 impl World {
     fn counts(&mut self, i: usize) -> FlowCounts {
-        let sender = &mut self.senders[i];
-        if sender.established() {
-            sender.note_cwnd(self.now);
-        }
+        let sender = self.sender_figures(i);
+        self.counts_of(i, &sender)
+    }
+
+    fn counts_of(&self, i: usize, sender: &SenderFigures) -> FlowCounts {
         let received_bytes = received_bytes(&self.receivers[i], &self.flows[i]);
-        let (sender, receiver) = (&self.senders[i], &self.receivers[i]);
+        let receiver = &self.receivers[i];
         let overhead = u64::from(self.flows[i].overhead);
-        let counters = sender.counters();
+        let counters = &sender.counters;
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
-            new_bytes: sender.new_bytes(),
-            outstanding: sender.snd_nxt() - sender.snd_una(),
+            new_bytes: sender.new_bytes,
+            outstanding: sender.outstanding,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
             received_bytes,
             received: receiver.packets,
@@ -39,7 +40,7 @@ impl World {
             lost: counters.lost,
             retransmitted: counters.retransmitted,
             timeouts: counters.timeouts,
-            cwnd_integral: sender.cwnd_integral.0,
+            cwnd_integral: sender.cwnd_integral,
         }
     }
 
@@ -91,24 +92,24 @@ impl World {
         if self.record.start(i) >= self.now {
             return;
         }
-        let counts = self.counts(i);
+        let sender = self.sender_figures(i);
+        let counts = self.counts_of(i, &sender);
         self.fold_rtt(i);
-        let (sender, flow) = (&self.senders[i], &self.flows[i]);
-        let full_control = u32::from(self.algorithms[flow.algorithm as usize].entry.needs.full_control);
-        let ca = match sender.state() {
+        let full_control = u32::from(self.algorithms[self.flows[i].algorithm as usize].entry.needs.full_control);
+        let ca = match sender.ca {
             CaState::Open => 0,
             CaState::Disorder => 1,
             CaState::Cwr => 2,
             CaState::Recovery => 3,
             CaState::Loss => 4,
         };
-        let srtt = sender.srtt();
+        let srtt = sender.srtt;
         let row = SampleRow {
-            state: u32::from(sender.control.phase) | ca << 8 | full_control << 16,
+            state: u32::from(sender.phase) | ca << 8 | full_control << 16,
             srtt_ms: if srtt == Time::ZERO { f32::NAN } else { srtt.as_millis_f64() as f32 },
-            cwnd_packets: sender.control.cwnd as f32,
-            in_flight_packets: sender.in_flight() as f32,
-            pacing_rate_mbps: sender.pacing_rate().map_or(f32::NAN, |r| (r.as_bps() as f64 / 1e6) as f32),
+            cwnd_packets: sender.cwnd as f32,
+            in_flight_packets: sender.in_flight as f32,
+            pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| (bps as f64 / 1e6) as f32),
             ..self.record.row(i, interval, &counts)
         };
         self.record.rows.sample(row);
@@ -168,7 +169,10 @@ impl World {
     }
 
     fn book_drop(&mut self, link: u32, packet: &Packet) {
-        if packet.has(Packet::ACK) {
+        if self.quic_flow(packet.flow).is_some() {
+            self.drop_datagram(packet);
+            self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
+        } else if packet.has(Packet::ACK) {
             self.sacks.release(packet.extra);
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
@@ -192,13 +196,16 @@ impl World {
             Event::Sample => self.sample(),
             Event::Measure(i) => self.begin_figures(i),
             Event::MeasureLinks => {
-                let received = self.receivers.iter().zip(&self.flows).map(|(r, f)| received_bytes(r, f));
-                let delivered = self.senders.iter().map(Sender::acked_bytes).zip(received).collect();
+                let counts = (0..self.flows.len()).map(|i| self.counts(i));
+                let delivered = counts.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
                 self.record.begin_window(self.now, &mut self.network.links, delivered);
             }
             Event::Stop(i) => {
                 self.end_figures(i);
-                self.senders[i as usize].stop();
+                match self.quic_flow(i) {
+                    Some(flow) => flow.stop(),
+                    None => self.senders[i as usize].stop(),
+                }
             }
             Event::CommonStart => {
                 let Self { record, receivers, flows, .. } = self;
