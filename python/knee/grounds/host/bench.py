@@ -18,8 +18,8 @@ def measure() -> list[dict[str, Any]]:
     """Runs the switch at each rate.
 
     Returns:
-        One row per rate: ``name``, ``rate``; ``carried_mbps``, IP packets of 1500 bytes with overhead, without the first
-        second; ``late_p50_us``, ``late_p99_us``, ``late_max_us``, how late packets left; ``behind``, how many of
+        One row per rate: ``name``, ``rate``; ``carried_mbps``, IP packets of 1500 bytes with overhead, after the
+        first second; ``late_p50_us``, ``late_p99_us``, ``late_max_us``, how late packets left; ``behind``, how many of
         ``departures`` (data and ACKs) were more than 1 ms late; ``processor``, the switch's share of one processor;
         ``priority``, its scheduling priority.
 

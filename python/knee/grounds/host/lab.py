@@ -120,10 +120,10 @@ class Lab:
         """Starts all processes and configures the devices' addresses and routes.
 
         Args:
-            spec: the scenario, as the switch takes it.
-            sides: what the sockets of either side do.
-            tcp: what namespaces and routes are set to.
-            capture: where the switch writes the packets, if it does.
+            spec: the scenario in the switch's form.
+            sides: the tasks of each side's sockets.
+            tcp: settings of namespaces and routes.
+            capture: the file to which the switch writes packets, if any.
         """
         places = [str(NAMESPACES / name) for name in self._owned.namespaces]
         for name, side in zip(self._owned.namespaces, sides, strict=True):

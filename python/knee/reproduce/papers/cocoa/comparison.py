@@ -1,4 +1,4 @@
-"""Section 4's Table 1, its Reno experiment, cake beside fq_codel, and the path with a small BDP."""
+"""Section 4: Table 1, the Reno experiment, cake against fq_codel, and the path with a small BDP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNS = 10
 
 
 def _starts(k: int) -> list[str]:
-    """Chance has no part in one flow through these queues: runs differ in the phase of its start."""
+    """One flow through these queues involves no randomness, so runs differ in the phase of its start."""
     return [f"flows.0.start={k * 370} us"]
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from knee.reproduce.items import Value
 
-#: A loss every 100 000 packets or so, before the queue.
+#: About one loss per 100 000 packets, before the queue.
 LOSS = "link.loss=0.00001"
 
-#: BBR looks for the least RTT again after 10 s without one, which takes it some tenths of a second.
+#: BBR probes for the minimum RTT after 10 s without a new one, which takes some tenths of a second.
 PROBE_S = 11.0
 
 

@@ -1,4 +1,4 @@
-"""What the paper leaves open: BBR after version 1 (2.1), and an initial buffer learned from earlier flows (6)."""
+"""Open questions of the paper: later versions of BBR (2.1), and an initial buffer learned from earlier flows (6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
 
 MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
-#: A path on which BBR's probing meets the end of the initial 100 packets.
+#: A path on which BBR's probing reaches the end of the initial 100 packets.
 PATH = ["link.rate=25 Mbit/s", "flows.0.rtt=80 ms", "tcp.tso=true", "duration=120 s"]
 DASHES = ("-", "-", "-", (0, (4, 3)))
 #: When the second flow starts, s.

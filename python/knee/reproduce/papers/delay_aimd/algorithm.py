@@ -1,4 +1,4 @@
-"""Figs. 1 to 5: what the algorithm does, and why."""
+"""Figs. 1 to 5: the algorithm's behaviour and its reasons."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Value
     from knee.result import Result
 
-#: What is before this is not looked at, s.
+#: Data before this time is ignored, s.
 SETTLED_S = 20.0
 VEGAS_FLOWS = (2, 8, 16)
-#: What is shown of the runs in which RTTmin ratchets down, s.
+#: The span shown of the runs in which RTTmin ratchets down, s.
 RATCHET_S = 12.0
-#: When the last of the 16 has been there for some seconds, s.
+#: When the last of the 16 flows has run for some seconds, s.
 ALL_RUN_S = 35.0
 
 
@@ -66,7 +66,7 @@ def _window_and_queue(result: Result) -> Figure:
     return figure
 
 
-#: How long after a backoff its effect is looked at: some round trips, s.
+#: The time after a backoff at which its effect is measured: some round trips, s.
 _AFTER_S = 1.5
 
 
@@ -173,7 +173,7 @@ def _measure_5(results: Results) -> dict[str, Value]:
     params = result.scenario.flows[0].cc_params
     cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]
     t, window = drawing.series(result, "cwnd_packets", start=cuts[0], end=cuts[-1])
-    # Flat: the same window as a round trip and a half before.
+    # Flat: the window is the same as one and a half round trips before.
     back = round(0.2 / float(t[1] - t[0]))
     flat = float(np.mean(window[back:] == window[:-back]))
     return {

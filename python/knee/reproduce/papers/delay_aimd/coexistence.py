@@ -1,4 +1,4 @@
-"""Fig. 6: a delay-based flow beside loss-based ones, and what the choice of gamma does."""
+"""Fig. 6: a delay-based flow with loss-based ones, and the effect of gamma."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOWS = 16
 
 
 def _share(result: Result) -> float:
-    """The first flow's part of all goodputs, %."""
+    """The first flow's share of the total goodput, %."""
     goodputs = [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
     return 100 * goodputs[0] / sum(goodputs)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Fig. 7.
 
 FLOWS = (1, 2, 4, 8, 16, 32, 64, 128)
-#: Fewer numbers of flows of the loss-based yardstick.
+#: Fewer numbers of flows for the loss-based reference.
 HTCP_FLOWS = (1, 4, 16, 64, 128)
 _SHORT = ("duration=90 s",)
 
@@ -101,12 +101,12 @@ FIG_7 = Experiment(
 # Fig. 8 and the bound of Sec. VI-C.
 
 SECOND_START_S = 100.0
-#: Nine tenths of the half that each of two flows has at the equilibrium.
+#: Nine tenths of one half, which each of two flows has at equilibrium.
 NINE_TENTHS = 0.45
 
 
 def _epochs(result: Result) -> list[tuple[float, float, float]]:
-    """Congestion epochs of the first flow: begin, end, and the second one's part of both mean windows."""
+    """Congestion epochs of the first flow: begin, end, and the second flow's share of both mean windows."""
     cuts = [cut.at_s for cut in backoffs(result)]
     made = []
     for begin, end in pairwise(cuts):
@@ -154,12 +154,12 @@ FIG_8 = Experiment(
 # Table I.
 
 WINDOWS = (100, 1000, 2000, 5000, 10_000, 20_000, 50_000)
-#: What a packet takes on the link, bits; the path holds it for 100 ms.
+#: Size of a packet on the link, bits; the path delays it by 100 ms.
 PACKET_BITS, RTT_S = 1514 * 8, 0.1
 
 
 def _table_run(window: int) -> Run:
-    # Long enough for slow start, what it leaves behind, and some epochs.
+    # Long enough for slow start, its aftermath and some epochs.
     duration_s = {100: 25, 1000: 30, 2000: 30, 5000: 40, 10_000: 50, 20_000: 60}.get(window, 70)
     changes = [
         f"link.rate={round(window * PACKET_BITS / RTT_S)} bit/s",
@@ -170,7 +170,7 @@ def _table_run(window: int) -> Run:
 
 
 def _epoch_s(result: Result) -> float:
-    """The mean time from a loss to the next, without the first two, which slow start shapes."""
+    """The mean time between losses without the first two, which slow start affects."""
     starts = result.events.filter(pl.col("event") == "recovery")["t_s"].to_numpy()
     return float(np.diff(starts)[1:].mean())
 

@@ -1,4 +1,4 @@
-"""What the paper leaves open: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
+"""Open questions of the paper: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
 
 from __future__ import annotations
 

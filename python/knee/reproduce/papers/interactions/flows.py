@@ -1,4 +1,4 @@
-"""What the paper says of more than two flows (Sec. III-C), and of QUIC (Sec. III-E)."""
+"""More than two flows (Sec. III-C) and QUIC (Sec. III-E)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ PAIRS = (
     ("cubic", "vegas"),
     ("vegas", "bbr"),
 )
-#: A smaller and a larger buffer than the paper names, as its RTTs would have them.
+#: A smaller and a larger buffer than the paper states, as its RTTs suggest.
 SHALLOW = ("link.limit=720 packets",)
 DEEP = ("link.limit=2000 packets",)
 #: The setting in which Linux 7.2 was measured, as the cases pair-cubic-bbr and pair-vegas-bbr of docs/fidelity.md.
@@ -176,7 +176,7 @@ TABLE_2 = Experiment(
 
 
 def _second_last(k: int) -> list[str]:
-    """The flow with 100 ms comes when the others have filled the queue."""
+    """The flow with an RTT of 100 ms starts when the others have filled the queue."""
     return [
         f"flows.1.start={600 + SHIFT_MS * k} ms",
         f"flows.2.start={100 + 10 * k} ms",

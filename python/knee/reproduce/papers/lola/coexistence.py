@@ -1,4 +1,4 @@
-"""Section VII: LoLa beside loss-based flows, with and without a queue that isolates flows from each other."""
+"""Section VII: LoLa with loss-based flows, with and without a queue that isolates flows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _run(other: str, queue: str) -> Run:
 
 
 def _share(results: Results, other: str, queue: str) -> float:
-    """LoLa's part of both flows' throughput, %."""
+    """LoLa's share of both flows' throughput, %."""
     mine, theirs = (
         measures.mean(results[_name(other, queue)], "throughput_mbps", flow, start=START_S) for flow in (1, 2)
     )

@@ -34,7 +34,7 @@ VARIED: dict[str, dict[str, str]] = {
     "γ 0.90": {"gamma": "0.9"},
     "γ 0.98": {"gamma": "0.98"},
 }
-#: Where the parameters are varied: Mbit/s and ms.
+#: The network in which the parameters are varied: Mbit/s and ms.
 NETWORKS = ((10, 21), (100, 21), (1000, 100))
 SECOND_S, LATE_S = 20.0, 60.0
 

@@ -1,4 +1,4 @@
-"""Several bottlenecks, which Section VII names, and reverse traffic, which fills the way of the ACKs."""
+"""Several bottlenecks, which Section VII mentions, and reverse traffic, which fills the ACK path."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _lot(cc: str, count: int) -> Run:
 
 
 def _long_share(results: Results, cc: str, count: int) -> float:
-    """The long flow's part of a link, %."""
+    """The long flow's share of a link, %."""
     return measures.mean(results[f"lot-{cc}-{count}"], "throughput_mbps", 1, start=LATE_S)
 
 
