@@ -126,7 +126,8 @@ EXPERIMENTS = [
         key="fig1",
         title="Figs. 1 and 2: a buffer too small, and one too large",
         about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
-        "ms, where 66 packets are a bandwidth-delay product: with a buffer of 15 packets, and with one of 150.",
+        "ms, where a bandwidth-delay product is 66 packets, first with a buffer of 15 packets and then with one of "
+        "150.",
         runs=[
             Run("fig1-fixed", "cocoa-fig1-fixed"),
             Run("fig2-fixed", "cocoa-fig2-fixed"),

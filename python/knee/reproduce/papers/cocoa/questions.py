@@ -123,8 +123,8 @@ EXPERIMENTS = [
     Experiment(
         key="bbr3",
         title="Open (2.1): BBR v3 and the multiplier",
-        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing meets the end of the initial 100 packets, "
-        "and in the run of Fig. 9.",
+        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing reaches the end of the initial 100 "
+        "packets, and in the run of Fig. 9.",
         question=True,
         runs=[
             *(
@@ -141,9 +141,9 @@ EXPERIMENTS = [
     Experiment(
         key="initial",
         title="Open (6): an initial buffer learned from earlier flows",
-        about="A CUBIC flow runs for 40 s; a second one starts at 45 s, with the initial 100 packets of the paper or "
-        "with the mean of what earlier flows came to. The short path has 20 Mbit/s and 10 ms, the long one 100 "
-        "Mbit/s and 100 ms; there the second flow has 100 MB to send.",
+        about="A CUBIC flow runs for 40 s; a second one starts at 45 s, either with the paper's initial 100 packets "
+        "or with the mean of the final buffers of earlier flows. The short path has 20 Mbit/s and 10 ms, the long "
+        "one 100 Mbit/s and 100 ms; there the second flow sends 100 MB.",
         question=True,
         runs=[_initial(path, name) for path in ("short", "long") for name in ("static", "learned")],
         measure=_learned,

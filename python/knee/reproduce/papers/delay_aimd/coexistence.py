@@ -111,8 +111,8 @@ def _conclude_gamma(found: Quantities) -> str:
 GAMMA = Experiment(
     key="gamma",
     title="One gamma for Figs. 6 and 7?",
-    about="The paper gives no value of gamma, the weight of the recent queue in the threshold. Fig. 6 needs it beside "
-    "loss-based flows; Fig. 7 promises a low delay with delay-based flows alone.",
+    about="The paper gives no value for gamma, the weight of the recent queue in the threshold. Fig. 6 needs a high "
+    "one, to compete with loss-based flows; Fig. 7 promises a low delay among delay-based flows.",
     runs=[
         *(Run(f"gamma-{gamma}-beside", "daimd-fig6", [f"flows.0.cc_params.gamma={gamma}"]) for gamma in GAMMAS),
         *(

@@ -78,9 +78,9 @@ def _table_7(results: Results, _: Quantities) -> list[Table]:
 FIG_7 = Experiment(
     key="fig7",
     title="Fig. 7: 1 to 128 flows",
-    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, tau0 50 ms. The "
-    "paper measured the delay with pings; here it is the propagation delay and the mean queueing delay. Its gamma is "
-    "not given: 0 here, as only delay-based flows run.",
+    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, with tau0 = 50 ms. "
+    "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. The "
+    "paper does not give its gamma; it is 0 here, since only delay-based flows run.",
     runs=[
         *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"]) for n in FLOWS),
         *(
@@ -142,10 +142,10 @@ def _draw_8(results: Results) -> Figure:
 FIG_8 = Experiment(
     key="fig8",
     title="Fig. 8: a second flow",
-    about="Two flows without slow start on 500 Mbit/s, with an RTT of 250 ms and as much buffering; the second starts "
-    "at 100 s. Each backoff leaves beta of the window; by the rise of AIMD flows that are in step, the second flow "
-    "then has nine tenths of its share after log 0.1 / log beta epochs. Counted are epochs of the first flow until one "
-    "in which the second has 45 % of both mean windows.",
+    about="Two flows without slow start on 500 Mbit/s, with an RTT of 250 ms and 250 ms of buffer; the second starts "
+    "at 100 s. Each backoff multiplies the window by beta. If AIMD flows are synchronized, the second flow then has "
+    "nine tenths of its share after log 0.1 / log beta epochs. The count is of the first flow's epochs until the "
+    "second flow has 45 % of both mean windows.",
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
     drawings=[Drawing("The windows of both flows.", _draw_8)],
@@ -193,9 +193,9 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     title="Table I: H-TCP's congestion epochs",
-    about="One flow with H-TCP's increase, backoff by half and a small buffer, on links that hold 100 to 50 000 "
+    about="One flow with H-TCP's increase, a backoff by half and a small buffer, on links that hold 100 to 50 000 "
     "packets in 100 ms. In the first second after a backoff alpha is 1; then it grows with the square of the time. "
-    "The increase is that of H-TCP's draft, from which the table is, whose quadratic factor is 1/4 where Eq. 2 of "
+    "The increase is that of H-TCP's draft, on which the table is based; its quadratic factor is 1/4, where Eq. 2 of "
     "the paper has 0.5.",
     runs=[_table_run(window) for window in WINDOWS],
     measure=_measure_table,

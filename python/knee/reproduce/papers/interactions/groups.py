@@ -178,10 +178,8 @@ def _isolation_table(_: Results, found: Quantities) -> list[Table]:
 ISOLATION = Experiment(
     key="isolation",
     title="Isolation between the groups",
-    about=(
-        "The paper concludes that groups need isolation from each other to get their share. The matrix of some "
-        "algorithms under a queue per flow (fq_codel, cocoa) and under two coupled queues (dualpi2), beside drop tail."
-    ),
+    about="The paper concludes that groups must be isolated from each other to get their share. The matrix of some "
+    "algorithms with a queue per flow (fq_codel, cocoa), with two coupled queues (dualpi2), and with drop tail.",
     runs=_SOME_RUNS,
     measure=_measure_isolation,
     extra=lambda results: _maps(results, _SOME_RUNS),

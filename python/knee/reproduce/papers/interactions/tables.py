@@ -86,11 +86,9 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     title="Table I, Figs. 3 and 4: two flows with the same RTT",
-    about=(
-        "Two flows share 100 Mbit/s and a buffer of 1000 packets for 60 s. Some of the RTTs that the paper prints "
-        "cannot come from one such buffer, which holds 121 ms: 174 ms for BBR and 140 ms for Vegas, where the CUBIC "
-        "flow in the same queue has 70 ms."
-    ),
+    about="Two flows share 100 Mbit/s and a buffer of 1000 packets for 60 s. Some of the printed RTTs are impossible "
+    "with such a buffer, which holds 121 ms: 174 ms for BBR and 140 ms for Vegas, while the CUBIC flow in the same "
+    "queue has 70 ms.",
     runs=[
         *(pair(a, b) for a, b in PAIRS),
         *(pair("cubic", other, "shallow", changes=SHALLOW) for other in ("cubic", "bbr", "vegas")),

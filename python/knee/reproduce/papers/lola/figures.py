@@ -253,8 +253,8 @@ EXPERIMENTS = [
     Experiment(
         key="fig4c",
         title="Fig. 4c: RTT at four base RTTs",
-        about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between one "
-        "tailored decrease and the next; the median of all from 35 s on is held against the paper.",
+        about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
+        "one tailored decrease and the next; the median of all peaks from 35 s on is compared with the paper.",
         runs=list(FIG4C.values()),
         measure=_fig4c,
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
@@ -289,7 +289,7 @@ EXPERIMENTS = [
     Experiment(
         key="fig6",
         title="Figs. 6a and 6b: many starting flows",
-        about="Eighteen flows on 10 Gbit/s, one more every 4 s, each for 200 s.",
+        about="Eighteen flows on 10 Gbit/s; one starts every 4 s, and each runs for 200 s.",
         runs=[FIG6],
         measure=_fig6,
         drawings=[
