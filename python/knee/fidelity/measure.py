@@ -142,6 +142,11 @@ def measure(case: Case, result: Result) -> list[_Measured]:
 
 def _measure(life: Life) -> _Measured:
     rate_is = life.flow.rate_is
+    if life.flow.transfer_bytes is not None:
+        # A transfer that did not end took at least as long as there was time.
+        seconds = life.summary["completion_s"] or life.left_s
+        curve = life.curve("cwnd_packets", until_s=seconds)
+        return _Measured(life.flow.transfer_bytes * 8 / seconds / 1e6, seconds * 1000, curve)
     return _Measured(
         goodput_mbps=float(np.mean(life.within(_RATES[rate_is]))) * (PAYLOAD if rate_is == "sent" else 1.0),
         srtt_ms=life.summary["rtt_mean_ms"] if rate_is == "wire" else float(np.nanmean(life.looked("srtt_ms"))),
@@ -159,6 +164,7 @@ class Life:
         t_s: the time of each row.
         begin_s: when the window of its figures begins.
         end_s: when that ends, and with it what is recorded of the flow.
+        left_s: how long the run went on after the flow's start.
     """
 
     flow: KernelFlow
@@ -167,6 +173,7 @@ class Life:
     t_s: Floats
     begin_s: float
     end_s: float
+    left_s: float
 
     def within(self, column: str, begin_s: float | None = None) -> Floats:
         """A column's values over the whole intervals of the window, or from another time to its end."""
@@ -179,9 +186,9 @@ class Life:
         """A column's values in the window at the times when the kernel's were looked at."""
         return self.within(column)[::EVERY]
 
-    def curve(self, column: str) -> Curve:
-        """A column over the flow's life: times and values."""
-        alive = (self.t_s > 0) & (self.t_s <= self.end_s)
+    def curve(self, column: str, until_s: float | None = None) -> Curve:
+        """A column over the flow's life, or up to another time: times and values."""
+        alive = (self.t_s > 0) & (self.t_s <= (self.end_s if until_s is None else until_s))
         return self.t_s[alive], self._column(column)[alive]
 
     def _column(self, name: str) -> Floats:
@@ -195,7 +202,8 @@ def lives(case: Case, result: Result) -> list[Life]:
         samples = result.samples.filter(pl.col("flow") == flow.number)
         at = samples["t_s"].to_numpy()
         connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), summary)
-        found.append(Life(flow, summary, samples, at - connected_s, *case.window_s(flow, late_s)))
+        left_s = case.duration_s - flow.start_s
+        found.append(Life(flow, summary, samples, at - connected_s, *case.window_s(flow, late_s), left_s))
     return found
 
 
