@@ -1,4 +1,4 @@
-"""What the paper says of more than two flows (Sec. III-C), and of QUIC (Sec. III-E)."""
+"""More than two flows (Sec. III-C) and QUIC (Sec. III-E)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ def _measure(results: Results) -> dict[str, Value]:
 FOUR = Experiment(
     key="flows",
     title="Sec. III-C: four flows",
-    about=(
-        "Four flows with the same RTT on 100 Mbit/s and 1000 packets: of one algorithm, and one beside three of "
-        "another. The paper gives these figures in its text, from its extended version."
-    ),
+    about="Four flows with the same RTT on 100 Mbit/s with 1000 packets of buffer: all of one algorithm, and one "
+    "against three of another. The paper gives these figures in its text, from its extended version.",
     runs=[
         *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _MORE.items()),
         *(side_by_side(f"{cc}4-later", "interactions-bw4", [cc] * 4, LINUX_72_APART_MS) for cc in ("bbr", "cubic")),

@@ -1,4 +1,4 @@
-"""Runs of flows side by side, their figures, and the form of the paper's Figs. 3 to 6."""
+"""Runs of competing flows, their figures, and the layout of the paper's Figs. 3 to 6."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
     from knee.result import Result
 
-#: As often as the paper ran each of its experiments.
+#: Number of runs per experiment, as in the paper.
 RUNS = 5
 #: Runs of flows that start together: a multiple of two and of four, since each draw of start times is run with the
 #: flows in every order.
@@ -34,7 +34,7 @@ APART_MS = 100
 #: From run to run, the start of flow n (from 0) then moves by n times this, ms.
 SHIFT_MS = 37
 REPRESENTATIVES = ("cubic", "vegas", "bbr")
-#: Throughputs before this do not count as swings, s.
+#: Swings of throughput are measured from this time on, s.
 SETTLED_S = 5.0
 
 
@@ -50,7 +50,7 @@ def side_by_side(
     return Run(name, scenario, [*flows, *changes], seeds=seeds, quick_seeds=seeds, vary=vary)
 
 
-# What differs from run to run; the same function for the same arguments, so that equal runs are equal.
+# Cached, so that equal arguments give the same function and equal runs compare equal.
 
 
 @cache
