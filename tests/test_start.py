@@ -129,7 +129,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee run hello --ground u", ["uml"]),
         ("knee reproduce lo", ["lola"]),
         ("knee bench ren", ["reno2"]),
-        ("knee fidelity lin", ["linux-7.2"]),
+        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more"]),
         ("knee linux sta", ["status"]),
     ],
 )
