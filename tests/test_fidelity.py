@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
-from knee import fidelity, registry
+from knee import _core, fidelity, registry
 from knee.cli import main
 from knee.errors import InputError
 from knee.fidelity import page, series, shipped, standing, translate
 from knee.fidelity.compare import CaseResult, FlowResult, Report
 from knee.fidelity.measure import connection
+from knee.registry import congestion_controls
 from knee.scenario import from_dict
+from knee.scenario.spec import spec
 
 HEADER = (
     "case,flow,cc,base_rtt_ms,start_s,rate,qdisc,T,loss_pct,step,goodput_mbps,srtt_mean_ms,goodput_spread,srtt_spread"
@@ -254,6 +256,18 @@ def test_one_flow_is_run_once_unless_chance_has_a_part(tmp_path: Path) -> None:
     dice = replace(read, flows=(replace(read.flows[0], cc="cdg"),))
     assert [len(translate.runs(c)) for c in (lossy, dice, replace(read, qdisc="pie"))] == [5, 5, 5]
     assert fidelity.scenario(lossy)["link"]["loss"] == 0.01
+
+
+@pytest.mark.parametrize("cc", congestion_controls())
+def test_algorithms_that_draw_random_numbers_are_known(cc: str) -> None:
+    """A flow alone on a link without losses: its seed matters if, and only if, the algorithm itself draws numbers."""
+    told = {
+        "duration": "30 s",
+        "link": {"rate": "10 Mbit/s", "limit": "100 packets"},
+        "flows": [{"cc": cc, "rtt": "20 ms"}],
+    }
+    outcomes = {_core.simulate(json.dumps(spec(from_dict(told | {"seed": seed}))))[1] for seed in (1, 2, 3)}
+    assert (len(outcomes) > 1) == (cc in translate.RANDOMIZED)
 
 
 @pytest.mark.parametrize(

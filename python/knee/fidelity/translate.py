@@ -35,10 +35,10 @@ POLLING = {"copa": "50 us"}
 #: Their control loops magnify microseconds (docs/fidelity.md has by how much), so the shifts are gone through so often.
 PROGRAM_ROUNDS = 4
 
-#: Disciplines whose buffer is full or not, and nothing else: no AQM.
+#: Disciplines that drop or mark only when they are full: no AQM.
 AQM_FREE = {"pfifo", "bfifo", "pfifo_fast", "fq", "sfq"}
-#: Congestion controls that draw random numbers: when to back off, in which phase to start.
-_DRAWS = {"cdg", "bbr", "bbr3", "vivace"}
+#: Congestion controls that draw random numbers: when to back off, in which phase to start. A test compares seeds.
+RANDOMIZED = {"nv", "cdg", "bbr", "bbr3", "vivace"}
 #: Options of tc that say what the simulator does anyway: its bottleneck paces nobody, cake shapes only where told.
 _NO_MATTER = {("fq", "nopacing"), ("cake", "unlimited"), ("cake", "besteffort")}
 
@@ -61,7 +61,7 @@ def runs(case: Case) -> list[int]:
     if any(flow.beside_program for flow in case.flows):
         return list(SHIFTS_MS) * PROGRAM_ROUNDS
     plain = len(case.flows) == 1 and not case.loss and discipline(case) in AQM_FREE
-    return [0] if plain and case.flows[0].cc not in _DRAWS else list(SHIFTS_MS)
+    return [0] if plain and case.flows[0].cc not in RANDOMIZED else list(SHIFTS_MS)
 
 
 def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
