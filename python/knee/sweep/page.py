@@ -1,10 +1,11 @@
-"""A sweep as an HTML page that loads nothing from elsewhere: a plot to choose axes of, and the table."""
+"""A sweep as a self-contained HTML page: a plot with selectable axes, and the table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import polars as pl
+from tomli_w import dumps
 
 from knee import _core, pages
 from knee.pages import rounded
@@ -12,17 +13,16 @@ from knee.pages.table import Cell, Head, Row, Table
 from knee.report.palette import GRID, INK, MARKERS, MUTED, line_styles
 from knee.report.units import NONE, decimals_for, fixed
 from knee.scenario import Scenario
-from knee.scenario.toml import dumps
 from knee.sweep.grid import Axis
 from knee.sweep.table import FIGURES
 from knee.text import visible
 
-#: Rows beyond which the table on the page ends; all are in the file beside it.
+#: Most rows of the table on the page; sweep.parquet has all.
 MOST_ROWS = 1000
 
 
 def page(frame: pl.DataFrame, axes: Sequence[Axis], scenario: Scenario, source: str) -> str:
-    """The page; ``scenario`` is that of the first point."""
+    """The page; ``scenario`` is the first point's."""
     facts = [source, f"{frame.height} runs", *(f"{axis.key}: {len(axis.values)}" for axis in axes)]
     return pages.page(
         "sweep/sweep.html",
@@ -37,7 +37,7 @@ def page(frame: pl.DataFrame, axes: Sequence[Axis], scenario: Scenario, source: 
 
 
 def _known(frame: pl.DataFrame) -> list[str]:
-    """The figures that some run has."""
+    """The figures that at least one run has."""
     return [name for name in FIGURES if frame[name].null_count() < frame.height]
 
 

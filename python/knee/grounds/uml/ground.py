@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tomli_w import dumps
+
 from knee.errors import RunError
 from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
@@ -21,7 +23,6 @@ from knee.metrics import summary
 from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
-from knee.scenario.toml import dumps
 from knee.units import format_time
 
 #: The folder within that of a run that is the guest's root.
@@ -115,7 +116,7 @@ def _modules(scenario: Scenario) -> dict[str, str]:
     if "cocoa" in queues:
         wanted["sch_cocoa.ko"] = ""
     for flow in scenario.flows:
-        if flow.cc in modules.MODULE_CCS:
+        if flow.cc in modules.module_ccs():
             values = modules.parameters(flow.cc, flow.cc_params)
             wanted[f"tcp_{flow.cc}.ko"] = " ".join(f"{name}={value}" for name, value in values.items())
     return wanted

@@ -16,11 +16,6 @@ MAX_FLOWS = 50_000
 MAX_LINKS = 60
 #: A path's senders and receivers have a network of addresses each.
 MAX_PATHS = 120
-#: What Linux has as net.ipv4.tcp_available_congestion_control, by the registry's names; those of our modules with them.
-KERNEL_CCS = (
-    *("reno", "cubic", "bic", "htcp", "highspeed", "scalable", "westwood", "hybla", "vegas", "nv", "lp", "veno"),
-    *("illinois", "yeah", "cdg", "bbr", "dctcp"),
-)
 #: The clock ticks that a kernel can be built with, ns, and its HZ.
 TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
 
@@ -98,10 +93,10 @@ def _queue(link: object) -> None:
 def _flow(flow: Flow) -> None:
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
-    known = (*KERNEL_CCS, *modules.MODULE_CCS)
+    known = (*modules.kernel_ccs(), *modules.module_ccs())
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")
-    if flow.cc in modules.MODULE_CCS:
+    if flow.cc in modules.module_ccs():
         modules.parameters(flow.cc, flow.cc_params)
         return
     declared = congestion_controls()[flow.cc]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 from knee.grounds.uml import netlink, plan, queues
+from knee.linux import modules
 from knee.registry import congestion_controls
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 from knee.scenario.spec import span
@@ -25,13 +26,8 @@ _PLENTY = 1_000_000
 _BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
 #: Bounds of what a sender keeps unsent, bytes, around 40 ms of its bottleneck's rate.
 _UNSENT = (64 << 10, 4 << 20)
-#: Numbers of metrics of routes: initial window in packets, least retransmission timeout in ms.
-_INITCWND, _RTO_MIN = 11, 13
 #: What Linux has these at.
 _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
-
-#: How the probe tells the phases; all others by window and threshold.
-_PHASES = {"bbr": plan.PHASES_BBR, "lola": plan.PHASES_INFO, "daimd": plan.PHASES_INFO}
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,12 @@ class Topology:
         return a, b
 
     def _route(
-        self, namespace: int, to: IPv4Network, device: int, table: int = 254, metrics: dict[int, int] | None = None
+        self,
+        namespace: int,
+        to: IPv4Network,
+        device: int,
+        table: int = netlink.RT_TABLE_MAIN,
+        metrics: dict[int, int] | None = None,
     ) -> None:
         self.plan.first(plan.NETLINK, namespace, netlink.route(to, device, table, metrics=metrics))
 
@@ -121,7 +122,7 @@ class Topology:
             self._route(ROUTER, _receivers(path), to_receiver)
             self._route(ROUTER, _senders(path), from_sender)
             for namespace, mine in ((SENDER, _senders(path)), (RECEIVER, _receivers(path))):
-                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, 255, local=True))
+                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, netlink.RT_TABLE_LOCAL, local=True))
             self._route(SENDER, _receivers(path), at_sender, metrics=self._metrics())
             self._route(RECEIVER, _senders(path), at_receiver, metrics=self._metrics())
 
@@ -129,9 +130,9 @@ class Topology:
         tcp = self._scenario.tcp
         metrics: dict[int, int] = {}
         if tcp.initial_window != _USUAL_INITCWND:
-            metrics[_INITCWND] = tcp.initial_window
+            metrics[netlink.RTAX_INITCWND] = tcp.initial_window
         if tcp.rto_min != _USUAL_RTO_MIN_NS:
-            metrics[_RTO_MIN] = tcp.rto_min // 1_000_000
+            metrics[netlink.RTAX_RTO_MIN] = tcp.rto_min // 1_000_000
         return metrics
 
     def _between(self, from_sender: int, to_receiver: int) -> None:
@@ -225,7 +226,7 @@ class Topology:
             source=source,
             destination=destination,
             last_link=self._ends[names[-1]].number,
-            phases=_PHASES.get(flow.cc, plan.PHASES_WINDOW),
+            phases=_phases(flow.cc),
             size=flow.bytes or 0,
             send_buffer=size,
             receive_buffer=size,
@@ -233,7 +234,7 @@ class Topology:
             window_clamp=self._scenario.tcp.receive_window or 0,
             paced=flow.pacing == "on",
             ecn=flow.ecn or needs["ecn"] == "per_packet",
-            same_at_receiver=flow.cc == "dctcp",
+            same_at_receiver=needs["ecn"] == "per_packet",
             cc=flow.cc,
         )
 
@@ -306,6 +307,13 @@ class Topology:
 
     def _path(self, flow: Flow) -> tuple[str, ...]:
         return tuple(flow.path or ())
+
+
+def _phases(cc: str) -> int:
+    """How the probe tells the phase: Linux's BBR and our modules report it; of others only the window shows it."""
+    if cc in modules.module_ccs():
+        return plan.PHASES_INFO
+    return plan.PHASES_BBR if cc == "bbr" else plan.PHASES_WINDOW
 
 
 def _senders(path: int) -> IPv4Network:
