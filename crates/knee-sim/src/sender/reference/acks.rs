@@ -25,6 +25,8 @@ struct Found {
     /// When the first and the last of those were sent that were SACKed or acknowledged, and not retransmitted.
     sack_sent: Vec<u64>,
     ack_sent: Vec<u64>,
+    /// What arrived after a segment behind it (tcp_sacktag_state.reord).
+    late: Option<u64>,
     /// The newest transmission delivered: when, its end, and the segment.
     newest: Option<(u64, u64, Segment)>,
 }
@@ -122,6 +124,7 @@ impl Reference {
             blocks = &blocks[1..];
         }
         let (from, to) = (self.view.snd_una.max(ack.seq), self.view.snd_nxt);
+        let highest = self.highest_sacked();
         let reported: BTreeSet<u64> = blocks.iter().flat_map(|&(start, end)| start.max(from)..end.min(to)).collect();
         for seq in reported {
             let segment = *self.at(seq);
@@ -132,6 +135,9 @@ impl Reference {
             if !segment.ever_retrans {
                 found.original_delivered |= seq < self.high_seq;
                 found.sack_sent.push(segment.sent);
+                if seq < highest {
+                    found.late = Some(found.late.map_or(seq, |late| late.min(seq)));
+                }
             }
             let now = self.at(seq);
             (now.sacked, now.lost, now.listed) = (true, false, false);
@@ -139,6 +145,11 @@ impl Reference {
             found.sacked = true;
             self.deliver(1, found);
             self.rate_skb_delivered(segment, seq, found);
+        }
+        if let Some(late) = found.late
+            && (self.view.ca != CaState::Loss || self.undo_marker.is_some())
+        {
+            self.check_sack_reordering(late, self.highest_sacked());
         }
     }
 
@@ -160,6 +171,9 @@ impl Reference {
                 let segment = *self.at(seq);
                 if counts && segment.ever_retrans {
                     self.undo_retrans = (self.undo_retrans - 1).max(0);
+                }
+                if segment.sacked && segment.ever_retrans {
+                    found.late = Some(found.late.map_or(seq, |late| late.min(seq)));
                 }
                 self.at(seq).retrans &= !segment.sacked;
             }
@@ -190,8 +204,8 @@ impl Reference {
             }
             self.rate_skb_delivered(segment, seq, found);
         }
-        if let Some(seq) = reordered_from {
-            self.check_sack_reordering(seq, prior_fack);
+        if let Some(seq) = reordered_from.filter(|&seq| seq < prior_fack) {
+            self.check_sack_reordering(seq, self.highest_sacked());
         }
         found.set_timer = true;
     }
