@@ -252,7 +252,7 @@ mod tests {
                 "duration": 3_000_000_000_u64, "seed": 1, "warmup": 0, "interval": 100_000_000,
                 "flows": [{
                     "label": "flow 1", "cc": "vivace", "rtt": 10_000_000, "start": 0, "stop": 3_000_000_000_u64,
-                    "bytes": null, "path": [0], "cc_params": {"form": form}
+                    "bytes": null, "path": [0], "cc_params": {"form": {"choice": form}}
                 }],
                 "links": [{
                     "name": "bottleneck", "capacity": {"rate": 400_000_000}, "queue": "pfifo",
