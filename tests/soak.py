@@ -126,6 +126,8 @@ def _flow(dice: random.Random, links: list[dict[str, Any]], duration_ms: int) ->
     crossed = [link for link in links if link["name"] in made.get("path", [link["name"]])]
     if all("reverse" in link for link in crossed) and dice.random() < 0.5:
         made["direction"] = "reverse"
+    if made["pacing"] == "auto" and made["cc"] != "dctcp" and dice.random() < 0.15:
+        made["transport"] = "quic"
     return made
 
 

@@ -80,6 +80,12 @@ def _lot16() -> Scenario:
     return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
 
 
+def _quic2() -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic"}]
+    return _read({"duration": "5 s", "link": link, "flows": flows})
+
+
 def _uml2(cc: str) -> Scenario:
     # The wall time includes the guest's boot.
     link = {"rate": "100 Mbit/s", "limit": "330 packets"}
@@ -103,6 +109,7 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "python2": ("reno2 with Reno written in Python", _python2),
+    "quic2": ("reno2 over QUIC, 5 s", _quic2),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},

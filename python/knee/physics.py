@@ -93,7 +93,9 @@ def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
             yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], 0.0)
         yield from _ordered(who, flow, [f"rtt_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
         yield from _ordered(who, flow, ["rtt_min_ms", "rtt_mean_ms", "rtt_max_ms"])
-        yield from _at_most(who, "retransmitted_packets", flow["retransmitted_packets"], flow["sent_packets"])
+        if flow["transport"] == "tcp":
+            # QUIC sends no packet again: there it is the number of lost packets.
+            yield from _at_most(who, "retransmitted_packets", flow["retransmitted_packets"], flow["sent_packets"])
         if summary["ground"] == "sim":
             # A kernel counts a transmission twice if it marked it lost twice.
             lost = flow["sent_packets"] + flow.get("outstanding_packets", 0)

@@ -66,6 +66,9 @@ class Sim:
         from knee.metrics import summary
         from knee.result import Result
 
+        if capture is not None and any(flow.transport == "quic" for flow in scenario.flows):
+            found = "packets of QUIC flows are not captured"
+            raise ScenarioError(scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap')
         told = json.dumps(spec(scenario))
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")

@@ -46,6 +46,7 @@ use queue::RetransmitQueue;
 use rack::Rack;
 use rtt::{LeastRtts, RttEstimator};
 
+pub use counters::Counters;
 pub use start::SenderInit;
 use std::mem::offset_of;
 pub use tracking::Spares;

@@ -124,7 +124,7 @@ def swing(result: Result) -> float:
     return float(mean) if isinstance(mean, float) else float("nan")
 
 
-def columns(results: Results, runs: Sequence[tuple[str, str]]) -> Figure:
+def columns(results: Results, runs: Sequence[tuple[str, str]], most_mbps: float = 105) -> Figure:
     """The paper's form: RTT, throughput and Jain's index over time, a column for each run (name, title)."""
     figure, axes = drawing.panels(3 * len(runs), 1.35, columns=len(runs))
     rtt, rate, index = (axes[i * len(runs) : (i + 1) * len(runs)] for i in range(3))
@@ -135,7 +135,7 @@ def columns(results: Results, runs: Sequence[tuple[str, str]]) -> Figure:
         _plot_jain(index[at], result)
         rtt[at].set_title(title, fontsize=9, loc="left")
         rtt[at].set_ylim(bottom=0)
-        rate[at].set_ylim(0, 105)
+        rate[at].set_ylim(0, most_mbps)
         index[at].set_xlabel("Time (s)")
         _name_flows(rtt[at], result)
     for row, label in zip((rtt, rate, index), ("RTT (ms)", "Throughput\n(Mbit/s)", "Jain's index"), strict=True):
