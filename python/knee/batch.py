@@ -61,6 +61,7 @@ def run(
     again: bool = False,
     command: str | None = None,
     max_memory: int | str | None = None,
+    allow_programs: bool = False,
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
@@ -77,6 +78,7 @@ def run(
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
         max_memory: what a run may need, as of :func:`knee.run`; so many run at once as fit the machine together.
+        allow_programs: whether flows may be programs, which run on this machine.
 
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
@@ -113,6 +115,7 @@ def run(
                 command=command,
                 # Looked at already, when none ran beside it.
                 max_memory=sys.maxsize,
+                allow_programs=allow_programs,
             )
         except InputError as error:
             if refused is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 _REQUEST_ACK = 0x1 | 0x4
 _CREATE, _REPLACE, _EXCL = 0x400, 0x100, 0x200
-_NEWLINK, _NEWROUTE, _NEWRULE, _NEWQDISC, _NEWTCLASS = 16, 24, 32, 36, 40
+_NEWLINK, _NEWADDR, _NEWROUTE, _NEWRULE, _NEWQDISC, _NEWTCLASS = 16, 20, 24, 32, 36, 40
 
 _UP, _NOARP = 0x1, 0x80
 _AF_INET = 2
@@ -59,6 +59,13 @@ def veth(here: tuple[int, str], there: tuple[int, str], there_fd: int, mtu: int 
 def up(index: int) -> bytes:
     """Sets a device up."""
     return _message(_NEWLINK, 0, struct.pack("=BxHiII", 0, 0, index, _UP, _UP))
+
+
+def address(own: IPv4Address, device: int) -> bytes:
+    """Gives a device an address, and no network around it."""
+    head = struct.pack("=BBBBI", _AF_INET, 32, 0, 0, device)
+    # 1: address, 2: the same, of this end.
+    return _message(_NEWADDR, _CREATE | _EXCL, head + attribute(1, own.packed) + attribute(2, own.packed))
 
 
 def route(
