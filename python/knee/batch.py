@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knee import grounds, memory, runner
-from knee.errors import InputError
+from knee.errors import InputError, ProgramError
 from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
 from knee.own import classes
@@ -83,6 +83,7 @@ def run(
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
         RunError: a run failed.
+        ProgramError: a program of a run failed; all runs were made and saved.
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
@@ -96,6 +97,7 @@ def run(
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
     lost: dict[int, InputError] = {}
+    failed: dict[int, ProgramError] = {}
 
     def one(i: int) -> None:
         def look(fraction: float) -> None:
@@ -121,6 +123,9 @@ def run(
             if refused is None:
                 raise
             lost[i] = error
+        except ProgramError as error:
+            error.result = None
+            failed[i] = error
         done[i] = 1.0
 
     here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
@@ -131,6 +136,8 @@ def run(
     if refused is not None:
         for i in sorted(lost):
             refused(jobs[i], lost[i])
+    for i in sorted(failed):
+        raise failed[i]
     return [None if i in lost else folders[i] for i in range(len(jobs))]
 
 

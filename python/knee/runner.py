@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,22 +105,19 @@ def run(
         raise no_report(undrawn, Path(out))
     if check:
         check_physics(result, None if out is None else Path(out))
-    check_programs(result, None if out is None else Path(out))
+    failed = failed_programs(result.summary, None if out is None else Path(out))
+    if failed:
+        error = ProgramError(" ".join(failed))
+        error.result = result
+        raise error
     return result
 
 
-def check_programs(result: Result, folder: Path | None) -> None:
-    """Says which programs failed in a run that went on without them.
-
-    Raises:
-        ProgramError: some did; it has the result.
-    """
-    failed = result.summary.get("failed_programs", ())
-    if failed:
-        where = "" if folder is None else f" in {folder}"
-        error = ProgramError(f"{' '.join(failed)} The figures of all other flows are in the result{where}.")
-        error.result = result
-        raise error
+def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """What is to be said of programs that failed in a run that went on without them; empty where none did."""
+    failed = list(summary.get("failed_programs", ()))
+    where = "" if folder is None else f" in {folder}"
+    return [*failed, f"The figures of all other flows are in the result{where}."] if failed else []
 
 
 def check_physics(result: Result, folder: Path | None) -> None:

@@ -12,8 +12,8 @@ from knee.units import near, shown
 
 #: What stands as ``cc`` of a flow that is a program.
 PROGRAM_CC = "program"
-#: What is filled into a command line: the receiver's address and port, and how many seconds the flow lasts.
-FIELDS = ("address", "port", "duration")
+#: What is filled into a command line: the receiver's address and port, and how long the flow lasts, in s and in ms.
+FIELDS = ("address", "port", "duration", "duration_ms")
 _EXAMPLE = 'expected a command line such as "iperf3 -c {address} -p {port} -t {duration}"'
 #: The longest command line, characters.
 _LONGEST = 4000
@@ -39,7 +39,7 @@ def words(command: str) -> list[str]:
 
 
 def fill(word: str, values: Mapping[str, str]) -> str:
-    """A word with ``{address}``, ``{port}`` and ``{duration}`` filled in; ``{{`` and ``}}`` are braces.
+    """A word with ``{address}`` and the other :data:`FIELDS` filled in; ``{{`` and ``}}`` are braces.
 
     Raises:
         Refused: other braces.
@@ -58,6 +58,12 @@ def fill(word: str, values: Mapping[str, str]) -> str:
             raise Refused(f"{shown('{' + name + '}')} is not filled in", f"{near(name, list(values))}; {told}")
         text += values[name]
     return text
+
+
+def tells_duration(command: str) -> bool:
+    """Whether a program is told how long its flow lasts."""
+    names = {name for word in words(command) for _, name, _, _ in string.Formatter().parse(word)}
+    return bool(names & {"duration", "duration_ms"})
 
 
 def check_pattern(pattern: str) -> str:

@@ -164,7 +164,7 @@ def _program_flow(
             "sending_rate_mbps": grown("sent_bytes") * 8e3 / span_ns,
             "goodput_ratio": None,
         }
-        | _printed_rtts(said, number, int(a["at_ns"]), int(b["at_ns"]))
+        | _printed_rtts(said, number, int(a["at_ns"]))
         | {
             "queue_delay_mean_ms": grown("queued_ns") / received / 1e6 if received else None,
             "cwnd_mean_packets": None,
@@ -177,11 +177,11 @@ def _program_flow(
     )
 
 
-def _printed_rtts(said: Words | None, number: int, begin_ns: int, end_ns: int) -> dict[str, float | None]:
-    """The figures of the RTTs that a program printed between two moments."""
+def _printed_rtts(said: Words | None, number: int, begin_ns: int) -> dict[str, float | None]:
+    """The figures of the RTTs that a program printed after a moment; some print theirs just after their flow's stop."""
     names = ("mean", "min", "p50", "p95", "p99", "max")
     times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
-    inside = values[(times > begin_ns) & (times <= end_ns)]
+    inside = values[times > begin_ns]
     if not len(inside):
         return {f"rtt_{name}_ms": None for name in names}
     quantiles = np.quantile(inside, (0.5, 0.95, 0.99), method="lower")

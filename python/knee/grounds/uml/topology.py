@@ -15,6 +15,8 @@ from knee import programs
 from knee.grounds.uml import netlink, plan, queues
 from knee.grounds.uml.refuse import KERNEL_CCS
 from knee.registry import congestion_controls
+from knee.scenario import commands
+from knee.scenario.commands import FIELDS
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 from knee.scenario.spec import span
 
@@ -34,7 +36,7 @@ _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
 
 #: Of programs: their first namespace, the bit in their addresses (``linux/probe/knee_probe.h``), their first port.
 FIRST_PROGRAM, _PROGRAM_HOST, _PORT = 3, 0x8000, 5000
-#: What a process of a program may take, bytes, and how long after its flow's stop it is killed, ns.
+#: What a process of a program may take, bytes, and how long it has to end by itself, ns.
 _PROGRAM_MEMORY, _GRACE = 256 << 20, 1_000_000_000
 
 #: How the probe tells the phases; all others by window and threshold.
@@ -277,16 +279,18 @@ class Topology:
             else:
                 self.plan.at(start, plan.PROGRAM, process, told)
             if stop < self._scenario.duration:
-                self.plan.at(stop, plan.END_PROGRAM, process)
-                self.plan.at(stop + _GRACE, plan.KILL, process)
+                # Who was told how long it lasts ends by itself, a moment late, and may have last words.
+                end = stop + (_GRACE if commands.tells_duration(flow.program.send) else 0)
+                self.plan.at(end, plan.END_PROGRAM, process)
+                self.plan.at(end + _GRACE, plan.KILL, process)
 
     def values(self, k: int) -> dict[str, str]:
         """What is filled into the command lines of program ``k``."""
         number = self.programs[k]
         start, stop = span(self._scenario, *self.flows[number])
-        seconds = (stop - start) / 1e9
-        address = str(self._addresses(number)[1])
-        return {"address": address, "port": str(_PORT + k), "duration": f"{seconds:.9f}".rstrip("0").rstrip(".")}
+        address, ns = self._addresses(number)[1], stop - start
+        texts = (str(address), str(_PORT + k), f"{ns / 1e9:.9f}".rstrip("0").rstrip("."), str(ns // 1_000_000))
+        return dict(zip(FIELDS, texts, strict=True))
 
     def _crossed(self, flow: Flow) -> list[str]:
         """The queues that a flow's data crosses, in order."""

@@ -140,8 +140,8 @@ class Words:
         mine = self._rows.flows[self._rows.flows["index"] == number]
         sent = int(mine["sent"].max(initial=0))
         what = f"none of its {sent} packets left the network" if sent else "it sent no packet to its receiver"
-        own = self._process(k, "send").last_words()
-        return f"until its flow stopped, {what}. Its sender: {own} Its receiver: {self._process(k, 'receive').last_words()}"
+        words = [f"The {_role(role)}: {self._process(k, role).last_words()}" for role in ("send", "receive")]
+        return f"until its flow stopped, {what}. {' '.join(words)}"
 
     def _strays(self, k: int, role: str) -> str:
         process = self._process(k, role)
