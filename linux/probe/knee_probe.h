@@ -13,7 +13,7 @@
 #define KNEE_PORT	10000
 /*
  * A flow that is a program has addresses of its own, since its ports are its own business: this bit in both, and
- * below it the program's number.
+ * below it the program's number, from 1.
  */
 #define KNEE_PROGRAM_BIT	0x8000U
 #define KNEE_MAX_FLOWS	50000

@@ -98,7 +98,7 @@ static inline struct probe_flow *probe_flow_of(const struct sk_buff *skb, u32 *i
 		return NULL;
 	ip = ip_hdr(skb);
 	if (probe.program_count && ntohl(ip->daddr) & KNEE_PROGRAM_BIT) {
-		i = ntohl(ip->daddr) & (KNEE_PROGRAM_BIT - 1);
+		i = (ntohl(ip->daddr) & (KNEE_PROGRAM_BIT - 1)) - 1;
 		if (i >= probe.program_count)
 			return NULL;
 		*index = probe.programs[i];

@@ -28,8 +28,10 @@
 
 #include "cycles.h"
 
-#define IDLE_CALLS	100
+#define IDLE_CALLS	20
 #define SECOND		1000000000L
+/* The processor's number of that fault. */
+#define GENERAL_PROTECTION	13
 
 static struct timespec wait_time = { 0, 50000 };
 static __thread unsigned int idle __attribute__((tls_model("initial-exec")));
@@ -216,10 +218,12 @@ static int is_the_c_librarys(const char *name)
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-	/* A fault of protection has no address; the counter's instruction is one. */
-	int length = info->si_addr ? 0 : cycles_instruction((const uint8_t *)registers[REG_RIP]);
+	/* Not a fault of a page: the instruction itself was forbidden, so it is there to be looked at. */
+	int forbidden = registers[REG_TRAPNO] == GENERAL_PROTECTION;
+	int length = forbidden ? cycles_instruction((const uint8_t *)registers[REG_RIP]) : 0;
 	char text[400];
 
+	(void)info;
 	if (!length) {
 		/* Any other fault ends the program as without us: it comes again. */
 		struct sigaction usual = { .sa_handler = SIG_DFL };

@@ -338,7 +338,7 @@ class Topology:
     def _host(self, flow: Flow, number: int, key: str) -> int:
         """The number of a flow's host: cake tells hosts apart, and its parameters say how many flows one has."""
         if flow.program is not None:
-            return _PROGRAM_HOST | self.programs.index(number)
+            return _PROGRAM_HOST | (1 + self.programs.index(number))
         links = [link for link in self._scenario.links if link.name in self._path(flow)]
         each = [int(link.queue_params[key]) for link in links if link.queue == "cake"]
         return 1 + (number // each[0] if each and each[0] else 0)

@@ -29,6 +29,8 @@ _READS_CYCLES, _NOT_STARTED = 113, 127
 _MOST_WORDS, _MOST_FILE = "16 MiB", "64 MiB"
 #: How much of a program's words an error shows: lines, and characters of each.
 _LAST_LINES, _LAST_CHARACTERS = 3, 160
+#: What ended within this after its flow's start ended at once, ns.
+_AT_ONCE_NS = 1_000_000
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
@@ -63,7 +65,7 @@ class Process:
         text = b"".join(chunk for _, chunk in self.said[-50:]).decode(errors="replace")
         lines = [visible(line.strip()) for line in text.splitlines() if line.strip()][-_LAST_LINES:]
         if not lines:
-            return "It said nothing."
+            return "It said nothing"
         return f"Its last words: {' / '.join(line[:_LAST_CHARACTERS] for line in lines)}"
 
 
@@ -120,9 +122,10 @@ class Words:
             if not faults and not self._received(number):
                 faults = [self._silent(k)]
             if faults:
-                failed.append(f"The program of {label} failed: {' '.join([*faults, *strays])}")
+                told = ". ".join(text[0].upper() + text[1:] for text in [*faults, *strays])
+                failed.append(f"The programs of {label} failed. {told}.")
             else:
-                remarks += [f"In {label}, {stray}" for stray in strays]
+                remarks += [f"In {label}, {stray}." for stray in strays]
             for role in programs.ROLES:
                 if self._process(k, role).muted:
                     remarks.append(
@@ -139,16 +142,17 @@ class Words:
         number = self._topology.programs[k]
         mine = self._rows.flows[self._rows.flows["index"] == number]
         sent = int(mine["sent"].max(initial=0))
-        what = f"none of its {sent} packets left the network" if sent else "it sent no packet to its receiver"
-        words = [f"The {_role(role)}: {self._process(k, role).last_words()}" for role in ("send", "receive")]
-        return f"until its flow stopped, {what}. {' '.join(words)}"
+        what = (
+            f"none of the sender's {sent} packets came through" if sent else "the sender sent nothing to the receiver"
+        )
+        words = [f"Of the {_role(role)}: {self._process(k, role).last_words()}" for role in ("send", "receive")]
+        return ". ".join([f"until the flow stopped, {what}", *words])
 
     def _strays(self, k: int, role: str) -> str:
         process = self._process(k, role)
-        other = self._topology.values(k)["address"] if role == "send" else "its sender's"
-        return (
-            f"the {_role(role)} tried {process.strayed} times to reach an address other than {other}; there is no way."
-        )
+        other = f"its receiver's, {self._topology.values(k)['address']}" if role == "send" else "its sender's"
+        times = "once" if process.strayed == 1 else f"{process.strayed} times"
+        return f"the {_role(role)} tried {times} to reach an address other than {other}, and no other can be reached"
 
     def _fault(self, k: int, role: str, spun: int) -> str | None:
         """How a process of program ``k`` failed; None: it did not."""
@@ -161,12 +165,12 @@ class Words:
         at, status = process.ended
         name = programs.locate(_program(self._topology, number), role, self._topology.values(k)).named
         who = f"the {_role(role)} ({Path(name).name})"
-        when = f"{max(at - start, 0) / 1e9:.3f} s after its flow's start"
+        when = f"{(at - start) / 1e9:.3f} s after the flow's start" if at > start + _AT_ONCE_NS else "at once"
         how = _how(status, spun)
         if how is None and process.went_on is not None:
-            how = f"went on in the background as {process.went_on}, which was killed: expected a program that stays"
+            how = f"ended and left {process.went_on} in the background, which was killed (expected one that stays)"
         if how is None and not self._received(number):
-            how = "ended before any of its data came through the network"
+            how = "ended before any data came through the network"
         return None if how is None else f"{who} {how}, {when}. {process.last_words()}"
 
 
