@@ -250,6 +250,8 @@ static int listen_to(uint32_t index)
 	if (got < 0)
 		return errno == EINTR;
 	if (!got) {
+		/* A child that has not become its program yet has it too: closing alone would leave it in epoll. */
+		epoll_ctl(epoll, EPOLL_CTL_DEL, mine->output, NULL);
 		close(mine->output);
 		mine->output = -1;
 		return 0;

@@ -63,7 +63,7 @@ class Process:
     def last_words(self) -> str:
         """The end of what it said, as the end of a sentence."""
         text = b"".join(chunk for _, chunk in self.said[-50:]).decode(errors="replace")
-        lines = [visible(line.strip()) for line in text.splitlines() if line.strip()][-_LAST_LINES:]
+        lines = [visible(line.strip()[:_LAST_CHARACTERS]) for line in text.splitlines() if line.strip()][-_LAST_LINES:]
         if not lines:
             return "It said nothing"
         return f"Its last words: {' / '.join(line[:_LAST_CHARACTERS] for line in lines)}"
