@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tomli_w import dumps
 
 from knee.cli import main
 from knee.scenario import from_toml
 from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
-from knee.scenario.toml import dumps
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
-from knee import fidelity
+from knee import _core, fidelity, registry
 from knee.cli import main
 from knee.errors import InputError
-from knee.fidelity import page, series, shipped, translate
+from knee.fidelity import page, series, shipped, standing, translate
 from knee.fidelity.compare import CaseResult, FlowResult, Report
 from knee.fidelity.measure import connection
+from knee.registry import congestion_controls
 from knee.scenario import from_dict
+from knee.scenario.spec import spec
 
 HEADER = (
     "case,flow,cc,base_rtt_ms,start_s,rate,qdisc,T,loss_pct,step,goodput_mbps,srtt_mean_ms,goodput_spread,srtt_spread"
@@ -119,6 +121,106 @@ def test_nine_tenths_of_the_authors_rows_hold() -> None:
     assert [name for name, holds in flows if not holds] in ([], ["copa-10m-80"])
 
 
+def test_ledbat_in_its_programs_form_is_libutp() -> None:
+    # All 8 flows: its own endpoints over a FIFO in virtual time (docs/fidelity.md), one of them starved by a latecomer.
+    report = fidelity.run(fidelity.read(shipped.shipped()["libutp-reference"]))
+    flows = [flow for result in report.results for flow in result.flows]
+    assert len(flows) == 8
+    assert all(abs(flow.points) < 2 and abs(flow.percent) < 3 for flow in flows), flows
+
+
+MORE = "case,flow,cc,rtt,start,dir,bytes,rate,qdisc,T,ecn,rrate,rq,sndq,goodput_mbps,srtt_ms,fct_s,goodput_spread,runs"
+BOTH = """both,1,cubic,40,0,F,0,50mbit,"pfifo,limit,200",40,0,10mbit,fq_codel,,46.8,74.5,0,0.2,3
+both,2,vegas,40,0.5,R,0,50mbit,"pfifo,limit,200",40,1,10mbit,fq_codel,fq,7.7,75.3,0,0,3"""
+TRANSFER = 'short,1,reno,50,0,F,10000000,50mbit,"pfifo,limit,200",20,0,,,,40.004,0,1.9998,0,1'
+
+
+def test_a_file_with_completion_times_has_both_directions_ecn_and_pacing(tmp_path: Path) -> None:
+    read = case(tmp_path, BOTH, MORE)
+    there, back = read.flows
+    assert (there.reverse, back.reverse, back.ecn, back.paced) == (False, True, True, True)
+    assert (read.rate_mbps(there), read.rate_mbps(back)) == (50, 10)
+    scenario = from_dict(fidelity.scenario(read))
+    assert scenario.links[0].reverse is not None
+    assert (scenario.links[0].reverse.rate, scenario.links[0].reverse.queue) == (10_000_000, "fq_codel")
+    assert [(flow.direction, flow.ecn, flow.pacing) for flow in scenario.flows] == [
+        ("forward", False, "auto"),
+        ("reverse", True, "on"),
+    ]
+
+
+def test_a_transfer_is_held_by_its_completion_time(tmp_path: Path) -> None:
+    # 10 MB in 1.9998 s are 40.004 Mbit/s.
+    read = case(tmp_path, TRANSFER, MORE)
+    assert (read.flows[0].transfer_bytes, read.flows[0].srtt_ms) == (10_000_000, 1999.8)
+    flow = fidelity.run([read]).results[0].flows[0]
+    assert flow.goodput_mbps * flow.srtt_ms == pytest.approx(80_000)
+    assert flow.holds
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (BOTH.splitlines()[1].replace("both,2", "both,1").replace("10mbit", ""), "no rrate"),
+        (TRANSFER.replace(",F,", ",X,"), "expected F or R"),
+        (TRANSFER.replace("1.9998", "0"), "fct_s is 0"),
+    ],
+)
+def test_a_row_that_says_nothing_sensible_is_refused(tmp_path: Path, row: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        case(tmp_path, row, MORE)
+
+
+def test_the_table_has_every_algorithm_and_what_it_was_held_against() -> None:
+    # From the recordings and the papers' items, never by hand: DCTCP has one flow in one recorded case, LoLa its
+    # authors' module and its paper.
+    rows = standing.congestion_controls()
+    assert list(dict.fromkeys(row.name for row in rows)) == list(registry.congestion_controls())
+    assert [(row.against, row.cases, row.compared) for row in rows if row.name == "dctcp"] == [("Linux 7.2", 1, 1)]
+    assert [row.against for row in rows if row.name == "lola"] == ["its authors' module", standing.PAPER]
+    assert [row.against for row in rows if row.name == "ledbat"] == ["libutp"]
+    assert sum(row.compared for row in rows if row.against != standing.PAPER) == sum(
+        len(case.flows) for each in shipped.cases().values() for case in each
+    )
+    queues = standing.queues()
+    assert list(dict.fromkeys(row.name for row in queues)) == list(registry.queues())
+    assert [row for row in queues if row.name == "red"] == [standing.Standing("red", standing.NOTHING)]
+
+
+def test_of_a_run_the_table_says_how_close_it_came(tmp_path: Path) -> None:
+    path = shipped.shipped()["linux-7.2"]
+    found = fidelity.read(path, ["single-reno", "pair-vegas-bbr"])
+    results = [
+        CaseResult(found[0], 1, (judged((95, 50), (95, 50)),)),
+        CaseResult(found[1], 5, (judged((94, 50), (95, 50)), judged((80, 55), (95, 50)))),
+    ]
+    rows = {row.name: row for row in standing.congestion_controls({path: Report(results, [])})}
+    reno = rows["reno"]
+    assert (reno.cases, reno.compared, reno.passed) == (2, 3, 2)
+    assert (reno.points, reno.percent) == (pytest.approx(1.0), pytest.approx(0.0))
+    assert rows["vegas"].against == standing.NOTHING
+
+
+def test_an_algorithm_that_nothing_was_held_against_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "_seen", lambda _: [])
+    assert main(["list", "cc", "reno"]) == 0
+    assert "Held against: nothing" in capsys.readouterr().out
+    monkeypatch.undo()
+    assert main(["list", "cc", "dctcp"]) == 0
+    assert "Held against: Linux 7.2 (1 flow)" in capsys.readouterr().out
+
+
+def test_the_documents_table_is_that_of_the_recordings() -> None:
+    # Its figures are of a run; what was held against what, and how often, follows from the data that ship with knee.
+    text = (Path(__file__).parent.parent / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    for mark, rows in (("congestion-controls", standing.congestion_controls()), ("queues", standing.queues())):
+        table = text.partition(f"<!-- {mark} -->")[2].partition("<!-- end -->")[0].strip().splitlines()[2:]
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+        assert [row[:4] for row in cells] == [list(row[:4]) for row in standing.shown(rows)]
+
+
 def test_a_case_becomes_the_rig_as_a_scenario(tmp_path: Path) -> None:
     told = fidelity.scenario(case(tmp_path, STEP))
     scenario = from_dict(told)
@@ -154,6 +256,18 @@ def test_one_flow_is_run_once_unless_chance_has_a_part(tmp_path: Path) -> None:
     dice = replace(read, flows=(replace(read.flows[0], cc="cdg"),))
     assert [len(translate.runs(c)) for c in (lossy, dice, replace(read, qdisc="pie"))] == [5, 5, 5]
     assert fidelity.scenario(lossy)["link"]["loss"] == 0.01
+
+
+@pytest.mark.parametrize("cc", congestion_controls())
+def test_algorithms_that_draw_random_numbers_are_known(cc: str) -> None:
+    """A flow alone on a link without losses: its seed matters if, and only if, the algorithm itself draws numbers."""
+    told = {
+        "duration": "30 s",
+        "link": {"rate": "10 Mbit/s", "limit": "100 packets"},
+        "flows": [{"cc": cc, "rtt": "20 ms"}],
+    }
+    outcomes = {_core.simulate(json.dumps(spec(from_dict(told | {"seed": seed}))))[1] for seed in (1, 2, 3)}
+    assert (len(outcomes) > 1) == (cc in translate.RANDOMIZED)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +418,7 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
 def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
     evil = replace(case(tmp_path, RENO), name="<script>alert(1)</script>")
     html = page.page(
-        Report([CaseResult(evil, 1, (judged((95, 50), (95, 50)),))], [(evil, "<b>why</b>")]), tmp_path / "x"
+        {tmp_path / "x": Report([CaseResult(evil, 1, (judged((95, 50), (95, 50)),))], [(evil, "<b>why</b>")])}
     )
     assert "<script>alert" not in html
     assert "<b>why" not in html
@@ -338,8 +452,8 @@ def test_recorded_kernels_go_by_name_unless_a_file_of_that_name_is_there(
 
 
 def test_every_recorded_kernel_can_be_read() -> None:
-    assert set(shipped.ABOUT) == {path.stem for path in shipped.shipped()["linux-7.2"].parent.glob("*.csv")}
-    assert sum(len(each) for each in shipped.cases().values()) == 35 + 4 + 4 + 8
+    assert set(shipped.RECORDINGS) == {path.stem for path in shipped.shipped()["linux-7.2"].parent.glob("*.csv")}
+    assert sum(len(each) for each in shipped.cases().values()) == 35 + 15 + 4 + 4 + 8 + 6
 
 
 def _page(folder: Path) -> Path:
@@ -351,7 +465,7 @@ def _page(folder: Path) -> Path:
     with gzip.open(folder / "series" / "two.csv.gz", "wt", encoding="utf-8") as file:
         file.write(rows)
     report = Report([CaseResult(reno, 1, (good,)), CaseResult(pair, 5, (good, bad))], [(reno, "why <b>not</b>")])
-    page.write(report, folder / "reference.csv", folder / "fidelity.html")
+    page.write({folder / "reference.csv": report}, folder / "fidelity.html")
     return folder / "fidelity.html"
 
 

@@ -24,6 +24,8 @@ from knee.cli import main
 from knee.cli.console import Bar, complain
 from knee.cli.screen import Screen
 from knee.folder import default, problems
+from knee.grounds import GROUNDS
+from knee.grounds.sim import Sim
 from knee.text import to_json, visible
 
 Make = Callable[..., dict[str, Any]]
@@ -423,6 +425,31 @@ def test_the_baseline_stays_where_something_is_changed(here: Path) -> None:
     assert main(["run", "tiny.toml", "--no-report", "--set", "flows.0.cc=cubic", "--set", "link.rate=5 Mbit/s"]) == 0
     assert names(here / "results") == ["tiny", "tiny+flows.0.cc=cubic+link.rate=5Mbps"]
     assert knee.Result.load("results/tiny").summary["flows"][0]["cc"] == "reno"
+
+
+class _Kernel(Sim):
+    """The simulator under the name of another ground, which not every machine has."""
+
+    name = "uml"
+
+
+def test_the_baseline_stays_where_it_runs_on_another_ground(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GROUNDS, "uml", _Kernel())
+    # --ground sim changes nothing, and --ground uml is the same change as --set run.ground=uml.
+    for ground in ([], ["--ground", "sim"], ["--set", "run.ground=uml"], ["--ground", "uml"]):
+        assert main(["run", "tiny.toml", "--no-report", *ground]) == 0
+    assert names(here / "results") == ["tiny", "tiny+run.ground=uml"]
+    assert knee.Result.load("results/tiny").summary["ground"] == "sim"
+    assert knee.Result.load("results/tiny+run.ground=uml").summary["ground"] == "uml"
+
+
+def test_a_scenario_of_another_ground_has_its_baseline_there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GROUNDS, "uml", _Kernel())
+    (here / "tiny.toml").write_text(TINY + '\n[run]\nground = "uml"\n')
+    for ground in ([], ["--ground", "sim"]):
+        assert main(["run", "tiny.toml", "--no-report", *ground]) == 0
+    assert names(here / "results") == ["tiny", "tiny+run.ground=sim"]
+    assert knee.Result.load("results/tiny").summary["ground"] == "uml"
 
 
 def test_other_changes_always_give_another_name() -> None:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ import pytest
 
 from knee import registry
 from knee.cli import main
-from knee.errors import RunError
+from knee.errors import Refused, RunError
 from knee.grounds import Missing
 from knee.linux import bpf, modules
 from knee.linux.bpf import build
@@ -145,6 +145,26 @@ def test_the_values_of_an_algorithm_are_those_it_was_loaded_with(
     assert bpf.values("daimd") == {
         key: param.default for key, param in registry.congestion_controls()["daimd"].params.items()
     }
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("end", ["min", "max"])
+@pytest.mark.parametrize("name", build.algorithms())
+def test_the_verifier_accepts_the_ends_of_every_range(name: str, end: str) -> None:
+    """The verifier knows the values of parameters, and looks at other branches for each."""
+    settings = []
+    for param in registry.congestion_controls()[name].params.values():
+        value = getattr(param, end)
+        if param.kind == "bool":
+            value = end == "max"
+        elif param.kind == "choice":
+            value = param.words[0 if end == "min" else -1]
+        with suppress(Refused):  # What the kernel's 32 bits do not hold is refused before.
+            modules.parameters(name, {param.name: value})
+            settings.append(f"--set={param.name}={param.text(value)}")
+    with loaded(name, *settings):
+        (found,) = bpf.loaded()
+        assert len(found.settings) == len(settings) > 0
 
 
 @pytest.mark.usefixtures("kernel")

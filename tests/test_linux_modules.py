@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knee.linux.modules import MODULE_CCS
+from knee.linux.modules import module_ccs
 from knee.linux.modules import parameters as encoded
 from knee.registry import congestion_controls
 
@@ -35,7 +35,7 @@ def _declared(cc: str) -> dict[str, tuple[int, int, int]]:
     return {name: (defaults[name], int(least), int(most)) for name, least, most in declared}
 
 
-@pytest.mark.parametrize("cc", MODULE_CCS)
+@pytest.mark.parametrize("cc", module_ccs())
 def test_module_parameters_are_the_registrys(cc: str) -> None:
     params = congestion_controls()[cc].params
     module = _declared(cc)
@@ -55,7 +55,7 @@ def test_module_parameters_are_the_registrys(cc: str) -> None:
         assert (least, most) == ends, name
 
 
-@pytest.mark.parametrize("cc", MODULE_CCS)
+@pytest.mark.parametrize("cc", module_ccs())
 def test_the_page_has_every_parameter_with_its_default_and_range(cc: str) -> None:
     page = (ROOT / "docs/linux.md").read_text()
     section = page.partition(f"### `tcp_{cc}`")[2].partition("\n##")[0]

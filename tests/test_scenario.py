@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tomli_w import dumps
 
 from knee import registry, units
 from knee.errors import ScenarioError
 from knee.scenario import Scenario, from_dict, from_toml, load
 from knee.scenario.shipped import shipped
 from knee.scenario.spec import spec
-from knee.scenario.toml import dumps
 
 Make = Callable[..., dict[str, Any]]
 

@@ -89,9 +89,8 @@ def test_no_time_is_spent_looking_for_garbage(arguments: list[str], tmp_path: Pa
     assert told_at_exit(arguments, "gc.get_freeze_count() > 10_000", tmp_path) is True
 
 
-def test_a_run_builds_no_model_that_only_reading_a_result_needs(tmp_path: Path) -> None:
-    built = "sys.modules['knee.schema'].Summary.__pydantic_complete__"
-    assert told_at_exit(["run", "hello", "--no-report"], built, tmp_path) is False
+def test_a_run_imports_no_model_that_only_reading_a_result_needs(tmp_path: Path) -> None:
+    assert told_at_exit(["run", "hello", "--no-report"], "'knee.schema' in sys.modules", tmp_path) is False
 
 
 def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
@@ -130,7 +129,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee run hello --ground u", ["uml"]),
         ("knee reproduce lo", ["lola"]),
         ("knee bench ren", ["reno2"]),
-        ("knee fidelity lin", ["linux-7.2"]),
+        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more"]),
         ("knee linux sta", ["status"]),
     ],
 )

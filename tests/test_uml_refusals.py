@@ -11,8 +11,8 @@ import pytest
 from knee.cli import main
 from knee.errors import ScenarioError
 from knee.grounds import GROUNDS
-from knee.grounds.uml.refuse import KERNEL_CCS
-from knee.linux.modules import MODULE_CCS, parameters
+from knee.linux.cache import CONFIG
+from knee.linux.modules import kernel_ccs, module_ccs, parameters
 from knee.registry import congestion_controls
 from knee.scenario import from_dict
 from uml import scenario
@@ -118,8 +118,14 @@ def test_what_is_no_kernel_is_refused(
     assert re.search("expected|such as", said)
 
 
-def test_every_congestion_control_of_the_kernel_is_a_known_one() -> None:
-    assert set(KERNEL_CCS) | set(MODULE_CCS) <= set(congestion_controls())
+def test_the_kernels_congestion_controls_are_those_of_the_registry() -> None:
+    """Every option of the kernel's configuration names an algorithm of the registry, and so does every module."""
+    options = {line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_TCP_CONG_")}
+    # Reno has no option; ADVANCED is no algorithm.
+    assert len(kernel_ccs()) == len(options)
+    assert {"reno", "cubic", "highspeed", "dctcp"} <= set(kernel_ccs())
+    assert set(module_ccs()) <= set(congestion_controls())
+    assert not set(module_ccs()) & set(kernel_ccs())
 
 
 def test_parameters_of_modules_are_in_the_modules_units() -> None:

@@ -24,14 +24,9 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct knee_bbr3_params params = KNEE_BBR3_DEFAULTS;
 
-/* The headers take what does not change as such. */
-static const struct knee_bbr3_params *bbr3_params(void)
+static const volatile struct knee_bbr3_params *bbr3_params(void)
 {
-	const struct knee_bbr3_params *p = (const struct knee_bbr3_params *)&params;
-
-	/* They are set when the program is loaded: the compiler must not take the defaults for them. */
-	asm volatile("" : "+r"(p));
-	return p;
+	return &params;
 }
 
 static __u32 bbr3_random(void)

@@ -13,12 +13,6 @@ const volatile struct knee_daimd_params params = KNEE_DAIMD_DEFAULTS;
 
 _Static_assert(sizeof(struct knee_daimd) <= CA_STATE_SIZE, "fits the kernel's room");
 
-/* The header's functions take what does not change as such. */
-static inline const struct knee_daimd_params *daimd_params(void)
-{
-	return (const struct knee_daimd_params *)&params;
-}
-
 /* A round is an epoch: from one backoff to the next. */
 static void show(const struct sock *sk, const struct knee_daimd *d, bool round)
 {
@@ -45,8 +39,8 @@ void BPF_PROG(daimd_init, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct knee_daimd *d = ca_state(sk);
 
-	knee_daimd_init(d, daimd_params(), tp->tcp_mstamp);
-	if (daimd_params()->slow_start == KNEE_DAIMD_OFF)
+	knee_daimd_init(d, &params, tp->tcp_mstamp);
+	if (params.slow_start == KNEE_DAIMD_OFF)
 		tp->snd_ssthresh = tp->snd_cwnd;
 	show(sk, d, false);
 }
@@ -63,7 +57,7 @@ void BPF_PROG(daimd_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(ca_state(sk), daimd_params(), tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
+		knee_daimd_sample(ca_state(sk), &params, tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
 				  tp->snd_ssthresh);
 }
 
@@ -82,7 +76,7 @@ void BPF_PROG(daimd_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		.ssthresh = tp->snd_ssthresh,
 	};
 
-	knee_daimd_on_ack(d, daimd_params(), &a);
+	knee_daimd_on_ack(d, &params, &a);
 	if (a.cwnd != tp->snd_cwnd) {
 		if (a.cwnd < tp->snd_cwnd)
 			tp->snd_cwnd_cnt = 0;
@@ -97,7 +91,7 @@ __u32 BPF_PROG(daimd_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return knee_daimd_on_loss(ca_state(sk), daimd_params(), tp->tcp_mstamp, tp->snd_nxt, tp->snd_cwnd);
+	return knee_daimd_on_loss(ca_state(sk), &params, tp->tcp_mstamp, tp->snd_nxt, tp->snd_cwnd);
 }
 
 SEC("struct_ops")

@@ -13,12 +13,6 @@ const volatile struct knee_lola_params params = KNEE_LOLA_DEFAULTS;
 
 _Static_assert(sizeof(struct knee_lola) <= CA_STATE_SIZE, "fits the kernel's room");
 
-/* The header's functions take what does not change as such. */
-static inline const struct knee_lola_params *lola_params(void)
-{
-	return (const struct knee_lola_params *)&params;
-}
-
 static void show(const struct sock *sk, const struct knee_lola *l, bool round)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -65,7 +59,7 @@ void BPF_PROG(lola_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	/* The filter's ring is indexed, which the verifier allows on the stack only. */
 	copy = *l;
-	knee_lola_sample(&copy, lola_params(), tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
+	knee_lola_sample(&copy, &params, tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
 	*l = copy;
 }
 
@@ -84,7 +78,7 @@ void BPF_PROG(lola_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		.ssthresh = tp->snd_ssthresh,
 	};
 
-	knee_lola_on_ack(l, lola_params(), &a);
+	knee_lola_on_ack(l, &params, &a);
 	if (a.cwnd != tp->snd_cwnd) {
 		if (a.cwnd < tp->snd_cwnd)
 			tp->snd_cwnd_cnt = 0;
@@ -101,7 +95,7 @@ __u32 BPF_PROG(lola_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return knee_lola_on_loss(ca_state(sk), lola_params(), tp->tcp_mstamp, tp->snd_cwnd);
+	return knee_lola_on_loss(ca_state(sk), &params, tp->tcp_mstamp, tp->snd_cwnd);
 }
 
 SEC("struct_ops")
@@ -115,7 +109,7 @@ SEC("struct_ops")
 void BPF_PROG(lola_cwnd_event, struct sock *sk, __u32 event)
 {
 	if (event == EVENT_COMPLETE_CWR)
-		knee_lola_on_reduced(ca_state(sk), lola_params(), tcp_sk(sk)->tcp_mstamp);
+		knee_lola_on_reduced(ca_state(sk), &params, tcp_sk(sk)->tcp_mstamp);
 	else if (event == EVENT_TX_START)
 		knee_lola_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp, idle_us(tcp_sk(sk)));
 }

@@ -12,16 +12,6 @@ const volatile struct knee_vegas_params params = KNEE_VEGAS_DEFAULTS;
 
 _Static_assert(sizeof(struct knee_vegas) <= CA_STATE_SIZE, "fits the kernel's room");
 
-/* The header's functions take what does not change as such. */
-static inline const struct knee_vegas_params *vegas_params(void)
-{
-	const struct knee_vegas_params *p = (const struct knee_vegas_params *)&params;
-
-	/* They are set when the program is loaded: the compiler must not take the defaults for them. */
-	asm volatile("" : "+r"(p));
-	return p;
-}
-
 static void show(const struct sock *sk, const struct knee_vegas *v)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -88,7 +78,7 @@ void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		.cwnd = tp->snd_cwnd,
 		.ssthresh = tp->snd_ssthresh,
 	};
-	enum knee_vegas_growth growth = knee_vegas_on_ack(v, vegas_params(), &a);
+	enum knee_vegas_growth growth = knee_vegas_on_ack(v, &params, &a);
 
 	tp->snd_cwnd = a.cwnd;
 	tp->snd_ssthresh = a.ssthresh;

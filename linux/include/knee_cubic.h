@@ -46,11 +46,10 @@ static inline u32 knee_cubic_k(u32 scale, u32 packets)
 {
 	u64 per_packet = knee_div(1ull << (10 + 3 * KNEE_CUBIC_TIME_BITS),
 				  knee_max(scale, 1));
-
 	/* per_packet <= 2^40: the product may need 72 bits. */
-	if (packets && per_packet > knee_div(KNEE_U64_MAX, packets))
-		return KNEE_GREATEST_ROOT;
-	return knee_cube_root(per_packet * packets);
+	u64 high, cube = knee_mul(per_packet, packets, &high);
+
+	return high ? KNEE_GREATEST_ROOT : knee_cube_root(cube);
 }
 
 /*

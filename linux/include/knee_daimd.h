@@ -187,12 +187,12 @@ static inline u64 knee_daimd_occupancy(const struct knee_daimd *d)
 }
 
 /* The threshold as of now, ns. */
-static inline u64 knee_daimd_tau0(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u64 knee_daimd_tau0(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
 {
 	return knee_daimd_threshold((u64)p->tau0 * 1000, p->gamma, knee_daimd_occupancy(d));
 }
 
-static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
 {
 	if (!p->adaptive_backoff || !d->srtt || d->backoffs < p->fixed_backoffs)
 		return p->beta;
@@ -200,7 +200,7 @@ static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct k
 }
 
 /* Least time between delay backoffs as of now, ns. */
-static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
 {
 	if (p->delta0_mode)
 		return (u64)p->delta0 * 1000;
@@ -208,7 +208,7 @@ static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const struct kne
 }
 
 /* Line 19: 2 (1 - beta) alpha; alpha < 2^42 and the scale <= 2^21. */
-static inline u64 knee_daimd_rate(const struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline u64 knee_daimd_rate(const struct knee_daimd *d, const volatile struct knee_daimd_params *p,
 				  u64 now, u32 cwnd)
 {
 	u64 alpha = knee_daimd_alpha(p->increase, now - d->last_backoff, cwnd);
@@ -225,7 +225,7 @@ static inline void knee_daimd_outdate(struct knee_daimd *d, u64 now)
 	d->refreshed = now - 1000;
 }
 
-static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now)
+static inline void knee_daimd_init(struct knee_daimd *d, const volatile struct knee_daimd_params *p, u64 now)
 {
 	d->rtt_min = p->rtt_min_initial ? (u64)p->rtt_min_initial * 1000 : KNEE_U64_MAX;
 	d->rtt_max = 0;
@@ -244,7 +244,7 @@ static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd
 }
 
 /* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
-static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now,
+static inline void knee_daimd_sample(struct knee_daimd *d, const volatile struct knee_daimd_params *p, u64 now,
 				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
 {
 	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
@@ -301,7 +301,7 @@ static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a
 	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
 }
 
-static inline void knee_daimd_slow_start(struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline void knee_daimd_slow_start(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
 					 struct knee_daimd_ack *a)
 {
 	u64 rate = (u64)d->max_ssthresh * KNEE_DAIMD_ONE / 2;
@@ -313,7 +313,7 @@ static inline void knee_daimd_slow_start(struct knee_daimd *d, const struct knee
 }
 
 /* An ACK came: Eq. 6 and slow start. */
-static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline void knee_daimd_on_ack(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
 				     struct knee_daimd_ack *a)
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min);
@@ -333,7 +333,7 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_dai
 }
 
 /* A loss: the new ssthresh. */
-static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
 				     u64 now, u32 snd_nxt, u32 cwnd)
 {
 	u32 window = knee_daimd_reduced(d, now, snd_nxt, cwnd, knee_daimd_beta_now(d, p));

@@ -198,7 +198,7 @@ static inline void knee_lola_init(struct knee_lola *l, u64 now)
 }
 
 /* How long it takes until the RTT shows a change of the window. */
-static inline u32 knee_lola_feedback(const struct knee_lola *l, const struct knee_lola_params *p)
+static inline u32 knee_lola_feedback(const struct knee_lola *l, const volatile struct knee_lola_params *p)
 {
 	/* Less than half of the range of points in time: 2^30 + 10^8 us. */
 	return (l->rtt_now == KNEE_FILTER_EMPTY ? 0 : knee_min(l->rtt_now, 1 << 30)) + p->t_measure;
@@ -218,7 +218,7 @@ static inline void knee_lola_tidy(struct knee_lola *l, u64 now, u64 gap)
 }
 
 /* An RTT was measured: Eqs. 4 and 5. */
-static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_sample(struct knee_lola *l, const volatile struct knee_lola_params *p,
 				    u64 now, u32 rtt)
 {
 	rtt = knee_max(rtt, 1);
@@ -241,7 +241,7 @@ static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_
 }
 
 /* Section III-A. */
-static inline void knee_lola_slow_start(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_slow_start(struct knee_lola *l, const volatile struct knee_lola_params *p,
 					struct knee_lola_ack *a)
 {
 	if (l->rtt_greatest > l->rtt_least && l->rtt_greatest - l->rtt_least > 2 * p->q_low) {
@@ -255,7 +255,7 @@ static inline void knee_lola_slow_start(struct knee_lola *l, const struct knee_l
 }
 
 /* Sets the rate of increase by Eq. 1. */
-static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_follow_cubic(struct knee_lola *l, const volatile struct knee_lola_params *p,
 					  const struct knee_lola_ack *a)
 {
 	u64 t;
@@ -273,7 +273,7 @@ static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee
 }
 
 /* Section III-B and the watch for a standing queue. */
-static inline void knee_lola_cubic_increase(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_cubic_increase(struct knee_lola *l, const volatile struct knee_lola_params *p,
 					    struct knee_lola_ack *a)
 {
 	if (l->rtt_now != KNEE_FILTER_EMPTY && knee_lola_reached(l->settled, a->now)) {
@@ -296,7 +296,7 @@ static inline void knee_lola_cubic_increase(struct knee_lola *l, const struct kn
 }
 
 /* Fig. 2. */
-static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_balance(struct knee_lola *l, const volatile struct knee_lola_params *p,
 				     struct knee_lola_ack *a)
 {
 	u32 q_delay = knee_lola_q_delay(l->rtt_now, l->rtt_min);
@@ -330,7 +330,7 @@ static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola
 }
 
 /* Section III-E. K follows with the next ACK (knee_lola_follow_cubic). */
-static inline void knee_lola_tailored_decrease(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_tailored_decrease(struct knee_lola *l, const volatile struct knee_lola_params *p,
 					       struct knee_lola_ack *a)
 {
 	knee_lola_enter(l, KNEE_LOLA_TAILORED_DECREASE, a->now);
@@ -343,7 +343,7 @@ static inline void knee_lola_tailored_decrease(struct knee_lola *l, const struct
 }
 
 /* An ACK came: Fig. 1. */
-static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_on_ack(struct knee_lola *l, const volatile struct knee_lola_params *p,
 				    struct knee_lola_ack *a)
 {
 	switch (knee_lola_phase(l)) {
@@ -366,7 +366,7 @@ static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_
 }
 
 /* A loss, as CUBIC: the new ssthresh. */
-static inline u32 knee_lola_on_loss(struct knee_lola *l, const struct knee_lola_params *p,
+static inline u32 knee_lola_on_loss(struct knee_lola *l, const volatile struct knee_lola_params *p,
 				    u64 now, u32 cwnd)
 {
 	l->cwnd_max = knee_cubic_w_max(cwnd, l->cwnd_max, p->beta, p->fast_convergence);
@@ -377,7 +377,7 @@ static inline u32 knee_lola_on_loss(struct knee_lola *l, const struct knee_lola_
 }
 
 /* A reduction is complete only now; its effect shows an RTT later. */
-static inline void knee_lola_on_reduced(struct knee_lola *l, const struct knee_lola_params *p, u64 now)
+static inline void knee_lola_on_reduced(struct knee_lola *l, const volatile struct knee_lola_params *p, u64 now)
 {
 	l->settled = (u32)now + knee_lola_feedback(l, p);
 }

@@ -3,6 +3,10 @@
  * Integer arithmetic that the kernel modules, BPF programs and tests in user
  * space share: no floating point, no 128-bit types, no calls into libgcc, and
  * loops with fixed bounds only.
+ *
+ * Algorithms take their parameters as `const volatile`: user space sets those of
+ * a BPF program when it loads it, and those of a module at any time. Without
+ * `volatile`, clang puts a BPF program's defaults into its code.
  */
 #ifndef KNEE_MATH_H
 #define KNEE_MATH_H

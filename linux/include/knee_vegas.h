@@ -116,7 +116,8 @@ static inline void knee_vegas_sample(struct knee_vegas *v, u32 rtt)
 }
 
 /* The decision at the end of a round trip. */
-static inline enum knee_vegas_growth knee_vegas_decide(const struct knee_vegas *v, const struct knee_vegas_params *p,
+static inline enum knee_vegas_growth knee_vegas_decide(const struct knee_vegas *v,
+						       const volatile struct knee_vegas_params *p,
 						       struct knee_vegas_ack *a)
 {
 	u32 cwnd = knee_min(a->cwnd, KNEE_VEGAS_MAX_CWND);
@@ -138,7 +139,8 @@ static inline enum knee_vegas_growth knee_vegas_decide(const struct knee_vegas *
 	return KNEE_VEGAS_HOLD;
 }
 
-static inline enum knee_vegas_growth knee_vegas_on_ack(const struct knee_vegas *v, const struct knee_vegas_params *p,
+static inline enum knee_vegas_growth knee_vegas_on_ack(const struct knee_vegas *v,
+						       const volatile struct knee_vegas_params *p,
 						       struct knee_vegas_ack *a)
 {
 	a->round_over = false;

@@ -8,7 +8,7 @@ One scenario file, several grounds, one kind of result::
     result.summary["fairness"]["jain"]
     result.samples.filter(pl.col("flow") == 1)
 
-Names are loaded when they are first used, so that ``import knee`` alone is quick and small.
+Names are imported on first use, so ``import knee`` alone is quick and needs little memory.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     jobs = [batch.Job(f"seed{k}", scenario.model_copy(update={"seed": k})) for k in range(1, 11)]
     folders = batch.run(jobs, Path("results/many"))
 
-A folder that is there is not made again if the same program made it from the same scenario on the same ground.
+An existing folder is kept if the same program made it from the same scenario on the same ground.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from tomli_w import dumps
+
 from knee import grounds, memory, runner
 from knee.errors import InputError, ProgramError
 from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
 from knee.own import classes
 from knee.scenario import Scenario
-from knee.scenario.toml import dumps
 
-#: How long to wait between two looks at the progress, s.
+#: How often progress is reported, s.
 _PATIENCE_S = 0.1
-#: What a link of unknown rate is taken to carry in the estimate of work, bit/s.
+#: Assumed rate of a link that has none, for the estimate of work, bit/s.
 _SOME_RATE = 20_000_000
 
 
@@ -37,9 +38,9 @@ class Job:
     """One run of a batch.
 
     Attributes:
-        name: the folder below the batch's, may have slashes.
+        name: the run's folder below the batch's; may contain slashes.
         scenario: what to run, its seed included.
-        ground: where to run it; None: where the scenario says.
+        ground: where to run it; None for the scenario's own.
     """
 
     name: str
@@ -65,7 +66,7 @@ def run(
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
-    The engine runs outside the interpreter's lock, so threads use all cores and nothing is left running. An
+    The engine runs outside the interpreter's lock, so threads use all cores. An
     interruption or a failure ends the runs under way; they leave nothing, and what was done before stays.
 
     Args:
@@ -115,7 +116,7 @@ def run(
                 report=False,
                 progress=look,
                 command=command,
-                # Looked at already, when none ran beside it.
+                # Checked already, when no other run was active.
                 max_memory=sys.maxsize,
                 allow_programs=allow_programs,
             )
@@ -150,7 +151,7 @@ def _all_cores(
     progress: Callable[[float], None] | None,
 ) -> None:
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        # The longest first, so that none is left over at the end.
+        # Longest first, so that no core idles at the end.
         futures = [pool.submit(one, i) for i in sorted(weights, key=lambda i: -weights[i])]
         try:
             _watch(futures, weights, done, progress)
@@ -176,7 +177,7 @@ def _watch(
 
 
 def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
-    """Refuses what cannot be run, before anything starts."""
+    """Rejects jobs that cannot run, before any starts."""
     seen: set[str] = set()
     own = set(classes())
     for job, folder in zip(jobs, folders, strict=True):
@@ -206,6 +207,6 @@ def _ground(job: Job) -> str:
 
 
 def work(scenario: Scenario) -> float:
-    """About how many packets a run simulates; for the order of runs and for progress."""
+    """Estimated number of packets of a run, for ordering runs and reporting progress."""
     rate = max(link.rate or _SOME_RATE for link in scenario.links)
     return rate * scenario.duration / 1e9 / 12_000

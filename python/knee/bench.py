@@ -1,4 +1,4 @@
-"""How fast this machine simulates: the cases, each run in a fresh process so that its memory is its own."""
+"""Benchmarks: how fast this machine simulates. Each case runs in a new process, which makes its peak memory its own."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _same_with(cc: str) -> Scenario:
 
 
 def _queue2(queue: str) -> Scenario:
-    # Windows that hold a standing queue of about 1 ms: no discipline has a reason to drop, so all do the same.
-    # Slow start holds more for a moment than a flow may in fq, so that bound is put out of the way.
+    # The windows keep a standing queue of about 1 ms. No discipline drops at that, so all do the same work.
+    # Slow start briefly queues more than fq allows a flow, so raise that limit.
     params = {"flow_limit": 1000} if queue in ("fq", "cocoa") else {}
     link = {"rate": "1 Gbit/s", "queue": queue, "queue_params": params}
     flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
@@ -80,8 +80,14 @@ def _lot16() -> Scenario:
     return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
 
 
+def _quic2() -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic"}]
+    return _read({"duration": "5 s", "link": link, "flows": flows})
+
+
 def _uml2(cc: str) -> Scenario:
-    # The wall time has the guest's boot in it.
+    # The wall time includes the guest's boot.
     link = {"rate": "100 Mbit/s", "limit": "330 packets"}
     told = {
         "duration": "60 s",
@@ -92,7 +98,7 @@ def _uml2(cc: str) -> Scenario:
     return _read(told)
 
 
-#: The disciplines whose cost is compared, the yardstick first.
+#: The disciplines whose cost is compared, the reference first.
 _COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
 
 CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
@@ -103,6 +109,7 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "python2": ("reno2 with Reno written in Python", _python2),
+    "quic2": ("reno2 over QUIC, 5 s", _quic2),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
@@ -119,7 +126,7 @@ GROUPS: dict[str, list[str]] = {
 
 
 def expand(names: list[str]) -> list[str]:
-    """The cases that ``names`` of cases and groups stand for, each once; by default the engine's."""
+    """The cases named by ``names`` (cases or groups), each once; by default the engine's."""
     known = [*GROUPS, *CASES]
     for name in names:
         if name not in known:
@@ -162,7 +169,7 @@ def _measure_kernel(scenario: Scenario) -> dict[str, Any]:
     from knee.runner import run
 
     summary = run(scenario, report=False).summary
-    # Of the largest of the processes that have ended: kernels, in which all of a run takes place.
+    # The peak of the largest child that has ended: the kernel, which does all of the run's work.
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return {"packets": summary["packets"], "wall_s": summary["wall_s"], "peak_rss_mib": peak, "acks": 0}
 

@@ -1,4 +1,4 @@
-"""The process that runs a benchmark case: reads a specification, writes what the run took. Imports the core only."""
+"""The process of one benchmark case: reads a specification, writes time and memory. It imports only the core."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main() -> None:
     """Runs the specification on standard input once."""
     told = sys.stdin.read()
     name = f"python:{CountingReno.__qualname__}"
-    # With algorithms in Python the interpreter is held: only where the case has some.
+    # Algorithms in Python hold the interpreter's lock, so pass classes only if the case has some.
     own = [(name, CountingReno)] if name in told else []
     with tempfile.TemporaryDirectory(prefix="knee-") as folder:
         begin = time.perf_counter()

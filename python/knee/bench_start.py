@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from knee.errors import RunError
@@ -29,7 +30,8 @@ def measure(runs: int = RUNS) -> list[dict[str, Any]]:
     """The median processor and wall time of each command, in s.
 
     The commands are run in turn, so that what else the machine does meets all of them. A first run that does not count
-    lets Python compile what it imports.
+    lets Python compile what it imports, into a folder of its own: some environments forbid that elsewhere, and there
+    each command would compile everything again.
 
     Raises:
         RunError: a command gave another exit code than it has to.
@@ -55,6 +57,8 @@ def measure(runs: int = RUNS) -> list[dict[str, Any]]:
 def _run(name: str, arguments: list[str], code: int, folder: str) -> tuple[float, float]:
     """Processor time, children included, and wall time of one command."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("_KNEE")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
     before, begin = _processor_s(), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "knee", *arguments], capture_output=True, text=True, cwd=folder, env=environment

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, read no further than is sensible, digested, locked. Nothing else does these."""
+"""Files: atomic writes, bounded reads, digests and locks. All other modules use these."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     import polars as pl
     from typing_extensions import Buffer
 
-#: Errors of the place that was named, rather than of the writing.
+#: Errors that are due to the path given, not to writing.
 _OF_THE_PLACE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST),
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY),
 }
 #: renameat2(2): relative names are those of the current folder; swap the two.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-#: What a kernel or a file system without that says.
+#: Errors of kernels and file systems that cannot exchange names.
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 
 
 def unwritable(path: Path, error: OSError, what: str = "") -> KneeError:
-    """What to raise where ``path`` (called ``what``, if that says more) cannot be written."""
+    """The exception for a ``path`` that cannot be written; ``what`` replaces the path in its message."""
     reason = error.strerror or str(error)
     what = what or str(path)
     if error.errno in _OF_THE_PLACE:
@@ -42,22 +42,22 @@ def unwritable(path: Path, error: OSError, what: str = "") -> KneeError:
 
 
 def partial(target: Path) -> Path:
-    """A new name beside ``target`` for what is not whole yet."""
+    """A new hidden name next to ``target``, for a file or folder that is not complete yet."""
     target = absolute(target)
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
 
 
 def absolute(path: Path) -> Path:
-    """The path from the root on; links stay as they are, since one may be what is to be replaced."""
+    """The absolute path. Links are not resolved, since a link itself may be what is replaced."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow them
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives a name beside ``path`` to write to; that file replaces ``path`` at the end, and on any error it is removed.
+    """Yields a name next to ``path`` to write to. At the end that file replaces ``path``; on any error it is removed.
 
     Raises:
-        FolderError: the place cannot be written to.
+        FolderError: ``path`` cannot be written to.
         RunError: writing failed, as on a full disk.
     """
     beside = partial(path)
@@ -68,13 +68,13 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise unwritable(path, error) from None
     finally:
-        # A disk so broken that this fails has had its error already.
+        # If this fails too, the first error is the one to report.
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all; errors as of :func:`replacing`."""
+    """Writes a file completely or not at all; raises what :func:`replacing` does."""
     with replacing(path) as beside:
         beside.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -90,14 +90,14 @@ def write_frame(path: Path, frame: pl.DataFrame) -> None:
         try:
             frame.write_parquet(cast(IO[bytes], keeping))
         except Exception:
-            # Whatever polars made of it: "Invalid thrift: transport error" is one of the texts for a full disk.
+            # polars hides the cause: it reports a full disk as "Invalid thrift: transport error", for example.
             if keeping.error is not None:
                 raise keeping.error from None
             raise
 
 
 class _Keeping(io.RawIOBase):
-    """A file to write to that keeps the system's error, which polars loses."""
+    """A file for writing that keeps the system's error, which polars hides."""
 
     def __init__(self, file: io.RawIOBase) -> None:
         self.error: OSError | None = None
@@ -118,7 +118,7 @@ class _Keeping(io.RawIOBase):
 
 
 def sync(path: Path) -> None:
-    """Brings a file or a folder to the disk: errors that the system put off come now, not after the old one is gone."""
+    """Flushes a file or folder to disk, so that deferred write errors appear before the old version is replaced."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         os.fsync(handle)
@@ -127,10 +127,10 @@ def sync(path: Path) -> None:
 
 
 def read(path: Path, most: int) -> bytes:
-    """The content of a file of ``most`` bytes or fewer.
+    """The content of a file of at most ``most`` bytes.
 
     Raises:
-        OSError: it cannot be read, or is longer (EFBIG), as endless ones such as ``/dev/zero`` are.
+        OSError: it cannot be read, or is longer (EFBIG), like the endless ``/dev/zero``.
     """
     with path.open("rb") as file:
         content = file.read(most + 1)
@@ -143,16 +143,16 @@ def digest(path: Path) -> str:
     """The SHA-256 of a regular file, in hexadecimal.
 
     Raises:
-        OSError: it cannot be read, or is something else.
+        OSError: it cannot be read, or is not a regular file.
     """
-    # A named pipe would wait for a writer for ever.
+    # Opening a named pipe would block forever.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123 - it is open already
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swaps two names in one step; False where the system cannot, and then nothing has happened.
+    """Swaps two names atomically. Returns False, having done nothing, if the system cannot.
 
     Raises:
         OSError: the names could not be swapped.
@@ -170,13 +170,13 @@ def exchange(one: Path, other: Path) -> bool:
 
 @contextmanager
 def held(folder: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Holds the lock of a folder; gives False where that fails: another has it, or removed the folder meanwhile.
+    """Holds a folder's lock. Yields False if that fails: another process holds it, or removed the folder meanwhile.
 
-    The lock is of the folder itself and goes with the process that holds it, however that ends.
+    The lock is on the folder itself and is released when the process ends, however it ends.
 
     Args:
         folder: the folder.
-        wait: whether to wait while another has it.
+        wait: whether to wait while another process holds it.
     """
     handle = None
     try:

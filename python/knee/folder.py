@@ -1,9 +1,9 @@
-"""Result folders: written whole or not at all, replaced only where all in them is what knee wrote.
+"""Result folders: written completely or not at all, and replaced only if knee wrote everything in them.
 
-A folder is filled under a name of its own, ``.NAME.XXXXXXXX.partial``, which its process keeps locked. In the end each
-file's digest goes into ``manifest.json`` and the folder takes its place: by one exchange of names where something is
-there, so that at every moment the old result or the new one is there, whole. Where a file system cannot exchange names,
-the old one is ``.NAME.XXXXXXXX.old`` for a moment; :func:`recover` puts it back if the process was killed just then.
+A run fills a folder ``.NAME.XXXXXXXX.partial`` and keeps it locked. At the end the digest of each file goes into
+``manifest.json``, and the folder is renamed. If it replaces a result, the two names are exchanged in one step, so at
+every moment one complete result is there, old or new. On file systems that cannot exchange names, the old one is called
+``.NAME.XXXXXXXX.old`` for a moment; :func:`recover` restores it if the process was killed just then.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ PROGRAM = "knee"
 FORMAT = 1
 MANIFEST = "manifest.json"
 FRAMES = ("samples", "links", "events")
-#: What a result is loaded from; the rest is for people.
+#: The files from which a result is loaded; the others are for people.
 DATA = ("summary.json", "scenario.toml", *(f"{name}.parquet" for name in FRAMES))
-#: A manifest is a few kB; one of this many bytes is something else.
+#: Largest manifest that is read, bytes; real ones have a few kB.
 MAX_MANIFEST = 16 << 20
 
-#: What :func:`partial` gives; the target's name is in it.
+#: A name made by :func:`partial`; it contains the target's name.
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
-#: What versions wrote that kept no digests.
+#: Files written by versions that kept no digests.
 _WITHOUT_DIGESTS = re.compile(
     r"scenario\.toml|summary\.json|manifest\.json|(samples|links|events)\.parquet|report\.html|packets\.pcapng|"
     r"figures/[a-z_]+\.png"
 )
-#: Names of changed keys make a folder's name at most that long; beyond that, a digest stands for them.
+#: Longest folder name that spells out changes; a digest replaces longer ones.
 _LONGEST_CHANGES = 60
 _FOREIGN, _CHANGED, _MISSING = "was not written by knee", "was changed since knee wrote it", "is missing"
-#: A quantity says the same with and without a space; keys whose value is any text do not.
+#: Spaces do not matter in quantities, but they do in keys whose value is free text.
 _QUANTITY = re.compile(r"[0-9.]+ ?[A-Za-z]+(/s)?")
 _WORDS = {"name", "title", "label"}
 #: How many names a refusal lists.
@@ -51,7 +51,7 @@ _LISTED = 3
 
 
 def manifest_of(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a result of this program; None where ``folder`` holds none."""
+    """The manifest of a knee result; None if ``folder`` is not one."""
     try:
         manifest = json.loads(files.read(folder / MANIFEST, MAX_MANIFEST))
     except (OSError, ValueError, RecursionError):
@@ -61,14 +61,14 @@ def manifest_of(folder: Path) -> dict[str, Any] | None:
 
 
 def is_result(folder: Path) -> bool:
-    """Whether ``folder`` holds a result of this program."""
+    """Whether ``folder`` is a knee result."""
     return manifest_of(folder) is not None
 
 
 def seal(folder: Path, manifest: dict[str, Any]) -> None:
-    """Writes ``manifest.json``, with the size and the digest of each file in ``folder`` and of itself.
+    """Writes ``manifest.json``, with the size and digest of each file in ``folder`` and a digest of itself.
 
-    Last of all: the manifest is what makes a folder a result.
+    It is written last, since it makes the folder a result.
 
     Raises:
         OSError: something cannot be written.
@@ -80,26 +80,26 @@ def seal(folder: Path, manifest: dict[str, Any]) -> None:
     whole = manifest | {"files": listed}
     whole |= {"sha256": _digest_of(whole)}
     text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    # The command line may have names of files in any encoding; JSON has escapes for them.
+    # File names on the command line may be in any encoding; JSON has escapes for them.
     (folder / MANIFEST).write_bytes(text.encode(errors="backslashreplace"))
 
 
 def sealed(manifest: dict[str, Any]) -> bool:
-    """Whether a manifest has digests; those of earlier versions had none."""
+    """Whether a manifest has digests; earlier versions wrote none."""
     return "files" in manifest or "sha256" in manifest
 
 
 def without_digests(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest as it was before :func:`seal`."""
+    """A manifest without what :func:`seal` added."""
     return {key: value for key, value in manifest.items() if key not in ("files", "sha256")}
 
 
 def problems(folder: Path, only: Collection[str] | None = None) -> dict[str, str]:
-    """What is not as knee wrote it in a result folder, by path: missing, changed, or not knee's at all.
+    """The files of a result folder that are missing, modified or not knee's, each path with what is wrong.
 
     Args:
         folder: a folder for which :func:`is_result` holds.
-        only: the files to look at; by default all that there are.
+        only: the files to check; by default all.
     """
     manifest = manifest_of(folder) or {}
     listed = manifest.get("files")
@@ -129,7 +129,7 @@ def _trouble(path: Path, what: dict[str, Any]) -> str | None:
 
 
 def _inside(folder: Path) -> set[str]:
-    """All that is in a folder and in those below it, by relative path; links and empty folders too."""
+    """Everything in a folder and its subfolders, by relative path, including links and empty folders."""
     found: set[str] = set()
     for here, below, names in os.walk(folder, followlinks=False):
         at = Path(here)
@@ -142,16 +142,16 @@ def _inside(folder: Path) -> set[str]:
 
 
 def _digest_of(manifest: dict[str, Any]) -> str:
-    """The digest of a manifest but for the digest itself, whatever the order of its keys."""
+    """The digest of a manifest without its own digest; the order of keys does not matter."""
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def check_target(target: Path) -> None:
-    """Refuses a place that a result cannot take.
+    """Rejects a path to which a result cannot be written.
 
     Raises:
-        FolderError: something is there that is not a result, or holds what knee did not write.
+        FolderError: it is not a result, or contains files that knee did not write.
     """
     try:
         str(target).encode()
@@ -177,7 +177,7 @@ def check_target(target: Path) -> None:
 
 
 def _foreign(folder: Path) -> dict[str, str]:
-    """What knee did not write, by path. If another run replaces the folder meanwhile, the new one is checked."""
+    """Files that knee did not write. If another run replaces the folder meanwhile, the new one is checked."""
     while True:
         before = manifest_of(folder)
         foreign = {name: what for name, what in problems(folder).items() if what != _MISSING}
@@ -191,9 +191,9 @@ def _cannot_be_made(target: Path, error: OSError | ValueError) -> FolderError:
 
 
 def default(name: str, changes: Sequence[str] = ()) -> str:
-    """The name of a result's folder: the scenario's and what ``--set`` changed, as ``hello+flows.0.cc=reno``.
+    """The default name of a result folder, with the changes made by ``--set``: ``hello+flows.0.cc=reno``.
 
-    The same changes always give the same name, and others another.
+    The same changes give the same name, and different ones different names.
     """
     given = [change.partition("=") for change in changes]
     slugs = [_slug(key.strip(), value.strip()) for key, _, value in given]
@@ -206,7 +206,7 @@ def default(name: str, changes: Sequence[str] = ()) -> str:
 
 
 def _slug(key: str, value: str) -> tuple[str, bool]:
-    """A change as part of a folder's name, and whether no other change looks the same."""
+    """A change as part of a folder's name, and whether it is unambiguous."""
     if key.rpartition(".")[2] not in _WORDS and _QUANTITY.fullmatch(value):
         value = value.replace(" ", "").replace("bit/s", "bps")
     text = f"{key}={value}"
@@ -215,9 +215,9 @@ def _slug(key: str, value: str) -> tuple[str, bool]:
 
 
 def recover(target: Path) -> None:
-    """Removes what killed runs left of folders that were to become ``target``; what was to be replaced comes back.
+    """Removes what killed runs left of folders for ``target``, and restores a result that they were replacing.
 
-    What a living process is writing has a lock and stays; so does what is somebody else's.
+    Folders that a running process holds locked stay, and so do those of other users.
     """
     target = files.absolute(target)
     with contextlib.suppress(OSError):
@@ -229,9 +229,9 @@ def recover(target: Path) -> None:
 
 
 def clear(partial: Path) -> None:
-    """Removes what a killed process left of a folder that it was writing; what was to be replaced comes back.
+    """Removes a folder that a killed process was writing, and restores the result that it was replacing.
 
-    Nothing else: it has to have a name as :func:`partial` gives, be of this user, and no process may hold its lock.
+    Only if its name is one of :func:`partial`'s, it belongs to this user, and no process holds its lock.
     """
     named = _PARTIAL.fullmatch(partial.name)
     if named is None or not partial.is_absolute():
@@ -249,17 +249,17 @@ def clear(partial: Path) -> None:
 
 @contextmanager
 def writing(target: Path, into: Path | None = None) -> Iterator[Path]:
-    """Gives a folder beside ``target`` to write into, which takes its place at the end; on any error, nothing is left.
+    """Yields a folder to write to, which replaces ``target`` at the end; on any error it is removed.
 
-    What root writes behind ``sudo`` belongs to the person who calls it.
+    A result written under ``sudo`` belongs to the user who called it.
 
     Args:
-        target: the place.
-        into: the folder to make, as :func:`partial` names one.
+        target: the result folder.
+        into: the folder to create, with a name made by :func:`partial`.
 
     Raises:
-        FolderError: where ``target`` is taken by something else or cannot be made; before anything is yielded.
-        RunError: where writing fails, as on a full disk.
+        FolderError: ``target`` is something else or cannot be created; raised before anything is yielded.
+        RunError: writing failed, as on a full disk.
     """
     target = files.absolute(target)
     recover(target)
@@ -276,7 +276,7 @@ def writing(target: Path, into: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _made(target: Path, into: Path | None) -> Iterator[tuple[Path, list[Path]]]:
-    """Makes the folder to write into and holds its lock; gives it, and which folders above it are new."""
+    """Creates the folder to write to and locks it; yields it and the parent folders that are new."""
     while True:
         folder = into or partial(target)
         new_parents = []
@@ -286,12 +286,12 @@ def _made(target: Path, into: Path | None) -> Iterator[tuple[Path, list[Path]]]:
         except OSError as error:
             _remove_empty(new_parents)
             raise _cannot_be_made(target, error) from None
-        # Some network file systems have no locks: then nobody gets one, and nothing is taken for a dead run's.
+        # Some network file systems have no locks. Then no run gets one, and nothing counts as a dead run's.
         with files.held(folder, wait=True) as locked:
             if locked or folder.exists():
                 yield folder, new_parents
                 return
-        # Another run's recovery saw it before it had its lock, and removed it.
+        # Another run's recovery found it before it was locked, and removed it.
 
 
 def _finish(folder: Path, target: Path, new_parents: Sequence[Path]) -> None:
@@ -309,12 +309,12 @@ def _remove_empty(parents: Sequence[Path]) -> None:
 
 
 def _swap_in(partial: Path, target: Path) -> None:
-    # Somebody may have put something there during the run.
+    # Something may have been put there during the run.
     check_target(target)
     if not target.exists():
         partial.rename(target)
         return
-    # All of the new one is on the disk before the old one goes, so that not even a power cut takes both.
+    # The new result is on disk before the old one is removed, so a power cut cannot destroy both.
     for name in _inside(partial):
         if not (partial / name).is_symlink():
             files.sync(partial / name)
@@ -333,9 +333,9 @@ def _swap_in(partial: Path, target: Path) -> None:
 
 
 def _discard(old: Path) -> None:
-    """Removes a result that was replaced; a link to one is replaced itself, and what it points to stays.
+    """Removes the replaced result. If it was a link, only the link is removed.
 
-    The new one is in place: what cannot be removed now, the next run into that place removes.
+    The new result is in place; the next run to the same path removes what cannot be removed now.
     """
     with contextlib.suppress(OSError):
         if old.is_symlink():

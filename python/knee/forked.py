@@ -1,8 +1,8 @@
-"""Processes made by ``fork`` from one whose threads are needed.
+"""Detects processes that ``fork`` made without the threads they need.
 
-The tables of results are polars', which works with threads of its own, as many as there are processors. A fork copies
-the process with one thread alone: whatever polars is asked for there, it waits for threads that do not exist. Nothing
-can bring them back, so this is refused before it waits. Other ways to start a process have no such trouble.
+Results are polars tables, and polars uses its own threads, as many as there are processors. A fork copies only
+the calling thread, so any call to polars in the child waits for threads that do not exist. Nothing
+can restore them, so knee refuses before it would hang. Other ways to start a process work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from knee.errors import RunError
 
 _TASKS = Path("/proc/self/task")
-#: The threads of polars that work, and wait for each other.
+#: Name of polars' worker threads.
 _WORKER = re.compile(r"polars-\d")
 _state = {"threads": False, "orphan": False}
 
@@ -35,10 +35,10 @@ os.register_at_fork(before=_before, after_in_child=_in_child)
 
 
 def check() -> None:
-    """Refuses to go on in a process that lacks the threads of the one it was forked from.
+    """Raises an error in a process that was forked from one whose threads it needs.
 
     Raises:
-        RunError: says how to start processes instead.
+        RunError: the process was forked so; the message says how to start processes instead.
     """
     if _state["orphan"]:
         raise RunError(

@@ -1,4 +1,4 @@
-"""``manifest.json``: with what, where and when a result was made."""
+"""``manifest.json``: which program made a result, from what, where and when."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PROGRAM", "commit", "fingerprint", "manifest"]
 
 @cache
 def commit() -> str | None:
-    """The commit of the checkout this program runs from; None where it was installed without one."""
+    """The commit of the checkout that this program runs from; None if it does not run from one."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "Cargo.toml").is_file():
         return None
@@ -37,9 +37,9 @@ def commit() -> str | None:
 
 @cache
 def fingerprint() -> str:
-    """What identifies the program that makes results: a digest of the compiled core and of the Python around it.
+    """A digest of the compiled core and of the Python code, which identifies the program.
 
-    A commit would not do: there may be none, and a checkout may have changes.
+    A commit would not: there may be none, and a checkout may have uncommitted changes.
     """
     package = Path(__file__).resolve().parent
     sources = [*package.glob("*.py"), *package.glob("scenario/*.py"), *package.glob("grounds/**/*.py")]
@@ -52,7 +52,7 @@ def fingerprint() -> str:
 def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> dict[str, Any]:
     """The manifest of a run that began at ``started`` (ISO 8601) and took ``wall_s`` seconds.
 
-    ``command`` is the command line that asked for it, None where a program did.
+    ``command`` is the command line, or None if a program called :func:`knee.run`.
     """
     return {
         "format": FORMAT,

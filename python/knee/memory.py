@@ -1,7 +1,8 @@
-"""What memory a run will need, said before it starts and refused where the machine does not have it.
+"""Estimates the memory of a run before it starts, and rejects runs that need more than the machine has.
 
-The figures per row, flow and packet were measured as peaks of resident memory (``ru_maxrss`` of ``knee run``) and are
-held by ``tests/test_memory.py``. What packets take is a bound: how full a buffer gets depends on the algorithm.
+The sizes of rows, flows and packets were measured as peaks of resident memory (``ru_maxrss`` of ``knee run``);
+``tests/test_memory.py`` checks them. The estimate for packets is an upper bound: how full a buffer gets depends on the
+algorithm.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Link, Reverse, Scenario
 from knee.units import format_time, parse_bytes
 
-#: The interpreter with all it imports, bytes.
+#: The interpreter and everything it imports, bytes.
 BASE = 103 << 20
-#: A row of the time series: 64 B from the engine, some 130 B in its table, and what is between the two.
+#: A row of the time series, bytes: 64 from the engine, about 130 in the table, and temporary copies.
 ROW = 215
-#: A row once more, where a report is drawn.
+#: What a report adds per row, bytes.
 REPORT_ROW = 400
-#: A flow: its sender and receiver, its part of the specification and of the summary.
+#: A flow, bytes: sender, receiver, and its part of the specification and the summary.
 FLOW = 3_400
-#: A packet under way, at the sender, in a queue and at the receiver; in bursts it is less.
+#: A packet in flight, bytes: at the sender, in a queue and at the receiver. Packets in bursts need less.
 PACKET = 50
-#: A byte of a trace's file: a line has some six of them, and its time is kept as a number of Python's.
+#: Bytes per byte of a trace file: a line has about six, and Python keeps its time as a number.
 TRACE_BYTE = 16
 
-#: The capacity that a queue has by default, packets; no discipline's own is greater by much.
+#: Assumed capacity of a queue without a limit, packets; no discipline's default is much larger.
 _SOME_LIMIT = 10_000
 #: A full packet on a link, bytes.
 _WIRE = 1514
@@ -39,12 +40,12 @@ _WIRE = 1514
 
 @dataclass(frozen=True)
 class Part:
-    """A part of what a run needs.
+    """A part of the memory of a run.
 
     Attributes:
         size: bytes.
-        key: the key that makes it large.
-        what: what takes the memory.
+        key: the scenario's key that makes it large.
+        what: what uses the memory.
         mend: what would need less.
     """
 
@@ -55,7 +56,7 @@ class Part:
 
 
 def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
-    """What a run needs beyond :data:`BASE`, by what it is for."""
+    """The parts of a run's memory beyond :data:`BASE`."""
     flows = sum(flow.count for flow in scenario.flows)
     rows = _rows(scenario)
     row = ROW + (REPORT_ROW if report else 0)
@@ -71,12 +72,12 @@ def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
 
 
 def needed(scenario: Scenario, *, report: bool = False) -> int:
-    """About what a run needs at its peak, bytes."""
+    """Estimated peak memory of a run, bytes."""
     return BASE + sum(part.size for part in parts(scenario, report=report))
 
 
 def _rows(scenario: Scenario) -> int:
-    """Flows have rows from their start on, links all the time."""
+    """Number of rows: flows have them from their start on, links throughout."""
     links = sum(1 if link.reverse is None else 2 for link in scenario.links)
     time = links * scenario.duration
     for flow in scenario.flows:
@@ -86,7 +87,7 @@ def _rows(scenario: Scenario) -> int:
 
 
 def _packets(scenario: Scenario) -> int:
-    """The most packets that can be under way: no more than paths and buffers hold, and than senders sent."""
+    """Upper bound of the packets in flight: what paths and buffers hold, or what senders can have sent."""
     longest = max(flow.rtt for flow in scenario.flows)
     flows = sum(flow.count for flow in scenario.flows)
     sides = [side for link in scenario.links for side in (link, link.reverse) if side is not None]
@@ -102,7 +103,7 @@ def _packets(scenario: Scenario) -> int:
 
 
 def _carried(side: Link | Reverse, time: int) -> int:
-    """Packets that a link carries in ``time`` ns; one a millisecond where a trace has its rate."""
+    """Packets that a link carries in ``time`` ns; for a trace, one per millisecond."""
     return (side.rate or _WIRE * 8 * 1000) * time // (10**9 * 8 * _WIRE)
 
 
@@ -113,30 +114,30 @@ def _limit(side: Link | Reverse) -> int:
         case "packets":
             return side.limit.amount
         case "bytes":
-            # The least packets there are have some 60 bytes, but full ones fill buffers.
+            # The smallest packets have about 60 bytes, but full ones fill buffers.
             return side.limit.amount // _WIRE
     return _carried(side, side.limit.amount)
 
 
 def _traces(scenario: Scenario) -> int:
-    """Bytes of the traces' files."""
+    """Total size of the trace files, bytes."""
     sides: Iterable[Link | Reverse | None] = (side for link in scenario.links for side in (link, link.reverse))
     size = 0
     for side in sides:
         if side is not None and side.trace is not None:
-            # One that is not there is refused elsewhere.
+            # Missing traces are rejected elsewhere.
             with contextlib.suppress(OSError, Refused):
                 size += traces.find(side.trace).stat().st_size
     return size
 
 
 def total() -> int | None:
-    """The memory of this machine, bytes; None where the system does not say."""
+    """The memory of this machine, bytes; None if unknown."""
     return _meminfo("MemTotal")
 
 
 def available() -> int | None:
-    """What is left of it without swapping, and within the limit of this process's control group; None: unknown."""
+    """Memory available without swapping and within this process's control group, bytes; None if unknown."""
     known = [size for size in (_meminfo("MemAvailable"), _left_in_group()) if size is not None]
     return min(known, default=None)
 
@@ -151,7 +152,7 @@ def _meminfo(name: str) -> int | None:
 
 
 def _left_in_group() -> int | None:
-    """What the control groups above this process leave it; None where none has a limit."""
+    """What the limits of this process's control groups leave it, bytes; None if there are none."""
     least: int | None = None
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -173,7 +174,7 @@ def _left_in_group() -> int | None:
 
 
 def _left(group: Path, limit: str, usage: str, cache: str) -> int:
-    """What a control group leaves; files that the system keeps in memory without need count as free."""
+    """What a control group has left, bytes; reclaimable file cache counts as free."""
     free = [int(line.split()[1]) for line in (group / "memory.stat").read_text().splitlines() if line.startswith(cache)]
     return int((group / limit).read_text()) - int((group / usage).read_text()) + sum(free)
 
@@ -181,16 +182,16 @@ def _left(group: Path, limit: str, usage: str, cache: str) -> int:
 def check(
     scenario: Scenario, where: str | None = None, *, report: bool = False, most: int | str | None = None
 ) -> str | None:
-    """Refuses a run that needs more memory than there is; gives what to say of one that needs much.
+    """Rejects a run that needs more memory than is available; returns a remark on one that needs much.
 
     Args:
         scenario: the scenario.
-        where: what errors call it; by default its name.
-        report: whether a report is drawn of it.
-        most: what it may need, bytes or text such as "8 GB"; by default what the machine has available.
+        where: the scenario's name in errors; by default its own.
+        report: whether a report is drawn.
+        most: the limit, as bytes or text such as "8 GB"; by default the available memory.
 
     Raises:
-        ScenarioError: names the key that makes it large, the memory, and what would do.
+        ScenarioError: names the key that makes it large, the memory and what would need less.
     """
     where = where or scenario.name
     most = _most(most)
@@ -206,12 +207,12 @@ def check(
 
 
 def together(scenarios: Sequence[Scenario], most: int) -> int:
-    """How many of these runs, ``most`` or fewer, fit into the available memory at once, the largest ones first."""
+    """How many of these runs, at most ``most``, fit into the available memory together, counting the largest first."""
     room, left = available(), sorted((needed(scenario) - BASE for scenario in scenarios), reverse=True)
     if room is None:
         return most
     fit = sum(1 for total in accumulate(left[:most], initial=BASE) if total <= room) - 1
-    # One always runs: whether it fits alone has been looked at.
+    # At least one: whether each fits alone was checked before.
     return most if fit >= len(left) else max(fit, 1)
 
 
@@ -225,6 +226,6 @@ def _most(most: int | str | None) -> int | None:
 
 
 def shown(size: int) -> str:
-    """Bytes for people, rounded up, as ``parse_bytes`` reads it."""
+    """Bytes as text, rounded up, in the form that ``parse_bytes`` reads."""
     unit, scale = ("GiB", 1 << 30) if size >= 10 << 30 else ("MiB", 1 << 20)
     return f"{-(-size // scale)} {unit}"

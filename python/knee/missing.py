@@ -1,4 +1,4 @@
-"""What this machine lacks; apart from the grounds and from the kernel's tools, since both say it."""
+"""Something that this machine lacks, as grounds and kernel tools report it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Missing:
     """Something that a ground needs and this machine lacks.
 
     Attributes:
-        what: what is not there, such as ``no program flex``.
+        what: what is missing, such as ``no program flex``.
         mend: how to get it, such as ``apt-get install flex``.
     """
 

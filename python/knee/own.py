@@ -1,6 +1,6 @@
-"""Congestion controls of one's own, written in Python.
+"""Congestion controls written in Python.
 
-A subclass says what the window does, and its class stands where a scenario given from Python names an algorithm::
+Subclass :class:`CongestionControl` and use the class as ``cc`` of a flow, in a scenario given as a dict::
 
     class Gentle(knee.CongestionControl):
         def on_ack(self, ack, control):
@@ -18,9 +18,9 @@ A subclass says what the window does, and its class stands where a scenario give
         "flows": [{"cc": Gentle, "rtt": "20 ms"}, {"cc": "cubic", "rtt": "20 ms"}],
     })
 
-Each flow gets an object of its own. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
-``pacing_rate`` in bit/s of payload (None: the sender's own, 1.2 times ``cwnd / srtt``). Loss recovery is the sender's:
-it moves the window to ``ssthresh`` in proportion to what is delivered.
+Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
+``pacing_rate`` in bit/s of payload (None for the sender's own rate, 1.2 times ``cwnd / srtt``). The sender does loss
+recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from typing import Any, ClassVar
 from knee._core import Ack, Control
 from knee.errors import Refused
 
-#: What the names of classes begin with, by which scenarios and results call them.
+#: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
 
 
 class CongestionControl:
-    """The base of congestion controls written in Python; by itself it is Reno (RFC 5681)."""
+    """Base class of congestion controls written in Python. Without overrides it is Reno (RFC 5681)."""
 
     #: Whether the sender paces its packets.
     pacing: ClassVar[bool] = False
@@ -45,7 +45,7 @@ class CongestionControl:
     full_control: ClassVar[bool] = False
 
     def on_measure(self, ack: Ack, control: Control) -> None:
-        """Takes the measurements of every ACK, before losses are looked for."""
+        """Called on every ACK, before loss detection."""
 
     def on_ack(self, ack: Ack, control: Control) -> None:
         """Grows the window on an ACK of new data outside of recovery."""
@@ -67,19 +67,19 @@ class CongestionControl:
         control.ssthresh = max(control.cwnd / 2, 2.0)
 
     def on_state(self, event: str, now: float, control: Control) -> None:
-        """Hears of changes: "start", "open", "disorder", "cwr", "recovery", "loss", "timeout", "reduced", "restart"."""
+        """Called on "start", "open", "disorder", "cwr", "recovery", "loss", "timeout", "reduced" and "restart"."""
 
     def on_undo(self, prior_cwnd: int, control: Control) -> None:
-        """Sets ``control.cwnd`` when a reduction proved wrong; here: back to what it was, at least."""
+        """Sets ``control.cwnd`` after a reduction that proved wrong; by default at least to the previous window."""
         control.cwnd = max(control.cwnd, prior_cwnd)
 
 
-#: Classes used in scenarios, by the name the scenario gives them.
+#: Classes used in scenarios, by their names there.
 _classes: dict[str, type[CongestionControl]] = {}
 
 
 def name_of(value: object) -> object:
-    """The name under which a class stands in a scenario; anything else is given back as it is."""
+    """The name of a class in scenarios, under which it is registered; any other value is returned unchanged."""
     if not isinstance(value, type):
         return value
     if not issubclass(value, CongestionControl):
@@ -92,7 +92,7 @@ def name_of(value: object) -> object:
 
 
 def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
-    """What a manifest says of a class: where it is, and the digest of its source; None where that cannot be read."""
+    """A class as manifests describe it: its module, file and source digest; None for what cannot be read."""
     try:
         source, file = inspect.getsource(own), inspect.getsourcefile(own)
     except (OSError, TypeError):
@@ -102,5 +102,5 @@ def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
 
 
 def classes() -> dict[str, type[CongestionControl]]:
-    """The classes that scenarios named so far."""
+    """The classes used in scenarios so far, by name."""
     return dict(_classes)

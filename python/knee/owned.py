@@ -1,8 +1,8 @@
-"""What a run owns on this machine: namespaces, processes and folders, on record in ``/run/knee`` before they are made.
+"""What a run owns on this machine: namespaces, processes and folders, recorded in ``/run/knee`` before they are made.
 
-A record's name says which process made it: ``knee-PID-START-N`` with the start of that process in clock ticks; its
-namespaces have that name with a side behind. So what a dead run left is told from what a living one uses, and from what
-others have: only what is on record, with a name that a run would give it, and whose process is gone, is removed.
+A record is named after the process that made it, ``knee-PID-START-N``, where START is when that process started, in
+clock ticks. Its namespaces have the same name with ``-SIDE`` appended. Only resources that are on record, have such a
+name and belong to a process that has ended are removed.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from knee import files
 from knee import folder as folders
 from knee.errors import RunError
 
-#: Where the records lie; a machine's start empties it, as it does away with namespaces.
+#: The folder of the records. Like namespaces, it does not survive a restart.
 RECORDS = Path("/run/knee")
-#: Where named namespaces lie, as of ip netns.
+#: The folder of named namespaces, as ip netns uses it.
 NAMESPACES = Path("/run/netns")
 
 _NAME = re.compile(r"knee-(\d+)-(\d+)-(\d+)")
 _SIDE = re.compile(r"-[a-z]+")
 _numbers = count()
-#: How long the processes of a dead run may take to notice that it is dead, s.
+#: How long the processes of a dead run may take to end, s.
 _PATIENCE_S = 5.0
 
 
 def started(pid: int) -> int | None:
-    """When a process started, in clock ticks since the machine did; None where there is none (or only its remains)."""
+    """When a process started, in clock ticks since boot; None if it has ended, even if it is still a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name, in parentheses, may hold anything; the fields behind it count from the state, which is the third.
+    # The name, in parentheses, may contain anything; the first field after it is the state, the third of all.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
@@ -52,10 +52,10 @@ class Owned:
     """What a run owns.
 
     Attributes:
-        name: of the run; namespaces have it with a side behind.
-        sides: what tells its namespaces apart, small letters.
-        processes: process id and start of what the run has started.
-        folder: what it writes its result to before that is whole.
+        name: the run's name; those of its namespaces begin with it.
+        sides: the ends of its namespaces' names, in small letters.
+        processes: id and start time of each process that the run started.
+        folder: the folder of the unfinished result.
     """
 
     name: str
@@ -70,24 +70,24 @@ class Owned:
 
     @property
     def record(self) -> Path:
-        """The file that tells of it."""
+        """The record's file."""
         return RECORDS / f"{self.name}.json"
 
     def write(self) -> None:
-        """Puts it on record."""
+        """Writes the record."""
         RECORDS.mkdir(mode=0o755, exist_ok=True)
         folder = None if self.folder is None else str(self.folder)
         files.write(self.record, json.dumps({"processes": self.processes, "folder": folder}))
 
     def add(self, pid: int) -> None:
-        """Puts a process on record that was started."""
+        """Records a process that was started."""
         at = started(pid)
         if at is not None:
             self.processes.append((pid, at))
             self.write()
 
     def alive(self) -> bool:
-        """Whether the process lives that made it."""
+        """Whether the process that made it is still running."""
         pid, at = _maker(self.name)
         return started(pid) == at
 
@@ -95,7 +95,7 @@ class Owned:
         """Ends its processes, removes its namespaces, its unfinished folder and then its record.
 
         Raises:
-            RunError: where a process of somebody else's is still in one of them.
+            RunError: a process that knee did not start still uses one of them.
         """
         for pid, at in self.processes:
             if started(pid) == at:
@@ -118,7 +118,7 @@ def _maker(name: str) -> tuple[int, int]:
 
 
 def _remove_namespace(name: str) -> None:
-    # Most of who imports this has no namespaces, and pyroute2 takes a while.
+    # pyroute2 is slow to import, and few callers have namespaces.
     from pyroute2 import netns
 
     with contextlib.suppress(FileNotFoundError):
@@ -137,7 +137,7 @@ def _inside(place: Path) -> list[int]:
 
 
 def _wait_until_empty(place: Path) -> None:
-    """Waits until nobody is in a namespace: a run's processes end with it, but not in the same instant."""
+    """Waits until no process is in a namespace: a run's processes end with it, but not at the same instant."""
     end = time.monotonic() + _PATIENCE_S
     while inside := _inside(place):
         if time.monotonic() > end:
@@ -148,21 +148,21 @@ def _wait_until_empty(place: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Waits until nobody else has a folder's lock; gives it, as a file that a child may hold on to."""
+    """Waits for a folder's lock and holds it; yields its file descriptor, which a child may inherit."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock.fileno()
 
 
 def _own(**what: Any) -> Owned:
-    """A new record of this process, not written yet."""
+    """A new record for this process, not yet written."""
     pid = os.getpid()
     return Owned(f"knee-{pid}-{started(pid)}-{next(_numbers)}", **what)
 
 
 @contextlib.contextmanager
 def owning(sides: Sequence[str]) -> Iterator[Owned]:
-    """Gives what a run may make, on record; removes it in the end, however the run ended."""
+    """Yields the record of what a run makes, and removes all of it at the end, however the run ended."""
     sweep()
     owned = _own(sides=sides)
     owned.write()
@@ -174,17 +174,17 @@ def owning(sides: Sequence[str]) -> Iterator[Owned]:
 
 @contextlib.contextmanager
 def writing(target: Path) -> Iterator[Path]:
-    """As ``folder.writing``; of root's folders, what a kill leaves is on record too.
+    """Like ``folder.writing``; if root writes, the unfinished folder is also recorded.
 
     Raises:
-        FolderError: where ``target`` is taken by something else or cannot be made; before anything is yielded.
+        FolderError: ``target`` is something else or cannot be created; raised before anything is yielded.
     """
     if os.geteuid() != 0:
         with folders.writing(target) as folder:
             yield folder
         return
     owned = _own(folder=folders.partial(target))
-    # Root of a container may have no /run to write to; simulations go on without a record there.
+    # In a container root may be unable to write to /run; simulations then run without a record.
     with contextlib.suppress(OSError):
         owned.write()
     try:
@@ -195,10 +195,10 @@ def writing(target: Path) -> Iterator[Path]:
 
 
 def sweep() -> list[str]:
-    """Removes what runs left whose process is gone; gives their names.
+    """Removes what runs whose process has ended left behind, and returns their names.
 
     Raises:
-        RunError: where that needs root, or something is still in use.
+        RunError: that needs root, or something is still in use.
     """
     if not RECORDS.is_dir():
         return []
@@ -224,5 +224,5 @@ def _read(name: str, record: Path) -> Owned:
         folder = told.get("folder")
         return Owned(name, processes=processes, folder=Path(folder) if folder else None)
     except (OSError, ValueError, TypeError, KeyError):
-        # Half a record: the process was killed while it wrote it, before it made or started anything.
+        # An incomplete record: the process was killed while writing it, before it made or started anything.
         return Owned(name)

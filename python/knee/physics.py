@@ -1,21 +1,21 @@
-"""What no figure of any result can be: a rate beyond the links, a ratio beyond 1, an RTT below the path's.
+"""Detects physically impossible figures: a rate above the links', a ratio above 1, an RTT below the path's.
 
-:func:`breaches` holds a result against laws that need no model of the algorithms or queues:
+:func:`breaches` checks a result against laws that need no model of the algorithms or queues:
 
 - Numbers are finite. Rates, times and counts are not negative. Ratios and Jain's index are at most 1.
-- An RTT is at least the flow's base RTT. A sample that comes from TCP timestamps, as after a retransmission, may be
-  short by up to a tick of their clock: 1 ms.
+- An RTT is at least the flow's base RTT. A sample from TCP timestamps, as after a retransmission, may be short by up to
+  one tick of their clock, 1 ms.
 - Least, mean and greatest are in order, and so are quantiles.
-- A flow has no more payload acknowledged than bytes received, and no more received than sent, from the start to the end
-  of each interval.
-- The flows that cross a link receive no more than it could carry, from the start to the end of each interval; and those
-  that leave the network over it no more within each interval and within each window.
-- Flows send no more than their first link carried, dropped, and holds.
-- A packet is lost once: no more are lost than were sent, or under way when the window began.
+- From the start to the end of each interval, a flow has no more payload acknowledged than bytes received, and no more
+  bytes received than sent.
+- From the start to the end of each interval, the flows that cross a link receive no more than it could carry. Within
+  each interval and each window, the same holds for the flows that leave the network over it.
+- Flows send no more than what their first link carried, dropped and still holds.
+- No more packets are lost than were sent or in flight when the window began.
 
-Packets are whole, so a window may have received one that was partly sent before it, and a token bucket owes up to one;
-each change of a rate lets the packet on the wire go out at the old one. Jitter lets what left a link within a window
-and the jitter before it arrive within the window. So much slack the laws have, and that of 32-bit floats.
+The laws allow some slack. A packet received in a window may have been sent partly before it; a token bucket may borrow
+one packet; after a change of rate, the packet on the wire is still sent at the old rate; jitter may move packets into a
+window; and 32-bit floats round.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 #: A full IP packet and the smallest that carries data, bytes.
 _FULL, _SMALLEST = 1500, 53
-#: The clock of TCP timestamps, ms.
+#: Tick of the TCP timestamp clock, ms.
 _TICK_MS = 1.0
-#: Rounding of 32-bit floats: of one, and of sums of many.
+#: Relative rounding error of a 32-bit float, and of a sum of many.
 _F32, _SUM = 2e-6, 1e-5
-#: By how much the clock of a kernel that runs on a machine may be off, s.
+#: Clock error of a kernel that runs in real time, s.
 _LATE_S = {"sim": 0.0, "uml": 1e-3, "host": 20e-3}
 
 
 @dataclass(frozen=True)
 class Breach:
-    """A figure that cannot be.
+    """An impossible figure.
 
     Attributes:
-        where: whose it is, and when: ``flow 2``, ``link bottleneck at 3.1 s``.
-        figure: its name.
-        value: what it is.
-        bound: what it may be.
+        where: the flow or link, and the time: ``flow 2``, ``link bottleneck at 3.1 s``.
+        figure: the figure's name.
+        value: its value.
+        bound: the limit that it exceeds.
     """
 
     where: str
@@ -70,9 +70,9 @@ class Breach:
 
 
 def breaches(result: Result) -> list[Breach]:
-    """The figures of a result that cannot be; none where all is well."""
+    """The impossible figures of a result; empty if there are none."""
     paths = Paths(result.scenario)
-    # Whose clock is the machine's lets what left a little before count as of an interval.
+    # In real time, packets that left slightly before an interval may count in it.
     late_s = _LATE_S.get(str(result.summary["ground"]), 0.0)
     return [
         *of_summary(result.summary),
@@ -84,7 +84,7 @@ def breaches(result: Result) -> list[Breach]:
 
 
 def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
-    """What can be told from ``summary.json`` alone."""
+    """The checks that need only ``summary.json``."""
     yield from _numbers(summary, "summary")
     for flow in summary["flows"]:
         who = f"flow {flow['flow']}"
@@ -93,9 +93,11 @@ def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
             yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], 0.0)
         yield from _ordered(who, flow, [f"rtt_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
         yield from _ordered(who, flow, ["rtt_min_ms", "rtt_mean_ms", "rtt_max_ms"])
-        yield from _at_most(who, "retransmitted_packets", flow["retransmitted_packets"], flow["sent_packets"])
+        if flow["transport"] == "tcp":
+            # QUIC sends no packet again: there it is the number of lost packets.
+            yield from _at_most(who, "retransmitted_packets", flow["retransmitted_packets"], flow["sent_packets"])
         if summary["ground"] == "sim":
-            # A kernel's own count has a transmission twice that was taken for lost twice.
+            # A kernel counts a transmission twice if it marked it lost twice.
             lost = flow["sent_packets"] + flow.get("outstanding_packets", 0)
             yield from _at_most(who, "lost_packets", flow["lost_packets"], lost)
     for link in summary["links"]:
@@ -113,7 +115,7 @@ def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
 
 
 class Paths:
-    """The links of a scenario in both directions, by the names that results have for them, and who crosses which."""
+    """The links of a scenario in both directions, by their names in results, and the flows that cross them."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -123,7 +125,7 @@ class Paths:
             self.capacities[link.name] = Capacity(scenario, link, most, reverse=False)
             if link.reverse is not None:
                 self.capacities[f"{link.name} (reverse)"] = Capacity(scenario, link, most, reverse=True)
-        #: Of each flow the links that its data crosses, in order.
+        #: For each flow, the links that its data crosses, in order.
         self.of_flow: list[list[str]] = []
         self.spans: list[tuple[float, float]] = []
         for flow in scenario.flows:
@@ -137,7 +139,7 @@ class Paths:
         return [f"{name} (reverse)" for name in reversed(names)] if flow.direction == "reverse" else names
 
     def base_rtt_ms(self, number: int) -> float:
-        """The least base RTT that a flow (from 0) ever has."""
+        """The smallest base RTT that a flow (counted from 0) has during the run, ms."""
         label = self.scenario.labels[number]
         flow = [flow for flow in self.scenario.flows for _ in range(flow.count)][number]
         changed = [change.rtt for change in self.scenario.changes if change.flow == label and change.rtt is not None]
@@ -152,12 +154,12 @@ class Capacity:
     def __init__(self, scenario: Scenario, link: Link, most_overhead: int, *, reverse: bool) -> None:
         way = link.reverse if reverse and link.reverse is not None else link
         full = (_FULL + link.overhead) * 8.0
-        #: What may come beside the rate: a packet in parts, and what a token bucket has saved.
+        #: Bits beyond the rate: parts of a packet, and the tokens that a bucket has saved.
         self.packet_bits = full
         self.saved_bits = (link.burst or 0) * 8.0
-        #: How much longer than others a packet may be behind the link, s.
+        #: Propagation delay and jitter of the link, s.
         self.delay_s, self.jitter_s = (0.0, 0.0) if reverse else (link.delay / 1e9, link.jitter / 1e9)
-        # Flows count the overhead of their first link, which weighs most on the smallest packets.
+        # Flows count the overhead of their first link, which matters most for the smallest packets.
         self.scale = (_SMALLEST + most_overhead) / (_SMALLEST + link.overhead)
         self._trace = None
         if way.trace is not None:
@@ -170,13 +172,13 @@ class Capacity:
             rates.append(float(rate))
         end = max(scenario.duration / 1e9, times[-1]) + 1.0
         self._at = np.array([*times, end])
-        # At each change the packet on the wire goes out at the old rate.
+        # At each change, the packet on the wire is still sent at the old rate.
         steps = np.diff(self._at) * np.array(rates)
         self._bits = np.concatenate(([0.0], np.cumsum(steps)))
         self._changes = np.array(times[1:])
 
     def until(self, t_s: Floats) -> Floats:
-        """Bits that it can have carried from the start to each of these times."""
+        """The most bits that it can have carried from the start to each of these times."""
         if self._trace is None:
             extra = np.searchsorted(self._changes, t_s, side="left") * float(self.packet_bits)
             bits: Floats = np.interp(t_s, self._at, self._bits) + extra.astype(np.float64)
@@ -188,15 +190,15 @@ class Capacity:
         return np.where(t_s < 0, 0.0, opportunities) * self.packet_bits
 
     def within(self, begin_s: Floats, end_s: Floats) -> Floats:
-        """Bits of flows' packets that can have arrived over it between each two of these times."""
+        """The most bits of flows' packets that can have arrived over it between each two of these times."""
         begin = np.maximum(begin_s - self.delay_s - self.jitter_s, 0.0)
-        # Opportunities at the very beginning may be used after it; times here are whole nanoseconds.
+        # The first opportunities may be used late; times here are whole nanoseconds.
         before = self.until(begin - 10e-9 if self._trace is not None else begin)
         return (self.until(end_s) - before + self.packet_bits + self.saved_bits) * self.scale
 
 
 def _numbers(value: object, where: str) -> Iterator[Breach]:
-    """No figure may be infinite, none or negative."""
+    """No figure may be infinite, NaN or negative."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _numbers(inner, f"{where}.{key}")
@@ -225,7 +227,7 @@ def _ordered(where: str, figures: Mapping[str, Any], names: Sequence[str]) -> It
 
 
 def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
-    """The figures of flows over their windows."""
+    """Checks the figures of flows over their windows."""
     warmup = paths.scenario.warmup / 1e9
     for number, (flow, path) in enumerate(zip(result.summary["flows"], paths.of_flow, strict=True)):
         who = f"flow {number + 1}"
@@ -240,13 +242,13 @@ def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
         edges = np.array([begin - late_s]), np.array([end + late_s])
         most = float(last.within(*edges)[0]) / (end - begin) / 1e6
         yield from _at_most(who, "throughput_mbps", flow["throughput_mbps"], most * (1 + 1e-9))
-        # What is acknowledged in a window may have arrived before it.
+        # Packets acknowledged in a window may have arrived before it.
         most = min(float(paths.capacities[name].within(edges[0] * 0, edges[1])[0]) for name in path)
         yield from _at_most(who, "goodput_mbps", flow["goodput_mbps"], most / (end - begin) / 1e6 * (1 + 1e-9))
 
 
 def _links(links: pl.DataFrame) -> Iterator[Breach]:
-    """The time series of links."""
+    """Checks the time series of links."""
     figures = ("queue_delay_mean_ms", "queue_delay_max_ms", "utilization")
     bad = {
         "utilization": ~(pl.col("utilization") <= 1.0),
@@ -258,7 +260,7 @@ def _links(links: pl.DataFrame) -> Iterator[Breach]:
 
 
 def _samples(result: Result, paths: Paths) -> Iterator[Breach]:
-    """The time series of flows, row by row."""
+    """Checks the time series of flows, row by row."""
     rates = ("goodput_mbps", "throughput_mbps", "sending_rate_mbps")
     figures = (*rates, "rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms", "cwnd_packets", "in_flight_packets")
     yield from _finite(result.samples, "flow", (*figures, "pacing_rate_mbps"))
@@ -286,7 +288,7 @@ def _finite(rows: pl.DataFrame, who: str, figures: Sequence[str]) -> Iterator[Br
 
 
 def _rows(rows: pl.DataFrame, who: str, bad: Mapping[str, pl.Expr], bounds: Mapping[str, str]) -> Iterator[Breach]:
-    """The first row in which each figure is bad."""
+    """The first row in which each figure is impossible."""
     for name, found in bad.items():
         first = rows.filter(found).head(1)
         for row in first.iter_rows(named=True):
@@ -294,12 +296,12 @@ def _rows(rows: pl.DataFrame, who: str, bad: Mapping[str, pl.Expr], bounds: Mapp
 
 
 def _carried(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
-    """What flows sent, received and had acknowledged, added up over time, against what links could carry."""
+    """Checks what flows sent, received and had acknowledged, summed over time, against what links could carry."""
     samples = result.samples
     if samples.is_empty():
         return
     times = samples["t_s"].unique().sort().to_numpy()
-    # Rows of a kernel's flows are a little apart: each is of the interval that its time is nearest to.
+    # Rows of a kernel's flows are not exactly simultaneous: each belongs to the interval nearest to its time.
     grid = np.unique(np.round(times / (paths.scenario.interval / 1e9), 3 if late_s == 0 else 0))
     if late_s > 0:
         yield from _received(result, paths, grid * paths.scenario.interval / 1e9, late_s, exact=False)
@@ -350,21 +352,21 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
 
 
 def _sent(result: Result, name: str, capacity: Capacity, times: Floats, sent: Floats) -> Iterator[Breach]:
-    """What comes to a link leaves it, is dropped, or is there."""
+    """Checks that what reaches a link leaves it, is dropped or is still queued."""
     rows = result.links.filter(pl.col("link").cast(pl.String) == name).sort("t_s")
     at = np.searchsorted(rows["t_s"].to_numpy(), times - 1e-9).clip(max=max(len(rows) - 1, 0))
     if rows.is_empty():
         return
     dropped = rows["drops"].cum_sum().to_numpy().astype(np.float64)[at] * capacity.packet_bits
     held = rows["backlog_bytes"].to_numpy().astype(np.float64)[at] * 8.0
-    # The headers of the link are not in the backlog.
+    # The backlog does not include the link's headers.
     held += rows["backlog_packets"].to_numpy().astype(np.float64)[at] * (capacity.packet_bits - _FULL * 8)
     could = capacity.within(np.zeros(len(times)), times) + (dropped + held + capacity.packet_bits) * capacity.scale
     yield from _first(f"link {name}", "what its flows sent, Mbit", times, sent, could * (1 + _SUM))
 
 
 def _first(who: str, figure: str, times: Floats, values: Floats, bounds: Floats) -> Iterator[Breach]:
-    """The first time at which a value is beyond its bound, both in bits."""
+    """The first time at which a value exceeds its bound, both in bits."""
     beyond = np.flatnonzero(~(values <= bounds))
     if len(beyond):
         at = beyond[0]

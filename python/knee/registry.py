@@ -45,7 +45,7 @@ class Param:
 
     @property
     def accepted(self) -> str:
-        """What it takes, as an error message says it."""
+        """The accepted values, for an error message."""
         if self.kind == "choice":
             return f"expected one of {', '.join(self.words)}"
         if self.kind == "bool":
@@ -54,16 +54,20 @@ class Param:
 
     @property
     def span(self) -> str:
-        """The least and the greatest value; what is beyond any network has no greatest one."""
+        """The range as text, without the upper end if that exceeds any network."""
         most = {"time": MAX_TIME, "rate": MAX_RATE, "bytes": MAX_BYTES, "count": MAX_PACKETS}.get(self.kind)
         if most is not None and isinstance(self.max, int) and self.max >= most:
             return f"{self.text(self.min)} or more"
         return f"{self.text(self.min)} to {self.text(self.max)}"
 
     def parse(self, value: object) -> Value:
-        """The value in base units, from what a scenario file says."""
+        """Parses a value of a scenario file into base units.
+
+        Raises:
+            Refused: it has the wrong type or unit, or is out of range.
+        """
         parsed = self._parse(value)
-        # Booleans and words have no order; all else does, and NaN fails the comparison.
+        # Booleans and words have no range; NaN fails the comparison.
         if self.kind not in ("bool", "choice") and not self.min <= parsed <= self.max:  # type: ignore[operator]
             raise Refused(f"{shown(value)} is out of range", self.accepted)
         return parsed
@@ -89,7 +93,7 @@ class Param:
         raise Refused(f"{shown(value)} has the wrong type", self.accepted)
 
     def plain(self, value: Value) -> Value:
-        """The value as scenario files write it; ``parse`` gives the same value back."""
+        """The value as scenario files write it; ``parse`` returns the same value for it."""
         match self.kind:
             case "time":
                 return format_time(int(value))
@@ -112,7 +116,7 @@ class Entry:
     Attributes:
         family: of a congestion control; empty for a queue.
         phases: names of a congestion control's phases, by number.
-        needs: what a congestion control asks of the sender: ``pacing``, ``full_control``, ``ecn``.
+        needs: what a congestion control requires of the sender: ``pacing``, ``full_control``, ``ecn``.
     """
 
     name: str
@@ -124,7 +128,7 @@ class Entry:
     needs: dict[str, Any] = field(default_factory=dict)
 
     def resolve(self, given: dict[str, Value]) -> dict[str, Value]:
-        """Values for all parameters, in base units: those given, and the defaults."""
+        """Values of all parameters in base units: those given, and defaults for the others."""
         values = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             param = self.params.get(name)
@@ -141,7 +145,7 @@ class Entry:
         return {name: self.params[name].plain(value) for name, value in values.items()}
 
     def tagged(self, values: dict[str, Value]) -> dict[str, dict[str, Value]]:
-        """Resolved values as the core reads them, each with its kind."""
+        """Resolved values in the core's form, each tagged with its kind."""
         return {name: {self.params[name].kind: value} for name, value in values.items()}
 
 
@@ -174,7 +178,11 @@ def queues() -> dict[str, Entry]:
 
 
 def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
-    """The entry called ``name``; where there is none, the refusal lists the near names."""
+    """The entry called ``name``.
+
+    Raises:
+        Refused: there is none; the error lists similar names.
+    """
     if not isinstance(name, str):
         raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
     entry = known.get(name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee import files, forked, schema
+from knee import files, forked
 from knee.errors import FolderError, RunError
 from knee.folder import DATA, FORMAT, FRAMES, MANIFEST, manifest_of, problems, seal, sealed, without_digests, writing
 from knee.scenario import Scenario, from_toml
@@ -119,6 +119,9 @@ class Result:
             RunError: this process was forked from one that had used results.
         """
         forked.check()
+        # A run that only writes a result needs none of its models.
+        from knee import schema
+
         folder = Path(folder)
         manifest = manifest_of(folder)
         if manifest is None:
@@ -157,8 +160,10 @@ def no_report(error: Exception, folder: Path) -> RunError:
 
 
 def _text(path: Path) -> str:
+    from knee.schema import damaged
+
     try:
         return files.read(path, _MAX_SCENARIO).decode()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise schema.damaged(path, f"it cannot be read ({reason})") from None
+        raise damaged(path, f"it cannot be read ({reason})") from None

@@ -1,6 +1,6 @@
-"""What ``manifest.json``, ``summary.json`` and the tables of a result hold; checked whenever one is loaded.
+"""The schema of ``manifest.json``, ``summary.json`` and the tables of a result, checked when one is loaded.
 
-More keys than these are fine: later versions add some. Section 3 of the result format is in ``docs/scenarios.md``.
+Additional keys are accepted, since later versions may add some. ``docs/scenarios.md`` documents the format.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from knee.units import shown
 if TYPE_CHECKING:
     import polars as pl
 
-#: A summary of a million flows has some 600 MB.
+#: Largest file that is read; the summary of a million flows has about 600 MB.
 _MAX_JSON = 1 << 30
 
 Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
-    # Built when the first result is read: runs that only write one need none of it.
+    # Built when the first result is read; runs that only write results do not need it.
     model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
 
 
@@ -72,7 +72,7 @@ class LinkFigures(_Part):
 
 
 class Fairness(_Part):
-    """How the flows share."""
+    """How fairly the flows share."""
 
     jain: Figure | None
     jain_interval_mean: Figure | None
@@ -98,7 +98,7 @@ class Summary(_Part):
 
 
 class Manifest(_Part):
-    """``manifest.json``, but for the digests, which have been verified before."""
+    """``manifest.json`` without the digests, which are verified before."""
 
     format: Annotated[int, Field(ge=1)]
     program: str
@@ -129,10 +129,10 @@ TABLES = {
 
 
 def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
-    """The content of a JSON file of a result, as it is there, once it is found to have that form.
+    """The content of a JSON file of a result, after checking it against its schema.
 
     Raises:
-        FolderError: names the file, the key and what was found.
+        FolderError: names the file, the key and the value found.
     """
     try:
         content = json.loads(files.read(path, _MAX_JSON), parse_constant=_no_number)
@@ -163,7 +163,7 @@ def read_table(path: Path) -> pl.DataFrame:
     import polars as pl
 
     try:
-        # The name is a name: without this, a folder "g[a-z]*" would be a pattern.
+        # Without this, polars would read a folder called "g[a-z]*" as a pattern.
         frame = pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -178,5 +178,5 @@ def read_table(path: Path) -> pl.DataFrame:
 
 
 def damaged(path: Path, what: str) -> FolderError:
-    """The refusal of a file of a result."""
+    """The error for a damaged file of a result."""
     return FolderError(f"{path.parent} is a damaged knee result: {path.name}: {what}; rerun its scenario.")

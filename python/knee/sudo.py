@@ -1,4 +1,4 @@
-"""The person behind ``sudo``: what root writes for somebody belongs to that one."""
+"""The user who called ``sudo``, who gets what root writes for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def caller() -> tuple[int, int] | None:
-    """User and group of whoever called ``sudo``; None without it."""
+    """User and group id of the user who called ``sudo``; None without sudo."""
     user, group = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
     if os.geteuid() != 0 or not (user.isdecimal() and group.isdecimal()) or int(user) == 0:
         return None
@@ -16,10 +16,10 @@ def caller() -> tuple[int, int] | None:
 
 
 def give_to_caller(folder: Path, around: Iterable[Path] = ()) -> None:
-    """Gives a folder that this process has made, with all in it, to whoever called ``sudo``; those ``around`` it alone.
+    """Gives a new folder with its content, and the folders ``around`` it, to the user who called ``sudo``.
 
-    Only what is root's changes hands, by file descriptors and following no links, since the folder may lie in one that
-    somebody else can write to.
+    Only what belongs to root changes owner. It works on file descriptors and follows no links, because other users may
+    be able to write to a parent folder.
     """
     whom = caller()
     if whom is None:

@@ -1,4 +1,4 @@
-"""Text that came from elsewhere, for people's screens: shown as it is, never obeyed."""
+"""Makes foreign text safe to display: control characters are shown, not interpreted."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ from typing import Any
 
 from pydantic_core import to_json as to_indented_json
 
-#: Control characters (ESC begins a terminal's commands, and so does U+009B) but for tab and newline; what turns the
-#: direction of writing, which makes one name look like another; lone surrogates, which no encoding has.
+#: Control characters except tab and newline (ESC and U+009B start terminal commands); characters that change the
+#: direction of writing, which can make one name look like another; and lone surrogates, which cannot be encoded.
 _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-#: What JSON lets stand in a string and a terminal obeys.
+#: Characters that JSON allows in strings and that terminals interpret.
 _IN_JSON = re.compile("[\x7f-\x9f]")
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def visible(text: str) -> str:
-    r"""The text with its control characters written out, as ``\x1b``."""
+    r"""The text with its control characters escaped, such as ``\x1b``."""
     return _HARMFUL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def to_json(data: Any, *, encoding: str | None = "utf-8") -> str:
-    """JSON on many lines, as files have it and as a terminal or a pipe of that encoding can take it.
-
-    A figure that is no number is null.
-    """
-    # Python's own takes minutes for a million flows: with indentation, it is not the one written in C.
+    """Indented JSON that a file, terminal or pipe of that encoding accepts. NaN becomes null."""
+    # Python's json takes minutes for a million flows: with indentation it does not use its C encoder.
     text = to_indented_json(data, indent=1, inf_nan_mode="null").decode()
     utf8 = (encoding or "ascii").lower().replace("-", "") == "utf8"
     return (_IN_JSON if utf8 else _NOT_ASCII).sub(_escaped, text)

@@ -62,7 +62,7 @@ PACKETS = _Measure("a number of packets", _PACKETS, MAX_PACKETS, "packets", "250
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: short, on one line."""
+    """A value as error messages show it: shortened, on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -124,7 +124,7 @@ def parse_time(value: object, *, zero: bool = True) -> int:
 
 
 def parse_rate(value: object, *, zero: bool = False) -> int:
-    """``"10 Gbit/s"`` to bits per second; zero is refused where not asked for."""
+    """``"10 Gbit/s"`` to bits per second; zero is rejected unless ``zero`` is true."""
     return _parse(value, RATE, zero=zero)
 
 
@@ -143,7 +143,7 @@ def parse_count(value: object) -> int:
 
 
 def _decimal(amount: int, scale: int, places: int) -> str | None:
-    """``amount / scale`` in at most so many decimals, or None where they do not hold it exactly."""
+    """``amount / scale`` with at most ``places`` decimals, or None if that is not exact."""
     shifted = Fraction(amount * 10**places, scale)
     if shifted.denominator != 1:
         return None
@@ -161,19 +161,19 @@ def _format(amount: int, units: list[tuple[str, int]], places: int) -> str:
 
 
 def format_time(ns: int) -> str:
-    """Nanoseconds to ``"21 ms"``; parses back to the same number."""
+    """Nanoseconds to ``"21 ms"``; parsing that gives the same number."""
     if ns == 0:
         return "0 s"
     return _format(ns, [("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)], 3)
 
 
 def format_rate(bps: int) -> str:
-    """Bits per second to ``"10 Gbit/s"``; parses back to the same number."""
+    """Bits per second to ``"10 Gbit/s"``; parsing that gives the same number."""
     return _format(bps, [(p + "bit/s", 1000**i) for i, p in reversed(list(enumerate(["", "k", "M", "G"])))], 3)
 
 
 def format_bytes(n: int) -> str:
-    """Bytes to ``"100 MB"``; parses back to the same number."""
+    """Bytes to ``"100 MB"``; parsing that gives the same number."""
     return _format(n, [("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1)], 0)
 
 
@@ -203,14 +203,14 @@ class Limit:
     amount: int
 
     def __str__(self) -> str:
-        """As scenario files write it."""
+        """The capacity as scenario files write it."""
         if self.kind == "packets":
             return format_packets(self.amount)
         return format_bytes(self.amount) if self.kind == "bytes" else format_time(self.amount)
 
 
 def parse_limit(value: object) -> Limit:
-    """``"250 packets"``, ``"100 MB"`` or ``"80 ms"`` to a capacity; zero is refused."""
+    """``"250 packets"``, ``"100 MB"`` or ``"80 ms"`` to a capacity; zero is rejected."""
     if isinstance(value, Limit):
         return value
     accepted = 'a limit is packets, a size or a time, such as "250 packets", "100 MB" or "80 ms"'

@@ -117,13 +117,19 @@ impl Receiver {
         self.rcv_nxt
     }
 
+    /// Counts a packet that arrived.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+        self.queued_units += u64::from(packet.extra);
+    }
+
     /// Takes a data packet. True: an ACK leaves at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time, spares: &mut Spares) -> bool {
-        self.packets += 1;
-        self.bytes += u64::from(packet.size);
-        self.queued_units += u64::from(packet.extra);
+        self.count(packet);
         if packet.seq >= self.rcv_nxt && self.window < config.window_growth {
             // tcp_grow_window: the sender shall hear of the new window at once.
             self.window += 2 * u64::from(MSS);

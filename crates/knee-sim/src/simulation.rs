@@ -14,6 +14,7 @@ mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod landings;
+mod quic;
 mod report;
 mod stages;
 mod world;

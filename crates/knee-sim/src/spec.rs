@@ -240,6 +240,20 @@ pub struct FlowSpec {
     /// Whether packets are ECN-capable (RFC 3168); algorithms that need ECN have it in any case.
     #[serde(default)]
     pub ecn: bool,
+    /// What carries the data.
+    #[serde(default)]
+    pub transport: Transport,
+}
+
+/// What carries a flow's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP like Linux's.
+    #[default]
+    Tcp,
+    /// A QUIC stack.
+    Quic,
 }
 
 /// Something that changes during the run.

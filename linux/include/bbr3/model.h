@@ -6,7 +6,7 @@
 #include "state.h"
 
 /* Whoever includes this says what the parameters are, and draws random numbers. */
-static const struct knee_bbr3_params *bbr3_params(void);
+static const volatile struct knee_bbr3_params *bbr3_params(void);
 static u32 bbr3_random(void);
 
 /* A BDP is below 2^27 packets; with gains below 2^12 its products stay below 2^63. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +48,8 @@ def fidelity(
 ) -> None:
     """Compare the simulator with recordings of real kernels.
 
-    Without a file, runs and lists the recordings shipped with knee. A case passes if every flow's goodput is within 5
+    Without a file, runs and lists the recordings shipped with knee, and what each congestion control and queue
+    discipline was held against. A case passes if every flow's goodput is within 5
     points (hundredths of the link's rate) of the kernel's and its mean smoothed RTT within 10 % or 2 ms. If the
     kernel's own runs vary more, the limit is 1.5 times their spread.
 
@@ -73,18 +74,19 @@ def fidelity(
         cases = shipped.cases(patterns or ())
     if html is not None and html.is_dir():
         raise InputError(f"{html} is a folder; expected a file name for --html.")
-    if html is not None and len(cases) > 1:
-        raise InputError("--html writes the report of one file; name one.")
     reports = {}
     for file, each in cases.items():
         with Bar(file.name) as bar:
             reports[file] = run_cases(each, jobs, bar, ground)
-        if html is not None:
-            from knee.fidelity.page import write
-
-            write(reports[file], file, html)
         if not as_json:
             _show(out(), reports[file], file.stem)
+    every = not sources and not patterns
+    if html is not None:
+        from knee.fidelity.page import write
+
+        write(reports, html, every)
+    if every and not as_json:
+        _standings(out(), reports)
     if as_json:
         told = [{"file": file.name, **report.plain()} for file, report in reports.items()]
         write_json(told[0] if len(told) == 1 else told)
@@ -94,6 +96,19 @@ def fidelity(
     if check and unmet:
         complain(f"below what is wanted: {'; '.join(unmet)}.")
         raise typer.Exit(1)
+
+
+def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
+    from knee.fidelity import standing
+
+    columns = ["name", "held against", "cases", "compared", "pass", "points", "%"]
+    parts = {"Congestion controls": standing.congestion_controls, "Queue disciplines": standing.queues}
+    for title, standings in parts.items():
+        rows = table(title, columns, text=2)
+        for row in standing.shown(standings(reports)):
+            rows.add_row(*row)
+        console.print(rows)
+    console.print(standing.EXPLAINED, soft_wrap=True)
 
 
 def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
@@ -111,11 +126,11 @@ def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
 
 
 def _show(console: Console, report: Report, name: str) -> None:
-    from knee.fidelity.shipped import ABOUT
+    from knee.fidelity.shipped import RECORDINGS
 
     columns = ["case", "flow", "Mbit/s\nhere", "\nkernel", "\npoints", "srtt ms\nhere", "\nkernel", "\n%", "\npass"]
-    about = ABOUT.get(name)
-    rows = table(f"{name}: {about}" if about else name, columns, text=2)
+    recording = RECORDINGS.get(name)
+    rows = table(f"{name}: {recording.about}" if recording else name, columns, text=2)
     for result in report.results:
         for i, flow in enumerate(result.flows):
             rows.add_row(

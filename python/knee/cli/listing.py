@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,17 +57,28 @@ def _scenarios(console: Console) -> None:
 
 
 def _ccs(console: Console) -> None:
+    from knee.fidelity import standing
+
     rows = table("Congestion controls", ["name", "family", "what", "source"], text=4)
+    against = standing.brief(standing.congestion_controls())
     for entry in registry.congestion_controls().values():
-        rows.add_row(entry.name, entry.family, entry.about, entry.source)
+        rows.add_row(entry.name, entry.family, entry.about, _origin(entry, against))
     console.print(rows)
 
 
 def _queues(console: Console) -> None:
+    from knee.fidelity import standing
+
     rows = table("Queue disciplines", ["name", "what", "source"], text=3)
+    against = standing.brief(standing.queues())
     for entry in registry.queues().values():
-        rows.add_row(entry.name, entry.about, entry.source)
+        rows.add_row(entry.name, entry.about, _origin(entry, against))
     console.print(rows)
+
+
+def _origin(entry: Entry, against: Mapping[str, str]) -> str:
+    """What it follows, and below that what it was held against; a class written in Python has only itself."""
+    return entry.source + (f"\nHeld against: {against[entry.name]}" if entry.name in against else "")
 
 
 def _one(console: Console, what: str, name: str) -> None:
@@ -83,12 +95,18 @@ def _one(console: Console, what: str, name: str) -> None:
         entry = registry.find(kind, name, known)
     except Refused as refused:
         raise InputError(f"{refused.found[0].upper()}{refused.found[1:]}; {refused.accepted}.") from None
-    _details(console, entry)
+    _details(console, entry, what)
 
 
-def _details(console: Console, entry: Entry) -> None:
+def _details(console: Console, entry: Entry, what: str) -> None:
+    from knee.fidelity import standing
+
     family = f" ({entry.family})" if entry.family else ""
     console.print(f"{entry.name}{family}: {entry.about}\nSource: {entry.source}", soft_wrap=True)
+    rows = standing.congestion_controls() if what == "cc" else standing.queues()
+    against = standing.brief(rows, counts=True).get(entry.name)
+    if against:
+        console.print(f"Held against: {against}", soft_wrap=True)
     if entry.phases:
         console.print(f"Phases: {', '.join(entry.phases)}", soft_wrap=True)
     if not entry.params:

@@ -82,8 +82,8 @@ def run(
     """Run scenarios and write their results.
 
     Each run writes a folder with summary.json, the time series as Parquet files, and report.html. The default is
-    results/NAME, with the changes made by --set in its name. The run replaces an older knee result, unless that
-    contains files that knee did not write, and touches nothing else.
+    results/NAME, with the changes made by --set and --ground in its name. The run replaces an older knee result,
+    unless that contains files that knee did not write, and touches nothing else.
     """
     from knee import grounds, memory, runner
 
@@ -230,7 +230,7 @@ def _jobs(
     for scenario in loaded:
         grounds.ready(ground or scenario.run.ground)
         for k in range(scenario.seed, scenario.seed + seeds):
-            name = scenario.name if folder is not None else _default_name(scenario, changes, seeds)
+            name = scenario.name if folder is not None else _default_name(scenario, ground, changes, seeds)
             name = name if seeds == 1 else f"{name}-seed{k}"
             target = folder if single and folder is not None else (folder or Path("results")) / name
             check_target(target)
@@ -241,12 +241,16 @@ def _jobs(
     return jobs
 
 
-def _default_name(scenario: Scenario, changes: Sequence[str], seeds: int) -> str:
+def _default_name(scenario: Scenario, ground: str | None, changes: Sequence[str], seeds: int) -> str:
     """The folder's name where none is given; it says what was changed, so that the result without that stays."""
     said = {"name"} if seeds == 1 else {"name", "seed"}
     from knee.folder import default
 
-    return default(scenario.name, [change for change in changes if change.partition("=")[0].strip() not in said])
+    told = [change for change in changes if change.partition("=")[0].strip() not in said]
+    # --ground says in other words what --set run.ground says.
+    if ground is not None and ground != scenario.run.ground:
+        told.append(f"run.ground={ground}")
+    return default(scenario.name, told)
 
 
 def _show(job: _Job, summary: dict[str, Any], *, compact: bool, report: bool) -> None:

@@ -6,14 +6,20 @@
 
     report = fidelity.run(fidelity.read("linux.csv"))
     report.totals.held, report.totals.cases
+
+Names are loaded when they are first used: listings read the recordings without what runs them.
 """
 
 from __future__ import annotations
 
-from knee.fidelity.cases import Case, KernelFlow, read
-from knee.fidelity.compare import CaseResult, FlowResult, Report, Totals
-from knee.fidelity.measure import run
-from knee.fidelity.translate import Skipped, scenario
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knee.fidelity.cases import Case, KernelFlow, read
+    from knee.fidelity.compare import CaseResult, FlowResult, Report, Totals
+    from knee.fidelity.measure import run
+    from knee.fidelity.translate import Skipped, scenario
 
 __all__ = [
     "Case",
@@ -27,3 +33,18 @@ __all__ = [
     "run",
     "scenario",
 ]
+
+_HOME = {
+    **dict.fromkeys(["Case", "KernelFlow", "read"], "cases"),
+    **dict.fromkeys(["CaseResult", "FlowResult", "Report", "Totals"], "compare"),
+    "run": "measure",
+    **dict.fromkeys(["Skipped", "scenario"], "translate"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,11 @@ Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's
   the flow's life. A file with it comes from a rig with Linux's ``fq`` at the sender, so flows are paced.
 - ``goodput_spread``, ``srtt_spread``: half the range over the kernel's repeated runs.
 
+A file with the column ``fct_s`` calls some columns otherwise (`OTHERWISE`) and has more of them: ``dir`` (``R``: data
+go through the link's reverse direction, whose rate and queue are ``rrate`` and ``rq``), ``bytes`` (above 0: a transfer
+of that size, and ``fct_s`` the seconds from its start until all of it is acknowledged), ``ecn`` (1: capable flows) and
+``sndq`` (``fq``: the sender paces).
+
 A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for
 the link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts depends on who printed it (`FIGURES`).
 """
@@ -39,6 +44,9 @@ PROGRAMS = (
 #: two thirds. Kernel flows beside them: goodput.
 FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "vivace": "sent"}
 
+#: Columns of a file with completion times, by the names in other files.
+OTHERWISE = {"base_rtt_ms": "rtt", "start_s": "start", "srtt_mean_ms": "srtt_ms"}
+
 SETUP = ("case", "flow", "rate", "T", "base_rtt_ms", "start_s")
 NEEDED = (*SETUP, "goodput_mbps", "srtt_mean_ms")
 
@@ -60,8 +68,13 @@ class KernelFlow:
         goodput_spread_mbps: half the range over the kernel's runs; 0 where there was one.
         srtt_spread_ms: the same of the smoothed RTT.
         rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire over the
-            whole life; then ``srtt_ms`` is the mean of all RTTs.
+            whole life (then ``srtt_ms`` is the mean of all RTTs), or a transfer's size over its completion time (then
+            ``srtt_ms`` is that time).
         beside_program: whether it was recorded in a run of authors' programs.
+        reverse: whether its data go through the link's reverse direction.
+        transfer_bytes: the payload of a finite transfer.
+        ecn: whether its packets are ECN-capable.
+        paced: whether Linux's ``fq`` paces it at the sender.
     """
 
     number: int
@@ -72,8 +85,12 @@ class KernelFlow:
     srtt_ms: float
     goodput_spread_mbps: float
     srtt_spread_ms: float
-    rate_is: Literal["goodput", "wire", "sent"] = "goodput"
+    rate_is: Literal["goodput", "wire", "sent", "transfer"] = "goodput"
     beside_program: bool = False
+    reverse: bool = False
+    transfer_bytes: int | None = None
+    ecn: bool = False
+    paced: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,8 @@ class Case:
         loss: probability of random loss before the bottleneck.
         steps: (second, new rate in bit/s) of the bottleneck.
         window_from_s: from when figures count, in seconds of the run; None: the last two thirds of each flow's life.
+        reverse_rate_bps: the rate of the link's reverse direction; None: it never queues.
+        reverse_qdisc: its queue discipline, as ``qdisc``.
     """
 
     name: str
@@ -96,6 +115,8 @@ class Case:
     loss: float
     steps: tuple[tuple[float, int], ...]
     window_from_s: float | None
+    reverse_rate_bps: int | None
+    reverse_qdisc: str | None
     flows: tuple[KernelFlow, ...]
 
     def window_s(self, flow: KernelFlow, late_s: float = 0.0) -> tuple[float, float]:
@@ -109,6 +130,8 @@ class Case:
 
     def rate_mbps(self, flow: KernelFlow) -> float:
         """The bottleneck's mean rate over the window of ``flow``: what a point of goodput is a hundredth of."""
+        if flow.reverse and self.reverse_rate_bps is not None:
+            return self.reverse_rate_bps / 1e6
         begin, end = (flow.start_s + t for t in self.window_s(flow))
         carried, at, rate = 0.0, begin, self.rate_bps
         for when, new in self.steps:
@@ -133,13 +156,17 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
     try:
         reader = csv.DictReader(io.StringIO(files.read(Path(path), _MAX_FILE).decode(), newline=""))
         found = reader.fieldnames or ()
-        needed = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
+        needed: tuple[str, ...] = PROGRAMS if "mbps_is" in found else NEEDED if figures else SETUP
+        if "fct_s" in found:
+            needed = tuple(OTHERWISE.get(name, name) for name in needed)
         missing = [name for name in needed if name not in found]
         if missing:
             raise InputError(f"{path} has no column {missing[0]}; expected the columns {', '.join(needed)}.")
         rows = [(reader.line_num, _complete(path, reader, row)) for row in reader]
         if needed is PROGRAMS:
             rows = [(line, _of_program(row)) for line, row in rows]
+        elif "fct_s" in found:
+            rows = [(line, row | {name: row[other] for name, other in OTHERWISE.items()}) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path} cannot be read ({reason}); expected a CSV file.") from None
@@ -175,8 +202,7 @@ def _case(path: str | Path, name: str, rows: list[tuple[int, dict[str, str]]], f
         raise InputError(f"{path}: the rows of {name} do not agree on the link or the length of the run.")
     if [flow.number for flow in flows] != list(range(1, len(flows) + 1)):
         raise InputError(f"{path}: the flows of {name} are not numbered 1, 2, ... in order.")
-    rate, duration_s, qdisc, loss, steps, window_from_s = first
-    return Case(name, rate, duration_s, qdisc, loss, steps, window_from_s, flows)
+    return Case(name, *first, flows)
 
 
 def _of_program(row: dict[str, str]) -> dict[str, str]:
@@ -189,7 +215,7 @@ def _of_program(row: dict[str, str]) -> dict[str, str]:
     }
 
 
-_Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None]
+_Shared = tuple[int, float, str | None, float, tuple[tuple[float, int], ...], float | None, int | None, str | None]
 
 
 def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, KernelFlow]:
@@ -201,24 +227,47 @@ def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, Kerne
             _number(row, "loss_pct", 0.0) / 100,
             _steps(row.get("step") or ""),
             _number(row, "window_from_s", None) if row.get("window_from_s") else None,
+            _rate(row["rrate"]) if row.get("rrate") else None,
+            row.get("rq") or None,
         )
+        size = round(_number(row, "bytes", 0.0))
         flow = KernelFlow(
             number=int(row["flow"]),
             cc=row.get("cc") or row["case"].split("-")[0],
             base_rtt_ms=_positive(row, "base_rtt_ms"),
             start_s=_number(row, "start_s"),
             goodput_mbps=_number(row, "goodput_mbps") if figures else 0.0,
-            srtt_ms=_positive(row, "srtt_mean_ms") if figures else 0.0,
+            srtt_ms=_delay_ms(row, size) if figures else 0.0,
             goodput_spread_mbps=_number(row, "goodput_spread", 0.0),
             srtt_spread_ms=_number(row, "srtt_spread", 0.0),
-            rate_is=FIGURES.get(row["cc"], "goodput") if "mbps_is" in row else "goodput",
+            rate_is="transfer" if size else FIGURES.get(row["cc"], "goodput") if "mbps_is" in row else "goodput",
             beside_program="mbps_is" in row,
+            reverse=_word(row, "dir", ("F", "R")) == "R",
+            transfer_bytes=size or None,
+            ecn=_word(row, "ecn", ("0", "1")) == "1",
+            paced=_word(row, "sndq", ("", "fq")) == "fq",
         )
+        if flow.reverse and shared[6] is None:
+            raise ValueError("dir is R, but there is no rrate; expected the rate of the reverse direction")
         if not max(flow.start_s, shared[5] or 0.0) < shared[1]:
             raise ValueError("the flow's start or window is not before the end T")
     except (ValueError, TypeError) as error:
         raise InputError(f"{where}: {error}.") from None
     return shared, flow
+
+
+def _word(row: dict[str, str], key: str, words: tuple[str, str]) -> str:
+    """One of two words; an empty cell or no such column is the first."""
+    word = row.get(key) or words[0]
+    if word not in words:
+        accepted = " or ".join(each or "nothing" for each in words)
+        raise ValueError(f"{key} is {shown(word)}; expected {accepted}")
+    return word
+
+
+def _delay_ms(row: dict[str, str], size: int) -> float:
+    """The mean smoothed RTT; of a finite transfer the time until it is complete."""
+    return _positive(row, "fct_s") * 1000 if size else _positive(row, "srtt_mean_ms")
 
 
 def _number(row: dict[str, str], key: str, default: float | None = None) -> float:

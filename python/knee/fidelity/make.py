@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from knee.fidelity.cases import Case, KernelFlow, read
-from knee.fidelity.measure import EVERY, connection, run_all
-from knee.fidelity.translate import INTERVAL_NS, runs, scenario
+from knee.fidelity.cases import Case, read
+from knee.fidelity.measure import Life, lives, run_all
+from knee.fidelity.translate import runs, scenario
 from knee.files import replacing
 from knee.result import Result
 
@@ -58,31 +57,23 @@ Figures = dict[str, float]
 
 
 def _look(case: Case, result: Result) -> list[Figures]:
-    flows = zip(case.flows, result.summary["flows"], strict=True)
-    return [_flow(case, flow, result.samples.filter(pl.col("flow") == flow.number), told) for flow, told in flows]
+    return [_flow(life) for life in lives(case, result)]
 
 
-def _flow(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str, Any]) -> Figures:
+def _flow(life: Life) -> Figures:
     """A flow's figures: over its window where the recorded files have them so, retransmissions over its whole life."""
-    interval_s = INTERVAL_NS / 1e9
-    at = samples["t_s"].to_numpy()
-    connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), told)
-    begin, end = case.window_s(flow, late_s)
-    t = at - connected_s
-    inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
-    alive = (t > interval_s / 2) & (t <= end + interval_s / 2)
-    srtt = samples["srtt_ms"].to_numpy()[inside][::EVERY]
+    srtt = life.looked("srtt_ms")
     srtt = srtt[~np.isnan(srtt)]
-    goodput = samples["goodput_mbps"].to_numpy()
+    retransmitted = life.summary["retransmitted_packets"]
     return {
-        "goodput_mbps": float(np.mean(goodput[inside])),
-        "goodput_total_mbps": float(np.mean(goodput[alive])),
+        "goodput_mbps": float(np.mean(life.within("goodput_mbps"))),
+        "goodput_total_mbps": float(np.mean(life.within("goodput_mbps", begin_s=0.0))),
         "srtt_mean_ms": float(np.mean(srtt)),
         "srtt_p50_ms": float(np.quantile(srtt, 0.5)),
         "srtt_p95_ms": float(np.quantile(srtt, 0.95)),
-        "cwnd_mean": float(np.mean(samples["cwnd_packets"].to_numpy()[inside][::EVERY])),
-        "retrans_pkts": float(told["retransmitted_packets"]),
-        "bytes_retrans_pct": 100.0 * told["retransmitted_packets"] / max(told["sent_packets"], 1),
+        "cwnd_mean": float(np.mean(life.looked("cwnd_packets"))),
+        "retrans_pkts": float(retransmitted),
+        "bytes_retrans_pct": 100.0 * retransmitted / max(life.summary["sent_packets"], 1),
     }
 
 

@@ -137,26 +137,74 @@ def _result(case: Case, each: list[list[_Measured]]) -> CaseResult:
 
 def measure(case: Case, result: Result) -> list[_Measured]:
     """The figures of every flow over its window."""
-    flows = zip(case.flows, result.summary["flows"], strict=True)
-    return [_measure(case, flow, result.samples.filter(pl.col("flow") == flow.number), told) for flow, told in flows]
+    return [_measure(lived) for lived in lives(case, result)]
 
 
-def _measure(case: Case, flow: KernelFlow, samples: pl.DataFrame, told: dict[str, Any]) -> _Measured:
-    interval_s = INTERVAL_NS / 1e9
-    at = samples["t_s"].to_numpy()
-    connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), told)
-    begin, end = case.window_s(flow, late_s)
-    t = at - connected_s
-    # Whole intervals inside the window; half of one is room for starts that are no multiple of it.
-    inside = (t > begin + interval_s / 2) & (t <= end + interval_s / 2)
-    rate = samples[_RATES[flow.rate_is]].to_numpy()[inside]
-    srtt = samples["srtt_ms"].to_numpy()[inside][::EVERY]
-    alive = (t > 0) & (t <= end)
+def _measure(life: Life) -> _Measured:
+    rate_is = life.flow.rate_is
+    if life.flow.transfer_bytes is not None:
+        # A transfer that did not end took at least as long as there was time.
+        seconds = life.summary["completion_s"] or life.left_s
+        curve = life.curve("cwnd_packets", until_s=seconds)
+        return _Measured(life.flow.transfer_bytes * 8 / seconds / 1e6, seconds * 1000, curve)
     return _Measured(
-        goodput_mbps=float(np.mean(rate)) * (PAYLOAD if flow.rate_is == "sent" else 1.0),
-        srtt_ms=told["rtt_mean_ms"] if flow.rate_is == "wire" else float(np.nanmean(srtt)),
-        cwnd=(t[alive], samples["cwnd_packets"].to_numpy()[alive]),
+        goodput_mbps=float(np.mean(life.within(_RATES[rate_is]))) * (PAYLOAD if rate_is == "sent" else 1.0),
+        srtt_ms=life.summary["rtt_mean_ms"] if rate_is == "wire" else float(np.nanmean(life.looked("srtt_ms"))),
+        cwnd=life.curve("cwnd_packets"),
     )
+
+
+@dataclass(frozen=True)
+class Life:
+    """A flow of a run, its time counted from when it was connected, as the kernel's was.
+
+    Attributes:
+        summary: the flow's figures of the whole run.
+        samples: the flow's rows of the time series.
+        t_s: the time of each row.
+        begin_s: when the window of its figures begins.
+        end_s: when that ends, and with it what is recorded of the flow.
+        left_s: how long the run went on after the flow's start.
+    """
+
+    flow: KernelFlow
+    summary: dict[str, Any]
+    samples: pl.DataFrame
+    t_s: Floats
+    begin_s: float
+    end_s: float
+    left_s: float
+
+    def within(self, column: str, begin_s: float | None = None) -> Floats:
+        """A column's values over the whole intervals of the window, or from another time to its end."""
+        # Half an interval is room for starts that are no multiple of one.
+        room = INTERVAL_NS / 1e9 / 2
+        begin = self.begin_s if begin_s is None else begin_s
+        return self._column(column)[(self.t_s > begin + room) & (self.t_s <= self.end_s + room)]
+
+    def looked(self, column: str) -> Floats:
+        """A column's values in the window at the times when the kernel's were looked at."""
+        return self.within(column)[::EVERY]
+
+    def curve(self, column: str, until_s: float | None = None) -> Curve:
+        """A column over the flow's life, or up to another time: times and values."""
+        alive = (self.t_s > 0) & (self.t_s <= (self.end_s if until_s is None else until_s))
+        return self.t_s[alive], self._column(column)[alive]
+
+    def _column(self, name: str) -> Floats:
+        return self.samples[name].to_numpy()
+
+
+def lives(case: Case, result: Result) -> list[Life]:
+    """The flows of a run, in the case's order."""
+    found = []
+    for flow, summary in zip(case.flows, result.summary["flows"], strict=True):
+        samples = result.samples.filter(pl.col("flow") == flow.number)
+        at = samples["t_s"].to_numpy()
+        connected_s, late_s = connection(at, samples["in_flight_packets"].to_numpy(), summary)
+        left_s = case.duration_s - flow.start_s
+        found.append(Life(flow, summary, samples, at - connected_s, *case.window_s(flow, late_s), left_s))
+    return found
 
 
 def connection(t_s: Floats, in_flight: Floats, told: dict[str, Any]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knee import _core, files, pages
-from knee.fidelity import picture, series
+from knee.fidelity import picture, series, standing
 from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report, Totals
 from knee.pages.figures import Figure, prepared
 from knee.pages.table import Cell, Head, Row, Table
@@ -36,26 +36,77 @@ class Shown:
     figure: Figure | None
 
 
-def write(report: Report, reference: Path, path: Path) -> None:
-    """Writes the page to ``path``; time series are looked for beside ``reference``."""
-    text = page(report, reference)
+@dataclass(frozen=True)
+class Part:
+    """A reference file on the page."""
+
+    key: str
+    name: str
+    headline: str
+    errors: Figure
+    table: Table
+    skipped: list[tuple[str, str]]
+    cases: list[Shown]
+
+
+def write(reports: Mapping[Path, Report], path: Path, every: bool = False) -> None:
+    """Writes the page on the reports of some reference files to ``path``; time series are looked for beside each.
+
+    Args:
+        reports: by the reference file.
+        path: of the page.
+        every: whether they are all shipped recordings with all their cases; then the page also has the table of what
+            each algorithm and discipline was held against.
+    """
+    text = page(reports, every)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, text)
 
 
-def page(report: Report, reference: Path) -> str:
+def page(reports: Mapping[Path, Report], every: bool = False) -> str:
     """The page as HTML."""
-    keys = {id(result): f"case-{i}" for i, result in enumerate(report.results, 1)}
+    names = [path.name for path in reports]
     return pages.page(
         "fidelity/fidelity.html",
         scripts=pages.CHARTS,
-        title=f"The simulator compared with {reference.name}",
+        title=f"The simulator compared with {names[0] if len(names) == 1 else 'recorded kernels'}",
         facts=["ground sim", f"knee {_core.version()}"],
-        headline=_headline(report.totals),
-        errors=prepared(picture.errors(report)),
-        table=_table(report, keys),
-        skipped=[(case.name, why) for case, why in report.skipped],
-        cases=[_shown(keys[id(r)], r, series.cwnd(reference, r.case.name)) for r in report.results],
+        standings=_standings(reports) if every else [],
+        explained=standing.EXPLAINED,
+        parts=[
+            _part("" if len(names) == 1 else f"file-{i}-", path, report)
+            for i, (path, report) in enumerate(reports.items(), 1)
+        ],
+    )
+
+
+def _standings(reports: Mapping[Path, Report]) -> list[tuple[str, Table]]:
+    heads = (
+        *map(Head, ("Name", "Held against", "Cases", "Compared", "Pass")),
+        Head("Goodput", "points"),
+        Head("RTT", "%"),
+    )
+    parts = {"Congestion controls": standing.congestion_controls, "Queue disciplines": standing.queues}
+    tables = []
+    for title, standings in parts.items():
+        rows = [
+            Row(Head(name), [Cell(against, kind="words"), *map(Cell, figures)])
+            for name, against, *figures in standing.shown(standings(reports))
+        ]
+        tables.append((title, Table(heads, rows)))
+    return tables
+
+
+def _part(prefix: str, path: Path, report: Report) -> Part:
+    keys = {id(result): f"{prefix}case-{i}" for i, result in enumerate(report.results, 1)}
+    return Part(
+        f"{prefix}cases",
+        path.name,
+        _headline(report.totals),
+        prepared(picture.errors(report, f"{prefix}errors")),
+        _table(report, keys),
+        [(case.name, why) for case, why in report.skipped],
+        [_shown(keys[id(r)], r, series.cwnd(path, r.case.name)) for r in report.results],
     )
 
 

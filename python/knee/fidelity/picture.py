@@ -20,7 +20,7 @@ HEADROOM = 1.12
 ROOM = 1.15
 
 
-def errors(report: Report) -> Chart:
+def errors(report: Report, key: str = "errors") -> Chart:
     """A mark per flow: the error of its goodput and that of its smoothed RTT, and the box that both are held to."""
     flows = [(result, flow) for result in report.results for flow in result.flows]
     marks = []
@@ -42,7 +42,7 @@ def errors(report: Report) -> Chart:
         "Error of the mean srtt (%)", [limits], floor=None, marks=marks, note=None if marks else "No case ran."
     )
     caption = ["One mark per flow. A flow outside the box passes if the kernel's own runs differ as much."]
-    return Chart("errors", "All flows", [panel], caption, axis)
+    return Chart(key, "All flows", [panel], caption, axis)
 
 
 def windows(key: str, result: CaseResult, kernel: Mapping[int, Curve]) -> Chart:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -15,19 +16,48 @@ if TYPE_CHECKING:
     from knee.fidelity.cases import Case
 
 _FOLDER = Path(__file__).resolve().parent / "kernels"
-#: What each holds, in the order of the list.
-ABOUT = {
-    "linux-7.2": "Linux 7.2: its congestion controls and queue disciplines",
-    "cocoa-reference": "the cocoa authors' queue discipline on Linux 7.2",
-    "lola-reference": "the LoLa authors' congestion control on Linux 7.2",
-    "authors-reference": "the Copa and Vivace authors' programs over UDP on Linux 7.2",
+#: Whose code runs in a recording where it says nothing else.
+KERNEL = "Linux 7.2"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded kernel.
+
+    Attributes:
+        about: what it holds.
+        own: the congestion controls and disciplines that ran as their authors' own code, and what that is; all others
+            are the kernel's.
+    """
+
+    about: str
+    own: Mapping[str, str] = field(default_factory=dict)
+
+    def reference(self, name: str) -> str:
+        """What a congestion control or a discipline of the recording is held against."""
+        return self.own.get(name, KERNEL)
+
+
+#: In the order of the list.
+RECORDINGS = {
+    "linux-7.2": Recording("Linux 7.2: its congestion controls and queue disciplines"),
+    "linux-7.2-more": Recording("Linux 7.2: ECN, transfers, both directions, gigabits, many flows, pacing"),
+    "cocoa-reference": Recording(
+        "the cocoa authors' queue discipline on Linux 7.2", {"cocoa": "its authors' discipline"}
+    ),
+    "lola-reference": Recording("the LoLa authors' congestion control on Linux 7.2", {"lola": "its authors' module"}),
+    "authors-reference": Recording(
+        "the Copa and Vivace authors' programs over UDP on Linux 7.2",
+        {"copa": "its authors' program", "vivace": "its authors' program"},
+    ),
+    "libutp-reference": Recording("libutp's LEDBAT over a FIFO in virtual time", {"ledbat": "libutp"}),
 }
 
 
 @cache
 def shipped() -> dict[str, Path]:
     """The files by name."""
-    return {name: _FOLDER / f"{name}.csv" for name in ABOUT}
+    return {name: _FOLDER / f"{name}.csv" for name in RECORDINGS}
 
 
 def find(source: str) -> Path:

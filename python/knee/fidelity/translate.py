@@ -22,8 +22,9 @@ INTERVAL_NS = 20_000_000
 #: Where the file names no discipline, the queue never fills: the LoLa paper's buffer.
 UNNAMED = ("pfifo", "100 MB")
 
-#: Shifts of the later flows' starts, ms, a run each. Two kernels never start flows at the same phase; these fall at
-#: different phases of the 10 ms clock tick and of a short RTT, and the last two are one tick later.
+#: Shifts of each flow's start against that of the one before, ms, a run each. Two kernels never start flows at the
+#: same phase; these fall at different phases of the 10 ms clock tick and of a short RTT, and the last two are one tick
+#: later.
 SHIFTS_MS = (0, 3, 7, 11, 13)
 
 #: Authors' programs send packet by packet and acknowledge each.
@@ -34,10 +35,10 @@ POLLING = {"copa": "50 us"}
 #: Their control loops magnify microseconds (docs/fidelity.md has by how much), so the shifts are gone through so often.
 PROGRAM_ROUNDS = 4
 
-#: Disciplines whose buffer is full or not, and nothing else: no AQM.
+#: Disciplines that drop or mark only when they are full: no AQM.
 AQM_FREE = {"pfifo", "bfifo", "pfifo_fast", "fq", "sfq"}
-#: Congestion controls that draw random numbers: when to back off, in which phase to start.
-_DRAWS = {"cdg", "bbr", "bbr3", "vivace"}
+#: Congestion controls that draw random numbers: when to back off, in which phase to start. A test compares seeds.
+RANDOMIZED = {"nv", "cdg", "bbr", "bbr3", "vivace"}
 #: Options of tc that say what the simulator does anyway: its bottleneck paces nobody, cake shapes only where told.
 _NO_MATTER = {("fq", "nopacing"), ("cake", "unlimited"), ("cake", "besteffort")}
 
@@ -52,7 +53,7 @@ def discipline(case: Case) -> str:
 
 
 def runs(case: Case) -> list[int]:
-    """By how many ms each run of a case shifts its later flows.
+    """By how many ms each run of a case shifts its second flow; the third by twice as many, and so on.
 
     One flow through a plain queue has one run. Where chance has a part, through other flows, losses, an AQM or the
     algorithm's own dice, the mean of as many runs as there are shifts is compared, each with its own seed.
@@ -60,7 +61,7 @@ def runs(case: Case) -> list[int]:
     if any(flow.beside_program for flow in case.flows):
         return list(SHIFTS_MS) * PROGRAM_ROUNDS
     plain = len(case.flows) == 1 and not case.loss and discipline(case) in AQM_FREE
-    return [0] if plain and case.flows[0].cc not in _DRAWS else list(SHIFTS_MS)
+    return [0] if plain and case.flows[0].cc not in RANDOMIZED else list(SHIFTS_MS)
 
 
 def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
@@ -83,14 +84,17 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
         {
             "cc": flow.cc,
             "rtt": _ms(flow.base_rtt_ms),
-            "start": _ms(flow.start_s * 1000 + (shift_ms if flow.number > 1 else 0)),
-            "pacing": "on" if paced else "auto",
+            "start": _ms(flow.start_s * 1000 + shift_ms * (flow.number - 1)),
+            "pacing": "on" if paced or flow.paced else "auto",
+            "ecn": flow.ecn,
+            **({"direction": "reverse"} if flow.reverse else {}),
+            **({"bytes": f"{flow.transfer_bytes} B"} if flow.transfer_bytes else {}),
             # The program's way where it is not the paper's.
-            **({"cc_params": {"form": "program"}} if flow.rate_is != "goodput" else {}),
+            **({"cc_params": {"form": "program"}} if program and "form" in known[flow.cc].params else {}),
         }
         for flow in case.flows
     ]
-    longest_ms = max(flow.base_rtt_ms for flow in case.flows) + (shift_ms if len(flows) > 1 else 0)
+    longest_ms = max(flow.base_rtt_ms for flow in case.flows) + shift_ms * (len(flows) - 1)
     return {
         "name": case.name,
         "title": f"{case.name} of the reference",
@@ -104,7 +108,8 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
             "burst": BURST,
             "loss": case.loss,
             **({"jitter": waits[0]} if waits else {}),
-            **_queue(case),
+            **_queue(case.qdisc),
+            **_reverse(case),
         },
         "flows": flows,
         "changes": [
@@ -117,12 +122,19 @@ def _ms(value: float) -> str:
     return format_time(round(value * 1e6))
 
 
-def _queue(case: Case) -> dict[str, Any]:
+def _reverse(case: Case) -> dict[str, Any]:
+    """The key of a link for its reverse direction."""
+    if case.reverse_rate_bps is None:
+        return {}
+    return {"reverse": {"rate": format_rate(case.reverse_rate_bps), **_queue(case.reverse_qdisc)}}
+
+
+def _queue(qdisc: str | None) -> dict[str, Any]:
     """The keys of a link that describe the queue."""
-    if case.qdisc is None:
+    if qdisc is None:
         name, limit = UNNAMED
         return {"queue": name, "limit": limit}
-    name, *options = case.qdisc.split(",")
+    name, *options = qdisc.split(",")
     entry = registry.queues().get(name)
     if entry is None:
         raise Skipped(f"no queue discipline {name}")

@@ -1,4 +1,4 @@
-"""Grounds: where a scenario can run. A ground is a module here and a line in :data:`GROUNDS`."""
+"""Grounds: the places where a scenario can run. Each is a module here and a line in :data:`GROUNDS`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
 
 
 class _Grounds(MutableMapping[str, Ground]):
-    """Grounds by name, each imported when it is first asked for: a run needs the one it runs on only."""
+    """Grounds by name, each imported on first use, since a run needs only one of them."""
 
     def __init__(self, homes: dict[str, str]) -> None:
         self._known: dict[str, Ground | str] = {**homes}
@@ -55,7 +55,7 @@ def find(name: str) -> Ground:
     """The ground of that name.
 
     Raises:
-        InputError: where this version has none.
+        InputError: there is no such ground.
     """
     if name not in GROUNDS:
         raise InputError(f'There is no ground "{name}"; {near(name, list(GROUNDS))}.')
@@ -66,8 +66,8 @@ def ready(name: str) -> Ground:
     """The ground of that name, which works on this machine.
 
     Raises:
-        InputError: where this version has none.
-        RunError: where something is missing here; it says what, and how to get it.
+        InputError: there is no such ground.
+        RunError: it does not work here; the message says what is missing and how to get it.
     """
     ground = find(name)
     missing = ground.missing()

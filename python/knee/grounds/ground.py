@@ -1,4 +1,4 @@
-"""What a ground is: the protocol that the runner, the command line and ``knee doctor`` use."""
+"""The protocol of a ground, which the runner, the command line and ``knee doctor`` use."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ class Ground(Protocol):
 
     @property
     def about(self) -> str:
-        """What it is, in one line."""
+        """One line that describes it."""
 
     @property
     def captures(self) -> bool:
-        """Whether it can write the packets at the senders, as pcapng."""
+        """Whether it can capture the packets at the senders, as pcapng."""
 
     @property
     def real_time(self) -> bool:
-        """Whether runs take as long as what they are about, and so the machine for themselves."""
+        """Whether it runs in real time; such runs need the machine for themselves."""
 
     def missing(self) -> Sequence[Missing]:
-        """What is not there on this machine; empty where the ground works. Quick: it starts nothing."""
+        """What this machine lacks; empty if the ground works here. Quick: it starts nothing."""
 
     def trial(self) -> str:
-        """Tries the ground where nothing is missing, and says in one line what works.
+        """Tries the ground if nothing is missing, and returns one line on what works.
 
         Raises:
-            RunError: where it does not work after all.
+            RunError: it does not work after all.
         """
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
-        """Refuses what this ground cannot do, before anything starts.
+        """Rejects a scenario that this ground cannot run, before anything starts.
 
         Args:
             scenario: the scenario.
-            where: what errors call it; by default its name.
+            where: the scenario's name in errors; by default its own.
 
         Raises:
-            ScenarioError: names the key, what was found there and what would do.
+            ScenarioError: names the key, the value found and what is accepted.
         """
 
     def run(
@@ -64,15 +64,15 @@ class Ground(Protocol):
         command: str | None = None,
         capture: Path | None = None,
     ) -> Result:
-        """Runs a scenario that was not refused.
+        """Runs a scenario that :meth:`refuse` accepted.
 
         Args:
             scenario: the scenario.
-            folder: an empty folder for what the run writes on the way; it leaves nothing there.
-            progress: hears how far the run is.
-            command: the command line that asks for the run, for the manifest.
-            capture: a file for the packets at the senders, as pcapng; only where the ground ``captures``.
+            folder: an empty folder for temporary files; empty again afterwards.
+            progress: called with the fraction of scenario time that has passed.
+            command: the command line of the run, for the manifest.
+            capture: a file for the packets at the senders, as pcapng; only if the ground ``captures``.
 
         Raises:
-            RunError: where the run fails.
+            RunError: the run failed.
         """

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tomli_w import dumps
+
 from knee import _core
 from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Progress
@@ -16,12 +18,11 @@ from knee.missing import Missing
 from knee.own import CongestionControl, classes, described
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
-from knee.scenario.toml import dumps
 
 if TYPE_CHECKING:
     from knee.result import Result
 
-#: The name of the file that takes the sample rows during the run.
+#: Name of the file to which sample rows are written during the run.
 _SPOOL = ".samples"
 
 
@@ -34,7 +35,7 @@ class Sim:
     real_time = False
 
     def missing(self) -> Sequence[Missing]:
-        """Nothing: without its core, the program does not begin."""
+        """Nothing: the program does not start without its core."""
         return ()
 
     def trial(self) -> str:
@@ -47,7 +48,7 @@ class Sim:
         return f"core {_core.version()} simulates ({packets} packets in a trial); needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
-        """Refuses what the simulator cannot do."""
+        """Rejects what the simulator cannot do."""
         spec(scenario, where)
 
     def run(
@@ -59,12 +60,15 @@ class Sim:
         capture: Path | None = None,
     ) -> Result:
         """Simulates a scenario."""
-        # Slow to import, and a scenario that is refused needs none of it.
+        # Slow to import, and a rejected scenario needs none of it.
         from knee import rows
         from knee.manifest import manifest
         from knee.metrics import summary
         from knee.result import Result
 
+        if capture is not None and any(flow.transport == "quic" for flow in scenario.flows):
+            found = "packets of QUIC flows are not captured"
+            raise ScenarioError(scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap')
         told = json.dumps(spec(scenario))
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -96,7 +100,7 @@ class Sim:
 
 
 def _remarks(own: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """What a result says that its scenario.toml alone does not repeat."""
+    """Remarks on what the result's scenario.toml alone does not reproduce."""
     if not own:
         return {}
     told = []

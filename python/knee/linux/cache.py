@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -125,10 +124,10 @@ def making(folder: Path) -> Iterator[Path]:
     for left in folder.parent.glob(f".{folder.name}.*.partial"):
         shutil.rmtree(left, ignore_errors=True)
     _sweep(folder.parent)
-    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.partial")
+    beside = files.partial(folder)
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        partial.rename(folder)
+        beside.mkdir(parents=True)
+        yield beside
+        beside.rename(folder)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)

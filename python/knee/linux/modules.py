@@ -1,45 +1,60 @@
-"""Our congestion controls as kernel modules and as BPF: their parameters in the kernel's units."""
+"""The congestion controls of the kernels that ``knee linux build`` makes, and parameters in the kernel's units."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
 
 from knee.errors import Refused
+from knee.linux.cache import CONFIG, SOURCES
 from knee.registry import Value, congestion_controls
 
-#: Those that are kernel modules.
-MODULE_CCS = ("lola", "daimd")
-#: One in the fixed-point numbers of those that have ratios.
+#: Linux's names of configuration options that differ from the algorithm's own name.
+_NAMES = {"hstcp": "highspeed"}
+#: What a ratio of one is in the fixed-point arithmetic of ``linux/include``.
 _ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
-#: The largest number a module parameter holds.
-_MOST = 2**32 - 1
+#: The greatest value of a parameter, which has 32 bits.
+_MAX = 2**32 - 1
+
+
+@cache
+def module_ccs() -> tuple[str, ...]:
+    """Those that are modules of this project, by name."""
+    return tuple(sorted(path.stem.removeprefix("tcp_") for path in (SOURCES / "modules").glob("tcp_*.c")))
+
+
+@cache
+def kernel_ccs() -> tuple[str, ...]:
+    """Those of Linux that are built in, by their names in the registry and in its order."""
+    options = re.findall(r"^CONFIG_TCP_CONG_(\w+)=y$", CONFIG.read_text(), re.MULTILINE)
+    # Reno has no option; ADVANCED only makes the others selectable.
+    built = {"reno"} | {_NAMES.get(option.lower(), option.lower()) for option in options} - {"advanced"}
+    return tuple(name for name in congestion_controls() if name in built)
 
 
 def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
-    """Parameters of ``tcp_CC.ko`` or ``CC.bpf.o`` for values in base units.
+    """Parameters of ``tcp_CC.ko`` or ``CC.bpf.o`` as integers: times in us, ratios in fixed point, choices by number.
+
+    Args:
+        cc: a congestion control of ``linux/modules`` or ``linux/bpf``.
+        given: values in base units, by name.
 
     Raises:
-        Refused: a value that the module's units cannot express.
+        Refused: the kernel's integers cannot express a value.
     """
     declared = congestion_controls()[cc].params
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for name, value in given.items():
         param = declared[name]
-        match param.kind:
-            case "time":
-                if int(value) % 1000:
-                    text = f"{param.text(value)} is no whole number of microseconds"
-                    raise Refused(text, "the kernel takes whole microseconds", key=f"cc_params.{name}")
-                number = int(value) // 1000
-            case "ratio":
-                number = round(float(value) * _ONE[cc])
-            case "choice":
-                number = param.words.index(str(value))
-            case _:
-                number = int(value)
-        if number > _MOST:
-            raise Refused(
-                f"{param.text(value)} is more than the module accepts", param.accepted, key=f"cc_params.{name}"
-            )
-        found[name] = number
-    return found
+        # What an integer of one stands for, in base units.
+        unit = 1000 if param.kind == "time" else 1 / _ONE[cc] if param.kind == "ratio" else 1
+        if param.kind == "time" and int(value) % unit:
+            found = f"{param.text(value)} is no whole number of microseconds"
+            raise Refused(found, "the kernel takes whole microseconds", key=f"cc_params.{name}")
+        number = param.words.index(str(value)) if param.kind == "choice" else round(float(value) / unit)
+        if number > _MAX:
+            found = f"{param.text(value)} does not fit into the kernel's 32 bits"
+            raise Refused(found, f"expected at most {param.text(_MAX * unit)}", key=f"cc_params.{name}")
+        numbers[name] = number
+    return numbers

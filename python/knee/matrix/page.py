@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 from markupsafe import Markup
+from tomli_w import dumps
 
 from knee import _core, pages
 from knee.matrix.figures import FAMILIES, MAPS
@@ -15,7 +16,6 @@ from knee.matrix.table import means
 from knee.pages import rounded
 from knee.report.units import number
 from knee.scenario import Scenario
-from knee.scenario.toml import dumps
 
 #: What a page with a matrix needs.
 SCRIPTS = ("matrix/matrix.js",)

@@ -1,8 +1,8 @@
-"""What every HTML page shares: one skeleton, one content policy, one set of colours, tables and charts.
+"""HTML pages: one skeleton, content policy, and set of colours, tables and charts for all of them.
 
 A page is a Jinja template that extends ``pages/base.html``, rendered by :func:`page`. Text is escaped unless a template
-says otherwise, and control characters are shown, not sent. A page loads nothing: scripts stand in it, and the browser
-runs only those whose digest the policy names, so that no markup in a label can run anything.
+says otherwise, and control characters are made visible. A page loads nothing. Its scripts are inline, and the browser
+runs only those whose digest the policy lists, so markup in a label cannot run code.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from knee.text import visible
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: Styles may stand in the page since plotly sets them on what it draws.
+#: Inline styles are allowed because plotly sets them on its elements.
 _POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {scripts}; "
     "base-uri 'none'; form-action 'none'"
 )
-#: What draws the charts of a page, in order.
+#: The scripts that draw a page's charts, in order.
 CHARTS = ("plotly", "pages/charts.js")
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:
-    """`value` with as many significant digits as a screen needs."""
+    """`value` rounded to the significant digits that a screen can show."""
     return None if value is None else float(f"{value:.{digits}g}")
 
 
@@ -40,10 +40,10 @@ def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = 
     """A whole page.
 
     Args:
-        template: extends ``pages/base.html``; a path below the package, as are `scripts` and `styles`.
-        scripts: in their order; "plotly" is that library.
-        styles: added to the shared ones.
-        values: what the template shows.
+        template: path of a template that extends ``pages/base.html``, relative to the package.
+        scripts: paths of scripts, in order; "plotly" stands for that library.
+        styles: paths of additional style sheets.
+        values: the template's variables.
     """
     from markupsafe import Markup
 
@@ -60,7 +60,7 @@ def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = 
 
 
 def render(template: str, **values: Any) -> str:
-    """A template with its values, as text of HTML."""
+    """Renders a template to HTML."""
     return _environment().get_template(template).render(**values)
 
 
@@ -85,7 +85,7 @@ def _environment() -> Environment:
 
 
 def _plain(value: Any) -> object:
-    """Arrays as plotly reads them: their type, and their bytes in base 64."""
+    """An array in plotly's JSON form: its type, and its bytes in base 64."""
     return {"dtype": f"{value.dtype.kind}{value.dtype.itemsize}", "bdata": b64encode(value.tobytes()).decode()}
 
 
@@ -98,7 +98,7 @@ def _asset(name: str) -> str:
 def _script(name: str) -> str:
     if name != "plotly":
         return _asset(name)
-    # Importing plotly takes longer than reading the one file of it that a page needs.
+    # Faster than importing plotly: a page needs only this one file of it.
     found = importlib.util.find_spec("plotly")
     assert found is not None
     assert found.origin is not None
@@ -108,5 +108,5 @@ def _script(name: str) -> str:
 
 @cache
 def _digest(name: str) -> str:
-    # The newlines that base.html puts around a script are part of it.
+    # The digest includes the newlines that base.html puts around a script.
     return b64encode(hashlib.sha256(f"\n{_script(name)}\n".encode()).digest()).decode()

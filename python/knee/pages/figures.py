@@ -12,12 +12,12 @@ from knee.report.prepare import View
 
 @dataclass(frozen=True)
 class Figure:
-    """What the macro `figure` shows.
+    """A chart for the macro `figure`.
 
     Attributes:
-        size: the class that gives its height.
-        note: what stands in its place where there is nothing to draw.
-        spec: data and layout for plotly.
+        size: CSS class of its height.
+        note: text shown instead if there is nothing to draw.
+        spec: plotly's data and layout.
     """
 
     key: str
@@ -29,7 +29,7 @@ class Figure:
 
 
 def prepared(chart: Chart, view: View | None = None) -> Figure:
-    """The chart for a template; `view` is the run whose rounds, changes and timeouts it marks."""
+    """Prepares a chart for a template; `view` is the run whose rounds, changes and timeouts it marks."""
     size = {1: "flat", 2: "tall"}.get(len(chart.panels), "tallest")
     if chart.empty:
         return Figure(chart.key, chart.title, "", size, chart.panels[0].note or "", {})

@@ -1,4 +1,4 @@
-"""A table as pages show it: what stands in each cell, before it is HTML."""
+"""The content of a table on a page, independent of HTML."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Cell:
     """A cell.
 
     Attributes:
-        text: what is shown.
-        key: what it is of, such as the key of a summary.
-        exact: the value that `text` is rounded from.
-        kind: its look: "yes", "no", "words" (aligned left, may wrap), or none.
-        note: small print below it.
+        text: the text shown.
+        key: the figure's name, such as a key of the summary.
+        exact: the value before rounding.
+        kind: the style: "yes", "no", "words" (aligned left, may wrap), or empty.
+        note: small print below the text.
     """
 
     text: str
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a row or a column, with its unit, and where it leads."""
+    """The head of a row or column, with its unit and an optional link."""
 
     text: str
     unit: str = ""
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; without heads of its columns if `heads` is empty."""
+    """A table; it has no column heads if `heads` is empty."""
 
     heads: Sequence[Head]
     rows: Sequence[Row]

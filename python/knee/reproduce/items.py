@@ -139,9 +139,16 @@ class Item(Comparison):
 
 
 class Items(BaseModel):
-    """A paper's data file: its items, and findings on what it leaves open, which no verdict counts."""
+    """A paper's data file: its items, and findings on what it leaves open, which no verdict counts.
+
+    Attributes:
+        proposes: the congestion control or queue discipline of the registry that the paper introduces; empty where it
+            compares others'.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    proposes: str = ""
 
     item: list[Item] = Field(default_factory=list)
     finding: list[Item] = Field(default_factory=list)

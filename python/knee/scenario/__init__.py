@@ -1,6 +1,6 @@
-"""Scenarios: what a TOML file says, checked, with every default filled in.
+"""Scenarios: TOML files, checked, with every default filled in.
 
-Names are loaded when they are first used: a list of the shipped scenarios needs no model of one.
+Names are imported on first use, since listing the shipped scenarios does not need the model.
 """
 
 from __future__ import annotations

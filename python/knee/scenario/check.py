@@ -1,4 +1,4 @@
-"""What must hold between the parts of a scenario."""
+"""Checks that concern several parts of a scenario."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ if TYPE_CHECKING:
     from knee.scenario.model import Change, Flow, Link, Scenario
 
 MAX_FLOWS = 10**6
-#: Links that a packet can cross: it counts them in eight bits.
+#: Most links on a path: a packet counts them in eight bits.
 MAX_PATH = 255
-#: Rows of the time series beyond which a run would not fit a machine.
+#: Most rows of the time series; more would not fit into memory.
 MAX_ROWS = 10**8
 #: An IP packet of full size, in bytes; the bucket of a link must hold one.
 FULL_PACKET = 1500
 
 
 def check(scenario: Scenario) -> None:
-    """Refuses a scenario whose parts do not fit together, naming the key."""
+    """Rejects a scenario whose parts do not fit together.
+
+    Raises:
+        Refused: names the key, the value found and what is accepted.
+    """
     links = _check_links(scenario)
     _check_flows(scenario, links)
     _check_times(scenario)

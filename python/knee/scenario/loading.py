@@ -1,4 +1,4 @@
-"""Reads scenarios, from files, shipped names, text and plain data; whatever is wrong becomes one ScenarioError."""
+"""Reads scenarios from files, shipped names, text and plain data; every problem becomes a ScenarioError."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
 from knee.units import near, shown
 
-#: Changes that take more room in a title than so many characters are counted, not named.
+#: Changes that need more characters than this in a title are counted instead of listed.
 _CHANGES_SHOWN = 100
-#: The longest scenario file, bytes; reading one of that length takes some seconds.
+#: Largest scenario file that is read, bytes; parsing one takes several seconds.
 MAX_FILE = 8 << 20
-#: What pydantic says, by its name for the kind of error, and what would do.
+#: Our words for pydantic's kinds of errors.
 _KINDS = {
     "string_type": "expected text in quotes",
     "bool_type": "expected true or false",
@@ -63,7 +63,7 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
 
 
 def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Names of traces that lie beside the scenario file become paths, which hold wherever the scenario goes."""
+    """Replaces names of traces next to the scenario file by paths, which stay valid wherever the scenario is used."""
     links = [data.get("link"), *(data["links"] if isinstance(data.get("links"), list) else [])]
     for link in (link for link in links if isinstance(link, dict)):
         for table in (link, link.get("reverse")):
@@ -74,7 +74,7 @@ def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()) -> Scenario:
-    """The scenario in TOML text; ``where`` is what errors call it, ``name`` its default name."""
+    """The scenario in TOML text; errors call it ``where``, and ``name`` is its default name."""
     return from_dict(_tables(text, where), where=where, name=name, overrides=overrides)
 
 
@@ -104,7 +104,7 @@ def from_dict(
 
 
 def _retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
-    """The scenario with a title that says what was changed, unless that is the title itself."""
+    """The scenario with the changes appended to its title, unless they change the title."""
     keys = [override.partition("=")[0].strip() for override in overrides]
     if not scenario.title or "title" in keys:
         return scenario
@@ -124,7 +124,7 @@ def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict
 
 def _scenario_error(where: str, error: ValidationError, *, short: bool) -> ScenarioError:
     errors = error.errors(include_url=False)
-    # A key that nobody knows says more than the missing one it was meant for.
+    # An unknown key explains more than the missing key it was meant to be.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     key = key_of(first["loc"])
     refused = first.get("ctx", {}).get("error")
@@ -139,7 +139,7 @@ def _scenario_error(where: str, error: ValidationError, *, short: bool) -> Scena
 
 
 def _in_words(error: Any) -> tuple[str, str]:
-    """What was found and what would do, for an error of pydantic's own."""
+    """What was found and what is accepted, for one of pydantic's own errors."""
     kind, value, table = error["type"], error["input"], _table(error["loc"][:-1])
     fields = table.model_fields if table else {}
     name = str(error["loc"][-1]) if error["loc"] else ""

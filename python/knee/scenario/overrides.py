@@ -12,14 +12,18 @@ from typing import Any
 from knee.errors import Refused, ScenarioError
 from knee.units import near, shown
 
-#: What errors call a change that has no key of its own.
+#: The key in errors of changes that have none.
 _OPTION = "--set"
-#: Of a change, that much is shown in an error.
+#: Longest part of a change that an error shows, characters.
 _SHOWN = 60
 
 
 def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of plain ``data`` with each ``key=value`` put in its place."""
+    """A copy of plain ``data`` with each ``key=value`` applied.
+
+    Raises:
+        Refused: a change has no key, or its key does not exist.
+    """
     if not overrides:
         return data
     data = copy.deepcopy(data)
@@ -34,7 +38,7 @@ def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[], object]) -> ScenarioError:
-    """The error of a changed scenario, said of the changes unless ``unchanged``, the same without them, fails alike."""
+    """The error of a changed scenario, attributed to the changes unless ``unchanged``, without them, fails alike."""
     if not overrides:
         return error
     if error.key == _OPTION:
@@ -55,7 +59,7 @@ def _quoted(override: str) -> str:
 
 
 def _meet(one: str, other: str) -> bool:
-    """Whether one of two keys is the other or lies in it; ``link`` is the first of the links."""
+    """Whether two keys are the same or one contains the other; ``link`` is the first of the links."""
     one_parts, other_parts = (
         ["links", "0", *parts[1:]] if parts[:1] == ["link"] else parts for parts in (_parts(one), _parts(other))
     )
@@ -67,7 +71,7 @@ def _parts(key: str) -> list[str]:
 
 
 def _value(text: str) -> Any:
-    """The value as TOML has it; what is not TOML is text."""
+    """The value parsed as TOML; what is not TOML is text."""
     if "\n" in text:
         return text
     try:

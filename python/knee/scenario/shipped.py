@@ -1,4 +1,4 @@
-"""The scenarios that come with the program."""
+"""The scenarios shipped with the program."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _is_folder(path: Path) -> bool:
 
 
 def find(source: str | Path) -> Path:
-    """The file that ``source`` means: an existing path, or the name of a shipped scenario."""
+    """The file of ``source``, which is a path or the name of a shipped scenario."""
     path = Path(source)
     text = str(source)
     if exists(path):
         return path
     if text in shipped():
         return shipped()[text]
-    # What looks like a path is one, and reading it gives the system's own reason.
+    # What looks like a path is treated as one, so that reading it gives the system's error.
     if isinstance(source, Path) or "/" in text or text.endswith(".toml") or _is_folder(path):
         return path
     raise ScenarioError(

@@ -8,7 +8,7 @@ from knee import registry
 from knee.errors import Refused, ScenarioError
 from knee.scenario import traces
 from knee.scenario.defaults import DEFAULT_LINK
-from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Tcp
 from knee.units import Limit
 
 
@@ -26,6 +26,8 @@ def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
     # As the file has it: the one bottleneck is written [link].
     keys = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
     try:
+        if scenario.tcp != Tcp() and all(flow.transport == "quic" for flow in scenario.flows):
+            raise Refused("all flows are QUIC flows", "expected a TCP flow, or no table [tcp]", key="tcp")
         return {
             "duration": scenario.duration,
             "seed": scenario.seed,
@@ -79,9 +81,8 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
         if flow.program is not None:
             found = "neither the simulator nor the running kernel runs programs as flows"
             raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].program")
-        if flow.transport != "tcp":
-            found = f'the simulator does not support "{flow.transport}" yet'
-            raise Refused(found, 'expected transport = "tcp"', key=f"flows[{i}].transport")
+        if flow.transport == "quic":
+            _check_quic(flow, f"flows[{i}]")
         shared = {
             "cc": flow.cc,
             "cc_params": registry.congestion_controls()[flow.cc].tagged(flow.cc_params),
@@ -91,11 +92,22 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "reverse": flow.direction == "reverse",
             "pacing": flow.pacing == "on",
             "ecn": flow.ecn,
+            "transport": flow.transport,
         }
         for j in range(flow.count):
             start, stop = span(scenario, flow, j)
             flows.append(shared | {"label": next(labels), "start": start, "stop": stop})
     return flows
+
+
+def _check_quic(flow: Flow, key: str) -> None:
+    """Refuses what means nothing to a QUIC flow."""
+    entry = registry.congestion_controls()[flow.cc]
+    if entry.needs["ecn"] != "classic":
+        found = f"{flow.cc} counts CE marks one by one, and the QUIC stack reports only that there were some"
+        raise Refused(found, 'expected transport = "tcp", or another congestion control', key=f"{key}.cc")
+    if flow.pacing == "on":
+        raise Refused("QUIC paces every flow", 'expected pacing = "auto", or no such key', key=f"{key}.pacing")
 
 
 def span(scenario: Scenario, flow: Flow, number: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""Recorded capacities: files with a line per delivery opportunity of 1500 bytes, in whole ms, ascending.
+"""Recorded capacities: files with one line per opportunity to deliver 1500 bytes, in whole ms, ascending.
 
-Empty lines and those that begin with ``#`` are left out.
+Empty lines and lines that start with ``#`` are ignored.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from knee.errors import Refused
 from knee.units import shown
 
 _ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
-#: Three years, as for all times.
+#: Three years, the limit of all times.
 _MAX_MS = 10**11
-#: The longest file, bytes: some 30 million opportunities, an hour of 100 Mbit/s.
+#: Largest file that is read, bytes: about 30 million opportunities, an hour of 100 Mbit/s.
 _MAX_FILE = 256 << 20
 
 
 def folders() -> list[Path]:
-    """Where traces are looked for: here, in KNEE_TRACES, in shared/traces beside the checkout or beside here."""
+    """Where traces are searched: here, in KNEE_TRACES, in shared/traces next to the checkout or next to here."""
     checkout = Path(__file__).resolve().parents[3]
     named = [Path(part) for part in os.environ.get("KNEE_TRACES", "").split(os.pathsep) if part]
     beside_checkout = [root.parent / "shared" / "traces" for root in (checkout, Path.cwd())]
@@ -28,7 +28,7 @@ def folders() -> list[Path]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file; a path the system refuses to look up is none."""
+    """Whether the file exists; False also if the system rejects the path."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -57,7 +57,7 @@ def read(path: Path) -> list[int]:
         if not line or line.startswith("#"):
             continue
         if not line.isdigit() or len(line) > 12 or int(line) > _MAX_MS:
-            # Not what stands there: the file may be another than was meant, and a secret one.
+            # Do not quote the line: the file may not be a trace, and may be confidential.
             raise Refused(f"line {number} of the trace {path} is not a whole number up to {_MAX_MS}", _ACCEPTED)
         time = int(line)
         if time < last:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+from tomli_w import dumps
 
 from knee import _core, pages
 from knee.pages import rounded
@@ -12,7 +13,6 @@ from knee.pages.table import Cell, Head, Row, Table
 from knee.report.palette import GRID, INK, MARKERS, MUTED, line_styles
 from knee.report.units import NONE, decimals_for, fixed
 from knee.scenario import Scenario
-from knee.scenario.toml import dumps
 from knee.sweep.grid import Axis
 from knee.sweep.table import FIGURES
 from knee.text import visible

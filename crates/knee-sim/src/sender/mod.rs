@@ -11,31 +11,42 @@
 //! lost inside the host.
 
 mod ack;
+mod bursts;
+mod counters;
+mod cwnd;
 mod fast;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod micros;
 mod next_sack;
+mod pacing;
+mod probe;
 mod queue;
+mod rack;
+mod rate;
 mod recovery;
 mod ring;
 mod rtt;
+mod sack;
 mod start;
 #[cfg(test)]
 mod testing;
+mod timers;
 mod tracking;
 mod transmit;
-mod window;
+mod undo;
 
 use crate::timer::{Clock, Timer};
-use knee_cc::{CaState, Control, DynCongestionControl, INFINITE_SSTHRESH, Needs, StateChange, StateEvent, View};
+use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch_first, fetch_range};
-use knee_core::packet::{MSS, MTU};
-use knee_core::{Packet, Rate, Time};
+use knee_core::{Packet, Time};
 use micros::Micros;
+use pacing::OwnPace;
 use queue::RetransmitQueue;
+use rack::Rack;
 use rtt::{LeastRtts, RttEstimator};
 
+pub use counters::Counters;
 pub use start::SenderInit;
 use std::mem::offset_of;
 pub use tracking::Spares;
@@ -131,46 +142,6 @@ impl AckInfo<'_> {
     }
 }
 
-/// State of RACK (RFC 8985, 5.2).
-#[derive(Debug, Default)]
-struct Rack {
-    /// Latest transmission time of a delivered segment, and the segment after it.
-    newest: (Micros, u64),
-    rtt: Micros,
-    advanced: bool,
-    reorder_seen: bool,
-    reorder_steps: u32,
-    reorder_persist: u32,
-    dsack_seen: bool,
-    last_delivered: u64,
-}
-
-/// What the sender's own pacing rate follows beside the smoothed RTT. Few ask for the rate, so it is divided when asked.
-#[derive(Clone, Copy, Debug, Default)]
-struct OwnPace {
-    /// Packets in the window or, where there are more, in flight.
-    window: u32,
-    /// Whether the window may double in an RTT.
-    doubled: bool,
-}
-
-/// What the observers read: counters since the start.
-#[derive(Clone, Copy, Debug)]
-pub struct Counters {
-    /// Data packets sent, retransmissions included.
-    pub sent: u64,
-    /// Their bytes as IP packets.
-    pub sent_bytes: u64,
-    /// Payload bytes acknowledged.
-    pub acked_bytes: u64,
-    /// Packets retransmitted.
-    pub retransmitted: u64,
-    /// Packets deemed lost, each transmission once.
-    pub lost: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-}
-
 /// The sending end of one flow.
 ///
 /// What ACKs on the fast path need comes first and together: of thousands of flows, each is out of the caches when its next ACK comes.
@@ -260,39 +231,9 @@ const _: () = assert!(size_of::<Sender>() <= 640 && offset_of!(Sender, first_tx)
 const _: () = assert!(offset_of!(Sender, least_rtts) <= 576);
 
 impl Sender {
-    /// Whether it is paced.
-    pub const fn paced(&self) -> bool {
-        self.paced
-    }
-
     /// Whether the handshake is over.
     pub const fn established(&self) -> bool {
         self.established
-    }
-
-    /// When its next timer is due, at the earliest.
-    #[inline]
-    pub fn due(&self) -> Time {
-        self.timer.not_before().min(self.pace_at)
-    }
-
-    /// Whether all there is to send has been acknowledged.
-    pub const fn done(&self) -> bool {
-        self.established && self.view.snd_una >= self.end
-    }
-
-    /// No new data from now on; what is under way is still repaired.
-    pub fn stop(&mut self) {
-        if self.view.snd_nxt < self.end {
-            self.end = self.view.snd_nxt;
-            self.last_payload = u32::from(MSS);
-        }
-    }
-
-    /// IP packet size of a segment.
-    pub const fn packet_size(&self, seq: u64) -> u16 {
-        let headers = MTU - MSS;
-        headers + if seq + 1 == self.end { self.last_payload as u16 } else { MSS }
     }
 
     /// Packets in flight.
@@ -324,43 +265,6 @@ impl Sender {
         self.view.ca
     }
 
-    /// Rate at which bursts leave, where they are paced.
-    pub fn pacing_rate(&self) -> Option<Rate> {
-        self.paced.then(|| self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate()))
-    }
-
-    /// Counters since the start. What follows from others is not kept.
-    pub fn counters(&self) -> Counters {
-        let sent = self.view.snd_nxt + self.retransmitted;
-        Counters {
-            sent,
-            sent_bytes: sent * u64::from(MTU) - self.short_bytes,
-            acked_bytes: self.acked_bytes(),
-            retransmitted: self.retransmitted,
-            lost: self.view.lost - self.lost_again,
-            timeouts: u64::from(self.timeouts),
-        }
-    }
-
-    /// Payload bytes acknowledged.
-    #[inline]
-    pub fn acked_bytes(&self) -> u64 {
-        self.payload_before(self.view.snd_una)
-    }
-
-    /// Payload bytes sent at least once.
-    pub fn new_bytes(&self) -> u64 {
-        self.payload_before(self.view.snd_nxt)
-    }
-
-    /// Payload bytes of the segments before `seq`.
-    #[inline]
-    fn payload_before(&self, seq: u64) -> u64 {
-        let mss = u64::from(MSS);
-        let bytes = seq * mss;
-        if seq == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
-    }
-
     /// Fetches what an ACK on the fast path will need of the sender.
     #[inline]
     pub fn fetch(&self) {
@@ -382,11 +286,6 @@ impl Sender {
     /// Whether the next data packet must carry CWR; asked once per burst.
     pub const fn take_cwr(&mut self) -> bool {
         std::mem::replace(&mut self.cwr_to_signal, false)
-    }
-
-    /// Segments SACKed, lost and retransmitted but not resolved, for checks.
-    pub const fn scoreboard(&self) -> (u32, u32, u32) {
-        (self.sacked_out, self.lost_out, self.retrans_out)
     }
 
     /// Shows the algorithm an event, which it takes up in the control in force.
@@ -415,23 +314,6 @@ impl Sender {
         }
     }
 
-    fn set_cwnd(&mut self, cwnd: u32, now: Time) {
-        self.note_cwnd(now);
-        self.control.cwnd = cwnd.max(1);
-    }
-
-    /// Brings the integral of the window up to date.
-    pub fn note_cwnd(&mut self, now: Time) {
-        self.cwnd_was(self.control.cwnd, now);
-    }
-
-    /// The same where the window was `cwnd` until now.
-    fn cwnd_was(&mut self, cwnd: u32, now: Time) {
-        let span = now.saturating_sub(self.cwnd_integral.1);
-        self.cwnd_integral.0 += u128::from(cwnd) * u128::from(span.as_nanos());
-        self.cwnd_integral.1 = now;
-    }
-
     fn tell(&mut self, event: StateEvent, now: Time) {
         self.ask(now, |cc, view, control| cc.on_state(&StateChange { view, event }, control));
     }
@@ -443,66 +325,7 @@ impl Sender {
         }
     }
 
-    /// A loss probe that ends before `end` is under way; 0: none is.
-    const fn set_probe_end(&mut self, end: u64) {
-        self.tlp_end = end;
-        self.probing = end != 0;
-    }
-
     const fn reducing(&self) -> bool {
         matches!(self.view.ca, CaState::Cwr | CaState::Recovery)
-    }
-
-    /// The threshold to return to if a reduction proves wrong (Linux's `tcp_current_ssthresh`).
-    fn current_ssthresh(&self) -> u32 {
-        if self.reducing() {
-            self.control.ssthresh
-        } else {
-            self.control.ssthresh.max((self.control.cwnd >> 1) + (self.control.cwnd >> 2))
-        }
-    }
-
-    /// Notes what the sender's own pacing rate follows until the next ACK.
-    #[inline]
-    const fn update_pacing_rate(&mut self) {
-        let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
-        let window = if cwnd > packets_out { cwnd } else { packets_out };
-        self.own_pace = OwnPace { window, doubled: cwnd < self.control.ssthresh / 2 };
-    }
-
-    /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
-    /// sizes bursts also where nothing is paced.
-    #[inline]
-    fn own_pacing_rate(&self) -> Rate {
-        Rate::from_bytes_per_sec(self.own_bytes_per_sec())
-    }
-
-    /// The same in bytes per second.
-    #[inline]
-    fn own_bytes_per_sec(&self) -> u64 {
-        let OwnPace { window, doubled } = self.own_pace;
-        let percent = if doubled { 200 } else { 120 };
-        let numerator = (u64::from(MSS) * 80_000 * percent).saturating_mul(u64::from(window));
-        let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
-        bytes_per_s.min(Rate::MAX.as_bytes_per_sec())
-    }
-
-    /// The timestamp clock: milliseconds, never 0.
-    fn stamp(now: Time) -> u32 {
-        (now.as_millis() as u32).wrapping_add(1)
-    }
-
-    /// TSval for packets sent now.
-    pub fn tsval(now: Time) -> u32 {
-        Self::stamp(now)
-    }
-
-    fn echoed_before(&self, stamp: u32) -> bool {
-        self.tsecr != 0 && (self.tsecr.wrapping_sub(stamp) as i32) < 0
-    }
-
-    /// Whether a reduction was ever made.
-    pub const fn reduced(&self) -> bool {
-        self.control.ssthresh < INFINITE_SSTHRESH
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Most of what `ack.rs` asks is known beforehand for it. A test holds it against the slow path.
 
-use super::ack::Told;
+use super::ack::{Prior, Told};
 use super::micros::Micros;
 use super::{AckInfo, Config, Departure, Resend, Sender};
-use knee_cc::{CaState, RateSample};
+use knee_cc::{CaState, RateSample, View};
 use knee_core::{Packet, Time};
 
 impl Sender {
@@ -33,7 +33,8 @@ impl Sender {
         out: &mut Vec<Departure>,
     ) -> Option<Time> {
         let stamp = Micros::of(now);
-        let (prior_in_flight, prior_lost) = (self.in_flight(), self.view.lost);
+        let View { snd_una: una, delivered, lost, .. } = self.view;
+        let prior = Prior { una, delivered, lost, in_flight: self.in_flight() };
         self.tsecr = ack.tsecr;
         let sent = self.rtx.sack_next(seq)?.sent();
         self.rack_advance(sent, seq + 1, 0, stamp);
@@ -48,9 +49,7 @@ impl Sender {
             rtt,
             acked: 0,
             delivered: 1,
-            prior_lost,
-            prior_in_flight,
-            prior_una: self.view.snd_una,
+            prior: &prior,
             cwnd_limited: self.is_cwnd_limited(),
             ece: false,
             rate: &RateSample::NONE,
@@ -61,7 +60,7 @@ impl Sender {
             self.set_ack_timer(now, config);
         }
         self.finish_rate(stamp, 1);
-        self.reduce_proportionally(1, (self.view.lost - prior_lost) as u32, false, now);
+        self.reduce_proportionally(1, (self.view.lost - lost) as u32, false, now);
         self.update_pacing_rate();
         self.send_after_ack(Resend::Lost, now, config, out);
         rtt

@@ -3,6 +3,8 @@
 //! Source: RFC 6298 in the fixed-point form of `tcp_rtt_estimator` (net/ipv4/tcp_input.c); the least RTT of the last
 //! 300 s by a windowed filter of three samples (Kathleen Nichols; lib/win_minmax.c).
 
+use super::Sender;
+use super::ack::Findings;
 use super::micros::Micros;
 use knee_core::Time;
 
@@ -195,6 +197,63 @@ impl LeastRtts {
         } else if min[2].0 == min[1].0 && oldest > MIN_RTT_WINDOW / 2 {
             min[2] = new;
         }
+    }
+}
+
+impl Sender {
+    /// Takes the RTT samples: the oldest newly acknowledged segment for the estimate, the newest for the algorithm
+    /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
+    #[inline]
+    pub(super) fn sample_rtt(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
+        let span = |sent: Micros| stamp.since(sent);
+        if let (Some((first, last)), false, None) = (found.ack_sent, found.retransmitted_acked, found.sack_sent) {
+            let newest = span(last);
+            self.sample_rtts(span(first), newest, stamp);
+            return Some(newest);
+        }
+        self.sample_rtt_of_rest(found, stamp)
+    }
+
+    #[inline]
+    pub(super) fn sample_rtts(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
+        let ends = (self.view.snd_una, self.view.snd_nxt);
+        if self.rtt.sample((oldest, newest), stamp, ends, &mut self.least_rtts) {
+            self.view.min_rtt = self.rtt.min_rtt();
+        }
+    }
+
+    /// The same where SACKs or retransmissions are involved.
+    #[cold]
+    fn sample_rtt_of_rest(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
+        let span = |sent: Micros| stamp.since(sent);
+        let mut smooth = None;
+        let mut newest = None;
+        if let (Some((first, last)), false) = (found.ack_sent, found.retransmitted_acked) {
+            smooth = Some(span(first));
+            newest = Some(span(last));
+        }
+        if let Some((first, last)) = found.sack_sent {
+            smooth = smooth.or(Some(span(first)));
+            newest = Some(span(last));
+        }
+        if smooth.is_none() && found.advanced && self.tsecr != 0 {
+            smooth = Some(self.rtt_by_timestamp(stamp));
+            newest = smooth;
+        }
+        let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
+        self.sample_rtts(smooth, newest, stamp);
+        // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
+        if !found.advanced && self.packets_out() > 0 {
+            let head = self.rtx.burst_of(self.view.snd_una).sent();
+            found.set_timer |= found.sack_sent.is_some_and(|(first, _)| first < head);
+        }
+        Some(newest)
+    }
+
+    #[cold]
+    fn rtt_by_timestamp(&self, stamp: Micros) -> Micros {
+        let ms = Self::stamp(stamp.time()).wrapping_sub(self.tsecr);
+        Micros(1000 * u64::from(ms.clamp(1, 3_600_000)))
     }
 }
 

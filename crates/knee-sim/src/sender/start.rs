@@ -1,9 +1,11 @@
 //! How a connection begins: the sender is made, the handshake, the algorithm takes its place.
 
 use super::micros::Micros;
+use super::pacing::OwnPace;
 use super::queue::RetransmitQueue;
+use super::rack::Rack;
 use super::rtt::{LeastRtts, RttEstimator};
-use super::{Config, OwnPace, Pending, Rack, Sender};
+use super::{Config, Pending, Sender};
 use crate::timer::Timer;
 use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateEvent, View};
 use knee_core::Time;

@@ -35,6 +35,12 @@ impl Alarms {
         arm(&mut self.compressed_sack, receiver.compressed_at, Event::CompressedSack(i), events);
     }
 
+    /// The same for both ends of a QUIC connection, which are due at these times.
+    pub(super) fn arm_quic(&mut self, i: u32, (sender, receiver): (Time, Time), events: &mut Events) {
+        arm(&mut self.retransmit, sender, Event::Retransmit(i), events);
+        arm(&mut self.delayed_ack, receiver, Event::DelayedAck(i), events);
+    }
+
     /// Whether the event of a timer that has come `now` is the one that counts: it does not where one for an earlier time
     /// was made meanwhile. From now on the heap holds none.
     pub(super) fn counts(&mut self, event: Event, now: Time) -> bool {

@@ -139,6 +139,10 @@ fn min_ack_delay(world: &World) -> Time {
 impl BatchScheduler {
     /// The stages of `world`'s network; none where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Option<Stages> {
+        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says.
+        if !world.quic.is_empty() {
+            return None;
+        }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
         let packets = stages.packets_in(delay.min(stages.longest(world)), world);
         (delay > Time::ZERO && packets * IDLE_FLOWS >= world.flows.len() as u64).then_some(stages)

@@ -1,6 +1,7 @@
 //! From a specification to a world at rest.
 
 use super::Agenda;
+use super::quic::{Datagrams, QuicFlow};
 use super::world::{Algorithm, Common, Flow, SackStore, World};
 use crate::SpecError;
 use crate::events::Event;
@@ -8,11 +9,11 @@ use crate::network::{Network, params};
 use crate::observe::{FlowRates, Histogram, Rows, RttSpread, Spread};
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
-use crate::spec::{FlowSpec, ParamsSpec, Spec};
+use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
 use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
-use knee_core::{Params, Time};
+use knee_core::{Params, Rng, Time};
 use std::sync::Arc;
 
 /// An algorithm beside those of the registry, for a simulation of its own.
@@ -51,6 +52,8 @@ impl World {
             senders: Vec::with_capacity(flows),
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
+            quic: Vec::new(),
+            datagrams: Datagrams::default(),
             algorithms: Vec::new(),
             sender_config: sender::Config {
                 clock,
@@ -120,6 +123,13 @@ impl World {
             common: 0,
             seen_timeouts: 0,
         });
+        if flow.transport == Transport::Quic {
+            self.quic.resize_with(self.senders.len() + 1, || None);
+            let seed = Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64();
+            let control = self.algorithms[algorithm].control(self.senders.len());
+            let ecn = flow.ecn || per_packet;
+            self.quic[self.senders.len()] = Some(QuicFlow::new(control, flow.bytes, ecn, seed, start));
+        }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(entry.needs.ecn));
     }
@@ -156,6 +166,20 @@ pub(super) fn agenda(spec: &Spec) -> Agenda {
     }
     agenda.push(Time::from_nanos(spec.interval), Event::Sample);
     agenda
+}
+
+impl Algorithm {
+    /// What makes it for the QUIC connection of flow `i`.
+    fn control(&self, i: usize) -> knee_quic::Control {
+        let control = knee_quic::Control::of(self.entry, self.params.clone());
+        match &self.make {
+            Some(make) => {
+                let make = make.clone();
+                control.made_by(Arc::new(move |params, init| make(params, init, i)))
+            }
+            None => control,
+        }
+    }
 }
 
 /// The algorithm a flow asks for.

@@ -4,7 +4,7 @@ use super::world::{Algorithm, Outbox, World};
 use crate::network::Way;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
-use knee_cc::{CaState, DynCongestionControl, Init};
+use knee_cc::{CaState, Control, DynCongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
 
@@ -101,6 +101,9 @@ impl World {
     pub(super) fn start(&mut self, i: u32, out: &mut impl Outbox) {
         if self.warmup == Time::ZERO {
             self.measure(i);
+        }
+        if self.quic_flow(i).is_some() {
+            return self.start_quic(i, out);
         }
         self.flows[i as usize].syn_at = Some(self.now);
         self.senders[i as usize].connect(self.now);
@@ -209,9 +212,15 @@ impl World {
 
     #[cold]
     fn note_state(&mut self, i: u32) {
-        let (sender, flow) = (&self.senders[i as usize], &mut self.flows[i as usize]);
-        let cwnd = f64::from(sender.control.cwnd);
-        let (phase, ca, timeouts) = (sender.control.phase, sender.state(), sender.timeouts);
+        let sender = &self.senders[i as usize];
+        let (control, ca, timeouts) = (sender.control, sender.state(), sender.timeouts);
+        self.note_states(i, &control, ca, timeouts);
+    }
+
+    /// Puts on record which states of a sender are new.
+    pub(super) fn note_states(&mut self, i: u32, control: &Control, ca: CaState, timeouts: u32) {
+        let flow = &mut self.flows[i as usize];
+        let (cwnd, phase) = (f64::from(control.cwnd), control.phase);
         let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
         let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
         let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
@@ -233,9 +242,16 @@ impl World {
 
     #[cold]
     fn complete(&mut self, i: u32, out: &mut impl Outbox) {
-        let flow = &mut self.flows[i as usize];
         // A flow that was stopped is done without having sent it all.
-        if self.senders[i as usize].acked_bytes() == flow.complete_at {
+        if self.senders[i as usize].acked_bytes() == self.flows[i as usize].complete_at {
+            self.complete_now(i, out);
+        }
+    }
+
+    /// All that flow `i` had to send is acknowledged now.
+    pub(super) fn complete_now(&mut self, i: u32, out: &mut impl Outbox) {
+        let flow = &mut self.flows[i as usize];
+        if flow.complete_at != u64::MAX {
             flow.complete_at = u64::MAX;
             flow.completion = Some(self.now - flow.start);
             out.completed(i, self.now);

@@ -94,7 +94,7 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                self.after_sender(world, i);
+                if world.quic_flow(i).is_some() { self.after_quic(world, i) } else { self.after_sender(world, i) }
             }
             _ => {
                 world.on_agenda(event);
@@ -108,6 +108,10 @@ impl EventScheduler {
     fn on_timer(&mut self, world: &mut World, event: Event, i: u32) {
         if !self.alarms[i as usize].counts(event, world.now) {
             return;
+        }
+        if world.quic_flow(i).is_some() {
+            world.on_quic_timer(i, &mut self.sent);
+            return self.after_quic(world, i);
         }
         match event {
             Event::Retransmit(_) => world.on_retransmit_timer(i, &mut self.sent),
@@ -189,6 +193,10 @@ impl EventScheduler {
         if let Some(next) = world.network.next_link(&packet) {
             return self.arrive(world, next, packet, 1);
         }
+        if world.quic_flow(packet.flow).is_some() {
+            world.on_datagram(&packet, &mut self.sent);
+            return self.after_quic(world, packet.flow);
+        }
         let way = world.network.ways[packet.flow as usize];
         world.on_data(&packet, &way, &mut self.sent);
         self.after_receiver(world, packet.flow);
@@ -207,6 +215,10 @@ impl EventScheduler {
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
+        if world.quic_flow(packet.flow).is_some() {
+            world.on_datagram(packet, &mut self.sent);
+            return self.after_quic(world, packet.flow);
+        }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
         if let Some(tap) = &mut self.tap {
             tap.received(world.now, packet, world.sacks.get(sacks));
@@ -234,9 +246,25 @@ impl EventScheduler {
         world.book_news(i);
     }
 
+    /// What both ends of a QUIC flow have sent leaves, and their timers are armed.
+    fn after_quic(&mut self, world: &mut World, i: u32) {
+        self.send_data(world, i);
+        self.send_acks(world);
+        let now = world.now;
+        if let Some(flow) = world.quic_flow(i) {
+            self.alarms[i as usize].arm_quic(i, flow.due(now), &mut self.events);
+        }
+    }
+
     /// What a sender has sent leaves, and its timers are armed.
     #[inline]
     fn after_sender(&mut self, world: &mut World, i: u32) {
+        self.send_data(world, i);
+        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.events);
+    }
+
+    #[inline]
+    fn send_data(&mut self, world: &mut World, i: u32) {
         let first = world.network.first_link(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
@@ -249,17 +277,21 @@ impl EventScheduler {
         if let Some(i) = self.sent.completed.take() {
             world.end_transfer(i);
         }
-        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.events);
     }
 
     /// What a receiver has sent leaves, and its timers are armed.
     #[inline]
     fn after_receiver(&mut self, world: &mut World, i: u32) {
+        self.send_acks(world);
+        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.events);
+    }
+
+    #[inline]
+    fn send_acks(&mut self, world: &mut World) {
         for k in 0..self.sent.acks.len() {
             self.forward_ack(world, self.sent.acks[k]);
         }
         self.sent.acks.clear();
-        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.events);
     }
 }
 

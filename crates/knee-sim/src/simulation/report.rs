@@ -1,5 +1,6 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
+use super::quic::SenderFigures;
 use super::world::World;
 use crate::events::Event;
 use crate::observe::{FlowCounts, FlowWatch, Rows, Spread, no_figures};
@@ -24,19 +25,20 @@ pub(super) struct Sampling {
 
 impl World {
     fn counts(&mut self, i: usize) -> FlowCounts {
-        let sender = &mut self.senders[i];
-        if sender.established() {
-            sender.note_cwnd(self.now);
-        }
+        let sender = self.sender_figures(i);
+        self.counts_of(i, &sender)
+    }
+
+    fn counts_of(&self, i: usize, sender: &SenderFigures) -> FlowCounts {
         let received_bytes = self.received_bytes(i);
-        let (sender, receiver) = (&self.senders[i], &self.receivers[i]);
+        let receiver = &self.receivers[i];
         let overhead = u64::from(self.flows[i].overhead);
-        let counters = sender.counters();
+        let counters = &sender.counters;
         FlowCounts {
             at: self.now,
             acked_bytes: counters.acked_bytes,
-            new_bytes: sender.new_bytes(),
-            outstanding: sender.snd_nxt() - sender.snd_una(),
+            new_bytes: sender.new_bytes,
+            outstanding: sender.outstanding,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
             received_bytes,
             received: receiver.packets,
@@ -45,7 +47,7 @@ impl World {
             lost: counters.lost,
             retransmitted: counters.retransmitted,
             timeouts: counters.timeouts,
-            cwnd_integral: sender.cwnd_integral.0,
+            cwnd_integral: sender.cwnd_integral,
         }
     }
 
@@ -92,8 +94,8 @@ impl World {
     }
 
     /// Payload acknowledged and bytes received since the start.
-    fn delivered(&self, i: usize) -> (u64, u64) {
-        (self.senders[i].acked_bytes(), self.received_bytes(i))
+    fn delivered(&mut self, i: usize) -> (u64, u64) {
+        (self.sender_figures(i).counters.acked_bytes, self.received_bytes(i))
     }
 
     pub(super) fn common_start(&mut self) {
@@ -141,9 +143,10 @@ impl World {
         if self.flows[i].start >= self.now {
             return;
         }
-        let counts = self.counts(i);
+        let sender = self.sender_figures(i);
+        let counts = self.counts_of(i, &sender);
         self.fold_rtt(i);
-        let row = self.sample_row(i, sampling, &counts);
+        let row = self.sample_row(i, sampling, &sender, &counts);
         self.rows.sample(row);
         let flow = &mut self.flows[i];
         flow.last = counts.rates();
@@ -160,14 +163,14 @@ impl World {
         }
     }
 
-    fn sample_row(&self, i: usize, sampling: &Sampling, counts: &FlowCounts) -> SampleRow {
+    fn sample_row(&self, i: usize, sampling: &Sampling, sender: &SenderFigures, counts: &FlowCounts) -> SampleRow {
         let &Sampling { t_s, span } = sampling;
-        let (sender, flow) = (&self.senders[i], &self.flows[i]);
+        let flow = &self.flows[i];
         let last = &flow.last;
         let mbps = |bytes: u64| (bytes as f64 * 8.0 / span / 1e6) as f32;
         let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = flow.rtt_folded.mean_min_max_ms();
-        let srtt = sender.srtt();
-        let ca = match sender.state() {
+        let srtt = sender.srtt;
+        let ca = match sender.ca {
             CaState::Open => 0,
             CaState::Disorder => 1,
             CaState::Cwr => 2,
@@ -178,7 +181,7 @@ impl World {
         SampleRow {
             t_s,
             flow: i as u32,
-            state: u32::from(sender.control.phase) | ca << 8 | full_control << 16,
+            state: u32::from(sender.phase) | ca << 8 | full_control << 16,
             goodput_mbps: mbps(counts.acked_bytes - last.acked_bytes),
             throughput_mbps: mbps(counts.received_bytes - last.received_bytes),
             sending_rate_mbps: mbps(counts.sent_bytes - last.sent_bytes),
@@ -186,9 +189,9 @@ impl World {
             rtt_min_ms,
             rtt_max_ms,
             srtt_ms: if srtt == Time::ZERO { f32::NAN } else { srtt.as_millis_f64() as f32 },
-            cwnd_packets: sender.control.cwnd as f32,
-            in_flight_packets: sender.in_flight() as f32,
-            pacing_rate_mbps: sender.pacing_rate().map_or(f32::NAN, |r| (r.as_bps() as f64 / 1e6) as f32),
+            cwnd_packets: sender.cwnd as f32,
+            in_flight_packets: sender.in_flight as f32,
+            pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| (bps as f64 / 1e6) as f32),
             lost_packets: (counts.lost - last.lost) as u32,
             retransmitted_packets: (counts.retransmitted - last.retransmitted) as u32,
         }
@@ -238,7 +241,10 @@ impl World {
     }
 
     fn book_drop(&mut self, link: u32, packet: &Packet) {
-        if packet.has(Packet::ACK) {
+        if self.quic_flow(packet.flow).is_some() {
+            self.drop_datagram(packet);
+            self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
+        } else if packet.has(Packet::ACK) {
             self.sacks.release(packet.extra);
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
@@ -264,7 +270,10 @@ impl World {
             Event::MeasureLinks => self.measure_links(),
             Event::Stop(i) => {
                 self.end_figures(i);
-                self.senders[i as usize].stop();
+                match self.quic_flow(i) {
+                    Some(flow) => flow.stop(),
+                    None => self.senders[i as usize].stop(),
+                }
             }
             Event::CommonStart => self.common_start(),
             Event::CommonEnd => self.common_end(),

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tomli_w import dumps
+
 from knee.errors import RunError
 from knee.grounds.ground import Progress
 from knee.grounds.host import plan, refuse
@@ -21,7 +23,6 @@ from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
-from knee.scenario.toml import dumps
 
 
 class Host:

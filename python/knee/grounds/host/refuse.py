@@ -80,6 +80,8 @@ def _tcp(tcp: Tcp) -> None:
 
 
 def _flow(flow: Flow) -> None:
+    if flow.transport != "tcp":
+        raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
     if flow.cc not in (here := available()):
         accepted = f"expected one of {', '.join(here)}"
         if flow.cc in loadable():

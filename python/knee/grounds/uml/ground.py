@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tomli_w import dumps
+
 from knee import programs
 from knee.errors import RunError
 from knee.grounds.ground import Progress
@@ -24,7 +26,6 @@ from knee.metrics import summary
 from knee.missing import Missing
 from knee.result import Result
 from knee.scenario import Scenario, from_dict
-from knee.scenario.toml import dumps
 from knee.units import format_time
 
 #: The folder within that of a run that is the guest's root.
@@ -133,7 +134,7 @@ def _modules(scenario: Scenario) -> dict[str, str]:
     if "cocoa" in queues:
         wanted["sch_cocoa.ko"] = ""
     for flow in scenario.flows:
-        if flow.cc in modules.MODULE_CCS:
+        if flow.cc in modules.module_ccs():
             values = modules.parameters(flow.cc, flow.cc_params)
             wanted[f"tcp_{flow.cc}.ko"] = " ".join(f"{name}={value}" for name, value in values.items())
     return wanted

@@ -21,11 +21,6 @@ MAX_PATHS = 120
 MAX_PROGRAMS = 100
 #: Half of each network of addresses is the programs'.
 MAX_BESIDE = 32_000
-#: What Linux has as net.ipv4.tcp_available_congestion_control, by the registry's names; those of our modules with them.
-KERNEL_CCS = (
-    *("reno", "cubic", "bic", "htcp", "highspeed", "scalable", "westwood", "hybla", "vegas", "nv", "lp", "veno"),
-    *("illinois", "yeah", "cdg", "bbr", "dctcp"),
-)
 #: The clock ticks that a kernel can be built with, ns, and its HZ.
 TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
 
@@ -112,10 +107,10 @@ def _flow(flow: Flow) -> None:
         return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
-    known = (*KERNEL_CCS, *modules.MODULE_CCS)
+    known = (*modules.kernel_ccs(), *modules.module_ccs())
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")
-    if flow.cc in modules.MODULE_CCS:
+    if flow.cc in modules.module_ccs():
         modules.parameters(flow.cc, flow.cc_params)
         return
     declared = congestion_controls()[flow.cc]

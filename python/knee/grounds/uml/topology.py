@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 from knee import programs
 from knee.grounds.uml import netlink, plan, queues
-from knee.grounds.uml.refuse import KERNEL_CCS
+from knee.linux import modules
 from knee.registry import congestion_controls
 from knee.scenario import commands
 from knee.scenario.commands import FIELDS
@@ -29,8 +29,6 @@ _PLENTY = 1_000_000
 _BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
 #: Bounds of what a sender keeps unsent, bytes, around 40 ms of its bottleneck's rate.
 _UNSENT = (64 << 10, 4 << 20)
-#: Numbers of metrics of routes: initial window in packets, least retransmission timeout in ms.
-_INITCWND, _RTO_MIN = 11, 13
 #: What Linux has these at.
 _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
 
@@ -38,9 +36,6 @@ _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
 FIRST_PROGRAM, _PROGRAM_HOST, _PORT = 3, 0x8000, 5000
 #: What a process of a program may take, bytes, and how long it has to end by itself, ns.
 _PROGRAM_MEMORY, _GRACE = 256 << 20, 1_000_000_000
-
-#: How the probe tells the phases; all others by window and threshold.
-_PHASES = {"bbr": plan.PHASES_BBR, "lola": plan.PHASES_INFO, "daimd": plan.PHASES_INFO}
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,12 @@ class Topology:
         return a, b
 
     def _route(
-        self, namespace: int, to: IPv4Network, device: int, table: int = 254, metrics: dict[int, int] | None = None
+        self,
+        namespace: int,
+        to: IPv4Network,
+        device: int,
+        table: int = netlink.RT_TABLE_MAIN,
+        metrics: dict[int, int] | None = None,
     ) -> None:
         self.plan.first(plan.NETLINK, namespace, netlink.route(to, device, table, metrics=metrics))
 
@@ -137,7 +137,7 @@ class Topology:
             self._route(ROUTER, _receivers(path), to_receiver)
             self._route(ROUTER, _senders(path), from_sender)
             for namespace, mine in ((SENDER, _senders(path)), (RECEIVER, _receivers(path))):
-                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, 255, local=True))
+                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, netlink.RT_TABLE_LOCAL, local=True))
             self._route(SENDER, _receivers(path), at_sender, metrics=self._metrics())
             self._route(RECEIVER, _senders(path), at_receiver, metrics=self._metrics())
 
@@ -145,9 +145,9 @@ class Topology:
         tcp = self._scenario.tcp
         metrics: dict[int, int] = {}
         if tcp.initial_window != _USUAL_INITCWND:
-            metrics[_INITCWND] = tcp.initial_window
+            metrics[netlink.RTAX_INITCWND] = tcp.initial_window
         if tcp.rto_min != _USUAL_RTO_MIN_NS:
-            metrics[_RTO_MIN] = tcp.rto_min // 1_000_000
+            metrics[netlink.RTAX_RTO_MIN] = tcp.rto_min // 1_000_000
         return metrics
 
     def _between(self, from_sender: int, to_receiver: int) -> None:
@@ -240,7 +240,7 @@ class Topology:
         for namespace in (SENDER, RECEIVER):
             self.plan.first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/ip_forward", 1))
         # A program without privileges may choose any of the kernel's own algorithms, as with iperf3 -C.
-        allowed = plan.sysctl("net/ipv4/tcp_allowed_congestion_control", " ".join(KERNEL_CCS))
+        allowed = plan.sysctl("net/ipv4/tcp_allowed_congestion_control", " ".join(modules.kernel_ccs()))
         self.plan.first(plan.SYSCTL, plan.FIRST_NAMESPACE, allowed)
         for k, number in enumerate(self.programs):
             flow, _ = self.flows[number]
@@ -311,7 +311,7 @@ class Topology:
             source=source,
             destination=destination,
             last_link=self._ends[names[-1]].number,
-            phases=_PHASES.get(flow.cc, plan.PHASES_WINDOW),
+            phases=_phases(flow.cc),
             size=flow.bytes or 0,
             send_buffer=size,
             receive_buffer=size,
@@ -319,7 +319,7 @@ class Topology:
             window_clamp=self._scenario.tcp.receive_window or 0,
             paced=flow.pacing == "on",
             ecn=flow.ecn or needs["ecn"] == "per_packet",
-            same_at_receiver=flow.cc == "dctcp",
+            same_at_receiver=needs["ecn"] == "per_packet",
             cc=flow.cc,
         )
 
@@ -395,6 +395,13 @@ class Topology:
 
     def _path(self, flow: Flow) -> tuple[str, ...]:
         return tuple(flow.path or ())
+
+
+def _phases(cc: str) -> int:
+    """How the probe tells the phase: Linux's BBR and our modules report it; of others only the window shows it."""
+    if cc in modules.module_ccs():
+        return plan.PHASES_INFO
+    return plan.PHASES_BBR if cc == "bbr" else plan.PHASES_WINDOW
 
 
 def program_process(k: int, role: int) -> int:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from knee import files
 from knee.errors import RunError
 from knee.missing import Missing
 
@@ -157,24 +158,24 @@ def _keep(made: Path, place: Path, mode: int) -> None:
         raise RunError(
             f"Other users can write to {store}, so compiled programs cannot be kept there; remove that folder."
         )
-    partial = store / f".{place.name}.{uuid.uuid4().hex[:8]}"
+    beside = files.partial(place)
     try:
         with os.fdopen(os.open(made, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
             found = os.fstat(source.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_uid != _owner().pw_uid:
                 raise RunError(f"{made} differs from what was compiled; nothing was loaded.")
-            partial.write_bytes(source.read())
-        partial.chmod(mode)
-        partial.rename(place)
+            beside.write_bytes(source.read())
+        beside.chmod(mode)
+        beside.rename(place)
     except OSError as error:
         raise RunError(f"{place} cannot be written ({error.strerror}).") from None
     finally:
-        partial.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
 
 
-def _digest(files: Sequence[Path], words: Sequence[str]) -> str:
+def _digest(sources: Sequence[Path], words: Sequence[str]) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    for file in files:
+    for file in sources:
         digest.update(f"{file.name}\0".encode() + file.read_bytes())
     digest.update("\0".join(words).encode())
     return digest.hexdigest()

@@ -10,9 +10,12 @@
 //! - `cwnd <= flight + allowed_increase`, `cwnd >= min_cwnd`
 //! - loss: half the window, at least `min_cwnd`; timeout: one packet
 //!
-//! Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way counts as well; the
+//! With `form = "program"` it does what libutp does ([`program`]) with the given `target`; the other parameters are the
+//! RFC's. Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way counts as well; the
 //! timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can be turned on, and
 //! then ends where the queue reaches the target.
+
+mod program;
 
 use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase};
@@ -56,6 +59,12 @@ pub const ENTRY: Entry = Entry {
         ),
         Param::count("min_cwnd", 2, (2, 1000), "RFC 6817, Sec. 2.5", "least window"),
         Param::switch("slow_start", false, "RFC 6817, Sec. 2.4.2: none", "begin with slow start, up to the target"),
+        Param::choice(
+            "form",
+            &["paper", "program"],
+            "RFC 6817; libutp, utp_internal.cpp",
+            "what the RFC says, or what libutp does with the target",
+        ),
     ],
     phases: &["slow_start", "below_target", "above_target"],
     edges: edges![Phase:
@@ -68,7 +77,12 @@ pub const ENTRY: Entry = Entry {
     ],
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Ledbat::new(Params::new(params))),
+    make: |params, init| {
+        if params.choice("form") == "program" {
+            return Box::new(program::Program::of_full_packets(params.time("target"), init.now));
+        }
+        Box::new(Ledbat::new(Params::new(params)))
+    },
 };
 
 /// The phases, in the order of the entry.
@@ -113,14 +127,20 @@ impl Params {
 
 /// Delay samples: the last few, and the minimum of each of the last minutes.
 struct Delays {
+    /// The first minute begins here.
+    start: Time,
     current: Vec<Time>,
     base: Vec<Time>,
     minute: u64,
 }
 
 impl Delays {
+    fn since(start: Time) -> Self {
+        Self { start, current: Vec::new(), base: Vec::new(), minute: 0 }
+    }
+
     fn add(&mut self, now: Time, delay: Time, history: usize, filter: usize) {
-        let minute = now.as_nanos() / MINUTE;
+        let minute = now.saturating_sub(self.start).as_nanos() / MINUTE;
         match self.base.last_mut() {
             Some(least) if minute == self.minute => *least = (*least).min(delay),
             _ => {
@@ -160,8 +180,7 @@ fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i1
 
 impl Ledbat {
     fn new(params: Params) -> Self {
-        let delays = Delays { current: Vec::new(), base: Vec::new(), minute: 0 };
-        Self { params, delays, credit: 0 }
+        Self { params, delays: Delays::since(Time::ZERO), credit: 0 }
     }
 
     fn phase(&self, control: &Control) -> u8 {

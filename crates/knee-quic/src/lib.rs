@@ -1,0 +1,29 @@
+//! Any of knee's congestion controls in a QUIC stack: a controller for [quinn](https://docs.rs/quinn).
+//!
+//! ```
+//! use knee_quic::{Control, proto::TransportConfig};
+//! use std::sync::Arc;
+//!
+//! let mut transport = TransportConfig::default();
+//! transport.congestion_controller_factory(Arc::new(Control::named("lola")?));
+//! # Ok::<(), knee_quic::ControlError>(())
+//! ```
+//!
+//! quinn calls a controller when packets leave, for each packet acknowledged, after the last one of an ACK, and when
+//! packets are deemed lost. [`Controller`] turns these calls into the events that an algorithm of `knee-cc` sees in a
+//! Linux kernel: RTT and delivery-rate samples, ACKs, reductions, recovery. `docs/quic.md` lists what differs.
+
+mod controller;
+mod factory;
+mod flight;
+mod peer;
+mod plain;
+mod watch;
+
+pub use controller::Controller;
+pub use factory::{Control, ControlError, Make};
+pub use knee_core::params::Value;
+pub use peer::{Datagram, Ended, Peer, Settings};
+pub use plain::Plain;
+pub use quinn_proto as proto;
+pub use watch::{Seen, Watch};

@@ -1,0 +1,121 @@
+//! When bursts may leave: the pacing clock, and the rate of senders whose algorithm sets none.
+
+use super::Sender;
+use knee_core::packet::MSS;
+use knee_core::{Bytes, Rate, Time};
+
+/// First packets of a connection that are not paced, as Linux and sch_fq do.
+const UNPACED: u64 = 10;
+
+/// What the sender's own pacing rate follows beside the smoothed RTT. Few ask for the rate, so it is divided when asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OwnPace {
+    /// Packets in the window or, where there are more, in flight.
+    window: u32,
+    /// Whether the window may double in an RTT.
+    doubled: bool,
+}
+
+impl Sender {
+    /// Whether it is paced.
+    pub const fn paced(&self) -> bool {
+        self.paced
+    }
+
+    /// Rate at which bursts leave, where they are paced.
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.paced.then(|| self.rate_in_force())
+    }
+
+    /// That of the algorithm or, where it sets none, the sender's own.
+    fn rate_in_force(&self) -> Rate {
+        self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate())
+    }
+
+    /// Notes what the sender's own pacing rate follows until the next ACK.
+    #[inline]
+    pub(super) const fn update_pacing_rate(&mut self) {
+        let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
+        let window = if cwnd > packets_out { cwnd } else { packets_out };
+        self.own_pace = OwnPace { window, doubled: cwnd < self.control.ssthresh / 2 };
+    }
+
+    /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
+    /// sizes bursts also where nothing is paced.
+    #[inline]
+    pub(super) fn own_pacing_rate(&self) -> Rate {
+        Rate::from_bytes_per_sec(self.own_bytes_per_sec())
+    }
+
+    /// The same in bytes per second.
+    #[inline]
+    pub(super) fn own_bytes_per_sec(&self) -> u64 {
+        let OwnPace { window, doubled } = self.own_pace;
+        let percent = if doubled { 200 } else { 120 };
+        let numerator = (u64::from(MSS) * 80_000 * percent).saturating_mul(u64::from(window));
+        let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
+        bytes_per_s.min(Rate::MAX.as_bytes_per_sec())
+    }
+
+    /// Starts the pacing clock anew where the window opens after it held the sender back ([`Control::restart_pacing`]).
+    pub(super) fn restart_pacing(&mut self, now: Time) {
+        if self.held_back && self.window_room() > 0 {
+            self.held_back = false;
+            let wait = self.rate_in_force().time_for(Bytes(u64::from(MSS)));
+            self.view.paced_until = self.view.paced_until.max(now.saturating_add(wait));
+        }
+    }
+
+    /// Whether the next departure has to wait for the pacing clock, for which the timer is set then.
+    #[inline]
+    pub(super) fn waits_for_pacing(&mut self, now: Time) -> bool {
+        let waits = self.paced && self.view.paced_until > now;
+        if waits {
+            self.pace_at = self.view.paced_until;
+        }
+        waits
+    }
+
+    /// Segments with so much payload have left: the next ones may when that has gone at the pacing rate
+    /// (tcp_update_skb_after_send).
+    #[inline]
+    pub(super) fn advance_pacing_clock(&mut self, segments: u32, payload: u32, now: Time) {
+        let prior = self.view.paced_until;
+        self.view.paced_until = prior.max(now);
+        let sent_before = self.view.snd_nxt + self.retransmitted - u64::from(segments);
+        if self.paced && sent_before >= UNPACED {
+            let span = self.rate_in_force().time_for(Bytes(payload.into()));
+            let credit = self.view.paced_until - prior;
+            self.view.paced_until = self.view.paced_until.saturating_add(span - credit.min(span / 2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::testing::{config, sender};
+    use crate::sender::{AckInfo, Spares};
+
+    /// When the next packet may leave after an ACK at 40 ms opened a window that was full, at 100 packets a second.
+    fn next_departure(restart: bool) -> Time {
+        let config = config(false, 9, 1000);
+        let mut sender = sender("reno", None, true, &config);
+        sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
+        sender.control.restart_pacing = restart;
+        let (now, mut out) = (Time::from_millis(40), Vec::new());
+        sender.on_ack(
+            &AckInfo { seq: 2, blocks: &[], tsecr: 1, flags: 0 },
+            now,
+            &config,
+            &mut out,
+            &mut Spares::default(),
+        );
+        if out.is_empty() { sender.view.paced_until } else { now }
+    }
+
+    #[test]
+    fn where_the_pacing_clock_starts_anew_a_packet_waits_an_interval_after_the_ack_that_opens_the_window() {
+        assert_eq!([next_departure(false), next_departure(true)], [40, 50].map(Time::from_millis));
+    }
+}

@@ -1,0 +1,115 @@
+//! The scoreboard against a model, and what its memory does.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Burst {
+    Burst::new(start, count, Micros(now), 0, retransmission)
+}
+
+/// Tells the transmissions apart.
+fn begun(now: u64) -> RateStart {
+    RateStart { delivered: now, ..RateStart::default() }
+}
+
+proptest! {
+    /// The scoreboard against a map from segments to their last transmission and whether they were SACKed.
+    #[test]
+    fn segments_not_yet_sacked_know_their_last_transmission(
+        first in 1u32..12,
+        steps in prop::collection::vec((0u8..4, prop_oneof![0u64..3, 0u64..30], 1u64..6), 1..300),
+    ) {
+        let mut rtx = RetransmitQueue::new(true);
+        let (mut una, mut nxt) = (0, u64::from(first));
+        rtx.push(burst(0, first, 0, false));
+        rtx.push_start(begun(0));
+        let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
+        rtx.track(una, nxt, &mut Spares::default());
+        for (now, (step, at, count)) in (1..).zip(steps) {
+            let seq = (una + at).min(nxt - 1);
+            let sacked = model[&seq].1;
+            match step {
+                0 => {
+                    rtx.push(burst(nxt, count as u32, now, false));
+                    rtx.push_start(begun(now));
+                    model.extend((nxt..nxt + count).map(|seq| (seq, (now, false))));
+                    nxt += count;
+                }
+                1 if !sacked => {
+                    if rtx.retransmit(seq, burst(seq, 1, now, true)) {
+                        rtx.push_start(begun(now));
+                    }
+                    model.insert(seq, (now, false));
+                }
+                // The first segment that is missing is never SACKed.
+                2 if seq > una => {
+                    while let Some((start, end)) = rtx.add_sack((seq, (seq + count).min(nxt))) {
+                        for seq in start..end {
+                            let before = model.insert(seq, (0, true));
+                            let sent = rtx.sack(seq).unwrap().1.sent();
+                            prop_assert_eq!(before, Some((sent.0, false)));
+                        }
+                    }
+                }
+                3 if nxt - una > count => {
+                    while una < seq || una + 1 < nxt && model[&una].1 {
+                        let (sent, sacked) = model.remove(&una).unwrap();
+                        let burst = rtx.pop().unwrap().1.map(|burst| burst.sent().0);
+                        prop_assert_eq!(burst, (!sacked).then_some(sent));
+                        una += 1;
+                    }
+                    if model[&una].1 {
+                        break;
+                    }
+                    rtx.tidy(una);
+                }
+                _ => {}
+            }
+            for (&seq, &(sent, sacked)) in &model {
+                if !sacked {
+                    prop_assert_eq!(rtx.burst_of(seq).sent(), Micros(sent));
+                    prop_assert_eq!(rtx.start_of(seq).delivered, sent);
+                }
+                prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
+            }
+            let open: u32 = rtx.bursts.iter().map(|(_, burst)| burst.open()).sum();
+            prop_assert_eq!(open as usize, model.values().filter(|(_, sacked)| !sacked).count());
+        }
+    }
+}
+
+#[test]
+fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
+    let mut rtx = RetransmitQueue::default();
+    (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
+    rtx.track(0, 8, &mut Spares::default());
+    rtx.retransmit(0, burst(0, 1, 8, true));
+    for seq in 1..15 {
+        assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
+        rtx.sack(seq);
+        rtx.push(burst(seq + 7, 1, seq + 8, false));
+    }
+    // 23 were sent.
+    assert_eq!(rtx.bursts.capacity(), 16);
+    assert_eq!(rtx.burst_of(0).sent(), Micros(8));
+}
+
+#[test]
+fn more_segments_are_retransmitted_at_one_time_than_a_burst_can_hold() {
+    let mut rtx = RetransmitQueue::new(true);
+    let segments = u64::from(Burst::MOST) + 2;
+    rtx.push(burst(0, Burst::MOST, 0, false));
+    rtx.push_start(begun(0));
+    rtx.push(burst(u64::from(Burst::MOST), 2, 0, false));
+    rtx.push_start(begun(0));
+    rtx.track(0, segments, &mut Spares::default());
+    for seq in 0..segments {
+        if rtx.retransmit(seq, burst(seq, 1, 7, true)) {
+            rtx.push_start(begun(7));
+        }
+    }
+    for seq in [0, segments - 3, segments - 2, segments - 1] {
+        assert_eq!((rtx.burst_of(seq).sent(), rtx.start_of(seq).delivered), (Micros(7), 7));
+    }
+}

@@ -1,0 +1,187 @@
+//! RACK: what was sent well before something that was delivered is lost (RFC 8985, 6; tcp_recovery.c).
+
+use super::micros::Micros;
+use super::{Config, Departure, Pending, Sender, flags};
+use knee_cc::CaState;
+use knee_core::Time;
+
+/// Recoveries for which a widened reordering window persists (RFC 8985, 6.2 step 4; TCP_RACK_RECOVERY_THRESH).
+pub(super) const REORDER_PERSIST: u32 = 16;
+/// Bound of the measured degree of reordering (tcp_max_reordering).
+const MAX_REORDERING: u64 = 300;
+/// Least timer of the reordering window (TCP_TIMEOUT_MIN_US).
+const REORDER_TIMER_MIN: Time = Time::from_micros(2000);
+
+/// State of RACK (RFC 8985, 5.2).
+#[derive(Debug, Default)]
+pub(super) struct Rack {
+    /// Latest transmission time of a delivered segment, and the segment after it.
+    pub newest: (Micros, u64),
+    pub rtt: Micros,
+    pub advanced: bool,
+    pub reorder_seen: bool,
+    pub reorder_steps: u32,
+    pub reorder_persist: u32,
+    pub dsack_seen: bool,
+    pub last_delivered: u64,
+}
+
+impl Sender {
+    /// Step 2 of RFC 8985, 6.2: the newest transmission delivered.
+    pub(super) fn rack_advance(&mut self, sent: Micros, end: u64, segment: u8, stamp: Micros) {
+        let rtt = stamp.since(sent);
+        // Too quick for the retransmission: it was the original that arrived.
+        if segment & flags::EVER_RETRANSMITTED != 0 && rtt.time() < self.rtt.min_rtt() {
+            return;
+        }
+        self.rack.advanced = true;
+        self.rack.rtt = rtt;
+        if (sent, end) > self.rack.newest {
+            self.rack.newest = (sent, end);
+        }
+    }
+
+    /// RACK marks what was sent well before something that was delivered (RFC 8985, 6.2). True: the timer was set since
+    /// others may still be late.
+    #[inline]
+    pub(super) fn detect_losses(&mut self, now: Time) -> bool {
+        if self.packets_out() == 0 || !self.rack.advanced {
+            return false;
+        }
+        self.rack.advanced = false;
+        let Some(wait) = self.mark_lost_by_time(now) else { return false };
+        let span = (wait.time() + REORDER_TIMER_MIN).min(self.rtt.rto());
+        self.set_timer(Pending::Reordering, span, now);
+        true
+    }
+
+    /// Marks lost segments; gives how long the reordering window still holds others back.
+    fn mark_lost_by_time(&mut self, now: Time) -> Option<Micros> {
+        let number = self.rtx.first_open()?;
+        // Mostly all that was sent so early has arrived or is known to be lost.
+        let open = self.rtx.burst(number).is_some_and(|burst| burst.sent() <= self.rack.newest.0);
+        if open { self.mark_lost_from(number, now) } else { None }
+    }
+
+    /// The same from the burst of this number on.
+    #[inline(never)]
+    fn mark_lost_from(&mut self, mut number: u32, now: Time) -> Option<Micros> {
+        let (newest, newest_end) = self.rack.newest;
+        let stamp = Micros::of(now);
+        let patience = Micros(self.rack.rtt.0 + self.reordering_window().0);
+        let mut wait = None;
+        while let Some(burst) = self.rtx.burst(number).filter(|burst| burst.sent() <= newest) {
+            if burst.open() > 0 {
+                let (start, end) = burst.range(self.view.snd_una);
+                let end = if burst.sent() == newest { end.min(newest_end.saturating_sub(1)) } else { end };
+                let start = start.max(self.view.snd_una);
+                let age = stamp.since(burst.sent());
+                if start < end && age < patience {
+                    wait = wait.max(Some(patience.since(age)));
+                } else {
+                    (start..end).for_each(|seq| self.mark_late(seq, number));
+                }
+            }
+            number = number.wrapping_add(1);
+        }
+        wait
+    }
+
+    /// Marks a segment lost if its fate is open and burst `number` carried it last.
+    fn mark_late(&mut self, seq: u64, number: u32) {
+        let segment = self.rtx.flags(seq);
+        let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
+        if segment & flags::LISTED != 0 && !waiting && self.rtx.carries(number, seq) {
+            self.mark_lost(seq);
+            self.rtx.set_flags(seq, 0, flags::LISTED);
+        }
+    }
+
+    /// RFC 8985, 6.2 step 4: a quarter of the least RTT once reordering was seen, more after D-SACKs.
+    fn reordering_window(&self) -> Micros {
+        if !self.rack.reorder_seen
+            && (matches!(self.view.ca, CaState::Recovery | CaState::Loss) || self.sacked_out >= self.reordering)
+        {
+            return Micros(0);
+        }
+        let quarter = u64::from(self.rtt.min_rtt_us().unwrap_or(u32::MAX) >> 2);
+        Micros(quarter * u64::from(self.rack.reorder_steps)).min(Micros(self.rtt.srtt8_us() >> 3))
+    }
+
+    /// RFC 8985, 6.2 step 4: D-SACKs widen the window, a step for each round trip that saw some. `prior`: `delivered`
+    /// when the newest packet delivered was sent, lower half. Nothing is to be done unless `widened`.
+    #[cold]
+    pub(super) fn update_reordering_window(&mut self, prior: u32) {
+        if prior.wrapping_sub(self.rack.last_delivered as u32).cast_signed() < 0 {
+            self.rack.dsack_seen = false;
+        }
+        if self.rack.dsack_seen {
+            self.rack.reorder_steps = (self.rack.reorder_steps + 1).min(255);
+            self.rack.dsack_seen = false;
+            self.rack.last_delivered = self.view.delivered;
+            self.rack.reorder_persist = REORDER_PERSIST;
+        } else if self.rack.reorder_persist == 0 {
+            self.rack.reorder_steps = 1;
+        }
+        self.widened = self.rack.reorder_steps != 1;
+    }
+
+    pub(super) fn note_reordering(&mut self, lowest: u64, highest: u64) {
+        if lowest >= highest {
+            return;
+        }
+        let metric = highest - lowest;
+        if metric > u64::from(self.reordering) {
+            self.reordering = metric.min(MAX_REORDERING) as u32;
+        }
+        self.rack.reorder_seen = true;
+    }
+
+    /// A segment is deemed lost (tcp_mark_skb_lost).
+    pub(super) fn mark_lost(&mut self, seq: u64) {
+        let segment = self.rtx.flags(seq);
+        if segment & flags::SACKED != 0 {
+            return;
+        }
+        self.rtx.set_retransmit_hint(self.rtx.retransmit_hint().min(seq));
+        if segment & flags::LOST != 0 {
+            if segment & flags::RETRANSMITTED != 0 {
+                self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
+                self.retrans_out -= 1;
+                self.count_lost();
+            }
+        } else {
+            self.rtx.set_flags(seq, flags::LOST, 0);
+            self.lost_out += 1;
+            self.count_lost();
+        }
+    }
+
+    /// Counts a transmission as lost. One that was taken for lost before, which turned out wrong, is on record already.
+    const fn count_lost(&mut self) {
+        self.view.lost += 1;
+        if self.unmarked > 0 {
+            self.unmarked -= 1;
+            self.lost_again += 1;
+        }
+    }
+
+    /// The timer of the reordering window fired (tcp_rack_reo_timeout).
+    pub(super) fn on_reordering_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        let (in_flight, lost) = (self.in_flight(), self.view.lost);
+        self.mark_lost_by_time(now);
+        if in_flight != self.in_flight() {
+            if self.view.ca != CaState::Recovery {
+                self.enter_recovery(false, now);
+                if !self.needs.full_control {
+                    self.reduce_proportionally(1, (self.view.lost - lost) as u32, false, now);
+                }
+            }
+            self.send_lost(now, config, out);
+        }
+        if self.pending != Pending::Timeout {
+            self.pending = Pending::Reordering;
+            self.rearm_timeout(now);
+        }
+    }
+}

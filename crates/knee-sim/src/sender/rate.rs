@@ -1,0 +1,142 @@
+//! Samples of the delivery rate (tcp_rate.c; draft-cheng-iccrg-delivery-rate-estimation).
+
+use super::ack::Findings;
+use super::micros::Micros;
+use super::ring::Burst;
+use super::{Sender, flags};
+use knee_cc::RateSample;
+use knee_core::Time;
+use knee_core::packet::MSS;
+
+/// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateStart {
+    /// Start of the send interval.
+    pub first_tx: Micros,
+    /// Start of the ACK interval.
+    pub delivered_at: Micros,
+    /// Packets delivered at that time.
+    pub delivered: u64,
+    /// Packets delivered with a mark at that time, lower half.
+    pub delivered_ce: u32,
+    /// Packets lost at that time, lower half.
+    pub lost: u32,
+    /// Packets in flight just after sending.
+    pub in_flight: u32,
+    /// Whether the application limited sending.
+    pub app_limited: bool,
+}
+
+/// The newest transmission that an ACK delivered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RateBase {
+    sent: Micros,
+    /// `delivered` at that time, lower half.
+    pub delivered: u32,
+    /// After the newest segment of it.
+    end: u64,
+    is_retrans: bool,
+}
+
+impl Sender {
+    /// Remembers the newest transmission delivered (tcp_rate_skb_delivered). True: it is this one so far.
+    #[inline]
+    pub(super) fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) -> bool {
+        let sent = burst.sent();
+        let newer = found.rate.as_ref().is_none_or(|rate| (sent, end) > (rate.sent, rate.end));
+        if newer {
+            if self.needs.rate {
+                self.first_tx = sent;
+            }
+            let is_retrans = segment & flags::EVER_RETRANSMITTED != 0;
+            found.rate = Some(RateBase { sent, delivered: burst.delivered, end, is_retrans });
+        }
+        newer
+    }
+
+    /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
+    pub(super) fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
+        let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
+            return RateSample { delivered: (self.view.delivered - prior_delivered) as u32, ..RateSample::NONE };
+        };
+        let lone = found.acked == 1 && !found.sacked && !found.ece;
+        self.rate_since(*sent, start, *is_retrans, lone, stamp)
+    }
+
+    /// The rate sample since `start` of the newest transmission delivered, which was sent at `sent`. `lone`: the ACK was for a single segment.
+    #[inline]
+    pub(super) fn rate_since(
+        &self,
+        sent: Micros,
+        start: &RateStart,
+        is_retrans: bool,
+        lone: bool,
+        stamp: Micros,
+    ) -> RateSample {
+        let interval = sent.since(start.first_tx).max(stamp.since(start.delivered_at)).time();
+        // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
+        let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
+        RateSample {
+            delivered: (self.view.delivered - start.delivered) as u32,
+            delivered_ce: (self.view.delivered_ce as u32).wrapping_sub(start.delivered_ce),
+            interval: valid.then_some(interval),
+            prior_delivered: start.delivered,
+            prior_lost: self.view.lost - u64::from((self.view.lost as u32).wrapping_sub(start.lost)),
+            tx_in_flight: start.in_flight,
+            app_limited: start.app_limited,
+            is_retrans,
+            ack_delayed: lone && self.probably_delayed(start),
+        }
+    }
+
+    /// A lone segment acknowledged by itself: the receiver probably waited for a second one.
+    fn probably_delayed(&self, start: &RateStart) -> bool {
+        self.view.snd_una == self.end
+            && self.last_payload < u32::from(MSS)
+            && start.delivered + 1 == self.view.delivered
+    }
+
+    #[inline]
+    pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
+        if self.view.app_limited {
+            self.end_app_limit();
+        }
+        if self.needs.rate && delivered > 0 {
+            self.delivered_at = stamp;
+        }
+    }
+
+    /// Ends the marking of what is sent where all that was limited by the application has been delivered.
+    #[cold]
+    pub(super) fn end_app_limit(&mut self) {
+        self.view.app_limited = self.view.delivered <= self.app_limited_until;
+    }
+
+    /// The delivery state that a transmission of `count` segments takes along (tcp_rate_skb_sent).
+    fn rate_start(&self, count: u32) -> RateStart {
+        RateStart {
+            first_tx: self.first_tx,
+            delivered_at: self.delivered_at,
+            delivered: self.view.delivered,
+            delivered_ce: self.view.delivered_ce as u32,
+            lost: self.view.lost as u32,
+            in_flight: self.in_flight() + count,
+            app_limited: self.view.app_limited,
+        }
+    }
+
+    /// Apart, so that what few algorithms need does not lie in the way of all.
+    #[inline(never)]
+    pub(super) fn push_start(&mut self, count: u32) {
+        self.rtx.push_start(self.rate_start(count));
+    }
+
+    /// Marks the time from which on rate samples speak of the application, not of the path.
+    #[cold]
+    pub(super) fn check_app_limited(&mut self) {
+        if self.window_room() > 0 && self.lost_out <= self.retrans_out {
+            self.view.app_limited = true;
+            self.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
+        }
+    }
+}

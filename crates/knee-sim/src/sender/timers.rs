@@ -1,0 +1,69 @@
+//! The pacing timer, and the one that is set for the reordering window, a loss probe or the retransmission timeout.
+
+use super::micros::Micros;
+use super::{Config, Departure, Pending, Sender, Spares};
+use crate::timer::Timer;
+use knee_core::Time;
+
+impl Sender {
+    /// The pacing timer fired.
+    pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        self.pace_at = Time::MAX;
+        if self.lost_out > self.retrans_out && self.window_room() > 0 {
+            self.send_lost(now, config, out);
+        }
+        self.send(now, config, out);
+    }
+
+    /// The retransmission timer fired.
+    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
+        self.timer = Timer::OFF;
+        let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
+        match pending {
+            Pending::Nothing => {}
+            Pending::Reordering => self.on_reordering_timeout(now, config, out),
+            Pending::Probe => self.send_probe(now, config, out, spares),
+            Pending::Timeout => self.on_timeout(now, out, spares),
+        }
+    }
+
+    /// How far the timeout of the oldest segment is away; none where it is past.
+    pub(super) fn timeout_left(&self, now: Time) -> Option<Time> {
+        let due = Micros(self.rtx.burst_of(self.view.snd_una).sent().0 + self.rtt.rto_us().0).time();
+        (due > now).then(|| due - now)
+    }
+
+    /// Sets the retransmission timeout, counted from the oldest segment where another timer ran before
+    /// (tcp_rearm_rto).
+    pub(super) fn rearm_timeout(&mut self, now: Time) {
+        if self.packets_out() == 0 {
+            self.pending = Pending::Nothing;
+            self.timer = Timer::OFF;
+            return;
+        }
+        let span = if matches!(self.pending, Pending::Reordering | Pending::Probe) {
+            self.timeout_left(now).unwrap_or(Time::from_micros(1))
+        } else {
+            self.rtt.rto()
+        };
+        self.set_timer(Pending::Timeout, span, now);
+    }
+
+    pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time) {
+        self.pending = pending;
+        self.timer = Timer::set(now, span);
+    }
+
+    /// The timer after an ACK that made progress.
+    pub(super) fn set_ack_timer(&mut self, now: Time, config: &Config) {
+        if !self.schedule_probe(true, now, config) {
+            self.rearm_timeout(now);
+        }
+    }
+
+    /// When its next timer is due, at the earliest.
+    #[inline]
+    pub fn due(&self) -> Time {
+        self.timer.not_before().min(self.pace_at)
+    }
+}

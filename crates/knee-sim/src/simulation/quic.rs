@@ -1,0 +1,270 @@
+//! QUIC flows: connections of a real QUIC stack, whose datagrams cross the simulated links.
+//!
+//! A datagram lies in [`Datagrams`] while a packet that carries its number goes through the network. The figures are
+//! the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is lost is sent
+//! again in other packets, and persistent congestion stands where TCP has timeouts.
+
+use super::world::{Outbox, World};
+use crate::sender::Counters;
+use knee_cc::{CaState, Control};
+use knee_core::{Packet, Time};
+use knee_quic::proto::EcnCodepoint;
+use knee_quic::{Datagram, Peer, Settings, Watch};
+use std::sync::Arc;
+
+/// Bytes of the IPv4 and UDP headers.
+const HEADERS: u16 = 28;
+/// Bytes of stream data that a receiver takes ahead of what is read: it never holds the sender back.
+const RECEIVE_WINDOW: u64 = 1 << 30;
+
+/// Datagrams in the network.
+#[derive(Default)]
+pub(super) struct Datagrams {
+    held: Vec<Option<Datagram>>,
+    free: Vec<u32>,
+}
+
+impl Datagrams {
+    fn put(&mut self, datagram: Datagram) -> u64 {
+        if let Some(number) = self.free.pop() {
+            self.held[number as usize] = Some(datagram);
+            return u64::from(number);
+        }
+        self.held.push(Some(datagram));
+        self.held.len() as u64 - 1
+    }
+
+    fn take(&mut self, number: u64) -> Option<Datagram> {
+        let datagram = self.held.get_mut(number as usize)?.take();
+        if datagram.is_some() {
+            self.free.push(number as u32);
+        }
+        datagram
+    }
+}
+
+/// Both ends of a QUIC flow.
+pub(super) struct QuicFlow {
+    /// What its controller is made from.
+    control: Arc<knee_quic::Control>,
+    watch: Arc<Watch>,
+    bytes: Option<u64>,
+    ecn: bool,
+    seed: u64,
+    /// Sender and receiver, from its start on.
+    ends: Option<Box<(Peer, Peer)>>,
+    /// Datagrams that left the sender, and their bytes as IP packets.
+    sent: u64,
+    sent_bytes: u64,
+    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
+    cwnd_integral: (u128, Time),
+}
+
+/// What the figures say of a sender.
+pub(super) struct SenderFigures {
+    pub(super) counters: Counters,
+    /// Payload sent at least once.
+    pub(super) new_bytes: u64,
+    /// Packets sent and not acknowledged.
+    pub(super) outstanding: u64,
+    pub(super) in_flight: u32,
+    pub(super) srtt: Time,
+    pub(super) ca: CaState,
+    pub(super) cwnd: u32,
+    pub(super) phase: u8,
+    pub(super) pacing_rate_bps: Option<u64>,
+    pub(super) cwnd_integral: u128,
+}
+
+impl QuicFlow {
+    /// A flow that has not begun: `control` without a watch, what it sends, and whether its packets are ECN-capable.
+    pub(super) fn new(control: knee_quic::Control, bytes: Option<u64>, ecn: bool, seed: u64, start: Time) -> Box<Self> {
+        let watch = Arc::new(Watch::default());
+        let control = Arc::new(control.seeded(seed).watched(watch.clone()));
+        let cwnd_integral = (0, start);
+        Box::new(Self { control, watch, bytes, ecn, seed, ends: None, sent: 0, sent_bytes: 0, cwnd_integral })
+    }
+
+    /// Datagrams that left the sender.
+    pub(super) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The controller's window, threshold and phase; none before its first packet.
+    fn control(&self) -> Option<Control> {
+        self.watch.look(|seen| seen.control)
+    }
+
+    /// Counts the window up to `now`.
+    fn note_cwnd(&mut self, now: Time) {
+        let cwnd = self.control().map_or(0, |control| control.cwnd);
+        let (sum, until) = &mut self.cwnd_integral;
+        *sum += u128::from(cwnd) * u128::from(now.saturating_sub(*until).as_nanos());
+        *until = now;
+    }
+
+    /// When its ends have something to do by themselves: sender and receiver.
+    pub(super) fn due(&mut self, now: Time) -> (Time, Time) {
+        let Some(ends) = &mut self.ends else { return (Time::MAX, Time::MAX) };
+        let due = |end: &mut Peer| end.deadline(now).map_or(Time::MAX, |at| at.max(now));
+        (due(&mut ends.0), due(&mut ends.1))
+    }
+
+    /// No new data from now on.
+    pub(super) fn stop(&mut self) {
+        if let Some(ends) = &mut self.ends {
+            ends.0.stop();
+        }
+    }
+
+    fn figures(&self) -> SenderFigures {
+        let (control, view) = self.watch.look(|seen| (seen.control, seen.view));
+        let persistent = self.watch.look(|seen| seen.persistent);
+        let received = self.ends.as_ref().map_or(0, |ends| ends.1.received());
+        let stats = self.ends.as_ref().and_then(|ends| ends.0.connection()).map(knee_quic::proto::Connection::stats);
+        let lost = stats.map_or(0, |stats| stats.path.lost_packets);
+        let in_flight = view.map_or(0, |view| view.in_flight);
+        let mtu = stats.map_or(0, |stats| stats.path.current_mtu);
+        SenderFigures {
+            counters: Counters {
+                sent: self.sent,
+                sent_bytes: self.sent_bytes,
+                acked_bytes: received,
+                retransmitted: lost,
+                lost,
+                timeouts: u64::from(persistent),
+            },
+            new_bytes: received + u64::from(in_flight) * u64::from(mtu),
+            outstanding: u64::from(in_flight),
+            in_flight,
+            srtt: view.map_or(Time::ZERO, |view| view.srtt),
+            ca: view.map_or(CaState::Open, |view| view.ca),
+            cwnd: control.map_or(0, |control| control.cwnd),
+            phase: control.map_or(0, |control| control.phase),
+            pacing_rate_bps: control.and_then(|control| control.pacing_rate).map(knee_core::Rate::as_bps),
+            cwnd_integral: self.cwnd_integral.0,
+        }
+    }
+}
+
+impl World {
+    /// What the figures say of the sender of flow `i`.
+    pub(super) fn sender_figures(&mut self, i: usize) -> SenderFigures {
+        let now = self.now;
+        if let Some(flow) = self.quic_flow(i as u32) {
+            flow.note_cwnd(now);
+            return flow.figures();
+        }
+        let sender = &mut self.senders[i];
+        if sender.established() {
+            sender.note_cwnd(now);
+        }
+        SenderFigures {
+            counters: sender.counters(),
+            new_bytes: sender.new_bytes(),
+            outstanding: sender.snd_nxt() - sender.snd_una(),
+            in_flight: sender.in_flight(),
+            srtt: sender.srtt(),
+            ca: sender.state(),
+            cwnd: sender.control.cwnd,
+            phase: sender.control.phase,
+            pacing_rate_bps: sender.pacing_rate().map(knee_core::Rate::as_bps),
+            cwnd_integral: sender.cwnd_integral.0,
+        }
+    }
+
+    /// Flow `i`, if it is one of QUIC.
+    #[inline]
+    pub(super) fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
+        self.quic.get_mut(i as usize)?.as_deref_mut()
+    }
+
+    /// Opens the connection of QUIC flow `i`.
+    pub(super) fn start_quic(&mut self, i: u32, out: &mut impl Outbox) {
+        let now = self.now;
+        if let Some(flow) = self.quic_flow(i) {
+            let settings = |end| Settings { receive_window: RECEIVE_WINDOW, seed: flow.seed ^ end };
+            let sender = Peer::sender(&flow.control, flow.bytes, &settings(0), now);
+            flow.ends = Some(Box::new((sender, Peer::receiver(&settings(1)))));
+        }
+        self.transmit_quic(i, out);
+    }
+
+    /// A packet with a datagram has arrived now: at the receiver, or, if it went against the data, at the sender.
+    pub(super) fn on_datagram(&mut self, packet: &Packet, out: &mut impl Outbox) {
+        let now = self.now;
+        let Some(mut datagram) = self.datagrams.take(packet.seq) else { return };
+        if packet.has(Packet::CE) {
+            datagram.ecn = Some(EcnCodepoint::Ce);
+        }
+        let to_sender = packet.has(Packet::ACK);
+        if !to_sender {
+            self.receivers[packet.flow as usize].count(packet);
+        }
+        if let Some(ends) = self.quic_flow(packet.flow).and_then(|flow| flow.ends.as_mut()) {
+            if to_sender { ends.0.receive(now, datagram) } else { ends.1.receive(now, datagram) }
+        }
+        self.transmit_quic(packet.flow, out);
+    }
+
+    /// A packet with a datagram was dropped.
+    pub(super) fn drop_datagram(&mut self, packet: &Packet) {
+        self.datagrams.take(packet.seq);
+    }
+
+    /// The timers of QUIC flow `i` may be due.
+    pub(super) fn on_quic_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        let now = self.now;
+        if let Some(ends) = self.quic_flow(i).and_then(|flow| flow.ends.as_mut()) {
+            ends.0.fire(now);
+            ends.1.fire(now);
+        }
+        self.transmit_quic(i, out);
+    }
+
+    /// What either end of QUIC flow `i` may send leaves, and what has become of the connection is noted.
+    fn transmit_quic(&mut self, i: u32, out: &mut impl Outbox) {
+        let now = self.now;
+        let way = self.network.ways[i as usize];
+        let Some(flow) = self.quic.get_mut(i as usize).and_then(Option::as_deref_mut) else { return };
+        flow.note_cwnd(now);
+        let Some(ends) = &mut flow.ends else { return };
+        let packet = |datagram: &Datagram, ecn: bool, flags| {
+            let ect = match datagram.ecn {
+                Some(EcnCodepoint::Ect0) if ecn => Packet::ECT,
+                Some(EcnCodepoint::Ect1) if ecn => Packet::ECT | Packet::L4S,
+                _ => 0,
+            };
+            let size = datagram.bytes.len() as u16 + HEADERS;
+            Packet { enqueued: now, flow: i, size, flags: flags | ect, ..Packet::default() }
+        };
+        while let Some(datagram) = ends.0.transmit(now) {
+            let packet = packet(&datagram, flow.ecn, 0);
+            flow.sent += 1;
+            flow.sent_bytes += u64::from(packet.size);
+            out.data(Packet { seq: self.datagrams.put(without_ecn(datagram, packet)), ..packet }, 1);
+        }
+        while let Some(datagram) = ends.1.transmit(now) {
+            let packet = packet(&datagram, flow.ecn, Packet::ACK);
+            out.ack(Packet { seq: self.datagrams.put(without_ecn(datagram, packet)), ..packet }, now, &way);
+        }
+        let finished = ends.0.finished();
+        let (control, ca, persistent) = flow.watch.look(|seen| {
+            for rtt in seen.rtts.drain(..) {
+                self.flows[i as usize].book_rtt(Some(rtt));
+            }
+            (seen.control, seen.view.map_or(CaState::Open, |view| view.ca), seen.persistent)
+        });
+        if let Some(control) = control {
+            self.note_states(i, &control, ca, persistent);
+        }
+        if finished {
+            self.complete_now(i, out);
+        }
+    }
+}
+
+/// The datagram as the packet's ECN field has it.
+fn without_ecn(datagram: Datagram, packet: Packet) -> Datagram {
+    Datagram { ecn: datagram.ecn.filter(|_| packet.has(Packet::ECT)), ..datagram }
+}

@@ -1,0 +1,80 @@
+"""What stands in Python and in Rust is the same in both: layouts of rows, and defaults."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from knee import _core, rows
+from knee.scenario import from_dict
+from knee.scenario.model import Tcp
+from knee.scenario.spec import spec
+
+OUTPUT = Path(__file__).parents[1] / "crates" / "knee-sim" / "src" / "output.rs"
+TYPES = {"f64": "<f8", "f32": "<f4", "u64": "<u8", "u32": "<u4", "i32": "<i4"}
+
+
+def _rust_fields(name: str) -> list[tuple[str, str]]:
+    """Names and types of the fields of a ``#[repr(C)]`` struct, in order."""
+    found = re.search(
+        rf"#\[repr\(C\)\]\n#\[derive.*\]\npub struct {name} \{{\n(.*?)\n\}}", OUTPUT.read_text(), re.DOTALL
+    )
+    assert found is not None
+    return re.findall(r"^    pub (\w+): (\w+),$", found[1], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("SampleRow", rows.SAMPLE), ("LinkRow", rows.LINK), ("EventRow", rows.EVENT)]
+)
+def test_rows_have_the_fields_of_the_core_in_its_order(name: str, dtype: np.dtype[np.void]) -> None:
+    """Two fields of one size that changed places would keep the size of a row."""
+    assert dtype.names is not None
+    assert dtype.fields is not None
+    ours = [(field, dtype.fields[field][0].str) for field in dtype.names]
+    assert ours == [(field, TYPES[kind]) for field, kind in _rust_fields(name)]
+    # Packed: the struct has no padding, since bytemuck accepts it.
+    assert dtype.itemsize == sum(np.dtype(kind).itemsize for _, kind in ours)
+
+
+#: A run on which every setting of TCP has an effect: a short path, losses, timeouts, windows that begin to grow late.
+SCENARIO: dict[str, Any] = {
+    "duration": "4 s",
+    "link": {"rate": "200 Mbit/s", "limit": "60 packets", "loss": 0.02},
+    "flows": [
+        {"cc": "cubic", "rtt": "2 ms"},
+        {"cc": "reno", "rtt": "100 ms", "bytes": "100 kB", "count": 20, "stagger": "100 ms"},
+    ],
+    # After this much, ACKs are delayed.
+    "tcp": {"window_growth": "30 kB"},
+}
+#: Another value for each key of [tcp], in base units.
+OTHERS = {
+    "tick": 10_000_000,
+    "initial_window": 4,
+    "rto_min": 300_000_000,
+    "delayed_ack": 100_000_000,
+    "sack_delay": 0,
+    "tso": False,
+    "tso_rtt_log": 0,
+    "window_growth": 100_000,
+    "receive_window": 20_000,
+}
+
+
+@pytest.mark.parametrize("key", list(Tcp.model_fields))
+def test_the_core_has_the_defaults_of_scenario_files(key: str) -> None:
+    """A specification without the key gives the same bits as one with the default, and one with another does not."""
+    told = spec(from_dict(SCENARIO))
+    rest = {name: value for name, value in told["tcp"].items() if name != key}
+
+    def run(**setting: object) -> tuple[str, bytes, bytes, bytes]:
+        return _core.simulate(json.dumps(told | {"tcp": rest | setting}))
+
+    left_out = run()
+    assert run(**{key: Tcp.model_fields[key].default}) == left_out
+    assert run(**{key: OTHERS[key]}) != left_out

@@ -1,0 +1,123 @@
+"""Flows over QUIC on the simulator: a real QUIC stack, the same algorithms, the same figures twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import knee
+from knee import registry
+from knee.errors import ScenarioError
+
+_LINK = {"rate": "20 Mbit/s", "limit": "100 kB"}
+
+
+def _run(cc: str, transport: str = "quic", duration: str = "10 s", **changes: Any) -> knee.Result:
+    flow = {"cc": cc, "rtt": "40 ms", "transport": transport}
+    return knee.run({"duration": duration, "link": _LINK | changes, "flows": [flow]})
+
+
+def _told(**changes: Any) -> dict[str, Any]:
+    return {"duration": "2 s", "link": _LINK, "flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "quic"} | changes]}
+
+
+_ABLE = [name for name, entry in registry.congestion_controls().items() if entry.needs["ecn"] == "classic"]
+
+
+@pytest.mark.parametrize("cc", _ABLE)
+def test_an_algorithm_moves_about_as_much_over_quic_as_over_tcp(cc: str) -> None:
+    """What the stacks do differently, reductions that take effect at once and pacing, costs less than a fifth."""
+    quic, tcp = (_run(cc, transport).summary["flows"][0] for transport in ("quic", "tcp"))
+    assert 0.8 < quic["goodput_mbps"] / tcp["goodput_mbps"] < 1.2
+    assert quic["rtt_min_ms"] >= 40
+
+
+@pytest.mark.parametrize("name", ["quic-lola", "quic-vs-tcp"])
+def test_a_shipped_scenario_gives_the_same_rows_twice(name: str) -> None:
+    first, second = (knee.run(name) for _ in range(2))
+    assert first.samples.equals(second.samples)
+    assert first.events.equals(second.events)
+    assert first.summary["flows"] == second.summary["flows"]
+
+
+@pytest.mark.parametrize("cc", ["bbr", "bbr3"])
+def test_bbrs_bandwidth_is_that_of_the_bottleneck(cc: str) -> None:
+    """Packets of 1452 bytes have 1494 on the link of 20 Mbit/s; most of the time BBR paces at what it has measured."""
+    samples = _run(cc, duration="20 s").samples
+    pace = samples.filter(samples["t_s"] > 3)["pacing_rate_mbps"].median()
+    assert pace == pytest.approx(20 * 1452 / 1494, rel=0.03)
+
+
+def test_lola_is_fair_over_quic() -> None:
+    """As over TCP: two flows share fairly once the second has started (LoLa, V-B)."""
+    result = knee.run("quic-lola")
+    assert result.summary["fairness"]["jain"] > 0.95
+    assert sum(link["drops"] for link in result.summary["links"]) == 0
+
+
+def test_a_transfer_ends_when_its_last_byte_is_acknowledged() -> None:
+    result = knee.run(_told(bytes="1 MB", start="100 ms"))
+    (flow,) = result.summary["flows"]
+    # The handshake takes a round trip, ten packets leave in the first, and 20 Mbit/s need 0.4 s for a megabyte.
+    assert 0.4 < flow["completion_s"] < 1
+    assert flow["goodput_mbps"] * flow["completion_s"] == pytest.approx(8, rel=0.01)
+
+
+def test_a_flow_that_stops_sends_no_more() -> None:
+    samples = knee.run(_told(stop="1 s")).samples
+    late = samples.filter(samples["t_s"] > 1.2)
+    assert late["throughput_mbps"].max() < 0.1
+
+
+def test_losses_and_drops_agree() -> None:
+    """Each packet that the queue drops is found lost, or still in flight at the end."""
+    result = _run("reno", duration="20 s")
+    (flow,), (link,) = result.summary["flows"], result.summary["links"]
+    assert 0 <= link["drops"] - flow["lost_packets"] <= 5
+    assert link["drops"] > 0
+
+
+def test_ce_marks_reduce_the_window_without_a_loss() -> None:
+    flow = {"cc": "cubic", "rtt": "40 ms", "transport": "quic", "ecn": True}
+    link = {"rate": "20 Mbit/s", "queue": "fq_codel", "limit": "1000 packets"}
+    result = knee.run({"duration": "10 s", "link": link, "flows": [flow]})
+    assert result.summary["links"][0]["marks"] > 0
+    assert result.summary["flows"][0]["lost_packets"] == 0
+    assert result.summary["flows"][0]["goodput_mbps"] > 16
+
+
+def test_a_python_algorithm_controls_quic() -> None:
+    class Fixed(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            control.cwnd = 20
+
+    result = knee.run(_told(cc=Fixed))
+    # Twenty packets of at most 1452 bytes in 40 ms.
+    assert 4.5 < result.summary["flows"][0]["goodput_mbps"] < 5.8
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"flows": [{"cc": "dctcp", "rtt": "40 ms", "transport": "quic"}]}, r"flows\[0\]\.cc: dctcp counts CE marks"),
+        ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "quic", "pacing": "on"}]}, r"flows\[0\]\.pacing"),
+        ({"tcp": {"tick": "1 ms"}}, r"tcp: all flows are QUIC flows"),
+        ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "sctp"}]}, r"flows\[0\]\.transport"),
+    ],
+)
+def test_what_means_nothing_to_quic_is_refused_by_key(change: dict[str, Any], key: str) -> None:
+    with pytest.raises(ScenarioError, match=key):
+        knee.run(_told() | change)
+
+
+def test_packets_of_quic_are_not_captured(tmp_path: Any) -> None:
+    with pytest.raises(ScenarioError, match="QUIC flows are not captured"):
+        knee.run(_told(), out=tmp_path / "r", capture=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ground", ["uml", "host"])
+def test_other_grounds_refuse_quic_by_key(ground: str) -> None:
+    with pytest.raises(ScenarioError, match=r"flows\[0\]\.transport"):
+        knee.run(_told(), ground)

@@ -1,0 +1,100 @@
+"""Messages of rtnetlink that the guest of the ground ``uml`` passes to its kernel, as pyroute2 reads them."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Any
+
+from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+
+from knee.grounds.uml import netlink, queues
+from knee.registry import queues as disciplines
+from knee.units import parse_limit
+
+
+def _read(message: bytes) -> Any:
+    (read,) = MarshalRtnl().parse(message)
+    return read
+
+
+def _flags(read: Any) -> int:
+    assert read["header"]["flags"] & 0x5 == 0x5  # NLM_F_REQUEST | NLM_F_ACK
+    return int(read["header"]["flags"]) & ~0x5
+
+
+NEW = netlink.NLM_F_CREATE | netlink.NLM_F_EXCL
+
+
+def test_a_pair_of_devices() -> None:
+    read = _read(netlink.veth((5, "k5"), (6, "k6"), 9, mtu=1400))
+    assert (read["event"], _flags(read), read["index"]) == ("RTM_NEWLINK", NEW, 5)
+    for device, name in ((read, "k5"), (read.get_nested("IFLA_LINKINFO", "IFLA_INFO_DATA", "VETH_INFO_PEER"), "k6")):
+        assert device.get_attr("IFLA_IFNAME") == name
+        assert device.get_attr("IFLA_MTU") == 1400
+        assert device.get_attr("IFLA_ADDRESS") == "02:00:00:00:00:01"
+        assert device["flags"] == device["change"] == netlink.IFF_NOARP
+    assert read.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth"
+    assert device["index"] == 6
+    assert device.get_attr("IFLA_NET_NS_FD") == 9
+
+
+def test_a_device_goes_up() -> None:
+    read = _read(netlink.up(3))
+    assert (read["event"], _flags(read), read["index"]) == ("RTM_NEWLINK", 0, 3)
+    assert read["flags"] == read["change"] == netlink.IFF_UP
+
+
+def test_routes() -> None:
+    metrics = {netlink.RTAX_INITCWND: 4, netlink.RTAX_RTO_MIN: 300}
+    read = _read(netlink.route(IPv4Network("10.1.0.0/16"), 7, 1007, metrics=metrics))
+    assert (read["event"], _flags(read), read["dst_len"], read["family"]) == ("RTM_NEWROUTE", NEW, 16, 2)
+    assert read.get_attr("RTA_DST") == "10.1.0.0"
+    assert (read.get_attr("RTA_OIF"), read.get_attr("RTA_TABLE"), read["type"], read["scope"]) == (7, 1007, 1, 253)
+    shown = read.get_attr("RTA_METRICS")
+    assert (shown.get_attr("RTAX_INITCWND"), shown.get_attr("RTAX_RTO_MIN")) == (4, 300)
+    own = _read(netlink.route(IPv4Network("10.129.0.0/16"), 1, netlink.RT_TABLE_LOCAL, local=True))
+    assert (own["type"], own["scope"], own["table"], own.get_attr("RTA_TABLE")) == (2, 254, 255, 255)
+    assert own.get_attr("RTA_METRICS") is None
+
+
+def test_a_rule() -> None:
+    read = _read(netlink.rule("k4", 1004))
+    assert (read["event"], _flags(read), read["action"], read["family"]) == ("RTM_NEWRULE", NEW, 1, 2)
+    assert (read.get_attr("FRA_IIFNAME"), read.get_attr("FRA_TABLE")) == ("k4", 1004)
+    assert read.get_attr("FRA_PRIORITY") == 100
+
+
+def test_a_link_is_a_token_bucket_with_a_discipline_below() -> None:
+    root = _read(queues.htb(8))
+    assert (root["event"], root["index"], root["handle"], root["parent"]) == ("RTM_NEWQDISC", 8, 0x10000, 0xFFFFFFFF)
+    assert _flags(root) == netlink.NLM_F_CREATE | netlink.NLM_F_REPLACE
+    assert root.get_attr("TCA_KIND") == "htb"
+    assert root.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_INIT")["defcls"] == 1
+    below = _read(queues.htb_class(8, 100_000_000, None))
+    assert (below["event"], _flags(below), below["handle"], below["parent"]) == ("RTM_NEWTCLASS", NEW, 0x10001, 0x10000)
+    assert below.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")["rate"] == 12_500_000
+    assert below.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_RATE64") == 12_500_000
+    assert _flags(_read(queues.htb_class(8, 1_000_000, None, change=True))) == 0
+    leaf = queues.leaf("pfifo", {}, parse_limit("250 packets"), 100_000_000).message(8)
+    assert (_read(leaf)["handle"], _read(leaf)["parent"]) == (0x100000, 0x10001)
+    assert _flags(_read(leaf)) == NEW
+
+
+def test_options_have_the_numbers_that_pyroute2_knows() -> None:
+    """Of the disciplines that pyroute2 knows too, every option is where that looks for it."""
+    params = disciplines()["codel"].resolve({"target": "7 ms", "interval": "90 ms", "ecn": True})
+    read = _read(queues.leaf("codel", params, parse_limit("321 packets"), 10**8).message(2)).get_attr("TCA_OPTIONS")
+    assert {name: read.get_attr(f"TCA_CODEL_{name}") for name in ("TARGET", "LIMIT", "INTERVAL", "ECN")} == {
+        "TARGET": 7000,
+        "LIMIT": 321,
+        "INTERVAL": 90_000,
+        "ECN": 1,
+    }
+    params = disciplines()["fq_codel"].resolve({"target": "6 ms", "flows": 64, "quantum": "300 B"})
+    read = _read(queues.leaf("fq_codel", params, parse_limit("99 packets"), 10**8).message(2)).get_attr("TCA_OPTIONS")
+    assert {name: read.get_attr(f"TCA_FQ_CODEL_{name}") for name in ("TARGET", "LIMIT", "FLOWS", "QUANTUM")} == {
+        "TARGET": 6000,
+        "LIMIT": 99,
+        "FLOWS": 64,
+        "QUANTUM": 300,
+    }
