@@ -39,6 +39,8 @@ mod startup;
 mod undo;
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod kernel;
 #[cfg(test)]
 mod tests;

@@ -31,12 +31,21 @@ pub(super) struct Findings {
     pub sack_sent: Option<(Micros, Micros)>,
     /// Transmission of the first and last newly acknowledged segments never retransmitted.
     pub ack_sent: Option<(Micros, Micros)>,
+    /// First newly SACKed segment, never retransmitted, below one that was SACKed before (`tcp_sacktag_state.reord`).
+    pub sacked_late: Option<u64>,
     /// Newest transmission among those delivered, for the rate sample.
     pub rate: Option<RateBase>,
     /// What it took along, where rate samples are read.
     pub start: Option<RateStart>,
     /// Segments acknowledged.
     pub acked: u32,
+}
+
+impl Findings {
+    /// A segment arrived after one behind it.
+    pub(super) fn saw_late(&mut self, seq: u64) {
+        self.sacked_late = Some(self.sacked_late.map_or(seq, |first| first.min(seq)));
+    }
 }
 
 /// The sender before an ACK.
@@ -141,6 +150,7 @@ impl Sender {
         }
         if !ack.blocks.is_empty() && self.packets_out() > 0 {
             self.tag_sacks(ack, stamp, found, spares);
+            self.check_sack_reordering(found);
         }
         if found.advanced {
             self.take_acknowledged(ack.seq, fack, stamp, found);
@@ -301,7 +311,7 @@ impl Sender {
         }
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
-            self.note_reordering(lowest, prior_fack);
+            self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::ack::Findings;
 use super::micros::Micros;
 use super::{AckInfo, Sender, Spares, flags};
+use knee_cc::CaState;
 
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
@@ -44,20 +45,30 @@ impl Sender {
     /// Tags what is new in a SACK block.
     #[inline]
     fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Micros, found: &mut Findings) {
+        let highest = self.rtx.highest_sacked(self.view.snd_una);
         while from < to
             && let Some((start, end)) = self.rtx.add_sack((from, to))
         {
             for seq in start..end {
-                self.tag_sacked(seq, stamp, found);
+                self.tag_sacked(seq, highest, stamp, found);
             }
             from = end;
         }
     }
 
-    /// A segment is reported received for the first time (tcp_sacktag_one). Mostly it is the only one, and what a loop
-    /// over segments would keep at hand does not pay.
+    /// A segment that was sent once arrived after a later one (tcp_check_sack_reordering).
+    pub(super) fn check_sack_reordering(&mut self, found: &Findings) {
+        if let Some(lowest) = found.sacked_late
+            && (self.view.ca != CaState::Loss || self.undo_marker.is_some())
+        {
+            self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));
+        }
+    }
+
+    /// A segment is reported received for the first time (tcp_sacktag_one); `highest` is after the highest one so far.
+    /// Mostly it is the only one, and what a loop over segments would keep at hand does not pay.
     #[inline(never)]
-    fn tag_sacked(&mut self, seq: u64, stamp: Micros, found: &mut Findings) {
+    fn tag_sacked(&mut self, seq: u64, highest: u64, stamp: Micros, found: &mut Findings) {
         let Some((segment, burst)) = self.rtx.sack(seq) else { return };
         let sent = burst.sent();
         self.rack_advance(sent, seq + 1, segment, stamp);
@@ -66,6 +77,9 @@ impl Sender {
             self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
         if segment & flags::EVER_RETRANSMITTED == 0 {
+            if seq < highest {
+                found.saw_late(seq);
+            }
             found.original_delivered |= seq < self.high_seq;
             let first = found.sack_sent.map_or(sent, |(first, _)| first);
             found.sack_sent = Some((first, sent));
@@ -102,6 +116,9 @@ impl Sender {
                 if segment & flags::EVER_RETRANSMITTED != 0 && counts {
                     self.undo_retrans = (self.undo_retrans - 1).max(0);
                 }
+                if segment & flags::SACKED != 0 && segment & flags::EVER_RETRANSMITTED != 0 {
+                    found.saw_late(seq);
+                }
                 if segment & flags::SACKED != 0 && segment & flags::RETRANSMITTED != 0 {
                     self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
                     self.retrans_out -= 1;
@@ -109,5 +126,62 @@ impl Sender {
             }
         }
         self.count_delivered(segments as u32, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::testing::{config, sender};
+    use knee_core::Time;
+
+    /// A sender of ten segments, 0 to 9, that hears of one block at a time and of nothing cumulative.
+    fn after(blocks: &[(u64, u64)]) -> Sender {
+        let config = config(false, 9, 1000);
+        let mut sender = sender("reno", None, false, &config);
+        for (i, block) in blocks.iter().enumerate() {
+            let info = AckInfo { seq: 0, blocks: &[*block], tsecr: 1, flags: 0 };
+            let now = Time::from_millis(40) + Time::from_micros(i as u64);
+            sender.on_ack(&info, now, &config, &mut Vec::new(), &mut Spares::default());
+        }
+        sender
+    }
+
+    /// tcp_check_sack_reordering: how far the highest SACKed segment is beyond one that is SACKed later.
+    #[test]
+    fn a_segment_sacked_below_another_shows_reordering_by_that_distance() {
+        let seen = |blocks: &[(u64, u64)]| {
+            let sender = after(blocks);
+            (sender.rack.reorder_seen, sender.reordering)
+        };
+        assert_eq!(seen(&[(2, 3), (2, 4)]), (false, 3), "in order");
+        // Segment 1 after segment 2: a distance of 2, less than the three that are tolerated anyway.
+        assert_eq!(seen(&[(2, 3), (1, 3)]), (true, 3));
+        assert_eq!(seen(&[(9, 10), (3, 4)]), (true, 7));
+        // The greatest distance stays.
+        assert_eq!(seen(&[(9, 10), (6, 8), (5, 6)]), (true, 5));
+    }
+
+    #[test]
+    fn one_that_was_retransmitted_says_nothing_of_the_order() {
+        // The third SACK makes those before it lost, and some leave again at once.
+        let mut sender = after(&[(4, 5), (4, 6), (4, 7), (4, 8), (4, 9), (4, 10)]);
+        let resent = (1..4).filter(|&seq| sender.rtx.flags(seq) & flags::EVER_RETRANSMITTED != 0).max().unwrap();
+        let config = config(false, 9, 1000);
+        let info = AckInfo { seq: 0, blocks: &[(resent, resent + 1)], tsecr: 100, flags: 0 };
+        sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new(), &mut Spares::default());
+        assert!(!sender.rack.reorder_seen);
+    }
+
+    /// Linux asks in the state Loss only as long as the timeout may still prove wrong.
+    #[test]
+    fn after_a_timeout_reordering_counts_while_it_may_be_undone() {
+        for (marker, counts) in [(Some(0), true), (None, false)] {
+            let mut sender = after(&[(9, 10)]);
+            (sender.view.ca, sender.undo_marker) = (CaState::Loss, marker);
+            let found = Findings { sacked_late: Some(4), ..Findings::default() };
+            sender.check_sack_reordering(&found);
+            assert_eq!(sender.rack.reorder_seen, counts);
+        }
     }
 }
