@@ -5,6 +5,7 @@ use crate::trace::InService;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Rate, Rng, Time};
 use knee_queue::{Backlog, Burst, Context, Limit, Note, Queue};
+use std::collections::VecDeque;
 
 /// A burst that arrives at a link.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,8 @@ pub struct Link {
     waiting: bool,
     /// The packet that a wire sends; it leaves when the link is `due`.
     on_wire: Option<Departure>,
+    /// Packets that have had their tokens as they arrived; they leave when the link is `due`, which is at once.
+    released: VecDeque<Departure>,
     counters: Counters,
     /// Bits it could have carried up to `rate_since`.
     offered_bits: u128,
@@ -109,6 +112,7 @@ impl Link {
             due: Time::MAX,
             waiting: false,
             on_wire: None,
+            released: VecDeque::new(),
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
@@ -225,7 +229,7 @@ impl Link {
         self.counters.arrived += u64::from(burst.count);
         self.cx.now = now;
         let mut taken = 0;
-        if self.loss == 0.0 && !self.is_idle() {
+        if self.loss == 0.0 && !self.is_idle() && self.released.is_empty() {
             taken = self.queue.enqueue_burst(burst, &mut self.cx);
         }
         if taken < burst.count {
@@ -247,7 +251,7 @@ impl Link {
             if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
                 self.report(out);
             }
-            if self.is_idle() {
+            if self.is_idle() || !self.released.is_empty() {
                 self.wake(out);
             }
         }
@@ -269,7 +273,7 @@ impl Link {
         self.waiting = false;
         match &mut self.server {
             Server::Wire(_) => self.step(now, now, out),
-            Server::Bucket(bucket) => self.due = bucket.ready_at(now),
+            Server::Bucket(_) => self.release(now, out),
             Server::Trace(trace) => self.due = trace.skip_to(now),
         }
     }
@@ -328,9 +332,40 @@ impl Link {
         self.waiting = wake.is_some();
     }
 
+    /// What there are tokens for leaves its queue before the next packet of a burst enters it, as Linux dequeues after each
+    /// that it enqueues.
+    fn release(&mut self, now: Time, out: &mut Outcome) {
+        let Server::Bucket(bucket) = &mut self.server else { return };
+        while bucket.ready_at(now) == now
+            && let Some(packet) = self.queue.dequeue(&mut self.cx)
+        {
+            bucket.take(u64::from(packet.size) + self.overhead, now);
+            self.released.push_back(departure(packet, now, now));
+        }
+        let ready = bucket.ready_at(now);
+        if !self.released.is_empty() {
+            self.due = now;
+        } else if ready > now && self.queue.backlog().packets > 0 {
+            self.due = ready;
+        } else {
+            self.wait(now);
+        }
+        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+            self.report(out);
+        }
+    }
+
     fn serve_bucket(&mut self, now: Time, out: &mut Outcome) {
         let Server::Bucket(bucket) = &mut self.server else { return };
         self.waiting = false;
+        if let Some(departure) = self.released.pop_front() {
+            out.departed.push(departure);
+            if self.released.is_empty() {
+                let more = self.queue.backlog().packets > 0;
+                self.due = if more { bucket.ready_at(now) } else { Time::MAX };
+            }
+            return;
+        }
         // A lower rate may have pushed back when there are tokens.
         if bucket.ready_at(now) > now {
             self.due = bucket.ready_at(now);
@@ -340,7 +375,7 @@ impl Link {
         bucket.take(u64::from(packet.size) + self.overhead, now);
         let more = self.queue.backlog().packets > 0;
         self.due = if more { bucket.ready_at(now) } else { Time::MAX };
-        depart(packet, now, now, out);
+        out.departed.push(departure(packet, now, now));
     }
 
     fn serve_trace(&mut self, now: Time, out: &mut Outcome) {
@@ -362,7 +397,7 @@ impl Link {
         };
         let more = self.queue.backlog().packets > 0;
         self.due = if more { trace.current() } else { Time::MAX };
-        depart(packet, since, now, out);
+        out.departed.push(departure(packet, since, now));
     }
 
     /// What its queue holds.
@@ -377,7 +412,7 @@ impl Link {
             Server::Bucket(_) => false,
             Server::Trace(trace) => trace.in_service.is_some(),
         };
-        self.queue.backlog().packets + u64::from(in_service)
+        self.queue.backlog().packets + u64::from(in_service) + self.released.len() as u64
     }
 
     /// What it has done.
@@ -438,7 +473,8 @@ impl Link {
             }
             Server::Bucket(bucket) => {
                 let bits = |span: Time| bits_in(bucket.rate(), span);
-                (left.saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
+                let released: u128 = self.released.iter().map(|departure| self.bits(&departure.packet)).sum();
+                ((left + released).saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
             }
             Server::Trace(trace) => {
                 let sent = |served: &InService| self.bits(&served.packet) - u128::from(served.rest) * 8;
@@ -470,12 +506,12 @@ fn bits_in(rate: u64, span: Time) -> u128 {
     u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
 }
 
-/// A packet leaves `now` that left its queue at `since`.
-fn depart(mut packet: Packet, since: Time, now: Time, out: &mut Outcome) {
+/// A packet that leaves `now` and left its queue at `since`.
+fn departure(mut packet: Packet, since: Time, now: Time) -> Departure {
     let sojourn = since.saturating_sub(packet.enqueued);
     if !packet.has(Packet::ACK) {
         packet.add_queued(sojourn);
     }
     packet.enqueued = now;
-    out.departed.push(Departure { packet, sojourn });
+    Departure { packet, sojourn }
 }
