@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json as to_indented_json
 
 #: Control characters except tab and newline (ESC and U+009B start terminal commands); characters that change the
-#: direction of writing, which can make one name look like another; and lone surrogates, which cannot be encoded.
+#: writing direction, which can make one name look like another; and lone surrogates, which cannot be encoded.
 _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Characters that JSON allows in strings and that terminals interpret.
 _IN_JSON = re.compile("[\x7f-\x9f]")

@@ -25,13 +25,13 @@ use knee_core::Param;
 pub const ENTRY: Entry = Entry {
     name: "compound",
     family: Family::Hybrid,
-    about: "Reno's window plus a delay-based one that gives way once a queue grows",
+    about: "Reno's window plus a delay-based one that shrinks when a queue grows",
     source: "Tan et al.: Compound TCP, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
     params: &[
         Param::ratio("alpha", 0.125, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "factor of the increase alpha win^k"),
-        Param::ratio("beta", 0.5, (0.01, 0.99), "draft-sridharan-tcpm-ctcp-02", "part of win given up on a loss"),
+        Param::ratio("beta", 0.5, (0.01, 0.99), "draft-sridharan-tcpm-ctcp-02", "fraction of win given up on a loss"),
         Param::ratio("k", 0.75, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "exponent of the increase alpha win^k"),
-        Param::ratio("zeta", 1.0, (0.0, 10.0), "INFOCOM 2006, Eq. 5", "how fast dwnd withdraws from a queue"),
+        Param::ratio("zeta", 1.0, (0.0, 10.0), "INFOCOM 2006, Eq. 5", "how fast dwnd shrinks when a queue grows"),
         Param::count(
             "gamma",
             30,

@@ -29,7 +29,13 @@ pub const ENTRY: Entry = Entry {
     about: "cuts the window in proportion to the fraction of marked packets",
     source: "RFC 8257; Linux net/ipv4/tcp_dctcp.c",
     params: &[
-        Param::count("dctcp_shift_g", 4, (0, 10), "RFC 8257, Sec. 4.2: g = 1/16", "gain g of alpha is 2 to minus this"),
+        Param::count(
+            "dctcp_shift_g",
+            4,
+            (0, 10),
+            "RFC 8257, Sec. 4.2: g = 1/16",
+            "the gain g of alpha is 2 to minus this",
+        ),
         Param::count("dctcp_alpha_on_init", 1024, (0, 1024), "RFC 8257, Sec. 4.2: 1", "alpha at the start, in 1/1024"),
     ],
     phases: CLASSIC_PHASES,

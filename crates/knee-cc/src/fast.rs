@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
         ),
         Param::ratio("gamma", 0.5, (0.01, 1.0), "INFOCOM 2004, Sec. IV-B", "weight of the new window in each step"),
         Param::ratio("a", 1.0, (0.0, 10.0), "INFOCOM 2004, Sec. IV-B", "alpha = a w while there is no queueing delay"),
-        Param::count("update_every", 2, (1, 16), "INFOCOM 2004, Sec. IV-B", "round trips from one step to the next"),
+        Param::count("update_every", 2, (1, 16), "INFOCOM 2004, Sec. IV-B", "round trips between steps"),
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,

@@ -23,7 +23,7 @@ use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
 pub const ENTRY: Entry = Entry {
     name: "highspeed",
     family: Family::LossBased,
-    about: "Reno whose steps grow, and whose cuts shrink, with the window",
+    about: "Reno with larger increases and smaller decreases at larger windows",
     source: "RFC 3649; Linux net/ipv4/tcp_highspeed.c",
     params: &[],
     phases: CLASSIC_PHASES,

@@ -43,7 +43,7 @@ pub const ENTRY: Entry = Entry {
             "use_bandwidth_switch",
             true,
             "Leith, Shorten 2004; tcp_htcp.c",
-            "halve the window where the throughput changed by more than 20 %",
+            "halve the window on a loss if the throughput changed by more than 20 %",
         ),
     ],
     phases: CLASSIC_PHASES,

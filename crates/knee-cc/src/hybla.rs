@@ -32,7 +32,7 @@ pub const ENTRY: Entry = Entry {
         Time::from_millis(25),
         (Time::from_millis(1), Time::from_secs(10)),
         "Caini, Firrincieli 2004; tcp_hybla.c",
-        "RTT of the flow whose growth is copied, in whole milliseconds",
+        "reference RTT: growth is that of a Reno flow with this RTT, in whole milliseconds",
     )],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,

@@ -38,7 +38,7 @@ use knee_core::{Param, Time};
 pub const ENTRY: Entry = Entry {
     name: "lp",
     family: Family::DelayBased,
-    about: "low priority: Reno that gives way when the one-way delay rises (in Linux, rarely)",
+    about: "low priority: Reno that yields when the one-way delay rises (in Linux, rarely)",
     source: "Kuzmanovic, Knightly, TCP-LP, INFOCOM 2003; Linux net/ipv4/tcp_lp.c",
     params: &[
         Param::choice("form", &["linux", "paper"], "tcp_lp.c", "the kernel's arithmetic or the paper's algorithm"),
@@ -47,21 +47,21 @@ pub const ENTRY: Entry = Entry {
             1 << 31,
             (0, u32::MAX as u64),
             "RFC 7323, 5.4; tcp_lp.c",
-            "form linux: offset of the receiver's timestamp clock in ms, in Linux random; the middle of its range",
+            "form linux: offset of the receiver's timestamp clock in ms, which is random in Linux; default: mid-range",
         ),
         Param::count(
             "delta",
             15,
             (1, 100),
             "Kuzmanovic, Knightly 2003; tcp_lp.c",
-            "percentage of the range of delays from which congestion is early",
+            "early congestion starts at this percentage of the range of delays",
         ),
         Param::count(
             "inference",
             3,
             (1, 1000),
             "Kuzmanovic, Knightly 2003; tcp_lp.c",
-            "round trips without growth after early congestion",
+            "RTTs without growth after early congestion",
         ),
     ],
     phases: &["slow_start", "congestion_avoidance", "inference"],

@@ -34,18 +34,24 @@ const SOURCE: &str = "Linux net/ipv4/tcp_nv.c";
 pub const ENTRY: Entry = Entry {
     name: "nv",
     family: Family::DelayBased,
-    about: "steers the window to the largest one that the measured rate needs, plus a pad",
+    about: "steers the window to what the measured rate needs, plus a few packets",
     source: SOURCE,
     params: &[
         Param::count("nv_pad", 10, (2, 10_000), SOURCE, "packets allowed in the queue"),
-        Param::count("nv_reset_period", 5, (1, 3600), SOURCE, "seconds, within a quarter, a minimum of the RTT counts"),
-        Param::count("nv_min_cwnd", 2, (2, 10_000), SOURCE, "the window is not cut below this without losses"),
+        Param::count(
+            "nv_reset_period",
+            5,
+            (1, 3600),
+            SOURCE,
+            "lifetime of the RTT minimum in seconds, give or take a quarter",
+        ),
+        Param::count("nv_min_cwnd", 2, (2, 10_000), SOURCE, "without losses the window is not reduced below this"),
         Param::time(
             "base_rtt",
             Time::ZERO,
             (Time::ZERO, Time::from_secs(1)),
             "Linux BPF_SOCK_OPS_BASE_RTT: none",
-            "known RTT without queue; zero: none known",
+            "known RTT without queue; zero: unknown",
         ),
     ],
     phases: CLASSIC_PHASES,

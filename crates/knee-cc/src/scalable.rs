@@ -35,7 +35,7 @@ pub const ENTRY: Entry = Entry {
             3,
             (1, 31),
             "Kelly 2003 (b = 0.125); TCP_SCALABLE_MD_SCALE",
-            "a loss takes this power of 1/2 off the window",
+            "a loss reduces the window by 2 to minus this",
         ),
     ],
     phases: CLASSIC_PHASES,

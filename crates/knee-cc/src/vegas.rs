@@ -34,9 +34,9 @@ pub const ENTRY: Entry = Entry {
     about: "keeps two to four packets of each flow in the queue",
     source: SOURCE,
     params: &[
-        Param::count("alpha", 2, (0, 10_000), SOURCE, "grows with fewer packets than this in the queue"),
-        Param::count("beta", 4, (0, 10_000), SOURCE, "shrinks with more packets than this in the queue"),
-        Param::count("gamma", 1, (0, 10_000), SOURCE, "leaves slow start with more packets than this in the queue"),
+        Param::count("alpha", 2, (0, 10_000), SOURCE, "the window grows while fewer packets than this are queued"),
+        Param::count("beta", 4, (0, 10_000), SOURCE, "the window shrinks while more packets than this are queued"),
+        Param::count("gamma", 1, (0, 10_000), SOURCE, "slow start ends when more packets than this are queued"),
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,

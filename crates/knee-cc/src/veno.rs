@@ -21,14 +21,14 @@ use knee_core::Param;
 pub const ENTRY: Entry = Entry {
     name: "veno",
     family: Family::Hybrid,
-    about: "Reno that cuts by a fifth only where the backlog says that a loss was not congestion",
+    about: "Reno that reduces by only a fifth if the backlog indicates a random loss",
     source: "Fu, Liew, TCP Veno, IEEE JSAC 21(2) 2003; Linux net/ipv4/tcp_veno.c",
     params: &[Param::count(
         "beta",
         3,
         (1, 1_000_000),
         "Fu, Liew 2003; tcp_veno.c",
-        "backlog in packets from which the path counts as congested",
+        "backlog at which the path counts as congested, in packets",
     )],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,

@@ -29,7 +29,7 @@ use knee_core::Time;
 pub const ENTRY: Entry = Entry {
     name: "westwood",
     family: Family::LossBased,
-    about: "Reno that falls back to the measured bandwidth times the least RTT",
+    about: "Reno that on a loss reduces the window to the measured bandwidth times the minimum RTT",
     source: "Grieco, Mascolo, Westwood+, ACM CCR 34(2) 2004; Linux net/ipv4/tcp_westwood.c",
     params: &[],
     phases: CLASSIC_PHASES,

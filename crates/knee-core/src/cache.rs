@@ -36,3 +36,18 @@ pub fn fetch_range<T: ?Sized>(value: &T, range: Range<usize>) {
         prefetch_index(base, at.wrapping_sub(base.as_ptr().addr()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_range_can_be_fetched_empty_and_unaligned_ones_too() {
+        let value = [0_u64; 10];
+        for start in 0..size_of_val(&value) {
+            for end in start..=size_of_val(&value) {
+                fetch_range(&value, start..end);
+            }
+        }
+    }
+}

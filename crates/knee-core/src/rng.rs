@@ -53,6 +53,13 @@ mod tests {
         assert_ne!(take(1, "loss/a"), take(2, "loss/a"));
     }
 
+    /// The published 64-bit FNV-1a of "foobar" is 0x85944171f73967e8.
+    #[test]
+    fn a_stream_begins_with_the_hash_of_its_name() {
+        let mut expected = Xoshiro256PlusPlus::seed_from_u64(0x8594_4171_f739_67e8);
+        assert_eq!(Rng::stream(0, "foobar").next_u64(), expected.next_u64());
+    }
+
     #[test]
     fn chance_comes_true_as_often_as_it_says() {
         let mut rng = Rng::stream(7, "chance");

@@ -127,13 +127,6 @@ pub struct Init {
     pub rng: Rng,
 }
 
-impl Init {
-    /// Bytes that `packet` counts on the link.
-    pub fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + u64::from(self.overhead)
-    }
-}
-
 /// A queue discipline.
 ///
 /// For every sequence of calls: packets in = packets out + dropped + held, in packets and in bytes; the packets of

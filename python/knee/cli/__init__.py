@@ -16,7 +16,7 @@ from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import complain
 from knee.errors import InputError, KneeError
 
-#: What typer makes of Ctrl-C.
+#: typer's exit code for Ctrl-C.
 _INTERRUPTED = 130
 
 #: The commands in the order of ``knee --help``. Each is imported when it is called, since together they import most of
@@ -61,17 +61,17 @@ def knee(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit code."""
+    """Runs the command line and returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
     try:
-        # Without a command there is nothing to do but to say what there is.
-        # What was asked for goes along for the manifests of runs.
+        # Without a command, show the help.
+        # Manifests of runs record the command line.
         code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
         terminal.flush()
     except BrokenPipeError:
-        # The reader of our output has gone; nothing more can be said to it, not even at exit.
+        # The reader of our output has gone, so write nothing more, not even at exit.
         sys.stdout = None
         return 1
     except (KeyboardInterrupt, typer.Abort):
@@ -87,11 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Says what went wrong, and gives the exit code."""
+    """Prints what went wrong and returns the exit code."""
     if isinstance(error, KneeError):
         complain(str(error))
         return 2 if isinstance(error, InputError) else 1
-    # A usage error, from whichever version of click typer brings: it words itself.
+    # A usage error of typer's click, in click's words.
     wording = getattr(error, "format_message", None)
     if wording is not None:
         context = getattr(error, "ctx", None)
@@ -108,7 +108,7 @@ def _terminate(signum: int, frame: FrameType | None) -> None:
 
 def entry() -> None:
     """The program ``knee``."""
-    # Being terminated is like Ctrl-C: half-written folders are taken away.
+    # SIGTERM is handled like Ctrl-C, so unfinished folders are removed.
     signal.signal(signal.SIGTERM, _terminate)
     try:
         terminal.prepare()

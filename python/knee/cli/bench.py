@@ -109,7 +109,7 @@ def _host(as_json: bool) -> None:
 
 
 def _compare_queues(measured: list[dict[str, Any]]) -> None:
-    """Says what a packet costs in each discipline relative to pfifo, where both were measured."""
+    """Prints the cost of a packet in each discipline relative to pfifo, if both were measured."""
     speeds = {case["name"]: case["packets_per_s"] for case in measured}
     for flows in ("2", "10k"):
         yardstick = speeds.get(f"pfifo-{flows}")

@@ -16,7 +16,7 @@ from knee.linux.bpf import build
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: So many connections are shown.
+#: Most connections that are shown.
 _MOST = 20
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(build.algorithms())}.")]
@@ -95,7 +95,7 @@ def _connections(loaded: bpf.Loaded) -> RenderableType:
 
     heads = ["port", "to", "phase", "cwnd", "RTT ms", "least ms", "queueing ms", "queued kB", "rounds"]
     rows = table(None, heads, text=3)
-    # Those with the most data in the queue first.
+    # Most queued data first.
     shown = sorted(loaded.connections, key=lambda each: -each.q_data)[:_MOST]
     for each in shown:
         to = f"[{each.remote}]:{each.remote_port}" if ":" in each.remote else f"{each.remote}:{each.remote_port}"

@@ -1,4 +1,4 @@
-"""Commands and groups of commands as typer makes them, with help that is never cut, loaded when they are called."""
+"""typer's commands and groups, with help texts that are never cut, and imported only when called."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typer.core import TyperCommand, TyperGroup
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: How typer shows the type of an argument behind its name, and the range of a number: both are for programmers.
+#: The type of an argument and the range of a number as typer shows them; they mean something only to programmers.
 _TYPE = re.compile(r" <[^>]*>$|(?<=\S) <[^ ]*>(?= |$)")
 _RANGE = re.compile(r"(; )?-?[\d.]*(<=)?x[<>]=?[\d.]+")
 
 
 class Command(TyperCommand):
-    """A command whose help and usage name arguments as the documents do."""
+    """A command whose help names arguments as the documentation does."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """``FILE`` for an argument that is needed, not ``{FILE}``."""
+        """``FILE`` for a required argument, not ``{FILE}``."""
         return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the arguments and options, without types and ranges of Python."""
+        """Writes arguments and options without Python's types and ranges."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
             params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
             records = [_plain(record) for param in params if (record := param.get_help_record(ctx)) is not None]
@@ -50,17 +50,17 @@ class Commands(TyperGroup):
 
 
 def first_line(text: str | None) -> str:
-    """What a list of commands says of one."""
+    """The line that describes a command in a list."""
     return (text or "").strip().partition("\n")[0]
 
 
 @dataclass(frozen=True)
 class Later:
-    """A command that is imported when it is called.
+    """A command that is imported only when it is called.
 
     Attributes:
         home: its module.
-        name: of its function there, or of its :class:`typer.Typer` where it is a group.
+        name: its function there, or its :class:`typer.Typer` if it is a group.
         about: the first line of its help, for the list of commands.
     """
 
@@ -82,7 +82,7 @@ class Later:
 
 
 def loaded_later(commands: dict[str, Later]) -> type[Commands]:
-    """A class of groups with these commands: help and completion of their names load none of them."""
+    """A class of groups with these commands; showing help and completing names does not import them."""
 
     class LoadedLater(Commands):
         def __init__(self, **attributes: Any) -> None:
@@ -101,7 +101,7 @@ def loaded_later(commands: dict[str, Later]) -> type[Commands]:
 def group(
     name: str | None = None, *, cls: type[Commands] = Commands, about: str | None = None, completion: bool = False
 ) -> typer.Typer:
-    """A group of commands in the form of this program; with ``completion``, it offers to install that of the shell."""
+    """A group of commands in this program's style; ``completion`` adds options that install shell completion."""
     return typer.Typer(
         name=name,
         cls=cls,

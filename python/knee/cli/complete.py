@@ -1,7 +1,7 @@
-"""What the shell completes: names of scenarios, algorithms, queue disciplines, grounds and papers.
+"""Shell completion of names of scenarios, algorithms, queue disciplines, grounds and papers.
 
-Each function gives the names that continue what has been typed. They run at the touch of a key, so they import no more
-than they need.
+Each function returns the names that complete the text typed. They run at each press of Tab, so they import only what
+they need.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import typer
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """Shipped scenarios; where none fits, the shell completes files."""
+    """Shipped scenarios; if none matches, the shell completes files."""
     from knee.scenario.shipped import shipped
 
     return _from(shipped(), incomplete)
@@ -33,7 +33,7 @@ def queues(incomplete: str) -> list[str]:
 
 
 def several_ccs(incomplete: str) -> list[str]:
-    """Congestion controls behind those that are there already: ``cubic,re`` becomes ``cubic,reno``."""
+    """Congestion controls in a list: ``cubic,re`` becomes ``cubic,reno``."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in ccs(last)]
 
@@ -51,7 +51,7 @@ def parts(incomplete: str) -> list[str]:
 
 
 def listed(context: typer.Context, incomplete: str) -> list[str]:
-    """What the list that was named before holds."""
+    """The entries of the list named before."""
     return PARTS.get(str(context.params.get("what")), lambda _: [])(incomplete)
 
 
@@ -70,13 +70,13 @@ def cases(incomplete: str) -> list[str]:
 
 
 def references(incomplete: str) -> list[str]:
-    """Recorded kernels that come with the program."""
+    """Recordings shipped with the program."""
     from knee.fidelity.shipped import shipped
 
     return _from(shipped(), incomplete)
 
 
-#: The lists of ``knee list``, each with what completes its names.
+#: The lists of ``knee list``, each with the function that completes its names.
 PARTS = {"scenarios": scenarios, "cc": ccs, "queues": queues}
 
 

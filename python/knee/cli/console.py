@@ -1,4 +1,4 @@
-"""Where the command line writes: results to standard output, errors as one paragraph to standard error."""
+"""Output of the command line: results go to standard output, errors as one paragraph to standard error."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 from knee.text import visible
 
-#: Width where standard output is no terminal and COLUMNS does not say: what reads a pipe wants whole lines.
+#: Width if standard output is not a terminal and COLUMNS is not set: programs that read a pipe need whole lines.
 _PIPE_WIDTH = 1000
-#: Narrower terminals break lines by themselves: numbers would be cut.
+#: Narrower terminals wrap lines themselves, so that numbers are not cut.
 _LEAST_WIDTH = 72
-#: After how long a run shows its progress, s.
+#: A run shows its progress after this time, s.
 _PATIENCE_S = 1.0
 
 
 def out() -> Console:
-    """The console of standard output."""
+    """The console for standard output."""
     from knee.cli.screen import Screen
 
     return Screen(width=width())
 
 
 def width() -> int:
-    """Columns of standard output: the terminal's, or what COLUMNS says, or so many that no line is broken."""
+    """Width of standard output: COLUMNS, or the terminal's, or enough that no line is broken."""
     fallback = 80 if sys.stdout.isatty() else _PIPE_WIDTH
     return max(shutil.get_terminal_size((fallback, 24)).columns, _LEAST_WIDTH)
 
@@ -48,7 +48,7 @@ def complain(message: str) -> None:
 
 
 class Bar:
-    """A progress bar on a terminal, for whatever takes more than a second; called with the fraction that is done."""
+    """A progress bar on a terminal, shown after a second; call it with the fraction that is done."""
 
     def __init__(self, name: str) -> None:
         self._name = visible(name)
@@ -60,7 +60,7 @@ class Bar:
         return self
 
     def __call__(self, fraction: float) -> None:
-        """Takes note that ``fraction``, 0 to 1, of the work is done."""
+        """Sets the progress to ``fraction``, 0 to 1."""
         if self._progress is None or self._task is None:
             if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
                 return

@@ -38,7 +38,7 @@ def doctor(
 
 
 def _try(ground: Ground) -> tuple[bool, str]:
-    """Whether a ground works, and what there is to say about it."""
+    """Whether a ground works, and the lines to print about it."""
     missing = ground.missing()
     if missing:
         return False, "; ".join(f"{part.what}: {part.mend}" for part in missing)

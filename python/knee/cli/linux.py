@@ -22,7 +22,7 @@ command(app, "unload")(bpf.unload)
 command(app, "status")(bpf.status)
 command(app, "top")(bpf.top)
 
-#: Options of cocoa are taken as they stand and checked against the registry.
+#: Options of cocoa are passed through and checked against the registry.
 _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 _Device = Annotated[str, typer.Argument(metavar="DEV", help="The device.")]
@@ -127,7 +127,7 @@ def _put(context: typer.Context, device: str, kind: str, command: Any, parent: s
 
 
 def _read(arguments: list[str], known: dict[str, Param]) -> dict[str, object]:
-    """Options as written: ``--name value``, ``--name=value``, or ``--name`` alone for a switch."""
+    """Parses options: ``--name value``, ``--name=value``, or ``--name`` alone for a switch."""
     given: dict[str, object] = {}
     left = list(arguments)
     while left:
@@ -147,7 +147,7 @@ def _read(arguments: list[str], known: dict[str, Param]) -> dict[str, object]:
 
 
 def _value(text: str, param: Param | None) -> object:
-    """What a scenario file would have said without quotes, where the kind of the parameter wants that."""
+    """The value as a scenario file would have it: without quotes where the parameter's kind has none."""
     kind = "" if param is None else param.kind
     if kind == "bool" and text in ("true", "false"):
         return text == "true"
@@ -157,7 +157,7 @@ def _value(text: str, param: Param | None) -> object:
         return text
 
 
-#: Titles of the statistics, by field.
+#: Labels of the statistics, by field.
 _STATISTICS = {
     "flow_drops": "dropped: flow's buffer full",
     "trim_drops": "dropped: buffer reduced",

@@ -117,7 +117,7 @@ def _details(console: Console, entry: Entry, what: str) -> None:
 
 
 def _parameter(console: Console, param: Param) -> None:
-    """What there is to say of a parameter: no table, whose columns would be too narrow for it on a terminal."""
+    """Describes a parameter as text; in a table, columns would be too narrow on a terminal."""
     from rich.padding import Padding
     from rich.text import Text
 

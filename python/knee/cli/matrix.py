@@ -14,7 +14,7 @@ from knee.cli.tables import number, table
 if TYPE_CHECKING:
     import polars as pl
 
-#: More algorithms than this do not fit a table on a terminal.
+#: Most algorithms for which the terminal shows a table.
 _MOST = 9
 
 

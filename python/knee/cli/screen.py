@@ -1,4 +1,4 @@
-"""The console that everything is drawn on; apart from ``terminal.py``, since rich is slow to import."""
+"""The rich console. It is separate from ``terminal.py`` because rich is slow to import."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from knee.text import visible
 
 
 class Screen(Console):
-    """A console that shows text as it is: brackets are no markup, and what a terminal would obey is written out."""
+    """A console that shows text literally: brackets are not markup, and control characters are escaped."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
 
     def print(self, *objects: Any, **how: Any) -> None:
-        """Prints to what may be full."""
+        """Prints, and reports a full disk as an error."""
         with written():
             super().print(*objects, **how)
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Everything that is printed, cells of tables included, comes by here."""
+        """Escapes control characters in everything that is printed, including table cells."""
         return super().render_str(visible(text), **how)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from knee.sweep.grid import Axis
 
-#: More rows than this are for the page.
+#: Most rows that the terminal shows.
 _MOST = 30
 
 

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-#: Flows beyond which a table shows the first and says how many there are.
+#: Most flows in a table; a line below gives the number of others.
 MOST_FLOWS = 20
-#: Terminals of fewer columns get tables without space to spare.
+#: Tables on terminals with fewer columns are compact.
 NARROW = 100
 
 
 def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
-    """An empty table; the first ``text`` columns are words, the others numbers.
+    """An empty table; its first ``text`` columns hold words, the others numbers.
 
-    Words are wrapped where the terminal is narrow; numbers are never broken.
+    Words wrap on a narrow terminal; numbers never do.
     """
     from rich import box
     from rich.table import Table
@@ -32,7 +32,7 @@ def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
 
 
 def number(value: float | int | None, places: int = 2) -> str:
-    """A figure, or a dash where there is none."""
+    """A figure, or a dash if there is none."""
     if value is None:
         return "-"
     return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:.{places}f}"
@@ -79,7 +79,7 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def _tighten(made: Table, console: Console, first_words: int) -> None:
-    """Makes a table of many figures fit a terminal of 80 columns."""
+    """Makes a table with many columns fit a terminal of 80 columns."""
     for i, column in enumerate(made.columns):
         column.justify = "left" if i < first_words else "right"
     if console.width < NARROW:
@@ -99,14 +99,14 @@ def _last_line(summary: dict[str, Any]) -> str:
 
 
 def _speed(per_second: float) -> str:
-    """Two digits, in millions where there are any."""
+    """Packets per second: two digits, or three and millions from one million on."""
     if per_second >= 1e6:
         return f"{per_second / 1e6:.3g} million"
     return number(int(float(f"{per_second:.2g}")))
 
 
 def _fair(fairness: dict[str, Any]) -> str:
-    """How the flows of a bottleneck share it."""
+    """A sentence on how fairly flows share a bottleneck."""
     if fairness["jain"] is None:
         return "The flows never all run at once" if "link" not in fairness else "the flows never all run at once"
     converged = fairness["convergence_s"]
@@ -116,13 +116,13 @@ def _fair(fairness: dict[str, Any]) -> str:
 
 
 def _per_bottleneck(fairness: dict[str, Any]) -> dict[str, float | None]:
-    """Jain's index of each bottleneck where there are several."""
+    """Jain's index of each bottleneck if there are several."""
     links = fairness.get("links", ())
     return {f"{link['link']}: Jain's index": link["jain"] for link in links if len(links) > 1}
 
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
-    """The figures by which results are set side by side, by name with unit."""
+    """The figures that ``knee compare`` shows, by name with unit."""
     from knee.metrics import total_mbps
 
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
@@ -149,7 +149,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
 
 
 def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]) -> None:
-    """Mean and spread of a scenario's figures over several seeds."""
+    """Prints mean and spread of a scenario's figures over several seeds."""
     seeds = ", ".join(str(summary["seed"]) for summary in summaries)
     spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "min", "max"])
     each = [figures(summary) for summary in summaries]

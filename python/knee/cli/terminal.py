@@ -1,4 +1,4 @@
-"""Standard output and standard error as they may be: closed, full, ASCII only, a terminal that obeys escapes."""
+"""Makes output robust: standard output may be closed, full, ASCII only, or a terminal that interprets escapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knee.text import to_json
 
 
 def write_json(data: Any) -> None:
-    """Writes JSON alone to standard output."""
+    """Writes JSON to standard output."""
     with written():
         sys.stdout.write(to_json(data, encoding=sys.stdout.encoding) + "\n")
 
@@ -28,29 +28,29 @@ def prepare() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # The next file that is opened would get this number, and what is printed would go into it.
+            # The next file opened would get this descriptor, and output would go into it.
             os.open(os.devnull, os.O_RDWR)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
-            # What a terminal of one character set cannot show is written out.
+            # Characters that the terminal's encoding lacks are escaped.
             stream.reconfigure(errors="backslashreplace")
     if sys.stdout is None:
         raise InputError("Standard output is closed; send it to a file or to /dev/null instead.")
 
 
 def flush() -> None:
-    """Brings all output out."""
+    """Flushes all output."""
     with written():
         sys.stdout.flush()
 
 
 @contextmanager
 def written() -> Iterator[None]:
-    """What fails in here is the writing to standard output.
+    """Turns errors of writing to standard output into knee's.
 
     Raises:
         BrokenPipeError: its reader has gone.
-        RunError: it cannot be written, as on a full disk.
+        RunError: standard output cannot be written, as on a full disk.
     """
     try:
         yield

@@ -1,1 +1,1 @@
-"""The kernel parts, from outside: the queue discipline cocoa over netlink."""
+"""The kernel parts: building them, loading BPF programs, and cocoa over netlink."""

@@ -16,18 +16,18 @@ from knee.linux import tools
 from knee.linux.cache import CONFIG, RECIPE, SOURCES, Lab, current, locked, making, root, set_current, sources_digest
 from knee.linux.source import Source, find, unpack
 
-#: Clock ticks per second where nothing else is asked for: what Debian's kernels have, and scenarios by default.
+#: Default clock ticks per second: that of Debian's kernels and of scenarios.
 HZ = 250
-#: What says the same in newer kernels (6.10 turned BASE_FULL around).
+#: Options that were renamed in newer kernels (6.10 inverted BASE_FULL).
 _LATER = {"CONFIG_BASE_FULL=y": "# CONFIG_BASE_SMALL is not set"}
-#: Lines that make writes while it builds this configuration, nearly; for the progress bar.
+#: Approximate number of lines that make prints for this configuration, for the progress bar.
 _LINES = 830
-#: Shares of the whole in unpacking and in building the kernel.
+#: Shares of unpacking and of building the kernel in the total time.
 _UNPACKED, _BUILT = 0.1, 0.97
-#: What modules are built against stays; the rest of a kernel's source goes.
+#: The parts of a kernel's source that modules need; the rest is removed.
 _KEPT = ("Makefile", "Kbuild", "Kconfig", "include", "scripts", "arch/um", "arch/x86", "arch/Kconfig", "tools/include")
 
-#: The modules that every guest loads, and those of ours that it loads where a scenario names them.
+#: The module that every guest loads.
 PROBE = "probe/knee_probe.ko"
 
 Progress = Callable[[float], None]
@@ -36,19 +36,19 @@ Progress = Callable[[float], None]
 def build(
     asked: str | None = None, hz: int = HZ, jobs: int | None = None, progress: Progress | None = None
 ) -> tuple[Lab, bool]:
-    """Builds what runs need, or finds it built; runs take it from then on.
+    """Builds what runs need unless it exists, and makes it the version that runs use.
 
     Args:
-        asked: a kernel's tree or a package of Debian's; default: a package of the default suite.
+        asked: a kernel tree or a Debian source package; default: the package of the default suite.
         hz: clock ticks per second of the kernel: 100, 250 or 1000.
         jobs: how many compilers at once; default: one per core.
         progress: called with the fraction that is done.
 
     Returns:
-        What was built, and whether there was anything to do.
+        The build, and whether anything had to be done.
 
     Raises:
-        InputError: the source is none.
+        InputError: ``asked`` is neither a kernel tree nor a package.
         RunError: something is missing here, or the build failed.
     """
     lacking = tools.missing()
@@ -118,7 +118,7 @@ def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) ->
 
 
 def _set_hz(tree: Path, hz: int) -> None:
-    """User-Mode Linux has its HZ written into its Kconfig file."""
+    """Sets HZ, which User-Mode Linux fixes in its Kconfig file."""
     place = tree / "arch/um/Kconfig"
     text = place.read_text()
     begin = text.find("\nconfig HZ\n")
@@ -128,7 +128,7 @@ def _set_hz(tree: Path, hz: int) -> None:
     place.write_text(text[:default] + f"default {hz}" + text[default + len("default 100") :])
 
 
-#: Bytes of the processor's extended state that a guest can keep: with AMX it is 11,008.
+#: Bytes of extended processor state that a guest must be able to keep: 11,008 with AMX.
 _REGISTERS = 12_288
 
 
@@ -145,7 +145,7 @@ def _make_room_for_registers(tree: Path) -> None:
 
 
 def _check_config(place: Path, hz: int) -> None:
-    """Whether the kernel took the configuration as it stands."""
+    """Checks that the kernel accepted all options of the configuration."""
     has = set(place.read_text().splitlines())
     wanted = [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
     lacking = [line for line in [*wanted, f"CONFIG_HZ={hz}"] if line not in has and _LATER.get(line) not in has]
@@ -170,7 +170,7 @@ def _prune(tree: Path, objects: Path) -> None:
 
 
 def _lab(kernel: Path, into: Path, jobs: int) -> None:
-    """Our own parts: modules against the kernel, programs for the host."""
+    """Builds our own parts: modules for the kernel, programs for the host."""
     sources = into / "sources"
     shutil.copytree(SOURCES, sources)
     for folder in ("probe", "modules"):

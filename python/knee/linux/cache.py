@@ -1,8 +1,8 @@
-"""Where built kernels lie, and what is there: ``$XDG_CACHE_HOME/knee/uml``.
+"""The cache of built kernels, ``$XDG_CACHE_HOME/knee/uml``.
 
-``kernel-KEY`` is a kernel with what it takes to build modules for it; ``lab-KEY`` is what a run needs: our modules and
-the traffic program, beside the name of their kernel. ``current-HZ.json`` says which lab runs take. Each folder
-is whole, since it is made under another name.
+``kernel-KEY`` is a kernel with what building modules for it needs. ``lab-KEY`` has the other parts of a run: our
+modules, the traffic program, and the name of their kernel. ``current-HZ.json`` names the lab that runs use. A folder
+gets its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pathlib import Path
 
 from knee import files
 
-#: After how long a lab that is not current is nobody's any more, s.
+#: A lab that is not current is removed after this time, s; until then a run may be using it.
 _IDLE_S = 3600
 #: The C sources of the kernel parts; an installed package has them beside this file.
 SOURCES = Path(__file__).resolve().parent / "sources"
 #: The configuration of the kernel.
 CONFIG = Path(__file__).with_name("kernel.config")
-#: Goes up where ``build.py`` builds otherwise than before.
+#: Version of the build steps; increase it when ``build.py`` builds differently.
 RECIPE = 4
 
 
@@ -38,10 +38,10 @@ class Lab:
     Attributes:
         folder: with ``init``, ``launch`` and the modules.
         kernel: the program.
-        release: as ``uname -r`` says it.
+        release: the output of ``uname -r``.
         hz: clock ticks per second.
-        source: what ``knee linux build --source`` takes to make it again.
-        sources: the digest (:func:`sources_digest`) that it was built by.
+        source: the value of ``knee linux build --source`` that rebuilds it.
+        sources: the digest of our sources when it was built (:func:`sources_digest`).
     """
 
     folder: str
@@ -53,18 +53,18 @@ class Lab:
 
     @property
     def key(self) -> str:
-        """What tells it from every other one."""
+        """Its unique key."""
         return Path(self.folder).name.removeprefix("lab-")
 
 
 def root() -> Path:
-    """The folder of all that is built."""
+    """The cache's folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "knee" / "uml"
 
 
 @cache
 def sources_digest() -> str:
-    """Digest of our C sources and of how a kernel is built: a lab with another one is built again before it runs."""
+    """Digest of our C sources and the build steps; a lab with another digest is rebuilt before it runs."""
     digest = hashlib.blake2b(f"{RECIPE}\0".encode() + CONFIG.read_bytes() + b"\0", digest_size=16)
     for path in sorted(SOURCES.rglob("*")):
         if path.suffix in (".c", ".h") or path.name == "Kbuild":
@@ -73,7 +73,7 @@ def sources_digest() -> str:
 
 
 def current(hz: int) -> Lab | None:
-    """The lab that runs take; None where there is none."""
+    """The lab that runs use; None if none is built."""
     try:
         lab = Lab(**json.loads((root() / f"current-{hz}.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -82,14 +82,14 @@ def current(hz: int) -> Lab | None:
 
 
 def set_current(lab: Lab) -> None:
-    """Makes runs take this one."""
+    """Makes runs use this lab."""
     place = root() / f"current-{lab.hz}.json"
     files.write(place, json.dumps(asdict(lab), indent=1) + "\n")
     _forget()
 
 
 def _forget() -> None:
-    """Removes labs that no runs take any more, but for those of the last hour, which may be running."""
+    """Removes labs that are no longer current, except recent ones, which runs may still use."""
     kept = {lab.folder for hz in (100, 250, 1000) if (lab := current(hz)) is not None}
     for folder in root().glob("lab-*"):
         if str(folder) not in kept and time.time() - folder.stat().st_mtime > _IDLE_S:
@@ -98,7 +98,7 @@ def _forget() -> None:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Waits until nobody else builds ``name``."""
+    """Waits until no other process builds ``name``."""
     root().mkdir(parents=True, exist_ok=True)
     with (root() / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -106,7 +106,7 @@ def locked(name: str) -> Iterator[None]:
 
 
 def _sweep(where: Path) -> None:
-    """Removes what killed builds of anything left behind; a lock that is held is of one that runs."""
+    """Removes what killed builds left behind. A build whose lock is held is still running."""
     for left in where.glob(".*.partial"):
         name = left.name.rsplit(".", 2)[0]
         with (where / f"{name}.lock").open("w") as lock:
@@ -119,8 +119,8 @@ def _sweep(where: Path) -> None:
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
-    """Gives a folder to fill, which becomes ``folder`` at the end; on any error nothing is left of it."""
-    # Only the holder of the lock builds this: what others left behind when they were killed goes away.
+    """Yields a folder to fill, which is renamed to ``folder`` at the end; on any error it is removed."""
+    # Only the lock's holder builds this, so other unfinished folders are those of killed builds.
     for left in folder.parent.glob(f".{folder.name}.*.partial"):
         shutil.rmtree(left, ignore_errors=True)
     _sweep(folder.parent)

@@ -1,6 +1,6 @@
-"""cocoa's netlink attributes and statistics, as ``linux/include/uapi/knee_pkt_sched.h`` has them.
+"""cocoa's netlink attributes and statistics, as in ``linux/include/uapi/knee_pkt_sched.h``.
 
-It has the form that pyroute2 expects of a queue discipline, and is entered there under its name.
+The module has the form of pyroute2's queue disciplines and is registered there as one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC, TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import plugins
 from pyroute2.netlink.rtnl.tcmsg.common import stats2 as _stats2
 
-#: Where the queue discipline goes if not told: pyroute2 reads it.
+#: The default parent, read by pyroute2.
 parent = TC_H_ROOT
 
 #: Attributes by number, with pyroute2's types.
@@ -73,7 +73,7 @@ FLOW_XSTATS = (
 
 
 class options(nla):  # type: ignore[misc]  # noqa: N801 - pyroute2's name
-    """What is within ``TCA_OPTIONS``."""
+    """The content of ``TCA_OPTIONS``."""
 
     nla_map = ATTRIBUTES
 
@@ -101,22 +101,22 @@ def _of_qdisc(message: Any) -> bool:
 
 
 def stats2(message: Any, *_: Any, **__: Any) -> type:
-    """How ``TCA_STATS2`` of a message is read."""
+    """The parser of a message's ``TCA_STATS2``."""
     return _QdiscStats if _of_qdisc(message) else _ClassStats
 
 
 def stats(message: Any, *_: Any, **__: Any) -> type:
-    """How ``TCA_XSTATS`` of a message is read."""
+    """The parser of a message's ``TCA_XSTATS``."""
     return _Xstats if _of_qdisc(message) else _FlowXstats
 
 
 def get_parameters(given: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a request, which come under the name ``attributes``."""
+    """The attributes of a request, passed as ``attributes``."""
     return {"attrs": list(given.get("attributes", []))}
 
 
 def enter() -> None:
-    """Makes cocoa known to pyroute2."""
+    """Registers cocoa with pyroute2."""
     import sys
 
     plugins["cocoa"] = sys.modules[__name__]

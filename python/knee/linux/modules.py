@@ -1,4 +1,4 @@
-"""The congestion controls of the kernels that ``knee linux build`` makes, and parameters in the kernel's units."""
+"""Congestion controls of the kernels that ``knee linux build`` builds, and parameters in kernel units."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MAX = 2**32 - 1
 
 @cache
 def module_ccs() -> tuple[str, ...]:
-    """Those that are modules of this project, by name."""
+    """The congestion controls that are modules of this project."""
     return tuple(sorted(path.stem.removeprefix("tcp_") for path in (SOURCES / "modules").glob("tcp_*.c")))
 
 
 @cache
 def kernel_ccs() -> tuple[str, ...]:
-    """Those of Linux that are built in, by their names in the registry and in its order."""
+    """Linux's congestion controls that are built in, by their names in the registry and in its order."""
     options = re.findall(r"^CONFIG_TCP_CONG_(\w+)=y$", CONFIG.read_text(), re.MULTILINE)
     # Reno has no option; ADVANCED only makes the others selectable.
     built = {"reno"} | {_NAMES.get(option.lower(), option.lower()) for option in options} - {"advanced"}
@@ -47,7 +47,7 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for name, value in given.items():
         param = declared[name]
-        # What an integer of one stands for, in base units.
+        # What the integer 1 means, in base units.
         unit = 1000 if param.kind == "time" else 1 / _ONE[cc] if param.kind == "ratio" else 1
         if param.kind == "time" and int(value) % unit:
             found = f"{param.text(value)} is no whole number of microseconds"

@@ -1,4 +1,4 @@
-"""The queue discipline cocoa on a device of this machine, over netlink: no patched ``tc`` is needed."""
+"""Sets and shows the queue discipline cocoa on this machine's devices, over netlink instead of a patched ``tc``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from knee.linux import cocoa
 from knee.registry import Param, Value, queues
 from knee.units import near
 
-#: One in the factors of netlink.
+#: The netlink value of a ratio of one.
 _ONE = 1 << 16
 
-#: The packets that all flows together may hold, which for scenarios is the link's limit.
+#: Most packets of all flows together; in scenarios it is the link's limit.
 LIMIT = Param("limit", "count", 10_000, 1, 2**32 - 1, "Linux fq_init", "packets that all flows together may hold")
 
 
 def parameters() -> dict[str, Param]:
-    """What can be set, as ``knee list queues cocoa`` shows it, and the limit."""
+    """All options: those of ``knee list queues cocoa``, and the limit."""
     return {"limit": LIMIT} | queues()["cocoa"].params
 
 
 def attributes(given: Mapping[str, Value]) -> list[tuple[str, int]]:
-    """Netlink attributes of values in base units.
+    """Converts values in base units to netlink attributes.
 
     Raises:
         Refused: a value that the kernel's units cannot express.
@@ -58,7 +58,7 @@ def _whole(param: Param, value: int, unit: int, name: str) -> int:
 
 
 def values(options: Mapping[str, int]) -> dict[str, Value]:
-    """Values in base units of netlink attributes: the inverse of ``attributes``."""
+    """Converts netlink attributes to values in base units, the inverse of :func:`attributes`."""
     found: dict[str, Value] = {}
     for name, param in parameters().items():
         raw = options.get(f"TCA_COCOA_{name.upper()}")
@@ -72,10 +72,10 @@ def values(options: Mapping[str, int]) -> dict[str, Value]:
 
 
 def parse(given: Mapping[str, object]) -> dict[str, Value]:
-    """Values in base units of what a person wrote, checked against the ranges.
+    """Parses options into base units and checks their ranges.
 
     Raises:
-        Refused: an unknown name, or a value that will not do.
+        Refused: a name is unknown or a value is not accepted.
     """
     known = parameters()
     parsed: dict[str, Value] = {}
@@ -91,14 +91,14 @@ def parse(given: Mapping[str, object]) -> dict[str, Value]:
 
 @dataclass(frozen=True)
 class Shown:
-    """A cocoa that is at work.
+    """A cocoa on a device.
 
     Attributes:
         where: device, handle and parent as ``tc`` writes them.
         settings: options in base units.
         counters: bytes and packets sent, packets dropped, queue length.
         xstats: ``struct tc_cocoa_xstats`` by field.
-        flows: of each flow its handle, queue length in packets and bytes, and ``struct tc_cocoa_flow_xstats``.
+        flows: for each flow its handle, queue length in packets and bytes, and ``struct tc_cocoa_flow_xstats``.
     """
 
     where: dict[str, str]
@@ -131,18 +131,18 @@ def put(
     parent: str = "root",
     handle: str = "",
 ) -> None:
-    """Adds cocoa to a device, or changes the options given of one that is there.
+    """Adds cocoa to a device, or changes options of an existing one.
 
     Args:
         device: its name.
         given: options in base units.
-        command: ``change`` sets only the options given; ``replace`` puts it in place of what there is.
+        command: ``change`` sets only the given options; ``replace`` replaces an existing queue discipline.
         parent: a class as ``tc`` writes it, or ``root``.
         handle: as ``tc`` writes it; the kernel chooses one if empty.
 
     Raises:
-        InputError: no such device or class, or an option that does not hold.
-        RunError: the kernel has no cocoa, or forbids it.
+        InputError: no such device or class, or an option cannot be set.
+        RunError: the kernel has no cocoa, or denies permission.
     """
     cocoa.enter()
     place: dict[str, Any] = {"parent": cocoa.parent if parent == "root" else parent}
@@ -150,7 +150,7 @@ def put(
         place["handle"] = handle
     with IPRoute() as netlink:
         index = _index(netlink, device)
-        # pyroute2 looks for options only where there is more than a kind, an index and a handle.
+        # pyroute2 encodes options only if there is more than a kind, an index and a handle.
         try:
             netlink.tc(command, kind="cocoa", index=index, attributes=attributes(given), **place)
         except NetlinkError as error:

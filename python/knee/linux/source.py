@@ -1,4 +1,4 @@
-"""Where a kernel's source comes from: a Debian package, or a tree given by its path."""
+"""Kernel sources: Debian packages, and trees given by path."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from knee.errors import InputError, RunError
 from knee.linux import tools
 
-#: What is built where nothing else is asked for: in Debian's default suite.
+#: The default package, in Debian's default suite.
 DEFAULT = "linux-source-6.1"
 _PACKAGE = re.compile(r"linux-source-(\d+)\.(\d+)")
-#: Of these folders User-Mode Linux needs Kconfig files and makefiles, but no code: less to unpack.
+#: Folders of which User-Mode Linux needs only Kconfig files and makefiles; their code is not unpacked.
 _UNUSED = (
     *(
         "Documentation",
@@ -41,8 +41,8 @@ class Source:
     """A kernel's source.
 
     Attributes:
-        name: what ``--source`` took.
-        identity: changes where the source does.
+        name: the value of ``--source``.
+        identity: a key that changes with the source.
         tree: its folder; None for a package.
     """
 
@@ -52,11 +52,11 @@ class Source:
 
 
 def find(asked: str | None) -> Source:
-    """The source that was asked for, or the default.
+    """The requested source, or the default.
 
     Raises:
-        InputError: where it is neither a kernel's tree nor a package of Debian's.
-        RunError: where no package can be had here.
+        InputError: it is neither a kernel tree nor a Debian package.
+        RunError: apt offers no source package.
     """
     if asked is None:
         return _package(_default())
@@ -77,7 +77,7 @@ def _tree(path: Path) -> Source:
     done = subprocess.run(git, capture_output=True, text=True, check=False) if (path / ".git").exists() else None
     if done is not None and done.returncode == 0:
         return Source(str(path), f"git {done.stdout.strip()}", path)
-    # Without git: whichever file is newest tells that something changed.
+    # Without git, the newest file shows whether something changed.
     newest = max(
         file.stat().st_mtime_ns for part in ("Makefile", "net", "arch/um", "include") for file in _files(path / part)
     )
@@ -108,7 +108,7 @@ def _default() -> str:
 
 
 def available() -> bool:
-    """Whether the default source is here, or apt can get it without being told where from."""
+    """Whether the default source is installed, or apt can download it without further configuration."""
     return bool(_installed(DEFAULT) or _candidate(DEFAULT))
 
 
@@ -118,7 +118,7 @@ def packages() -> list[str]:
 
 
 def _installed(package: str) -> str | None:
-    """The version of an installed package whose archive is there."""
+    """The version of an installed package whose archive exists."""
     if not _archive(package).is_file() or shutil.which("dpkg-query") is None:
         return None
     query = ["dpkg-query", "-W", "-f", "${Version}", package]
@@ -127,7 +127,7 @@ def _installed(package: str) -> str | None:
 
 
 def _candidate(package: str) -> str | None:
-    """The version that apt would get."""
+    """The version that apt would install."""
     if shutil.which("apt-cache") is None:
         return None
     done = subprocess.run(["apt-cache", "policy", package], capture_output=True, text=True, check=False)
@@ -147,7 +147,7 @@ def _package(name: str) -> Source:
 
 
 def unpack(source: Source, into: Path) -> Path:
-    """Puts what User-Mode Linux needs of a source into a folder, and gives the tree's path there."""
+    """Unpacks the parts of a source that User-Mode Linux needs, and returns the path of the tree."""
     leave_out = [f"--exclude=*/{folder}/{code}" for folder in _UNUSED for code in _CODE]
     tree = into / "tree"
     tree.mkdir()
@@ -177,7 +177,7 @@ def unpack(source: Source, into: Path) -> Path:
 
 
 def _download(source: Source, into: Path) -> Path:
-    """Gets the package as an ordinary user, without installing it."""
+    """Downloads a package as an ordinary user, without installing it."""
     with tempfile.TemporaryDirectory(dir=into) as folder:
         tools.run(["apt-get", "download", source.name], f"Getting {source.name}", cwd=Path(folder))
         package = next(Path(folder).glob("*.deb"))

@@ -1,4 +1,4 @@
-"""The programs that building a kernel takes, and running them."""
+"""The programs that building a kernel needs: which are missing, and running them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROGRAMS = {
     "perl": "perl",
     "xz": "xz-utils",
 }
-#: How many of the last lines of a program's words an error shows.
+#: Number of a program's last lines that an error shows.
 _LAST_WORDS = 8
 
 
@@ -35,7 +35,7 @@ def suits() -> bool:
 
 
 def missing() -> list[Missing]:
-    """What is not here of what it takes to build; one command gets all of it."""
+    """What is missing to build a kernel, with one command that installs all of it."""
     if not suits():
         here = f"{platform.system()} on {platform.machine()}"
         return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]
@@ -48,7 +48,7 @@ def missing() -> list[Missing]:
 
 
 def packages() -> list[str]:
-    """The Debian packages with the programs that are not here; none where they would not help."""
+    """The Debian packages of the missing programs; empty if installing them would not help."""
     if not suits():
         return []
     lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
@@ -58,7 +58,7 @@ def packages() -> list[str]:
 
 
 def install_command(packages: object) -> str:
-    """The one command that gets these packages on Debian."""
+    """The command that installs these packages on Debian."""
     return f"sudo apt-get install {' '.join(dict.fromkeys(packages))}"  # type: ignore[call-overload]
 
 
@@ -70,16 +70,16 @@ def _has_static_libc() -> bool:
 def run(
     command: Sequence[str | Path], what: str, line: Callable[[str], None] | None = None, cwd: Path | None = None
 ) -> str:
-    """Runs a program and gives its output; ``line`` hears each of its lines.
+    """Runs a program and returns its output; ``line`` is called with each line.
 
     Raises:
-        RunError: where it fails, with its last words.
+        RunError: it failed; with its last lines.
     """
     words: deque[str] = deque(maxlen=2000)
     process = None
     with tempfile.TemporaryDirectory(prefix="knee-") as home:
         try:
-            # A group of its own, so that all of it ends with us; no locale and no settings of the person.
+            # In its own process group, so that all of it can be ended; without the user's locale and settings.
             process = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """``knee matrix``: every congestion control against every other, over one link.
 
-The scenario is the shipped one called ``matrix``, with the two algorithms put in: the first of an ordered pair starts
-first. ``table.py`` has the columns of what comes out, ``page.py`` the page, ``picture.py`` the picture.
+Each run uses the shipped scenario ``matrix`` with two algorithms; the first of an ordered pair starts first.
+``table.py`` has the columns of the table, ``page.py`` the page and ``picture.py`` the picture.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCENARIO = "matrix"
-#: Names a folder of matrices.
+#: The file that identifies a folder of matrices.
 MARK = "matrix.json"
 FORMAT = 1
 
 
 def algorithms(names: Sequence[str] | None = None) -> list[str]:
-    """The algorithms of a matrix in the order of the registry, families together; by default all.
+    """The algorithms of a matrix, grouped by family in the registry's order; by default all.
 
     Raises:
-        InputError: a name is not known, or given twice, or its algorithm is a class in Python.
+        InputError: a name is unknown, given twice, or that of a Python class.
     """
     known = {name: entry for name, entry in registry.congestion_controls().items() if entry.family != "own"}
     for name in names or ():
@@ -45,7 +45,7 @@ def algorithms(names: Sequence[str] | None = None) -> list[str]:
 
 
 def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Every ordered pair, those of an algorithm with itself among them."""
+    """Every ordered pair, including each algorithm with itself."""
     return [(first, second) for first in names for second in names]
 
 
@@ -53,8 +53,8 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     """The scenario of an ordered pair.
 
     Raises:
-        ScenarioError: the changes are refused.
-        InputError: they leave more or fewer than two flows.
+        ScenarioError: a change is rejected.
+        InputError: the changes leave more or fewer than two flows.
     """
     made = load(SCENARIO, [*changes, f"flows.0.cc={first}", f"flows.1.cc={second}"])
     if len(made.labels) != 2:
@@ -63,7 +63,7 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
 
 
 def jobs(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1, prefix: str = "") -> list[batch.Job]:
-    """The runs of a matrix, in the order of ``pairs``, the seeds of a pair together."""
+    """The runs of a matrix in the order of ``pairs``, with the seeds of a pair together."""
     made = []
     for first, second in pairs(names):
         one = scenario(first, second, changes)
@@ -83,14 +83,14 @@ def run(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
 ) -> pl.DataFrame:
-    """Runs a matrix into ``out``, and gives its table, a row per ordered pair and seed.
+    """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 
-    What the same program ran there before is not run again. ``out`` gets ``matrix.parquet``, ``matrix.html``,
-    ``matrix.png`` and the results of the runs.
+    Existing results of the same program are reused. ``out`` gets ``matrix.parquet``, ``matrix.html``, ``matrix.png``
+    and the results of the runs.
 
     Raises:
-        InputError: something is refused; nothing has been written.
-        RunError: a run failed; the results of the others stay for the next time.
+        InputError: something was rejected; nothing has been written.
+        RunError: a run failed; the results of the others are kept for the next call.
     """
     from knee.matrix import page, picture, table
 
@@ -113,7 +113,7 @@ def run(
 
 
 def check(out: Path, mark: str = MARK) -> None:
-    """Refuses a place that holds something else."""
+    """Rejects a folder that contains something else."""
     if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
         what = "folder" if out.is_dir() else "file"
         found = f"{out} is a {what} that knee matrix or knee sweep did not write, so it is not replaced"

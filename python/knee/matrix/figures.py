@@ -1,10 +1,10 @@
-"""What is drawn of a matrix: four maps, their scales and colours, the same on the page and in the picture."""
+"""The four maps of a matrix with their scales and colours, for the page and the picture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Families in the order in which they are drawn.
+#: Families in drawing order.
 FAMILIES = ("loss-based", "delay-based", "hybrid", "ECN-based")
 
 
@@ -13,13 +13,13 @@ class Map:
     """A heat map.
 
     Attributes:
-        column: of the table.
-        title: its heading.
-        hint: what a cell says.
-        low, high: the values of the scale's ends; beyond them the colours stay.
+        column: the table's column.
+        title: the heading.
+        hint: what a cell means.
+        low, high: the ends of the scale; values beyond them have the colours of the ends.
         log: whether the scale is logarithmic.
-        colours: from low to high, at equal distances.
-        factor, unit: a value times the factor is shown with the unit.
+        colours: from low to high, evenly spaced.
+        factor, unit: the value is multiplied by the factor and shown with the unit.
     """
 
     column: str

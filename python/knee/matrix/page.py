@@ -1,4 +1,4 @@
-"""A matrix as an HTML page that loads nothing from elsewhere, and as a piece of one."""
+"""A matrix as a self-contained HTML page, and as a part of another page."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from knee.pages import rounded
 from knee.report.units import number
 from knee.scenario import Scenario
 
-#: What a page with a matrix needs.
+#: The scripts and styles of a page with a matrix.
 SCRIPTS = ("matrix/matrix.js",)
 STYLES = ("matrix/matrix.css",)
-#: What is said of a pair.
+#: The figures shown for a pair.
 _SAID = (
     *(shown.column for shown in MAPS),
     "first_goodput_mbps",
@@ -30,12 +30,12 @@ _SAID = (
     "second_loss",
     "utilization",
 )
-#: The folder with the result of a pair's first seed, as seen from the page: of the first, the second and the queue.
+#: Gives the folder of a pair's first seed, relative to the page, for the two algorithms and the queue.
 Where = Callable[[str, str, str], str]
 
 
 def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) -> str:
-    """The page, with the scenario of one of the pairs at its end; it will lie in ``folder``."""
+    """The page, which will be in ``folder``, with the scenario of one of the pairs at its end."""
     seeds = frame["seed"].n_unique()
     algorithms = frame["first"].n_unique()
     facts = [
@@ -59,12 +59,12 @@ def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) ->
 
 
 def fragment(frame: pl.DataFrame, folder: Path, where: Where) -> Markup:
-    """The maps with their filter, for any page in ``folder`` that has `SCRIPTS` and `STYLES`; it may have several."""
+    """The maps with their filter, for a page in ``folder`` with `SCRIPTS` and `STYLES`; a page may have several."""
     return Markup(pages.render("matrix/fragment.html", data=_data(frame, folder, where)))
 
 
 def _headline(frame: pl.DataFrame) -> str:
-    """How many pairs share fairly, and the pair that does least."""
+    """How many pairs share fairly, and the least fair pair."""
     mean = _by_fairness(frame)
     if mean.is_empty():
         return "Each algorithm against itself."
@@ -78,7 +78,7 @@ def _headline(frame: pl.DataFrame) -> str:
 
 
 def _by_fairness(frame: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of different algorithms, the least fair first."""
+    """The pairs of different algorithms, least fair first."""
     return means(frame).filter(pl.col("first") != pl.col("second")).drop_nulls("jain").sort("jain", maintain_order=True)
 
 
@@ -108,5 +108,5 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
 
 
 def _run(folder: Path, run: str) -> list[str | bool]:
-    """Where the result of a pair is, and whether it has a report."""
+    """The folder of a pair's result, and whether it has a report."""
     return [run, (folder / run / "report.html").is_file()]

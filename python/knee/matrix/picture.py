@@ -1,4 +1,4 @@
-"""The maps of a matrix as one picture."""
+"""The maps of a matrix as a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Inches of a cell, of the names beside a map, and of a map with few algorithms.
+#: Sizes in inches: of a cell, of the names beside a map, and the minimum of a map.
 CELL_IN, NAMES_IN, LEAST_IN = 0.165, 1.3, 1.7
 
 
@@ -33,7 +33,7 @@ def png(frame: pl.DataFrame) -> bytes:
 
 
 def draw(frame: pl.DataFrame) -> Figure:
-    """Four maps, rows the first algorithm, columns the second; lines between the families."""
+    """Draws four maps: rows are the first algorithm, columns the second, with lines between families."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -56,7 +56,7 @@ def _map(axes: Axes, mean: pl.DataFrame, shown: Map, names: list[str], families:
     low, high = shown.low * shown.factor, shown.high * shown.factor
     scale = LogNorm(low, high, clip=True) if shown.log else Normalize(low, high, clip=True)
     colours = LinearSegmentedColormap.from_list(shown.column, shown.colours).with_extremes(bad="white")
-    # No loss at all lies below any logarithmic scale.
+    # Zero loss is below any logarithmic scale.
     cells = np.where(cells <= 0, low, cells) if shown.log else cells
     image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, norm=scale, aspect="equal")
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02, aspect=25)

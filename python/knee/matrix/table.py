@@ -1,4 +1,4 @@
-"""The table of a matrix: what became of each ordered pair."""
+"""The table of a matrix, with the figures of each ordered pair."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from knee import registry
 from knee.metrics import jain, loss
 
-#: The columns, each with its type and what it is. ``first`` is the algorithm that starts first, ``second`` the other.
+#: The columns with type and meaning. ``first`` is the algorithm that starts first, ``second`` the other.
 COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "first": (pl.String, "the algorithm of the flow that starts first"),
     "second": (pl.String, "the algorithm of the other flow"),
@@ -67,7 +67,7 @@ def _over(value: float | None, base: float) -> float | None:
 
 
 def frame(folders: Sequence[Path]) -> pl.DataFrame:
-    """The table of the runs in ``folders``, in their order."""
+    """The table of the runs in ``folders``, in that order."""
     rows = []
     for folder in folders:
         summary = json.loads((folder / "summary.json").read_bytes())
@@ -83,6 +83,6 @@ def _queue(folder: Path) -> str:
 
 
 def means(frame: pl.DataFrame) -> pl.DataFrame:
-    """A row per ordered pair and queue: the means over the seeds, in the order of the table."""
+    """A row per ordered pair and queue with means over the seeds, in the table's order."""
     keys = ["first", "second", "first_family", "second_family", "queue"]
     return frame.drop("seed").group_by(keys, maintain_order=True).agg(pl.all().mean())

@@ -1,4 +1,4 @@
-"""The report of a run: an HTML file that needs nothing else, PNG figures, and figures for notebooks."""
+"""The report of a run: a self-contained HTML file, PNG figures, and figures for notebooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["headline", "plot", "snippet", "write_figures", "write_report"]
 
 
 def write_report(result: Result, path: Path) -> None:
-    """Writes the report of a run as one HTML file that loads nothing from elsewhere."""
+    """Writes the report of a run as one self-contained HTML file."""
     from knee.report.page import write_page
 
     write_page(result, path)
@@ -32,7 +32,7 @@ def write_figures(result: Result, directory: Path) -> list[Path]:
 
 
 def snippet(result: Result) -> str:
-    """A run in a few lines of HTML that need nothing else: outcome, overview as a picture, table of flows."""
+    """A run as a few lines of self-contained HTML: the outcome, an overview picture and the table of flows."""
     from base64 import b64encode
 
     from knee import pages
@@ -50,7 +50,7 @@ def snippet(result: Result) -> str:
 
 
 def plot(result: Result, what: str = "overview") -> Figure:
-    """A figure of a run for a notebook. `what` is one of the names that a wrong one's error lists."""
+    """A figure of a run for a notebook; an unknown name in `what` raises an error that lists all names."""
     from knee.report.interactive import figure
 
     return figure(result, what)

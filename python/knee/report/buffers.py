@@ -1,7 +1,7 @@
-"""The figure of buffers that a queue sets for each flow: how long they are, how full, and what changed them.
+"""The figure of the buffers that a queue sets for each flow: their size, backlog and changes.
 
-A queue tells of it by notes on its flows (cocoa does): "buffer", "backlog", and at each full queue a branch with what
-was measured. Without "buffer" there is no such figure; what else is missing is left out.
+A queue such as cocoa records them as events of its flows: "buffer", "backlog", and at each full queue a decision with
+its measurements. Without "buffer" there is no figure; other missing events are left out.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ BRANCHES = frozenset({"enlarge", "restart", "reduce", "loss"})
 
 @dataclass
 class Full:
-    """A packet found the queue full: what was done, and what had been measured."""
+    """A packet found the queue full: the decision and the measurements behind it."""
 
     t_s: float
     idle_s: float = 0.0
@@ -41,17 +41,17 @@ class Full:
 
     @property
     def kind(self) -> str:
-        """The kind of mark: whether the buffer changed."""
+        """The kind of mark, by whether the buffer changed."""
         changes = self.branch in ("enlarge", "reduce") and self.figure > 0
         return self.branch if changes else "full"
 
     @property
     def ends_interval(self) -> bool:
-        """An enlargement lets the interval go on."""
+        """Whether it ends the interval; an enlargement does not."""
         return self.branch != "enlarge"
 
     def told(self) -> str:
-        """In words, for the pointer."""
+        """The text of its tooltip."""
         packets = units.number(self.figure)
         words = {
             "enlarge": f"{packets} packets more: idle for {_span(self.idle_s)}",
@@ -67,7 +67,7 @@ class Full:
 
 @dataclass
 class Buffer:
-    """What a queue told of a flow."""
+    """A flow's buffer as its queue recorded it."""
 
     flow: Flow
     link: str
@@ -84,14 +84,14 @@ def _span(seconds: float) -> str:
 
 
 def _buffers(view: View) -> list[Buffer]:
-    """Of each flow and link, in the order of the flows."""
+    """The buffers of each flow and link, in the order of flows."""
     known = view.notes.filter(pl.col("event") == EVENT).select("flow", "link").unique().sort("flow", "link")
     flows = {flow.number: flow for flow in view.flows}
     return [Buffer(flows[number], link) for number, link in known.iter_rows() if number in flows]
 
 
 def _read(buffer: Buffer, view: View) -> Buffer:
-    """Fills in what the notes say."""
+    """Reads the recorded events."""
     own = view.notes.filter((pl.col("flow") == buffer.flow.number) & (pl.col("link") == buffer.link))
     for t_s, event, value in own.select("t_s", "event", "value").iter_rows():
         if event == EVENT:
@@ -113,20 +113,20 @@ def _read(buffer: Buffer, view: View) -> Buffer:
 
 
 def guards(fulls: list[Full], end: float) -> list[tuple[float, float]]:
-    """The guard intervals, from each start to the next, the last one to the end."""
+    """The guard intervals, each until the next one starts, the last until the end."""
     starts = [full.t_s for full in fulls if full.guard_s is not None]
     return list(zip(starts, [*starts[1:], end], strict=False))
 
 
 def longest(fulls: list[Full]) -> list[tuple[float, float]]:
-    """Where the longest interval of each guard interval lay: the last in it of the length that the queue told."""
+    """The longest interval in each guard interval: the last one with the recorded length."""
     spans: list[tuple[float, float]] = []
     inside: list[tuple[float, float]] = []
     last: float | None = None
     for full in fulls:
         if not full.ends_interval:
             continue
-        # The first interval began with the flow's first packet, so it is as long as the queue told.
+        # The first interval began with the flow's first packet, so its length is the recorded one.
         start = last if last is not None else full.t_s - (full.longest_s or 0.0)
         inside.append((start, full.t_s))
         last = full.t_s
@@ -143,7 +143,7 @@ def _arrays(points: list[tuple[float, float]]) -> tuple[Floats, Floats]:
 
 
 def _size_at(buffer: Buffer, times: Floats) -> Floats:
-    """How long the buffer was, once all that happened at each of `times` had happened."""
+    """The buffer's size after all events at each of `times`."""
     x, y = _arrays(buffer.sizes)
     at: Floats = y[np.maximum(np.searchsorted(x, times, side="right") - 1, 0)]
     return at
@@ -165,7 +165,7 @@ def _marks(buffer: Buffer, duration: float) -> list[Marks]:
 
 
 def _apart(fulls: list[Full], duration: float) -> list[Full]:
-    """Of those that nobody could see apart, the first that began a guard interval, or else the first."""
+    """Of events too close to be seen apart, the first that began a guard interval, or else the first."""
     if len(fulls) <= MAX_MARKS:
         return fulls
     stretches: dict[int, Full] = {}
@@ -195,7 +195,7 @@ def _panel(buffer: Buffer, label: str, view: View) -> Panel:
 
 
 def buffer(view: View) -> Chart:
-    """Buffer and backlog of each flow, with the guard intervals and what was done at a full queue."""
+    """Buffer and backlog of each flow, with guard intervals and the decisions at a full queue."""
     found = _buffers(view)
     drawn = [_read(one, view) for one in found[:MAX_BUFFERS]]
     several_links = len({one.link for one in drawn}) > 1

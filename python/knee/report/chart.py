@@ -1,4 +1,4 @@
-"""What a figure consists of, for both kinds of drawing: lines, bands, marks, panels, charts."""
+"""The parts of a figure for both matplotlib and plotly: lines, bands, marks, panels, charts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Marks:
-    """Points that stand for events; `texts` say more under a pointer."""
+    """Points that mark events; `texts` are their tooltips."""
 
     name: str
     x: Floats
@@ -57,7 +57,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Spans:
-    """Stretches of time, as areas from `low` to `high`, in parts of the panel's height."""
+    """Spans of time, drawn from `low` to `high` in fractions of the panel's height."""
 
     name: str
     spans: list[tuple[float, float]]
@@ -70,8 +70,8 @@ class Spans:
 class Panel:
     """One set of axes over time.
 
-    `floor` and `ceiling` bound the axis, None leaves that end to the data; `drops` are times at which links dropped
-    packets; of the height `headroom` stays free above the data; `note` stands where there is nothing to draw.
+    `floor` and `ceiling` are the ends of the axis; None means that the data decide. `drops` are the times of dropped
+    packets, `headroom` is the fraction of the height left free above the data, and `note` replaces an empty panel.
     """
 
     label: str
@@ -86,7 +86,7 @@ class Panel:
     headroom: float = 0.0
 
     def chosen(self, choice: str) -> "Panel":
-        """The panel with what a choice of flows shows."""
+        """The panel reduced to one choice of flows."""
         lines = [line for line in self.lines if not line.choices or choice in line.choices]
         bands = [band for band in self.bands if not band.choices or choice in band.choices]
         return replace(self, lines=lines, bands=bands)
@@ -105,7 +105,7 @@ class XAxis:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: panels over one horizontal axis, and sentences that say how to read it."""
+    """A figure: panels over one horizontal axis, and sentences that explain it."""
 
     key: str
     title: str
@@ -119,7 +119,7 @@ class Chart:
         return all(panel.note is not None for panel in self.panels)
 
     def chosen(self, choice: str) -> "Chart":
-        """The figure with what a choice of flows shows."""
+        """The figure reduced to one choice of flows."""
         return replace(self, panels=[panel.chosen(choice) for panel in self.panels])
 
 
@@ -128,17 +128,17 @@ MAX_FINE = 24
 
 
 def over_time(end_s: float) -> XAxis:
-    """The axis of a run of that length."""
+    """The time axis of a run."""
     return XAxis("Time (s)", 0.0, end_s, time=True)
 
 
 def greatest(arrays: Sequence[Floats]) -> float:
-    """The greatest value in `arrays`, 0 without any."""
+    """The largest value in `arrays`; 0 if they are empty."""
     return max((float(np.nanmax(y)) for y in arrays if len(y) and not np.isnan(y).all()), default=0.0)
 
 
 def finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[Panel, list[str]]:
-    """The panel in its unit, thinned, and a sentence if it was thinned."""
+    """The panel in a fitting unit and thinned, with a sentence that says so if it was."""
     unit = unit_of(greatest([line.y for line in panel.lines] + [band.high for band in panel.bands]))
     lines, bands = [], []
     limit = POINTS if len(panel.lines) <= MAX_FINE else POINTS // 4

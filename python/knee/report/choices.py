@@ -1,4 +1,4 @@
-"""Which flows the figures draw as lines: all of few; of many those that a reader chooses, or quantiles over all."""
+"""Which flows the figures draw: all if there are few, else a choice of the reader's, or quantiles."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Flow:
     """A flow as the figures show it.
 
     Attributes:
-        finite: whether it has a given number of bytes to send.
-        completion_s: how long it took to send them, s; None while it has not.
-        choices: those that show it; of few flows each is always shown.
+        finite: whether it sends a given number of bytes.
+        completion_s: how long that took, s; None if it did not finish.
+        choices: the choices that show it; few flows are always shown.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Flow:
 def choose(flows: Sequence[Flow]) -> tuple[list[Flow], dict[str, str]]:
     """The flows with colours and choices, and the title of each choice, the default first.
 
-    Without any choice all flows are drawn.
+    If there are no choices, all flows are drawn.
     """
     if len(flows) <= MAX_LINES:
         return [replace(flow, colour=colour) for flow, colour in zip(flows, flow_colours(len(flows)), strict=True)], {}
@@ -68,7 +68,7 @@ def choose(flows: Sequence[Flow]) -> tuple[list[Flow], dict[str, str]]:
 
 
 def _styled(flows: Sequence[Flow], picked: dict[str, list[Flow]]) -> list[Flow]:
-    """Flows that one choice shows look different, and each the same in all choices."""
+    """Gives each flow one style for all choices, and different ones to flows of the same choice."""
     shown_by: dict[int, list[str]] = {}
     for key, members in picked.items():
         for flow in members:

@@ -1,4 +1,4 @@
-"""Completion times of transfers: how they are spread, as a figure and as a table."""
+"""The distribution of the transfers' completion times, as a figure and a table."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Group = tuple[str, list[Flow]]
 
 
 def transfers(view: View) -> list[Flow]:
-    """The flows with a given number of bytes, where there are enough of them for a figure."""
+    """The flows with a given number of bytes, if there are enough of them for a figure."""
     found = [flow for flow in view.flows if flow.finite]
     return found if len(found) >= MIN_TRANSFERS else []
 
 
 def _stem(flow: Flow) -> str:
-    """The label without its count: "web 17" is one of "web"."""
+    """The label without its number: "web" for "web 17"."""
     return re.sub(r"[ _-]*\(?\d+\)?$", "", flow.label) or flow.label
 
 
 def groups(view: View) -> list[Group]:
-    """Transfers by label and congestion control, by congestion control alone where those are too many, or all."""
+    """Transfers grouped by label and congestion control, or by congestion control if there are too many groups."""
     found = transfers(view)
     several = len({flow.cc for flow in found}) > 1
     names: list[Callable[[Flow], str]] = [
@@ -61,7 +61,7 @@ def _times(flows: list[Flow]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def completion(view: View) -> Chart:
-    """The part of the transfers that had been completed after each time."""
+    """The fraction of transfers completed after each time."""
     found = groups(view)
     known = np.concatenate([np.empty(0), *(_times(flows) for _, flows in found)])
     if len(known) == 0:
@@ -89,7 +89,7 @@ def completion(view: View) -> Chart:
 
 
 def completion_table(view: View) -> Table | None:
-    """Quantiles of the completion times, a column per group; None where there are no transfers."""
+    """Quantiles of the completion times, a column per group; None if there are no transfers."""
     found = groups(view)
     if not found:
         return None

@@ -35,7 +35,7 @@ HEADROOM = 0.06
 """Part of the axis kept free above the data for the ticks of drops."""
 
 STYLE: dict[Any, Any] = {
-    # Text is text: a label such as "$x^$" is no formula, least of all a broken one.
+    # Labels are literal: "$x^$" is not a formula.
     "text.parse_math": False,
     "text.usetex": False,
     "font.family": "DejaVu Sans",
@@ -64,10 +64,10 @@ DASHES = {"solid": "-", "dash": (0, (5, 3)), "dot": (0, (1.2, 1.8))}
 
 
 def short(label: str) -> str:
-    """A label that fits a legend, as the font of the figures can draw it; a box stands for what it lacks."""
+    """A label shortened for a legend; characters that the font lacks become boxes."""
     label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
     drawable = "".join(sign if ord(sign) in _drawable() else "□" for sign in label)
-    # A legend leaves out what begins with an underscore; behind a space of no width, nothing does.
+    # matplotlib hides labels that start with an underscore; a zero-width space before it prevents that.
     return f"\u200b{drawable}" if drawable.startswith("_") else drawable
 
 
@@ -95,7 +95,7 @@ def write_figures(result: Result, directory: Path) -> list[Path]:
 
 
 def png(result: Result, key: str = "overview") -> bytes:
-    """One of the figures as the bytes of a PNG file."""
+    """A figure as the bytes of a PNG file."""
     from matplotlib import rc_context
 
     drawn = BytesIO()
@@ -168,7 +168,7 @@ def _draw_panel(axes: Axes, panel: Panel, legend: dict[str, Artist]) -> None:
 
 
 def _draw_marks(axes: Axes, panel: Panel, view: View, legend: dict[str, Artist]) -> None:
-    """Rounds as grey areas, changes as lines, timeouts and drops as ticks at the lower and upper edge."""
+    """Draws rounds as grey areas, changes as lines, timeouts and drops as ticks at the lower and upper edge."""
     across = axes.get_xaxis_transform()
     for spans in panel.spans:
         parts = [(start, end - start) for start, end in spans.spans]
@@ -191,7 +191,7 @@ def _draw_marks(axes: Axes, panel: Panel, view: View, legend: dict[str, Artist])
 
 
 def _legend_columns(names: list[str]) -> int | None:
-    """Columns of a legend of one or two rows above the panels, filled column by column; None if it would not fit."""
+    """The number of columns of a legend with one or two rows above the panels; None if it would not fit."""
     for rows in (1, 2):
         columns = [names[at : at + rows] for at in range(0, len(names), rows)]
         if sum(max(map(len, column)) + LEGEND_HANDLE for column in columns) <= LEGEND_CHARACTERS:
@@ -200,7 +200,7 @@ def _legend_columns(names: list[str]) -> int | None:
 
 
 def _draw_legend(figure: Figure, legend: dict[str, Artist]) -> None:
-    """Outside the axes, so that it never covers data."""
+    """Draws the legend outside the axes, where it covers no data."""
     handles, names = list(legend.values()), list(legend)
     columns = _legend_columns(names)
     if columns is None:

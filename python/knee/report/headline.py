@@ -67,14 +67,14 @@ def _fairness(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _delay(summary: Mapping[str, Any]) -> list[str]:
-    """The mean delay in the queue of the busiest link."""
+    """The mean queueing delay of the busiest link."""
     links = summary["links"]
     delay = _busiest(links).get("queue_delay_mean_ms") if links else None
     return [] if missing(delay) else [f"mean queueing delay {number(delay, 2)} ms"]
 
 
 def _completion(summary: Mapping[str, Any]) -> list[str]:
-    """How long transfers took, where there are enough of them to speak of quantiles."""
+    """How long transfers took, if there are enough of them for quantiles."""
     times = sorted(flow["completion_s"] for flow in summary["flows"] if not missing(flow.get("completion_s")))
     if len(times) < MIN_TRANSFERS:
         return []

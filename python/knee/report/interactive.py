@@ -1,4 +1,4 @@
-"""Figures to look into: drawn by plotly, for pages and for notebooks."""
+"""Interactive figures, drawn by plotly, for pages and notebooks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def figure(result: Result, what: str) -> go.Figure:
 
 
 def spec(chart: Chart, view: View | None = None) -> dict[str, object]:
-    """The chart as plotly's data and layout, without title and legend, of the size of what holds it.
+    """The chart as plotly's data and layout, without title and legend, which fills its container.
 
     `view` is the run whose rounds, changes and timeouts are marked.
     """
@@ -98,7 +98,7 @@ def spec(chart: Chart, view: View | None = None) -> dict[str, object]:
 
 
 def _text(text: str) -> str:
-    """Text for plotly, which takes some tags for markup and what is between dollars for TeX, and reads entities."""
+    """Escapes text for plotly, which interprets some tags, entities, and TeX between dollars."""
     return escape(visible(text), quote=False).replace("$", "&#36;")
 
 
@@ -120,7 +120,7 @@ def _y_axis(panel: Panel, domain: tuple[float, float], axis: str) -> dict[str, o
 
 
 def _single(values: Floats) -> NDArray[np.float32]:
-    """Enough digits for a screen in half the space."""
+    """Rounds to 32-bit floats: enough digits for a screen, in half the space."""
     return values.astype(np.float32)
 
 
@@ -153,7 +153,7 @@ def _marks(marks: Marks) -> dict[str, object]:
 
 
 def _band(band: Band) -> dict[str, object]:
-    """One closed outline per stretch without gaps."""
+    """A band as one closed outline per section without gaps."""
     known = ~np.isnan(band.low)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], known, [False])).astype(np.int8)))
     x, y = [], []
@@ -175,7 +175,7 @@ def _boxes(spans: list[tuple[float, float]], low: float, high: float) -> str:
 
 
 def _shapes(panel: Panel, view: View | None, axis: str) -> list[dict[str, object]]:
-    """Rounds, changes, timeouts and drops, each kind as one path: hundreds of shapes would be slow."""
+    """Rounds, changes, timeouts and drops, each kind as a single path, since hundreds of shapes would be slow."""
     shapes: list[dict[str, object]] = [
         {"path": _boxes(spans.spans, spans.low, spans.high), "fillcolor": spans.colour, "line": {"width": 0}}
         for spans in panel.spans
@@ -192,7 +192,7 @@ def _shapes(panel: Panel, view: View | None, axis: str) -> list[dict[str, object
     ):
         if len(times):
             marks = " ".join(f"M{t:.6g},{low}L{t:.6g},{high}" for t in times)
-            # So many ticks would hide the lines behind them.
+            # That many ticks would hide the lines.
             opacity = 1.0 if len(times) <= MAX_OPAQUE else 0.3
             shapes.append({"path": marks, "line": line, "layer": "above", "opacity": opacity})
     common = {"type": "path", "xref": "x", "yref": f"{axis} domain", "layer": "below"}

@@ -1,4 +1,4 @@
-"""The report as one HTML page: the outcome, figures, tables, scenario, with the drawing library inside."""
+"""The report as one HTML page: outcome, figures, tables and scenario, with the drawing library embedded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def page(result: Result) -> str:
 
 
 def _title(result: Result) -> str:
-    """The scenario's title, else its name."""
+    """The scenario's title, or its name if it has none."""
     return str(tomllib.loads(result.scenario_toml).get("title") or result.summary["name"])
 
 
@@ -77,7 +77,7 @@ def _facts(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]
 
 
 def _hints(view: View) -> list[str]:
-    """What marks in the figures mean."""
+    """Explains the marks in the figures."""
     hints = []
     if view.many:
         hints.append("Quantiles are over the flows that run in each interval.")

@@ -1,8 +1,8 @@
-"""Colours that stay apart for colour-blind readers; a flow has the same one in every figure.
+"""Colours that colour-blind readers can distinguish; a flow has the same one in every figure.
 
-Up to seven flows take the palette of Okabe and Ito (its yellow and black left out: one is faint on white, the other
-is the ink of totals). More flows take a ramp whose lightness rises steadily, in the order of the flows, so that the
-order of many staggered starts can be read from it. Where lines have no order, more than seven differ in their dashes.
+Up to seven flows use the palette of Okabe and Ito without its yellow, which is faint on white, and its black, which is
+for totals. More flows use a ramp of steadily rising lightness in the order of the flows, which shows the order of many
+staggered starts. More than seven lines without an order differ in their dashes.
 """
 
 from typing import Literal
@@ -47,7 +47,7 @@ def flow_colours(count: int) -> list[str]:
 
 
 def line_styles() -> list[tuple[str, Dash]]:
-    """Looks of lines that can be told from each other: every colour solid, then dashed, then dotted."""
+    """Distinguishable line styles: every colour solid, then dashed, then dotted."""
     return [(colour, dash) for dash in DASHES for colour in OKABE_ITO]
 
 
@@ -56,7 +56,7 @@ MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle
 
 
 def pale(colour: str, part: float = 0.35) -> str:
-    """`colour` on white with that opacity, as a colour of its own."""
+    """The opaque colour that `colour` with that opacity gives on white."""
     channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 + (channel - 255) * part):02X}" for channel in channels)
 

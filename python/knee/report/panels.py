@@ -1,4 +1,4 @@
-"""The figures as plain descriptions that both kinds of drawing are made from."""
+"""Descriptions of the figures, from which both matplotlib and plotly draw."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ MAX_WITH_TOTAL = 6
 
 
 def _flow_panel(view: View, column: str, label: str) -> Panel:
-    """`column` of each flow that is drawn, and of many flows the quantiles over all."""
+    """`column` for each drawn flow, and for many flows the quantiles over all."""
     lines = [
         Line(
             flow.label,
@@ -62,7 +62,7 @@ def _quantile_panel(view: View, column: str, label: str) -> Panel:
 
 
 def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
-    """A rate of each flow, and of all together."""
+    """A rate for each flow and in total."""
     each = _flow_panel(view, column, label)
     panels = [each]
     if len(view.flows) > 1:
@@ -78,22 +78,22 @@ def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
 
 
 def throughput(view: View) -> Chart:
-    """What the receivers got."""
+    """Throughput: what receivers got."""
     return _rates(view, "throughput_mbps", "Throughput", "Received in each interval, IP packets and link overhead.")
 
 
 def sending_rate(view: View) -> Chart:
-    """What the senders sent."""
+    """Sending rate: what senders sent."""
     return _rates(view, "sending_rate_mbps", "Sending rate", "Sent in each interval, IP packets and link overhead.")
 
 
 def goodput(view: View) -> Chart:
-    """What arrived of the payload."""
+    """Goodput: payload delivered."""
     return _rates(view, "goodput_mbps", "Goodput", "Payload acknowledged for the first time in each interval.")
 
 
 def pacing_rate(view: View) -> Chart:
-    """The rate the senders were paced at."""
+    """Pacing rate of the senders."""
     return _rates(view, "pacing_rate_mbps", "Pacing rate", "At the end of each interval, of the flows that are paced.")
 
 
@@ -111,7 +111,7 @@ def rtt(view: View) -> Chart:
     panel = _flow_panel(view, "rtt_mean_ms", "RTT")
     caption = ["Mean of the RTT samples in each interval."]
     if len(view.flows) <= MAX_BANDS:
-        # Flows that share a queue have nearly the same RTT: the wider earlier line shows beneath the later one.
+        # Flows that share a queue have nearly the same RTT: wider earlier lines stay visible below later ones.
         panel.lines[:] = [replace(line, width=1.2 + 0.5 * rank) for rank, line in enumerate(panel.lines[::-1])][::-1]
         for flow, own in view.drawn:
             low, high = held(floats(own, "rtt_min_ms")), held(floats(own, "rtt_max_ms"))
@@ -149,7 +149,7 @@ def in_flight(view: View) -> Chart:
 
 
 def _links(view: View) -> list[str]:
-    """The links drawn: those with the longest mean queueing delay, in their own order."""
+    """The links that are drawn: those with the longest mean queueing delay, in the scenario's order."""
     rows = view.links.with_columns(pl.col("link").cast(pl.String))
     names: list[str] = rows.get_column("link").unique(maintain_order=True).to_list()
     means = rows.group_by("link").agg(pl.col("queue_delay_mean_ms").mean().fill_null(0.0).alias("delay"))
@@ -243,7 +243,7 @@ REPORT = ("throughput", "rtt", "cwnd", "queue", "jain")
 
 
 def report_keys(view: View) -> list[str]:
-    """The figures of the report of this run: completion times of transfers, buffers where a queue tells of them."""
+    """The figures of this run's report, with completion times and buffers if the run has them."""
     told = (view.notes.get_column("event") == EVENT).any()
     keys = [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]
     return ["completion", *keys] if transfers(view) else keys

@@ -1,4 +1,4 @@
-"""What figures are drawn from: flows with their colours, intervals, rounds, marks, fairness over time."""
+"""Prepares a result for drawing: flows with their colours, intervals, rounds, marks, fairness over time."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Rounds:
 
 @dataclass(frozen=True)
 class View:
-    """A result made ready for drawing.
+    """A result prepared for drawing.
 
     Attributes:
-        choices: the titles of the choices of flows that are drawn; empty where all are.
-        samples: of each flow while it runs, with a column `bin`, the interval's number from 1.
-        links: with that column too.
+        choices: the titles of the choices of flows; empty if all flows are drawn.
+        samples: rows of each flow while it runs, with a column `bin`, the interval's number from 1.
+        links: rows of each link, with the same column.
         clock: the end `t_s` of every `bin`.
         notes: events that queues noted on flows.
         bottlenecks: links, each with the numbers of the flows that it limits.
@@ -89,12 +89,12 @@ class View:
 
     @property
     def many(self) -> bool:
-        """Whether there are too many flows for a line each."""
+        """Whether there are too many flows to draw a line for each."""
         return bool(self.choices)
 
     @property
     def default(self) -> str:
-        """The choice of flows that is shown first."""
+        """The choice of flows shown first."""
         return next(iter(self.choices), "")
 
     @cached_property
@@ -107,7 +107,7 @@ class View:
 
 
 def prepare(result: Result) -> View:
-    """Everything the figures of `result` are drawn from."""
+    """Prepares `result` for its figures."""
     flows, choices = choose(_flows(result))
     interval = _interval(result.samples)
     rows = _binned(result.samples, interval)
@@ -132,7 +132,7 @@ def prepare(result: Result) -> View:
 
 
 def _bottlenecks(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
-    """Those of the summary; one for all flows where it names none."""
+    """The bottlenecks in the summary, or one for all flows if it names none."""
     links = result.summary.get("fairness", {}).get("links") or ()
     return [(link["link"], link["flows"]) for link in links] or [("", [flow.number for flow in flows])]
 
@@ -163,7 +163,7 @@ def _flows(result: Result) -> list[Flow]:
 
 
 def _finite(result: Result) -> list[bool]:
-    """Whether each flow has a given number of bytes to send, as the scenario says."""
+    """Whether each flow of the scenario sends a given number of bytes."""
     flows: list[Mapping[str, object]] = tomllib.loads(result.scenario_toml).get("flows", [])
     told = ["bytes" in flow for flow in flows for _ in range(int(str(flow.get("count", 1))))]
     count = len(result.summary["flows"])
@@ -173,7 +173,7 @@ def _finite(result: Result) -> list[bool]:
 def _running(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of each flow up to the last interval in which it sends, receives or has packets in flight.
 
-    A flow that has finished leaves the figures; one that never did any of these stays.
+    Finished flows leave the figures; a flow that never did any of this stays.
     """
     last = pl.col("bin").filter(BUSY).max().over("flow")
     return rows.filter(last.is_null() | (pl.col("bin") <= last))
@@ -192,7 +192,7 @@ def _groups(flows: list[Flow]) -> list[Group]:
 
 
 def _interval(samples: pl.DataFrame) -> float:
-    """The spacing of the samples of the flow that has most of them, s."""
+    """The interval of the flow with the most samples, s."""
     if samples.is_empty():
         return 1.0
     busiest = samples.get_column("flow").mode().min()
@@ -202,9 +202,9 @@ def _interval(samples: pl.DataFrame) -> float:
 
 
 def _binned(rows: pl.DataFrame, interval: float) -> pl.DataFrame:
-    """With the number of the interval each row ends in, and gaps as nulls.
+    """Adds the number of the interval in which each row ends, and fills gaps with nulls.
 
-    A quarter of an interval of play lets the rows of a kernel's flows, sampled a little apart, fall together.
+    A tolerance of a quarter interval puts rows of a kernel's flows, sampled at slightly different times, together.
     """
     number = (pl.col("t_s") / interval - 0.25).ceil().cast(pl.Int64).alias("bin")
     return rows.with_columns(pl.selectors.float().fill_nan(None)).with_columns(number).sort("t_s", maintain_order=True)
@@ -215,20 +215,20 @@ def _words(name: str) -> set[str]:
 
 
 def _named(events: pl.DataFrame, words: frozenset[str]) -> list[str]:
-    """Names of events that have one of `words` in them."""
+    """Names of events that contain one of `words`."""
     names = events.get_column("event").cast(pl.String).unique().sort()
     return [name for name in names if words & _words(name) or (words & CHANGE_WORDS and name in CHANGE_NAMES)]
 
 
 def _marks(events: pl.DataFrame, words: frozenset[str], duration: float) -> Floats:
-    """Times of the events that have one of `words` in their name."""
+    """Times of the events whose name contains one of `words`."""
     names = _named(events, words)
     times = events.filter(pl.col("event").cast(pl.String).is_in(names)).get_column("t_s").to_numpy()
     return apart(np.sort(times.astype(np.float64)), duration)
 
 
 def apart(times: Floats, duration: float) -> Floats:
-    """`times`, in order; where they are too many to be seen apart, the first of each stretch."""
+    """`times` in order; of those too close to be seen apart, only the first."""
     if len(times) <= MAX_MARKS:
         return times
     _, first = np.unique((times / duration * MAX_MARKS).astype(np.int64), return_index=True)
@@ -236,9 +236,9 @@ def apart(times: Floats, duration: float) -> Floats:
 
 
 def _rounds(flows: list[Flow], events: pl.DataFrame, samples: pl.DataFrame) -> Rounds | None:
-    """The rounds of the first flow that has any, unless they are too many to see.
+    """The rounds of the first flow that has any, unless there are too many to draw.
 
-    They are taken from its events, or from its samples where no such events were recorded.
+    They come from its events, or from its samples if no such events were recorded.
     """
     in_events = events.filter((pl.col("event").cast(pl.String) == ROUND_PHASE) & pl.col("flow").is_not_null())
     in_samples = samples.filter(pl.col("state").cast(pl.String).str.contains(ROUND_PHASE, literal=True))
@@ -252,10 +252,10 @@ def _rounds(flows: list[Flow], events: pl.DataFrame, samples: pl.DataFrame) -> R
 
 
 def _spans_of_events(events: pl.DataFrame, number: int, own: pl.DataFrame) -> list[tuple[float, float]]:
-    """A round lasts from the event that enters the phase to the flow's next change of phase, or to its end."""
+    """Rounds from events: each lasts until the flow's next change of phase, or its end."""
     others = _named(events, TIMEOUT_WORDS | CHANGE_WORDS | PACKET_WORDS)
     name = pl.col("event").cast(pl.String)
-    # What happens to a flow at a link (drops, notes of queues) is no phase, whatever its name.
+    # Events of a flow at a link (drops, notes of queues) are not phases, whatever their name.
     own_events = (pl.col("flow") == number) & pl.col("link").is_null()
     phases = events.filter(own_events & ~name.is_in(others)).sort("t_s", maintain_order=True)
     end = own.get_column("t_s").max() if len(own) else phases.get_column("t_s").max()
@@ -264,7 +264,7 @@ def _spans_of_events(events: pl.DataFrame, number: int, own: pl.DataFrame) -> li
 
 
 def _spans_of_samples(own: pl.DataFrame) -> list[tuple[float, float]]:
-    """Runs of intervals whose `state` names the phase."""
+    """Rounds from samples: consecutive intervals whose `state` is the phase."""
     inside = own.get_column("state").cast(pl.String).str.contains(ROUND_PHASE, literal=True).fill_null(False).to_numpy()
     times = own.get_column("t_s").to_numpy()
     edges = np.flatnonzero(np.diff(np.concatenate(([False], inside, [False])).astype(np.int8)))
@@ -285,7 +285,7 @@ def total(view: View, column: str) -> tuple[Floats, Floats]:
 
 
 def jain(view: View, numbers: list[int] | None = None) -> tuple[Floats, Floats]:
-    """Jain's index of the throughputs of some flows, or of all, per interval, over those that run through all of it.
+    """Jain's index per interval, of the throughputs of the flows that run through all of it.
 
     A flow runs from its start to the last interval in which it sends, receives or has packets in flight. Intervals
     with fewer than two such flows have no index.
@@ -317,7 +317,7 @@ def floats(rows: pl.DataFrame, column: str) -> Floats:
 
 
 def held(values: Floats) -> Floats:
-    """Values between gaps reach back to the start of their interval: a point alone would not be seen as a line."""
+    """Extends values between gaps back to the start of their interval, since a single point is invisible as a line."""
     known = ~np.isnan(values)
     alone = np.flatnonzero(known[1:] & ~known[:-1] & ~np.append(known[2:], False)) + 1
     filled = values.copy()

@@ -1,4 +1,4 @@
-"""Tables of figures. Every cell carries the exact value, what is shown is rounded."""
+"""Tables of figures. Each cell has the exact value and shows a rounded one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A key of the summary with its title; `unit` picks a unit for the greatest value, `decimals` fixes them."""
+    """A key of the summary with its title; `unit` chooses a unit for the largest value, `decimals` fixes them."""
 
     key: str
     title: str
@@ -74,9 +74,9 @@ LINK_COLUMNS = (
     Column("drops", "Drops"),
     Column("marks", "Marks"),
 )
-#: What a table of flows does not show: their names, and counts that other figures are made of.
+#: Keys that a table of flows omits: names, and counts from which other figures are computed.
 NOT_SHOWN = {"flow", "label", "outstanding_packets", "delivered_bytes", "received_bytes"}
-#: An event that cocoa notes at the end of every interval.
+#: An event that cocoa records at the end of every interval.
 SAMPLED = "backlog"
 FAIRNESS_COLUMNS = (
     Column("jain", "Jain’s index", None, 4),
@@ -87,7 +87,7 @@ FAIRNESS_COLUMNS = (
 
 @dataclass(frozen=True)
 class FlowTables:
-    """What a report says of its flows: all of them, or how figures are spread and the first ones."""
+    """The tables of flows: all of them, or the distribution of each figure and the first flows."""
 
     spread: Sequence[Table]
     single: Table
@@ -118,7 +118,7 @@ def _numbers(rows: Sequence[Figures], key: str) -> list[int | float]:
 
 
 def _shown(rows: Sequence[Figures], columns: Sequence[Column], skip: set[str]) -> list[_Shown]:
-    """The columns that the rows have, with those that this version has no title for at the end."""
+    """The columns that the rows have; those unknown to this version come last."""
     keys = dict.fromkeys(key for row in rows for key in row)
     titled = {column.key for column in columns}
     scalar = [
@@ -140,7 +140,7 @@ def _shown(rows: Sequence[Figures], columns: Sequence[Column], skip: set[str]) -
 
 
 def _by_row(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
-    """A row per thing."""
+    """A table with one row per item."""
     body = [
         Row(Head(name), [column.cell(row.get(column.key)) for column in shown])
         for row, name in zip(rows, names, strict=True)
@@ -149,13 +149,13 @@ def _by_row(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: S
 
 
 def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
-    """A column per thing; without names no titles."""
+    """A table with one column per item, without heads if there are no names."""
     body = [Row(column.head, [column.cell(row.get(column.key)) for row in rows]) for column in shown]
     return Table([Head(corner), *map(Head, names)] if any(names) else [], body)
 
 
 def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
-    """The flows of the summary; `names` are their labels as the figures have them."""
+    """The tables of flows; `names` are their labels in the figures."""
     shown = _shown(rows, FLOW_COLUMNS, NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
         return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
@@ -167,7 +167,7 @@ def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
 
 
 def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
-    """How each figure is spread over the flows of one congestion control."""
+    """The distribution of each figure over the flows of one congestion control."""
     own = [row for row in rows if row.get("cc") == cc]
     points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
     body = []
@@ -186,7 +186,7 @@ def links_table(rows: Sequence[Figures]) -> Table:
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
-    """The fairness figures of the summary, of each bottleneck; one flow has nobody to be fair to."""
+    """The fairness figures of each bottleneck; those with a single flow have none."""
     links: Sequence[Figures] = fairness.get("links") or ()
     if len(links) > 1:
         alone: Figures = {column.key: None for column in FAIRNESS_COLUMNS}
@@ -200,9 +200,9 @@ def fairness_table(fairness: Figures, flows: int) -> Table:
 
 
 def events_table(events: pl.DataFrame) -> tuple[Table, int]:
-    """How often each kind of event happened, and when first and last, and how many kinds more there are.
+    """For each kind of event the count, first and last time, and the number of kinds left out.
 
-    Samples at each interval are no such events.
+    Events recorded at every interval are not counted.
     """
     kinds = (
         events.filter(pl.col("event").cast(pl.String) != SAMPLED)
@@ -222,7 +222,7 @@ def events_table(events: pl.DataFrame) -> tuple[Table, int]:
 
 
 def facts_table(facts: Figures) -> Table:
-    """Names and values, nested ones spelled with dots."""
+    """Names and values; names of nested values are joined with dots."""
     rows = []
     for key, value in _flatten("", facts):
         text = value if isinstance(value, str) else number(value)

@@ -1,4 +1,4 @@
-"""Fewer points for long series, with every peak and trough kept."""
+"""Reduces long series to fewer points and keeps every peak and trough."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 
 
 def _rows(values: Floats, buckets: int, fill: float) -> Floats:
-    """`values` in rows of equal length, a row a bucket; gaps and the rest of the last row are `fill`."""
+    """`values` in rows of equal length, one per bucket; gaps and the rest of the last row are `fill`."""
     width = -(-len(values) // buckets)
     padded = np.full(-(-len(values) // width) * width, fill)
     padded[: len(values)] = np.where(np.isnan(values), fill, values)
@@ -18,9 +18,9 @@ def _rows(values: Floats, buckets: int, fill: float) -> Floats:
 
 
 def thin_line(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats]:
-    """At most `limit` points: the ends, and of every stretch its least and its greatest point, in order of time.
+    """At most `limit` points: both ends, and the minimum and maximum of each bucket, in order of time.
 
-    A stretch without any value stays a gap.
+    A bucket without values stays a gap.
     """
     if len(x) <= limit:
         return x, y
@@ -32,7 +32,7 @@ def thin_line(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats
 
 
 def thin_band(x: Floats, low: Floats, high: Floats, limit: int = POINTS) -> tuple[Floats, Floats, Floats]:
-    """At most `limit` columns of a band, each as wide as the band was anywhere in its stretch."""
+    """At most `limit` columns of a band, each as wide as the band is anywhere in its bucket."""
     if len(x) <= limit:
         return x, low, high
     least, greatest = _rows(low, limit, np.inf).min(axis=1), _rows(high, limit, -np.inf).max(axis=1)

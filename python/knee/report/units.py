@@ -1,4 +1,4 @@
-"""Units of axes and tables, and numbers as people read them."""
+"""Units of axes and tables, and the formatting of numbers."""
 
 import math
 from collections.abc import Iterable
@@ -39,12 +39,12 @@ def packet_unit(greatest: float) -> Unit:
 
 
 def missing(value: object) -> bool:
-    """Whether there is no figure."""
+    """Whether a figure is missing."""
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
 def decimals_for(values: Iterable[object], digits: int = 4) -> int:
-    """Decimals that give the greatest of `values` so many significant digits; fewer if none is lost by it."""
+    """Decimals that give the largest of `values` that many significant digits; fewer if that loses none."""
     known = [float(v) for v in values if isinstance(v, int | float) and not missing(v)]
     greatest = max(map(abs, known), default=0.0)
     if greatest == 0:
@@ -54,7 +54,7 @@ def decimals_for(values: Iterable[object], digits: int = 4) -> int:
 
 
 def fixed(value: object, decimals: int) -> str:
-    """A number with so many decimals and its digits in groups; words as they are."""
+    """A number with that many decimals and grouped digits; words are returned unchanged."""
     if missing(value):
         return NONE
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -63,7 +63,7 @@ def fixed(value: object, decimals: int) -> str:
 
 
 def number(value: object, digits: int = 4) -> str:
-    """A number with so many significant digits; whole numbers whole."""
+    """A number with that many significant digits; integers are not rounded."""
     if isinstance(value, int):
         return fixed(value, 0)
     return fixed(value, decimals_for([value], digits))

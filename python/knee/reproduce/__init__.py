@@ -1,13 +1,13 @@
-"""``knee reproduce``: the figures and tables of papers, run again and set beside what was published.
+"""``knee reproduce``: reruns the figures and tables of papers and compares them with the published ones.
 
-A paper is three things, tied together by its key:
+A paper consists of three parts with a common key:
 
-- ``papers/<key>.py`` with ``PAPER``, a :class:`Paper`: its experiments, each with the runs it needs, a function from
-  results to named quantities, and functions that draw its figures. Scenarios of its own lie under
+- ``papers/<key>.py`` with ``PAPER``, a :class:`Paper`: its experiments, each with its runs, a function that computes
+  named quantities from results, and functions that draw its figures. Its own scenarios are in
   ``scenarios/papers/<key>/``; small variations are overrides of a :class:`Run`, larger ones plain data.
-- ``items/<key>.toml`` with the published numbers and claims: ``[[item]]`` for those that are judged, ``[[finding]]``
-  for what came out where the paper leaves a question open. Each names the quantity it is held against, how, with what
-  tolerance and why; ``items.py`` has the keys.
+- ``items/<key>.toml`` with the published numbers and claims: ``[[item]]`` for those that get a verdict, ``[[finding]]``
+  for results where the paper leaves a question open. Each names the computed quantity to compare with, how to compare,
+  the tolerance and its reason; ``items.py`` has the keys.
 - its key in ``NAMES`` of ``papers/__init__.py``.
 
 The smallest experiment::
@@ -38,5 +38,5 @@ and its item::
     tolerance = "5 %"
     reason = "the spread of the paper's own pairs of equal flows"
 
-``docs/reproduce.md`` says more.
+See ``docs/reproduce.md``.
 """

@@ -1,4 +1,4 @@
-"""Drawing with matplotlib in one style, and what the papers' figures have in common."""
+"""Draws with matplotlib in one style; parts that the papers' figures share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH_IN = 7.0
 PANEL_IN = 2.6
-#: A link's capacity, a base RTT: what the data is to be held against.
+#: Style of reference lines, such as a link's capacity or a base RTT.
 GUIDE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 3)), "zorder": 1}
 
 
@@ -53,7 +53,7 @@ def panels(
 def series(
     result: Result, column: str, flow: int = 1, *, start: float = 0.0, end: float = np.inf
 ) -> tuple[Floats, Floats]:
-    """Time in s and a column of a flow's samples between two moments."""
+    """Times, s, and a column of a flow's samples between two times."""
     frame = result.samples.filter((pl.col("flow") == flow) & pl.col("t_s").is_between(start, end))
     return frame["t_s"].to_numpy(), frame[column].to_numpy().astype(np.float64)
 
@@ -74,5 +74,5 @@ def plot_total(axes: Axes, result: Result, column: str = "throughput_mbps", *, s
 
 
 def legend(axes: Axes, columns: int = 6) -> None:
-    """Above the axes, so that it never covers data."""
+    """Draws the legend above the axes, where it covers no data."""
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, columnspacing=1.2, borderaxespad=0.2)

@@ -15,13 +15,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-#: A computed quantity; None where there is none, as for a convergence that never came.
+#: A computed quantity; None if it does not exist, like the time of a convergence that never happened.
 Value = float | bool | None
 Quantities = Mapping[str, Value]
 
 
 class Verdict(StrEnum):
-    """What came of an item."""
+    """The verdict on an item."""
 
     REPRODUCED = "reproduced"
     DIFFERS = "differs"
@@ -39,7 +39,7 @@ def _tolerance(given: object) -> object:
 
 
 class Comparison(BaseModel):
-    """How a computed quantity is held against a value.
+    """How a computed quantity is compared with a value.
 
     Attributes:
         computed: the name of the quantity, of those its experiment computes.
@@ -76,7 +76,7 @@ class Comparison(BaseModel):
         return size * abs(self.value) if relative else size
 
     def holds(self, found: Value) -> bool:
-        """Whether ``found`` is what it should be."""
+        """Whether ``found`` passes the comparison."""
         if found is None or (isinstance(found, float) and math.isnan(found)):
             return False
         if self.compare == "claim":
@@ -91,7 +91,7 @@ class Comparison(BaseModel):
 
 
 class Check(Comparison):
-    """A run with the presumed cause of a difference switched; it holds where the cause explains the difference."""
+    """A comparison for a run with the presumed cause of a difference switched; it passes if the cause explains it."""
 
     says: str
 
@@ -130,20 +130,20 @@ class Item(Comparison):
         return key
 
     def verdict(self, quantities: Quantities) -> Verdict:
-        """Reproduced, or not."""
+        """The verdict for these quantities."""
         return Verdict.REPRODUCED if self.holds(quantities[self.computed]) else Verdict.DIFFERS
 
     def explained(self, quantities: Quantities) -> bool:
-        """Whether a difference has an explanation, and a check that supports it."""
+        """Whether a difference has an explanation and its check passes."""
         return bool(self.explanation) and self.check is not None and self.check.holds(quantities[self.check.computed])
 
 
 class Items(BaseModel):
-    """A paper's data file: its items, and findings on what it leaves open, which no verdict counts.
+    """A paper's data file: its items, and findings on open questions, which get no verdict.
 
     Attributes:
-        proposes: the congestion control or queue discipline of the registry that the paper introduces; empty where it
-            compares others'.
+        proposes: the congestion control or queue discipline of the registry that the paper introduces; empty if it
+            compares existing ones.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -167,6 +167,6 @@ class Items(BaseModel):
 
 
 def load(paper: str) -> Items:
-    """The items of a paper by its key."""
+    """Loads the items of a paper by its key."""
     text = resources.files(__package__).joinpath("items", f"{paper}.toml").read_text(encoding="utf-8")
     return Items.model_validate(tomllib.loads(text))

@@ -1,4 +1,4 @@
-"""What came out of a paper: verdicts on its items, lines of the summary; made by ``run.py``, shown by ``page.py``."""
+"""The results of a paper: verdicts and lines of the summary, made by ``run.py`` and shown by ``page.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knee.reproduce.paper import Experiment, Results
 
 @dataclass(frozen=True)
 class Judged:
-    """An item and what came of it; ``found`` and ``checked`` are computed quantities."""
+    """An item with its verdict; ``found`` and ``checked`` are computed quantities."""
 
     item: Item
     finding: bool
@@ -34,7 +34,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the summary, as plain data that survives the run."""
+    """A line of the summary as plain data, which is stored."""
 
     key: str
     experiment: str

@@ -1,4 +1,4 @@
-"""The pages: a summary of all papers with a table to sort, and a page per paper with its figures and verdicts."""
+"""The pages: a summary of all papers as a sortable table, and a page per paper with its figures and verdicts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows(done: Iterable[Done]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a summary, as its template shows it."""
+    """A line of a summary for its template."""
 
     link: str
     where: str
@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Judgement:
-    """An item of a paper, as its template shows it; `why` explains a difference, `unproven` says what that lacks."""
+    """An item for its template; `why` explains a difference, `unproven` says what the explanation lacks."""
 
     says: str
     tolerance: str
@@ -70,7 +70,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment, as its template shows it."""
+    """An experiment for its template."""
 
     key: str
     title: str

@@ -1,4 +1,4 @@
-"""What a paper's module is made of: experiments, each with its runs, its quantities and its figures."""
+"""The parts of a paper's module: experiments with their runs, quantities and figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from knee.scenario import Scenario, from_dict, load
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Results kept in memory; the others are read again from their folders.
+#: Number of results kept in memory; others are loaded again from their folders.
 _KEPT = 16
 
 
@@ -24,14 +24,14 @@ class Run:
     """A scenario to run, once or with several seeds.
 
     Attributes:
-        name: what the experiment calls it; runs of one paper with the same name are the same and run once.
+        name: its name in experiments; runs of a paper with the same name are identical and run once.
         scenario: the name of a shipped scenario, or plain data.
         changes: overrides such as ``"link.queue=cake"``.
-        seeds: how many, from the scenario's own seed on.
-        quick: further overrides of the short form.
-        quick_seeds: how many seeds the short form runs.
-        vary: further overrides of each of the seeds, counted from 0: where chance has no part, repetitions must differ
-            in something else, as in the phase of their starts against the kernel's clock.
+        seeds: number of seeds, starting with the scenario's own.
+        quick: additional overrides of the short form.
+        quick_seeds: number of seeds of the short form.
+        vary: gives additional overrides for each seed, counted from 0. Repetitions of a run without randomness must
+            differ in something else, such as the phase of their starts against the kernel's clock.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Run:
 
 
 class Results:
-    """The results of a paper's runs by name, read when they are asked for."""
+    """The results of a paper's runs by name, loaded on first use."""
 
     def __init__(self, folders: Mapping[str, Sequence[Path]], *, short: bool = False) -> None:
         self.folders = folders
@@ -65,7 +65,7 @@ class Results:
         self.short = short
 
     def __getitem__(self, name: str) -> Result:
-        """The result of a run; of several seeds the first."""
+        """The result of a run, with several seeds the first."""
         return _load(self.folders[name][0])
 
     def each(self, name: str) -> Iterator[Result]:
@@ -85,7 +85,7 @@ def _load(folder: Path) -> Result:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure: drawn with matplotlib, and what stands below it."""
+    """A figure drawn with matplotlib, and its caption."""
 
     caption: str
     draw: Callable[[Results], Figure]
@@ -93,7 +93,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text, its first column the names of the rows."""
+    """A table of text; the first column has the names of the rows."""
 
     caption: str
     head: Sequence[str]
@@ -102,20 +102,20 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure, a table or a claim of a paper, or a question it leaves open.
+    """A figure, table or claim of a paper, or a question that it leaves open.
 
     Attributes:
         key: names it in ``items/<paper>.toml`` and in links.
         title: its heading, with the figure's number.
-        about: what is run and what to look at, a paragraph or two.
-        runs: what it needs.
-        measure: the quantities from the results, by the names that items use.
+        about: what is run and what to look at, in one or two paragraphs.
+        runs: its runs.
+        measure: computes the quantities from the results, by the names that items use.
         drawings: its figures, with the paper's axes.
         tables: further tables, made from the results.
-        extra: a piece of HTML of its own, such as a heat map with a filter; loads nothing from elsewhere.
-        awaits: what it waits for, where the program cannot run it yet; then it has no runs, and its items no verdict.
-        question: whether it is about what the paper leaves open.
-        conclusion: for such a question, what came out; made from the quantities, so that its numbers are the run's.
+        extra: additional self-contained HTML, such as a heat map with a filter.
+        awaits: the missing feature if the program cannot run it yet; it then has no runs and its items no verdict.
+        question: whether it is about a question that the paper leaves open.
+        conclusion: the answer to such a question, made from the quantities, so that its numbers are the run's.
     """
 
     key: str
@@ -146,7 +146,7 @@ class Paper:
         """All runs by name.
 
         Raises:
-            ValueError: where two that differ have one name.
+            ValueError: two different runs have the same name.
         """
         runs: dict[str, Run] = {}
         for run in (run for experiment in self.experiments for run in experiment.runs):

@@ -1,4 +1,4 @@
-"""Runs papers, judges their items, and keeps what came out beside the pages."""
+"""Runs papers, judges their items, and stores the verdicts next to the pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from knee.reproduce.items import Item, Quantities, Verdict
 from knee.reproduce.outcome import Done, Judged, PaperRows, Row
 from knee.reproduce.paper import Experiment, Paper, Results
 
-#: Names a folder of reproductions, and holds the verdicts.
+#: The file that identifies a folder of reproductions and holds the verdicts.
 MARK = "reproduce.json"
 FORMAT = 1
 
@@ -31,12 +31,12 @@ def reproduce(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
 ) -> list[PaperRows]:
-    """Runs papers into ``out`` and writes their pages; gives the lines of all papers that ``out`` has.
+    """Runs papers into ``out`` and writes their pages; returns the lines of all papers in ``out``.
 
-    What was run before by the same program is not run again.
+    Existing results of the same program are reused.
 
     Raises:
-        InputError: ``out`` is something else's, or the ground is not one.
+        InputError: ``out`` contains something else, or there is no such ground.
         RunError: a run failed.
     """
     kept = _open(out, ground, short)
@@ -106,7 +106,7 @@ def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[I
 
 
 def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
-    """The verdicts on an experiment's items; the short form leaves out those that need the whole length."""
+    """The verdicts on an experiment's items; the short form omits items that need the full length."""
     judged = []
     for item, finding in _items(paper, experiment, short=short):
         judged.append(
@@ -123,7 +123,7 @@ def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, sh
 
 
 def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
-    """Makes or takes over the folder, and gives what it has of papers that were done the same way."""
+    """Creates or reuses the folder, and returns its results of papers that were run the same way."""
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
         found = f"{out} was not written by knee reproduce, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
@@ -141,7 +141,7 @@ def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     try:
         return {paper["key"]: _rows(paper) for paper in data["papers"]} if same else {}
     except (KeyError, TypeError):
-        # An older version kept other columns: its papers are done again.
+        # An older version stored other columns, so run its papers again.
         return {}
 
 

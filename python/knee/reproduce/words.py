@@ -1,4 +1,4 @@
-"""Values and tolerances as people read them."""
+"""Formats values and tolerances for people."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def number(x: float, digits: int = 4) -> str:
 
 
 def expected(comparison: Comparison) -> str:
-    """What is expected: the value, and which way it binds."""
+    """The expected value and the direction of the bound."""
     if comparison.compare == "claim":
         return "yes"
-    # As it is printed, however many digits that are.
+    # With all digits of the paper.
     text = f"{number(comparison.value, 7)} {comparison.unit}".strip()
     return f"{comparison.compare} {text}" if comparison.compare in ("at least", "at most") else text
 

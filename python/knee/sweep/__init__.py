@@ -1,6 +1,6 @@
-"""``knee sweep``: a grid of scenarios over any keys, on all cores, as one table and one page.
+"""``knee sweep``: runs a grid of scenarios over any keys on all cores, and writes a table and a page.
 
-``grid.py`` has the values of the axes, ``table.py`` the columns of what comes out, ``page.py`` the page.
+``grid.py`` has the axes, ``table.py`` the columns of the table, and ``page.py`` the page.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from knee.sweep.grid import Axis
 if TYPE_CHECKING:
     import polars as pl
 
-#: Names a folder of sweeps.
+#: The file that identifies a folder of sweeps.
 MARK = "sweep.json"
 FORMAT = 1
-#: Runs beyond which a grid is taken for a slip of the hand.
+#: Most runs of a grid; a larger one is assumed to be a mistake.
 MOST = 100_000
 
 
 def scenarios(source: str, axes: Sequence[Axis], changes: Sequence[str] = (), seeds: int = 1) -> list[Scenario]:
-    """The scenarios of a grid: the last axis moves first, the seeds of a point are together.
+    """The scenarios of a grid; the last axis varies fastest, and the seeds of a point are together.
 
     Raises:
-        InputError: a key or a value is refused, an axis comes twice, or the grid is too large.
+        InputError: a key or value is rejected, an axis is given twice, or the grid is too large.
     """
     keys = [axis.key for axis in axes]
     twice = [key for key in keys if keys.count(key) > 1]
@@ -66,14 +66,14 @@ def run(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
 ) -> pl.DataFrame:
-    """Runs a grid into ``out``, and gives its table, a row per run.
+    """Runs a grid into ``out`` and returns its table, a row per run.
 
-    What the same program ran there before is not run again. ``out`` gets ``sweep.parquet``, ``sweep.html`` and the
-    results of the runs, whose folders are numbered in the order of the table.
+    Existing results of the same program are reused. ``out`` gets ``sweep.parquet``, ``sweep.html`` and the results of
+    the runs, whose folders are numbered in the table's order.
 
     Raises:
-        InputError: something is refused; nothing has been written.
-        RunError: a run failed; the results of the others stay for the next time.
+        InputError: something was rejected; nothing has been written.
+        RunError: a run failed; the results of the others are kept for the next call.
     """
     from knee.sweep import page, table
 

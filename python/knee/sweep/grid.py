@@ -13,14 +13,14 @@ _OPEN, _CLOSE, _QUOTES = "[{", "]}", "\"'"
 
 @dataclass(frozen=True)
 class Axis:
-    """A key and the values it takes, each as ``--set`` would have it."""
+    """A key and its values, each in the form of ``--set``."""
 
     key: str
     values: tuple[str, ...]
 
     @property
     def numbers(self) -> tuple[list[float], str] | None:
-        """The values as numbers with the name of their unit, where all of them are numbers of one kind."""
+        """The values as numbers with their unit, if all are numbers of one kind."""
         for kind in _KINDS:
             try:
                 return [kind.read(value) for value in self.values], kind.unit
@@ -30,10 +30,10 @@ class Axis:
 
 
 def axis(text: str) -> Axis:
-    """The axis in ``key=v1,v2,...``; commas within brackets and quotes do not part values.
+    """Parses an axis ``key=v1,v2,...``; commas within brackets and quotes do not separate values.
 
     Raises:
-        InputError: it is not of that form, or has a value twice.
+        InputError: it does not have that form, or has a value twice.
     """
     key, equals, rest = text.partition("=")
     key = key.strip()

@@ -1,4 +1,4 @@
-"""A sweep as an HTML page that loads nothing from elsewhere: a plot to choose axes of, and the table."""
+"""A sweep as a self-contained HTML page: a plot with selectable axes, and the table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from knee.sweep.grid import Axis
 from knee.sweep.table import FIGURES
 from knee.text import visible
 
-#: Rows beyond which the table on the page ends; all are in the file beside it.
+#: Most rows of the table on the page; sweep.parquet has all.
 MOST_ROWS = 1000
 
 
 def page(frame: pl.DataFrame, axes: Sequence[Axis], scenario: Scenario, source: str) -> str:
-    """The page; ``scenario`` is that of the first point."""
+    """The page; ``scenario`` is the first point's."""
     facts = [source, f"{frame.height} runs", *(f"{axis.key}: {len(axis.values)}" for axis in axes)]
     return pages.page(
         "sweep/sweep.html",
@@ -37,7 +37,7 @@ def page(frame: pl.DataFrame, axes: Sequence[Axis], scenario: Scenario, source: 
 
 
 def _known(frame: pl.DataFrame) -> list[str]:
-    """The figures that some run has."""
+    """The figures that at least one run has."""
     return [name for name in FIGURES if frame[name].null_count() < frame.height]
 
 

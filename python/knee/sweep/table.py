@@ -1,4 +1,4 @@
-"""The table of a sweep: a row per run, the values of the axes and then the figures."""
+"""The table of a sweep: a row per run with the values of the axes, then the figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from knee import metrics
 from knee.sweep.grid import Axis
 
-#: The figures of a run, each with its words and its unit.
+#: The figures of a run with their titles and units.
 FIGURES: dict[str, tuple[str, str]] = {
     "goodput_mbps": ("Goodput of all flows", "Mbit/s"),
     "least_goodput_mbps": ("Lowest goodput of a flow", "Mbit/s"),
@@ -56,7 +56,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def frame(axes: Sequence[Axis], points: Sequence[tuple[str, ...]], folders: Sequence[Path]) -> pl.DataFrame:
-    """A row per run: its folder, the values of the axes as given, its seed and its figures."""
+    """A row per run: folder, values of the axes as given, seed and figures."""
     keys = [axis.key for axis in axes]
     rows = []
     for point, folder in zip(points, folders, strict=True):

@@ -59,7 +59,7 @@ const SOURCE: &str = "Linux tcp_bbr.c";
 pub const ENTRY: Entry = Entry {
     name: "bbr",
     family: Family::Hybrid,
-    about: "paces at the measured bottleneck bandwidth, about two bandwidth-delay products in flight at most (v1)",
+    about: "paces at the measured bottleneck bandwidth, with at most about two bandwidth-delay products in flight (v1)",
     source: "Linux net/ipv4/tcp_bbr.c; Cardwell et al., ACM Queue 14(5), 2016",
     params: &[
         Param::ratio(
@@ -70,31 +70,37 @@ pub const ENTRY: Entry = Entry {
             "pacing and window gain in startup, 2/ln 2; drain inverts it",
         ),
         Param::ratio("cwnd_gain", 2.0, (1.0, 3.99), SOURCE, "window gain in probe_bw"),
-        Param::count("bw_rtts", 10, (1, 1000), SOURCE, "rounds the bandwidth filter looks back"),
+        Param::count("bw_rtts", 10, (1, 1000), SOURCE, "rounds covered by the bandwidth filter"),
         Param::time(
             "min_rtt_win",
             Time::from_secs(10),
             (Time::from_millis(1), Time::from_secs(3600)),
             SOURCE,
-            "age of min_rtt that sends the flow to probe_rtt",
+            "age of min_rtt at which the flow enters probe_rtt",
         ),
         Param::time(
             "probe_rtt_mode",
             Time::from_millis(200),
             (Time::ZERO, Time::from_secs(10)),
             SOURCE,
-            "least stay in probe_rtt at 4 packets; 0 never goes there",
+            "minimum time in probe_rtt at 4 packets; 0: no probe_rtt",
         ),
         Param::count(
             "pacing_margin_percent",
             1,
             (0, 50),
             SOURCE,
-            "how far below the gain times bw pacing stays, percent",
+            "how far the pacing rate stays below gain times bandwidth, percent",
         ),
-        Param::count("full_bw_cnt", 3, (1, 3), SOURCE, "rounds without 25 % more bandwidth that end startup"),
-        Param::ratio("extra_acked_gain", 1.0, (0.0, 3.99), SOURCE, "share of the ACK aggregation added to the window"),
-        Param::switch("lt_bw", true, SOURCE, "whether a token-bucket policer is looked for"),
+        Param::count("full_bw_cnt", 3, (1, 3), SOURCE, "rounds without 25 % more bandwidth after which startup ends"),
+        Param::ratio(
+            "extra_acked_gain",
+            1.0,
+            (0.0, 3.99),
+            SOURCE,
+            "fraction of the ACK aggregation added to the window",
+        ),
+        Param::switch("lt_bw", true, SOURCE, "whether to detect token-bucket policers"),
     ],
     phases: &["startup", "drain", "probe_bw", "probe_rtt"],
     // Drain is passed within one ACK where little is in flight at the end of startup: the edge from startup to probe_bw.

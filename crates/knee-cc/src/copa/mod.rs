@@ -43,7 +43,7 @@ use std::collections::VecDeque;
 pub const ENTRY: Entry = Entry {
     name: "copa",
     family: Family::DelayBased,
-    about: "steers to the rate 1 / (delta queueing delay); competes where others fill the buffer",
+    about: "steers to the rate 1 / (delta queueing delay); competes with flows that fill the buffer",
     source: "Arun, Balakrishnan: Copa, NSDI 2018",
     params: &[
         Param::ratio("delta", 0.5, (0.001, 100.0), "NSDI 2018, Sec. 2", "1 / delta packets per flow are kept queued"),
@@ -53,13 +53,13 @@ pub const ENTRY: Entry = Entry {
             Time::from_secs(10),
             (Time::from_millis(1), Time::from_secs(1000)),
             "NSDI 2018, Sec. 2.1",
-            "how long the least RTT is remembered",
+            "lifetime of the minimum RTT",
         ),
         Param::choice(
             "form",
             &["paper", "program"],
             "NSDI 2018; genericCC, markoviancc.cc",
-            "what the paper says, or what the authors' own sender does",
+            "the paper's algorithm, or that of the authors' sender",
         ),
     ],
     phases: &["slow_start", "default", "competitive"],

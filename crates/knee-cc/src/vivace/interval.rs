@@ -129,6 +129,11 @@ impl Intervals {
         self.list.back_mut()
     }
 
+    /// Packets of unknown fate.
+    pub fn outstanding(&self) -> u64 {
+        self.list.iter().map(Interval::outstanding).sum()
+    }
+
     /// How many somebody waits for.
     pub fn useful(&self) -> usize {
         self.list.iter().filter(|interval| interval.useful).count()
@@ -169,24 +174,27 @@ impl Intervals {
         self.settle(ack.view, self.newest(ack));
     }
 
-    /// The same, with the RTT over the packet's number.
-    pub fn book_numbered(&mut self, ack: &Ack, reliable: bool) {
-        let newest = self.newest(ack);
+    /// Books the RTT of an ACK whose newest packet was the `newest`th sent, over that number.
+    pub fn book_numbered_rtt(&mut self, newest: u64, rtt: Time, delivered: u32, reliable: bool) {
         let mut end = self.sent;
         let sent_in = |interval: &&mut Interval| {
             end = end.saturating_sub(interval.sent);
             end < newest
         };
-        if let Some(rtt) = ack.rtt
-            && let Some(interval) = self.list.iter_mut().rev().find(sent_in)
-        {
-            interval.samples = interval.samples.saturating_add(ack.delivered);
+        if let Some(interval) = self.list.iter_mut().rev().find(sent_in) {
+            interval.samples = interval.samples.saturating_add(delivered);
             if reliable {
-                interval.reliable = interval.reliable.saturating_add(ack.delivered);
+                interval.reliable = interval.reliable.saturating_add(delivered);
                 interval.line.add(newest as f64, rtt.as_secs_f64() * 1e6);
             }
         }
+    }
+
+    /// Books what an ACK settled, but for its RTT; gives how many packets were sent up to the newest it delivered.
+    pub fn settle_numbered(&mut self, ack: &Ack) -> u64 {
+        let newest = self.newest(ack);
         self.settle(ack.view, newest);
+        newest
     }
 
     /// How many packets were sent up to the newest one that an ACK delivered.
@@ -210,7 +218,7 @@ impl Intervals {
     /// Books what is in flight no more. `newest`: how many were sent up to the newest packet delivered.
     fn settle(&mut self, view: &View, newest: u64) {
         let lost = view.lost.saturating_sub(std::mem::replace(&mut self.lost, view.lost));
-        let outstanding: u64 = self.list.iter().map(Interval::outstanding).sum();
+        let outstanding = self.outstanding();
         let in_flight = u64::from(view.in_flight);
         if outstanding < in_flight {
             self.take_back(in_flight - outstanding);
@@ -385,7 +393,7 @@ mod tests {
         intervals.list[1].delivered = 1;
         intervals.on_ack(&ack(28, 0, 28));
         assert_eq!(intervals.pop_settled().map(|it| it.delivered), Some(10));
-        assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 2);
+        assert_eq!(intervals.outstanding(), 2);
     }
 
     #[test]
@@ -403,7 +411,7 @@ mod tests {
         intervals.on_ack(&ack(15, 5, 20));
         let undone = View { delivered: 15, lost: 5, in_flight: 15, ..view() };
         intervals.on_ack(&Ack { view: &undone, ..ack_of_nothing() });
-        assert_eq!(intervals.list.iter().map(Interval::outstanding).sum::<u64>(), 15);
+        assert_eq!(intervals.outstanding(), 15);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::interval::{Interval, Intervals};
 use super::judge::Judge;
 use super::{LARGEST, LEARNING, MOVING, Params, STARTING};
 use crate::window::window_beyond;
-use crate::{Ack, Congestion, CongestionControl, Control, Init, RateSample, Sent, StateChange, StateEvent, View};
+use crate::{Ack, Congestion, CongestionControl, Control, Init, Sent, StateChange, StateEvent, View};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Rng, Time};
 
@@ -74,17 +74,16 @@ pub struct Program {
     intervals: Intervals,
     judge: Judge,
     acks: AckClock,
-    /// Booked when the next ACK comes.
     pending: Option<Pending>,
     srtt: Time,
     min_rtt: Option<Time>,
     rng: Rng,
 }
 
-/// What is booked of an ACK.
+/// The RTT that an ACK gave: whether it is reliable turns out when the next one comes.
 struct Pending {
-    view: View,
-    rate: RateSample,
+    /// How many packets were sent up to the newest that the ACK delivered.
+    newest: u64,
     rtt: Option<Time>,
     delivered: u32,
 }
@@ -308,13 +307,16 @@ impl CongestionControl for Program {
             self.measure(rtt);
         }
         let reliable = self.acks.is_reliable(gap, ack.rtt.unwrap_or(self.srtt), self.srtt);
-        let heard = Pending { view: *ack.view, rate: *ack.rate, rtt: ack.rtt, delivered: ack.delivered };
-        if let Some(Pending { view, rate, rtt, delivered }) = self.pending.replace(heard) {
-            self.intervals.book_numbered(&Ack { view: &view, rate: &rate, rtt, delivered, ..*ack }, reliable);
+        if let Some(Pending { newest, rtt, delivered }) = self.pending.take() {
+            if let Some(rtt) = rtt {
+                self.intervals.book_numbered_rtt(newest, rtt, delivered, reliable);
+            }
             if let Some(settled) = self.intervals.take_useful(SAMPLES) {
                 self.decide(&settled);
             }
         }
+        let newest = self.intervals.settle_numbered(ack);
+        self.pending = Some(Pending { newest, rtt: ack.rtt, delivered: ack.delivered });
         self.turn_interval(ack.view);
         self.answer(ack.view, control);
     }
@@ -343,7 +345,8 @@ impl CongestionControl for Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Dumbbell, close, init};
+    use crate::RateSample;
+    use crate::testing::{Dumbbell, ack_of_nothing, close, init, view};
     use crate::vivace::{ENTRY, Utility};
     use knee_core::Value;
 
@@ -407,6 +410,25 @@ mod tests {
         let mut take = |gap, rtt| clock.is_reliable(gap, ms(rtt), ms(41));
         let seen = [take(0.001, 40), take(0.001, 40), take(0.1, 40), take(0.001, 40), take(0.001, 42), take(0.001, 42)];
         assert_eq!(seen, [false, true, false, false, false, true]);
+    }
+
+    #[test]
+    fn packets_sent_between_two_acks_are_not_delivered_by_the_first() {
+        let mut vivace = vivace(LEARNING, 20.0);
+        let mut control = Control::initial(10);
+        let mut view = View { now: Time::from_secs(1), in_flight: 0, delivered: 0, lost: 0, ..view() };
+        // Ten packets leave and one arrives; 30 more leave and another arrives.
+        for (packets, number) in [(10, 1), (30, 2)] {
+            view.in_flight += packets;
+            vivace.on_sent(&Sent { view: &view, packets, retransmission: false }, &mut control);
+            view = View { now: view.now + Time::from_millis(20), in_flight: view.in_flight - 1, ..view };
+            view.delivered += 1;
+            let rate = RateSample { tx_in_flight: number, ..RateSample::NONE };
+            let rtt = Some(Time::from_millis(20));
+            let ack = Ack { view: &view, rtt, acked: 1, delivered: 1, rate: &rate, ..ack_of_nothing() };
+            vivace.on_ack(&ack, &mut control);
+        }
+        assert_eq!(vivace.intervals.outstanding(), 38);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-"""What the switch carries on this machine, and how punctually: two runs of a few seconds on the ground ``host``."""
+"""Measures throughput and lateness of the switch on this machine, by short runs on the ground ``host``."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.scenario import from_dict
 
-#: What is measured: punctuality at a rate where packets are 121 us apart, and what one processor carries.
+#: The runs: lateness at a rate with packets 121 us apart, and the throughput of one processor.
 RATES = {"host100": "100 Mbit/s", "host1000": "1 Gbit/s", "host4000": "4 Gbit/s"}
 _SECONDS = 5
 
 
 def measure() -> list[dict[str, Any]]:
-    """A row per rate.
+    """Runs the switch at each rate.
 
     Returns:
-        ``name``, ``rate``; ``carried_mbps`` over the run but for its first second, IP packets of 1500 bytes with their
-        overhead; how late packets left, in us: ``late_p50_us``, ``late_p99_us``, ``late_max_us``; ``behind``: how many
-        of ``departures`` (data and ACKs) were more than 1 ms late; ``processor``: the share of one processor that the
-        switch took; ``priority``: its turn among processes.
+        One row per rate: ``name``, ``rate``; ``carried_mbps``, IP packets of 1500 bytes with overhead, after the
+        first second; ``late_p50_us``, ``late_p99_us``, ``late_max_us``, how late packets left; ``behind``, how many of
+        ``departures`` (data and ACKs) were more than 1 ms late; ``processor``, the switch's share of one processor;
+        ``priority``, its scheduling priority.
 
     Raises:
-        RunError: where the ground does not work here.
+        RunError: the ground does not work here.
     """
     ground = Host()
     lacks = ground.missing()

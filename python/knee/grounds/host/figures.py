@@ -1,4 +1,4 @@
-"""What the switch saw of packets and what the kernel said of sockets, as one result."""
+"""Combines what the switch measured of packets and the kernel of sockets into one result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knee.grounds.host import traffic
 from knee.registry import congestion_controls
 from knee.scenario.model import Scenario
 
-#: The rows of the traffic program.
+#: Rows of the traffic program.
 KERNEL = np.dtype(
     [
         ("t_ns", "<u8"),
@@ -34,11 +34,11 @@ Told = tuple[dict[str, Any], bytes]
 
 
 class Seen:
-    """All that came out of a run.
+    """The measurements of a run.
 
     Attributes:
-        output: figures per flow and link, as the simulator gives them.
-        switch: how late packets left, and what it cost.
+        output: figures per flow and link, in the simulator's form.
+        switch: how late packets left, and the switch's processor time.
     """
 
     def __init__(self, scenario: Scenario, sides: list[Told], switch: Told) -> None:
@@ -62,7 +62,7 @@ class Seen:
         """``samples.parquet``."""
         out = self._samples.copy()
         scenario = self._scenario
-        # A row of either kind per flow and interval, but for flows that the kernel had not connected by then.
+        # Both kinds have a row per flow and interval, except for flows that were not connected yet.
         key = _key(np.rint(out["t_s"] * 1e9).astype(np.uint64), out["flow"])
         theirs = _key(self._kernel["t_ns"], self._kernel["flow"])
         order = np.argsort(theirs)
@@ -79,7 +79,7 @@ class Seen:
         return frame.with_columns(state=pl.Series(self._states(out["flow"], kernel, known), dtype=pl.String))
 
     def _states(self, flows: Rows, kernel: Rows, known: Rows) -> list[str | None]:
-        """Loss recovery where it holds the window, else the phase; none where nobody can tell."""
+        """The state of loss recovery while it sets the window, else the phase; empty if unknown."""
         names: list[str | None] = []
         for flow, row, here in zip(flows, kernel, known, strict=True):
             entry = congestion_controls()[self._flows[flow].cc]
@@ -97,7 +97,7 @@ class Seen:
         return formats.links(self._links, self._link_names())
 
     def events(self) -> pl.DataFrame:
-        """``events.parquet``: the switch's and the kernel's, by time."""
+        """``events.parquet``: events of the switch and the kernel, by time."""
         seen = formats.events(self._events, self._link_names(), self.output["event_names"])
         heard = pl.DataFrame(
             [(at / 1e9, flow + 1, None, event, value) for at, flow, event, value, _ in self._heard],
@@ -111,7 +111,7 @@ class Seen:
 
 
 def _complete(figures: dict[str, Any], marks: list[list[int]]) -> None:
-    """Adds what only the kernel knows to a flow's figures; marks: where they begin, where they end."""
+    """Adds the kernel's figures of a flow; ``marks`` are the begin and end of its window."""
     marks = sorted(marks)
     begin, end = marks[0], marks[1] if len(marks) > 1 else marks[0]
     span = end[0] - begin[0]
@@ -120,6 +120,6 @@ def _complete(figures: dict[str, Any], marks: list[list[int]]) -> None:
 
 
 def _key(t_ns: Numbers, flow: Numbers) -> Numbers:
-    """One number per flow and interval; times are below 2^44 us."""
+    """A unique number per flow and interval; times are below 2^44 us."""
     key: Numbers = (t_ns // np.uint64(1000)) << np.uint64(20) | flow.astype(np.uint64)
     return key

@@ -1,4 +1,4 @@
-"""The ground ``host`` as runs, ``knee doctor`` and the command line know it."""
+"""The ground ``host``, as the runner, ``knee doctor`` and the command line use it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Host:
     real_time = True
 
     def missing(self) -> Sequence[Missing]:
-        """Root, devices, namespaces, the switch."""
+        """What is missing: root, devices, namespaces, the switch."""
         lacks = []
         if platform.system() != "Linux":
             return [Missing(f"this is {platform.system()}", "this ground needs Linux")]
@@ -49,7 +49,7 @@ class Host:
         return lacks
 
     def trial(self) -> str:
-        """Sends a tenth of a second of one flow."""
+        """Runs one flow for a tenth of a second."""
         flow = {"cc": refuse.available()[0], "rtt": "10 ms"}
         told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
         result = self.measure(told)[0]
@@ -62,7 +62,7 @@ class Host:
         )
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
-        """Refuses what the running kernel and the switch cannot do."""
+        """Rejects what the running kernel and the switch cannot do."""
         refuse.check(scenario, where)
 
     def run(
@@ -73,7 +73,7 @@ class Host:
         command: str | None = None,
         capture: Path | None = None,
     ) -> Result:
-        """Runs a scenario, for as long as it lasts."""
+        """Runs a scenario in real time."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
         seen, wall_s = self.measure(scenario, progress, capture)
         samples = seen.samples()
@@ -92,7 +92,7 @@ class Host:
     def measure(
         self, scenario: Scenario, progress: Progress | None = None, capture: Path | None = None
     ) -> tuple[Seen, float]:
-        """Runs a scenario; gives what was seen of it, and how long it took, s."""
+        """Runs a scenario and returns its measurements and its duration, s."""
         told = spec(scenario)
         with lab() as here:
             here.prepare(told, plan.sides(scenario), scenario.tcp, capture)
@@ -103,7 +103,7 @@ class Host:
 
 
 def _remarks(switch: dict[str, Any]) -> list[str]:
-    """What a reader of the figures has to know."""
+    """Remarks that readers of the figures need."""
     remarks = []
     if switch["behind"]:
         share = 100 * switch["behind"] / switch["departures"]

@@ -1,4 +1,4 @@
-"""The namespaces of a run, and the processes in them: the switch between, sockets on either side."""
+"""The namespaces and processes of a run: sockets on either side, and the switch between them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from knee.scenario.model import Tcp
 
 #: The devices of the two sides.
 DEVICES = ("knee-a", "knee-b")
-#: What their namespaces are called, behind the name of the run.
+#: The ends of their namespaces' names, after the run's name.
 SIDES = ("a", "b")
-#: Addresses: those of the second network are reached by routes that ask for ECN.
+#: Networks; routes to the second one enable ECN.
 NETWORKS = ("10.201.0", "10.201.1")
 #: Port of flow 0 at the receiver of its data.
 PORT = 10_000
-#: Packets that wait at a sender's device; more than any window.
+#: Length of a sender's device queue, packets; more than any window.
 _DEVICE_QUEUE = 50_000
 #: RTAX_FEATURE_ECN (include/uapi/linux/rtnetlink.h).
 _ECN = 1
-#: How long the processes may take to give their results, s.
+#: How long the processes may take to report their results, s.
 _GIVE_S = 60.0
-#: Between the last of them being ready and the start of the run, ns: the start has to reach them all before.
+#: From the last process being ready to the start of the run, ns; all of them must hear of the start before it.
 _LEAD_NS = 30_000_000
 
 
 def switch_program() -> Path:
-    """Where ``make setup`` puts the switch."""
+    """The path at which ``make setup`` installs the switch."""
     return Path(sys.prefix) / "bin" / "knee-switch"
 
 
@@ -67,22 +67,22 @@ class _Program:
             raise self.failure() from None
 
     def wait_for(self, word: str) -> None:
-        """Waits until it says so; it does at once, or ends."""
+        """Waits until the process prints ``word``, which it does at once, or ends."""
         assert self.process.stdout is not None
         if self.process.stdout.readline() != word.encode() + b"\n":
             raise self.failure()
 
     def failure(self) -> RunError:
-        """What it says of its end."""
+        """The error with the reason that the process gave."""
         assert self.process.stderr is not None
         self.process.kill()
         said = self.process.stderr.read().decode(errors="replace").strip().splitlines()
         return RunError(f"The {self.name} of the run failed: {said[-1] if said else 'it gave no reason'}")
 
     def outcome(self) -> tuple[dict[str, Any], bytes]:
-        """The line of JSON and the rows that it gives in the end."""
+        """The line of JSON and the rows that the process prints at the end."""
         assert self.process.stdout is not None
-        # Not communicate(): it closes their input, which tells them that we are gone.
+        # Not communicate(): it would close their input, which tells them to end.
         patience = threading.Timer(_GIVE_S, self.process.kill)
         patience.start()
         given = self.process.stdout.read()
@@ -94,14 +94,14 @@ class _Program:
 
 
 class Lab:
-    """Two namespaces with a switch between."""
+    """Two namespaces connected by a switch."""
 
     def __init__(self, owned: Owned) -> None:
         self._owned = owned
         self._programs: list[_Program] = []
 
     def _start(self, name: str, command: list[str]) -> _Program:
-        # A session of its own: Ctrl-C comes to us, and we end it.
+        # In its own session, so that Ctrl-C reaches only us.
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -117,17 +117,17 @@ class Lab:
         return program
 
     def prepare(self, spec: dict[str, Any], sides: list[dict[str, Any]], tcp: Tcp, capture: Path | None) -> None:
-        """Starts all processes, and gives the devices their addresses and routes.
+        """Starts all processes and configures the devices' addresses and routes.
 
         Args:
-            spec: the scenario, as the switch takes it.
-            sides: what the sockets of either side do.
-            tcp: what namespaces and routes are set to.
-            capture: where the switch writes the packets, if it does.
+            spec: the scenario in the switch's form.
+            sides: the tasks of each side's sockets.
+            tcp: settings of namespaces and routes.
+            capture: the file to which the switch writes packets, if any.
         """
         places = [str(NAMESPACES / name) for name in self._owned.namespaces]
         for name, side in zip(self._owned.namespaces, sides, strict=True):
-            # -I and -S: the standard library alone, and nothing of the caller's.
+            # -I and -S: only the standard library, and nothing from the caller's environment.
             program = self._start("traffic", [sys.executable, "-I", "-S", traffic.__file__])
             program.wait_for("isolated")
             netns.attach(name, program.process.pid)
@@ -143,13 +143,13 @@ class Lab:
         self._start("switch", [str(switch_program())]).tell(json.dumps(told))
         for program in self._programs:
             program.wait_for("ready")
-        # A thread has a namespace of its own: ours stays where it is, and nothing is forked.
+        # A thread can enter another namespace by itself, so this process stays in its own and nothing is forked.
         with ThreadPoolExecutor(1) as threads:
             for here in range(2):
                 threads.submit(_configure, self._owned.namespaces[here], here, tcp).result()
 
     def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[dict[str, Any], bytes]]:
-        """Runs, and gives what the sockets of both sides and the switch tell."""
+        """Runs, and returns the results of both sides' sockets and of the switch."""
         start = time.monotonic_ns() + _LEAD_NS
         for program in self._programs:
             program.tell(str(start))
@@ -176,7 +176,7 @@ class Lab:
 
 @contextlib.contextmanager
 def lab() -> Iterator[Lab]:
-    """Gives a lab, and takes it away in the end."""
+    """Yields a lab and removes it at the end."""
     with owning(SIDES) as owned:
         here = Lab(owned)
         try:
@@ -186,14 +186,14 @@ def lab() -> Iterator[Lab]:
 
 
 def _sysctls(tcp: Tcp) -> dict[str, int]:
-    """What a side's namespace is set to, so that runs do not learn from each other, and only TCP is on the way."""
+    """The sysctls of a side's namespace: runs must not learn from each other, and only TCP may send packets."""
     wanted = {
         "net/ipv4/tcp_no_metrics_save": 1,
         "net/ipv4/tcp_comp_sack_delay_ns": tcp.sack_delay,
         "net/ipv4/tcp_tso_rtt_log": tcp.tso_rtt_log,
         "net/ipv6/conf/default/disable_ipv6": 1,
     }
-    # A kernel without IPv6 has none of it to switch off; one before 5.18 sizes bursts as if tso_rtt_log were 0.
+    # Kernels may lack IPv6; those before 5.18 lack tso_rtt_log and behave as if it were 0.
     optional = ("ipv6", "tcp_tso_rtt_log")
     return {
         name: value
@@ -203,7 +203,7 @@ def _sysctls(tcp: Tcp) -> dict[str, int]:
 
 
 def _configure(namespace: str, here: int, tcp: Tcp) -> None:
-    """Gives the device of a side its addresses, its queue and the routes to the other side."""
+    """Configures a side's device: addresses, queue and routes to the other side."""
     netns.setns(namespace, flags=0, fork=False)
     with IPRoute() as net:
         (device,) = net.link_lookup(ifname=DEVICES[here])

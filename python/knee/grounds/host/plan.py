@@ -1,4 +1,4 @@
-"""What the sockets of either side of a run do."""
+"""The tasks of the sockets on each side of a run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
 from knee.units import Limit
 
-#: Least of the socket buffers, bytes, and the most that the kernel takes.
+#: Smallest socket buffer that is set, and the largest that the kernel accepts, bytes.
 _BUFFER, _MOST_BUFFER = 16 << 20, (1 << 30) - 1
-#: Bounds of what a sender keeps unsent, bytes, around 10 ms of its bottleneck's rate.
+#: Range of a sender's unsent data, bytes, around 10 ms of its bottleneck's rate.
 _UNSENT = (64 << 10, 1 << 20)
-#: Between two looks at the sockets, ns: at the least, and for each flow.
+#: Interval at which sockets are sampled, ns: the minimum, and the time per flow.
 _LOOK, _LOOK_EACH = 10_000_000, 200_000
 #: Full packets.
 _PACKET = 1500
 
 
 def sides(scenario: Scenario) -> list[dict[str, Any]]:
-    """What the sockets of the sides do, without what their namespaces are."""
+    """The tasks of both sides' sockets, without the settings of their namespaces."""
     flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
     told: list[dict[str, Any]] = [
         {
@@ -68,7 +68,7 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
 
 
 def _rate(scenario: Scenario, flow: Flow) -> int:
-    """The greatest rate that a flow's way has at any time, bit/s; that of a trace is taken for 1 Gbit/s."""
+    """The highest rate on a flow's path at any time, bit/s; a trace counts as 1 Gbit/s."""
     rates = []
     for link in scenario.links:
         if link.name in (flow.path or ()):
@@ -79,7 +79,7 @@ def _rate(scenario: Scenario, flow: Flow) -> int:
 
 
 def _buffer(scenario: Scenario, flow: Flow) -> int:
-    """Socket buffers that do not limit: four times what the way can hold at the most."""
+    """A socket buffer that does not limit the flow: four times the most that its path can hold."""
     rate = _rate(scenario, flow)
     rtt = max([flow.rtt, *(change.rtt or 0 for change in scenario.changes)])
     held = rate * rtt // 8_000_000_000

@@ -1,4 +1,4 @@
-"""What the ground ``host`` cannot do is refused here, by name, before anything starts."""
+"""Rejects, by name and before anything starts, what the ground ``host`` cannot do."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from knee.registry import congestion_controls
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.spec import spec
 
-#: What this kernel has now; algorithms loaded as BPF are among them.
+#: The algorithms of this kernel, including those loaded as BPF.
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-#: Where kernels since 5.18 have it.
+#: Exists since Linux 5.18.
 TSO_RTT_LOG = Path("/proc/sys/net/ipv4/tcp_tso_rtt_log")
-#: Flows have a port each, and each is sampled a hundred times a second.
+#: Each flow has a port and is sampled a hundred times a second.
 MAX_FLOWS = 1000
-#: The least interval at which sockets are sampled, ns.
+#: The shortest interval at which sockets are sampled, ns.
 LEAST_INTERVAL = 1_000_000
-#: Keys of [tcp] that a namespace, a route or a socket has; the others are the kernel's own.
+#: Keys of [tcp] that namespaces, routes or sockets can set; the others apply to the whole kernel.
 _SET = ("initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window")
 
 
 def available() -> list[str]:
-    """The congestion controls that sockets of the running kernel can have."""
+    """The congestion controls that sockets can select on the running kernel."""
     try:
         return AVAILABLE.read_text().split()
     except OSError:
@@ -35,15 +35,15 @@ def available() -> list[str]:
 
 @cache
 def loadable() -> list[str]:
-    """The congestion controls that ``knee linux load`` has."""
+    """The congestion controls that ``knee linux load`` can load."""
     return build.algorithms()
 
 
 def check(scenario: Scenario, where: str | None = None) -> None:
-    """Refuses what the running kernel and the switch cannot do.
+    """Rejects what the running kernel and the switch cannot do.
 
     Raises:
-        ScenarioError: names the key, what was found there and what would do.
+        ScenarioError: names the key, the value found and what is accepted.
     """
     spec(scenario, where)
     try:

@@ -1,13 +1,13 @@
-"""The sockets of one side of a run: a program of its own, in a network namespace of its own.
+"""The sockets of one side of a run: a separate program in its own network namespace.
 
-It needs the standard library only, so that it is there at once. It goes into a new namespace and says ``isolated``,
-reads a line of JSON (what to do), makes its sockets, gives up all privileges and says ``ready``, reads the start on the
-monotonic clock in ns, sends and receives, and gives a line of JSON and rows of :data:`ROW` in the end. When its
-standard input ends early, so does it: whoever started it is gone.
+It uses only the standard library, so that it starts at once. It enters a new namespace and prints ``isolated``; reads
+its task as a line of JSON, makes its sockets, drops all privileges and prints ``ready``; reads the start time on the
+monotonic clock, in ns; sends and receives; and finally prints a line of JSON and rows of :data:`ROW`. If its standard
+input closes early, the parent has ended, and so does this program.
 
-Written in Python rather than beside the switch in Rust: what it sets and reads (TCP_INFO, SO_MAX_PACING_RATE,
-TCP_NOTSENT_LOWAT) has no safe interface there, and it wakes up rarely: a sender when little unsent is left, a receiver
-for half a megabyte, which it throws away unread.
+It is in Python, not in Rust like the switch, because the socket options that it needs (TCP_INFO, SO_MAX_PACING_RATE,
+TCP_NOTSENT_LOWAT) have no safe interface there. It wakes up rarely: a sender when little unsent data is left, a
+receiver for half a megabyte, which it discards unread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-#: Options that the module socket does not name (include/uapi/asm-generic/socket.h, linux/tcp.h).
+#: Options missing in the module socket (include/uapi/asm-generic/socket.h, linux/tcp.h).
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 32, 33, 47
 _TCP_CC_INFO = 26
 _CLONE_NEWNET = 0x4000_0000
@@ -35,11 +35,11 @@ _CHUNK = 512 * 1024
 #: A row: time in ns, flow, state of loss recovery, phase, window and packets in flight, smoothed RTT in us, timeouts,
 #: pacing rate in bytes a second.
 ROW = struct.Struct("<QIHHIIIIQ")
-#: A phase that nobody here can tell.
+#: An unknown phase.
 NO_PHASE = 0xFFFF
-#: Timeouts that the kernel does not count (before Linux 6.7).
+#: Timeouts of a kernel that does not count them (before Linux 6.7).
 NO_COUNT = 0xFFFF_FFFF
-#: Where struct tcp_info has what is read of it; the counter of timeouts came with Linux 6.7.
+#: Offsets in struct tcp_info; the counter of timeouts exists since Linux 6.7.
 _INFO = struct.Struct("<xB22xIIII28xI4xII20xQ")
 _TIMEOUTS_AT = 240
 _CWR, _RECOVERY, _LOSS = 2, 3, 4
@@ -48,29 +48,29 @@ _EVENTS = {_CWR: "cwr", _RECOVERY: "recovery"}
 
 @dataclass
 class Flow:
-    """A flow that this side sends or receives."""
+    """A flow whose sender or receiver is on this side."""
 
     told: dict[str, Any]
     socket: socket.socket
     left: int = 0
-    #: State of loss recovery, phase and timeouts as seen last.
+    #: State of loss recovery, phase and timeouts at the last sample.
     state: int = 0
     phase: int = -1
     timeouts: int = 0
-    #: Integral of the window over time, packets ns, and until when.
+    #: Integral of the window over time, packets times ns, and its end.
     area: int = 0
     until: int = 0
     cwnd: int = 0
     started: bool = False
     established: bool = False
-    #: Where its congestion control shows itself.
+    #: Where its congestion control publishes its state.
     key: int | None = None
-    #: The integral and the time when the figures begin and end.
+    #: The integral and the time at the begin and the end of the figures.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def _isolate() -> None:
-    """Goes into a network namespace of its own; os.unshare is there from Python 3.12 on only."""
+    """Enters a new network namespace; os.unshare exists only since Python 3.12."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), "no network namespace can be made")
 
@@ -82,9 +82,9 @@ def _drop(user: int) -> None:
 
 
 class Shown:
-    """What the connections of a congestion control that was loaded as BPF show: a map in the kernel, by socket.
+    """The map in which the connections of a congestion control loaded as BPF publish their state, by socket.
 
-    Whoever has opened it may go on reading without privileges.
+    Once opened, it can be read without privileges.
     """
 
     def __init__(self, told: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ class Shown:
         self._value = ctypes.create_string_buffer(max(offset + size for offset, size in self._layout.values()))
 
     def find(self, connection: socket.socket) -> int | None:
-        """The key of a connection; none where there is none, or more than one in the namespaces of the machine."""
+        """The key of a connection; None if it does not exist, or exists in several namespaces of the machine."""
         ports = (connection.getsockname()[1], socket.htons(connection.getpeername()[1]))
         key, found = ctypes.c_uint64(), []
         at = None
@@ -107,7 +107,7 @@ class Shown:
         return found[0] if len(found) == 1 else None
 
     def read(self, key: int, name: str) -> int | None:
-        """A member of what a connection shows."""
+        """One member of a connection's entry."""
         if self._bpf.bpf_map_lookup_elem(self._map, ctypes.byref(ctypes.c_uint64(key)), self._value):
             return None
         offset, size = self._layout[name]
@@ -117,13 +117,13 @@ class Shown:
 def _socket() -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setblocking(False)
-    # Gone with this process: else the kernel, and with it the namespace, would go on trying to send for minutes.
+    # Reset at exit, or the kernel would keep the namespace and retransmit for minutes.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return sock
 
 
 class Side:
-    """All sockets of a side."""
+    """The sockets of one side."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self.told = told
@@ -167,7 +167,7 @@ class Side:
     # What happens when.
 
     def run(self, start: int) -> None:
-        """Sends and receives until the end."""
+        """Sends and receives until the run ends."""
         self.start = start
         told = self.told
         end, interval, poll = told["duration"], told["interval"], told["poll"]
@@ -233,7 +233,7 @@ class Side:
             self.poller.register(accepted, select.EPOLLIN)
             return
         try:
-            # With MSG_TRUNC the kernel throws the data away.
+            # With MSG_TRUNC the kernel discards the data.
             if not flow.socket.recv_into(self.sink, _CHUNK, socket.MSG_TRUNC):
                 self.poller.unregister(flow.socket)
         except BlockingIOError:
@@ -289,7 +289,7 @@ class Side:
         info = flow.socket.getsockopt(socket.IPPROTO_TCP, _TCP_CC_INFO, 64)
         if len(info) < 20:
             return NO_PHASE
-        # Gains in 1/256: a gain of the window of 1 is probe_rtt's alone, 2 probe_bw's (net/ipv4/tcp_bbr.c).
+        # Gains in 1/256: only probe_rtt has a window gain of 1, only probe_bw one of 2 (net/ipv4/tcp_bbr.c).
         pacing_gain, cwnd_gain = struct.unpack_from("<II", info, 12)
         return {256: 3, 512: 2}.get(cwnd_gain, int(pacing_gain < 256))
 
@@ -318,7 +318,7 @@ def main(stdin: BinaryIO, stdout: BinaryIO) -> None:
     told = json.loads(stdin.readline())
     for name, value in told["sysctls"].items():
         Path("/proc/sys", name).write_text(str(value))
-    # First in turn among ordinary processes: what a sender does late is not what it would do.
+    # Highest priority among ordinary processes, since a late sender distorts the results.
     os.setpriority(os.PRIO_PROCESS, 0, -20)
     side = Side(told)
     _drop(told["user"])

@@ -1,9 +1,9 @@
-"""Congestion controls as BPF: compiled here, loaded into the running kernel, shown and unloaded.
+"""Congestion controls as BPF: compiles them, loads them into the running kernel, shows and unloads them.
 
-A loaded algorithm is a folder below :data:`PINS`; it stays when the command ends and goes with ``unload`` or a restart.
-What the command has to remember of it - its object, its settings, the default before it - lies below :data:`RECORDS`,
-which a restart empties too. Whoever changes either holds a lock, and so does the loader that it starts: what is half
-there while nobody holds it was left by a kill.
+A loaded algorithm is a folder in :data:`PINS`. It stays after the command has ended, until ``unload`` or a restart. Its
+object, its settings and the previous default are in :data:`RECORDS`, which a restart also empties. A command that
+changes either holds a lock, which the loader inherits. If an incomplete algorithm is found while nobody holds the lock,
+a killed command left it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
         raise InputError(f"No BPF version of {name} exists; {near(name, build.algorithms())}.")
     numbers = _numbers(name, settings)
     build.require(build.missing(), f"{name} cannot be loaded here")
-    # Compiled before anybody has to wait for us.
+    # Compile before taking the lock.
     build.program(name)
     build.loader()
     with _locked() as lock:
@@ -125,10 +125,10 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
 
 
 def unload(name: str) -> int:
-    """Takes an algorithm out of the kernel, and restores the default that it had replaced.
+    """Unloads an algorithm and restores the default that it replaced.
 
     Returns:
-        How many connections have it; they keep it until they end.
+        Number of connections that use it; they keep it until they end.
 
     Raises:
         InputError: it is not loaded.
@@ -151,8 +151,8 @@ def _unload(name: str) -> int:
 
 
 def _forget(name: str) -> None:
-    """Takes away the pins and the record."""
-    # Files and a folder: the same as the loader's command, and it works where the loader is gone.
+    """Removes the pins and the record."""
+    # Does the same as the loader's unload command, and works without the loader.
     if (PINS / name).is_dir():
         for pin in (PINS / name).iterdir():
             pin.unlink()
@@ -161,10 +161,10 @@ def _forget(name: str) -> None:
 
 
 def sweep() -> list[str]:
-    """Takes away what a killed ``load`` or ``unload`` left half done, and nothing that is loaded; gives the names.
+    """Removes what a killed ``load`` or ``unload`` left incomplete, and returns the names; loaded algorithms stay.
 
     Raises:
-        RunError: where that needs root.
+        RunError: that needs root.
     """
     if not RECORDS.is_dir():
         return []
@@ -192,14 +192,14 @@ def _whole(name: str) -> bool:
 
 @contextmanager
 def _locked() -> Iterator[int]:
-    """Waits until nobody else loads or unloads; gives the lock, which a child may hold on to."""
+    """Waits until no other command loads or unloads; yields the lock, which a child may inherit."""
     RECORDS.mkdir(parents=True, exist_ok=True, mode=0o755)
     with locked(RECORDS) as lock:
         yield lock
 
 
 def loaded() -> list[Loaded]:
-    """What is loaded, and who uses it."""
+    """The loaded algorithms and the connections that use them."""
     build.require(build.privileges(), "What is loaded cannot be seen")
     now = _DEFAULT.read_text().strip()
     names = sorted(pin.name for pin in PINS.iterdir() if (pin / "link").exists()) if PINS.is_dir() else []
@@ -207,7 +207,7 @@ def loaded() -> list[Loaded]:
 
 
 def values(name: str) -> dict[str, registry.Value]:
-    """The parameters that an algorithm was loaded with, defaults among them; the defaults where it is not loaded."""
+    """All parameter values of a loaded algorithm, or its defaults if it is not loaded."""
     entry = registry.congestion_controls()[name]
     set_ = _record(name).get("settings", {})
     given = {key: entry.params[key].parse(_value(entry.params[key], text)) for key, text in set_.items()}
@@ -215,11 +215,11 @@ def values(name: str) -> dict[str, registry.Value]:
 
 
 def shown(name: str) -> dict[str, Any] | None:
-    """Where the connections of a loaded algorithm show themselves, for who reads it many times a second.
+    """The map in which the connections of a loaded algorithm publish their state, for frequent readers.
 
     Returns:
         ``pin``, the path of the map, and ``layout``, the offset and size in bytes of each member of its values; None
-        where the algorithm is not loaded.
+        if the algorithm is not loaded.
     """
     pin = PINS / name / "connections"
     if not pin.exists():
@@ -229,7 +229,7 @@ def shown(name: str) -> dict[str, Any] | None:
 
 
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
-    """Settings as the program's integers."""
+    """Parses settings into the program's integers."""
     entry = registry.congestion_controls()[name]
     numbers: dict[str, int] = {}
     for key, text in settings.items():
@@ -244,7 +244,7 @@ def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
 
 
 def _value(param: Param, text: str) -> object:
-    """What a scenario file would say for ``text`` of a command line."""
+    """The value that a scenario file would have for ``text`` of a command line."""
     if param.kind == "bool":
         return {"true": True, "false": False}.get(text, text)
     try:
@@ -280,7 +280,7 @@ def _connections(name: str) -> list[Connection]:
 
 
 def _mount() -> None:
-    """The file system for pins: most machines mount it when they start."""
+    """Mounts the BPF file system for pins, unless the machine already has."""
     if os.path.ismount(BPFFS):
         return
     done = subprocess.run(["mount", "-t", "bpf", "bpf", str(BPFFS)], capture_output=True, text=True, check=False)
@@ -289,7 +289,7 @@ def _mount() -> None:
 
 
 def _call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
-    """What the loader says; ``kept``: files that it keeps open."""
+    """Runs the loader and returns its output; it inherits the file descriptors ``kept``."""
     command = [str(loader), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=kept)
     if done.returncode:
@@ -297,7 +297,7 @@ def _call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
     return done.stdout
 
 
-#: How many of the last lines of what the verifier says are shown; the reason stands at the end.
+#: Number of the verifier's last lines that an error shows; the reason is at the end.
 _LAST_LINES = 12
 
 

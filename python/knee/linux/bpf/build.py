@@ -1,8 +1,8 @@
-"""Compiling the BPF programs and their loader, and what that and loading take.
+"""Compiles the BPF programs and their loader, and reports what compiling and loading need.
 
-Both lie in the cache of the person who runs the command, under a key of all that went in. As ``sudo knee ...`` the
-compilers still run as that person, and what they make is copied into a folder of root's: root runs no program that
-somebody else could have put into a cache.
+Both are cached under a key of all their inputs, in the user's cache. With ``sudo knee ...``, the compilers still run as
+that user, and their output is copied to a folder that only root can write to. So root never runs a program that another
+user could have put into a cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from knee.missing import Missing
 
 #: The sources.
 HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
-#: What root keeps behind ``sudo``.
+#: Where root keeps compiled programs under ``sudo``.
 ROOTS_STORE = Path("/var/cache/knee/bpf")
 #: Headers and libraries, and the Debian packages that have them.
 _FILES = {
@@ -40,17 +40,17 @@ _JIT = Path("/proc/sys/net/core/bpf_jit_enable")
 
 
 def algorithms() -> list[str]:
-    """Those that there are in BPF."""
+    """The algorithms that exist as BPF programs."""
     return sorted(path.name.removesuffix(".bpf.c") for path in HERE.glob("*.bpf.c"))
 
 
 def missing() -> list[Missing]:
-    """What is not there to compile and load; quick, and it starts nothing."""
+    """What is missing to compile and load. Quick: it starts no program."""
     return [*privileges(), *kernel(), *compilers()]
 
 
 def privileges() -> list[Missing]:
-    """Loading and looking take root."""
+    """What is missing unless the process is root, which loading and reading need."""
     return [] if os.geteuid() == 0 else [Missing("not root", "run the command with sudo")]
 
 
@@ -73,7 +73,7 @@ def packages() -> list[str]:
 
 
 def compilers() -> list[Missing]:
-    """What is not there to compile with."""
+    """What is missing to compile."""
     names = " ".join(packages())
     lacking = [Missing(f"no {names.replace(' ', ', ')}", f"sudo apt-get install {names}")] if names else []
     if shutil.which("cargo", path=_path()) is None:
@@ -82,17 +82,17 @@ def compilers() -> list[Missing]:
 
 
 def require(lacking: Iterable[Missing], failed: str) -> None:
-    """Ends with what is missing, if anything is."""
+    """Raises an error that lists what is missing, if anything is."""
     said = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
     if said:
         raise RunError(f"{failed}: {said}.")
 
 
 def program(name: str) -> Path:
-    """The object of an algorithm, compiled if need be.
+    """The object file of an algorithm, compiled if it is not cached.
 
     Raises:
-        RunError: the compiler refuses it.
+        RunError: it does not compile.
     """
     headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
     source = HERE / f"{name}.bpf.c"
@@ -108,7 +108,7 @@ def program(name: str) -> Path:
 
 
 def loader() -> Path:
-    """The program that loads objects, compiled if need be: a minute the first time.
+    """The program that loads objects, compiled if it is not cached, which takes a minute.
 
     Raises:
         RunError: it does not compile here.
@@ -134,13 +134,13 @@ def loader() -> Path:
 
 
 def _store() -> Path:
-    """Where compiled programs are kept. Root runs them: behind sudo nobody else can have put them there."""
+    """The folder of compiled programs. Root runs them, so under sudo only root can write to it."""
     return ROOTS_STORE if _owner().pw_uid != os.geteuid() else _home() / "bpf"
 
 
 @contextmanager
 def _workshop() -> Iterator[Path]:
-    """A folder to compile in: one's own, since somebody else may be compiling too, and the person's."""
+    """A new folder to compile in, owned by the user; another command may be compiling at the same time."""
     folder = _home() / "bpf" / f".target.{uuid.uuid4().hex[:8]}"
     _run(["mkdir", "-p", folder])
     try:
@@ -150,7 +150,7 @@ def _workshop() -> Iterator[Path]:
 
 
 def _keep(made: Path, place: Path, mode: int) -> None:
-    """Copies what was just compiled, which must be the person's file and no link, to its place in the store."""
+    """Copies a compiled program, which must be the user's file and not a link, to its place in the store."""
     store = place.parent
     store.mkdir(parents=True, exist_ok=True)
     here = store.stat()
@@ -183,7 +183,7 @@ def _digest(sources: Sequence[Path], words: Sequence[str]) -> str:
 
 @cache
 def _owner() -> pwd.struct_passwd:
-    """The person who gives the command, also behind sudo."""
+    """The user who runs the command; under sudo, the one who called it."""
     uid = os.environ.get("SUDO_UID", "")
     return pwd.getpwuid(int(uid) if os.geteuid() == 0 and uid.isdecimal() else os.geteuid())
 
@@ -228,7 +228,7 @@ def _run(command: Sequence[str | Path]) -> None:
 
 
 def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a command as the person, never as root on the person's behalf."""
+    """Runs a command as the user; under sudo never as root."""
     owner = _owner()
     other = owner.pw_uid != os.geteuid()
     who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if other else {}

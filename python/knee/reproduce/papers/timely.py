@@ -80,9 +80,9 @@ def _draw_start(late: int) -> Drawing:
 STARTS = Experiment(
     key="starts",
     title="No unique fixed point",
-    about="Two flows, of which the second starts 0, 1, 3, 10 or 30 ms after the first. Nothing leads them to the fair share: "
-    "below T_low both only increase, and above it the gradient says how the queue moves, not who fills it. So where "
-    "they end depends on how they began.",
+    about="Two flows, of which the second starts 0, 1, 3, 10 or 30 ms after the first. Nothing leads them to the fair "
+    "share: below T_low both only increase, and above it the gradient says how the queue moves, not who fills it. So "
+    "where they end depends on how they began.",
     runs=[
         Run(f"late-{late}", one_link([_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE))
         for late in _LATE_MS

@@ -1,4 +1,4 @@
-"""Section 4's Table 1, its Reno experiment, cake beside fq_codel, and the path with a small BDP."""
+"""Section 4: Table 1, the Reno experiment, cake against fq_codel, and the path with a small BDP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNS = 10
 
 
 def _starts(k: int) -> list[str]:
-    """Chance has no part in one flow through these queues: runs differ in the phase of its start."""
+    """One flow through these queues involves no randomness, so runs differ in the phase of its start."""
     return [f"flows.0.start={k * 370} us"]
 
 
@@ -161,9 +161,9 @@ EXPERIMENTS = [
     Experiment(
         key="table1",
         title="Table 1: CUBIC and Reno over fq, fq_codel and cocoa; and cake",
-        about="100 Mbit/s, base RTT 50 ms, 240 s. The paper takes the mean of ten runs. In the simulator nothing is "
-        "left to chance with one flow: the runs differ in the phase of the flow's start against the kernel's clock. "
-        "The items are what the paper says of the table in words.",
+        about="100 Mbit/s, base RTT 50 ms, 240 s. The paper gives means of ten runs. With a single flow the "
+        "simulator involves no randomness, so its runs differ in the phase of the flow's start against the kernel's "
+        "clock. The items are the paper's statements about the table.",
         runs=_table1_runs(),
         measure=_table1,
         drawings=[Drawing("Table 1 as bars.", _draw_table1)],
@@ -173,8 +173,8 @@ EXPERIMENTS = [
         key="small-bdp",
         title="Section 4: a small bandwidth-delay product",
         about="A CUBIC flow on 100 Mbit/s with a base RTT of 1 ms, where a bandwidth-delay product is 8 packets. "
-        "CoDel is content if the queue is below 5 ms once every 100 ms, so fq_codel may keep a queue of several base "
-        "RTTs.",
+        "CoDel does not act as long as the queueing delay falls below 5 ms once every 100 ms, so fq_codel may keep a "
+        "queue of several base RTTs.",
         runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
         drawings=[Drawing("RTT over time; the base RTT is dashed.", _draw_small)],

@@ -1,4 +1,4 @@
-"""Figs. 1 to 3, which the paper draws as sketches, as they are seen in runs."""
+"""Figs. 1 to 3, which are sketches in the paper, drawn from runs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 RATE_MBPS = 20.0
 #: When slow start and its losses are over, s.
 SETTLED_S = 20.0
-#: The one of the paper's sketch.
+#: The value in the paper's sketch.
 MULTIPLIER = 0.5
-#: What Fig. 3 shows here, s.
+#: The span shown in Fig. 3, s.
 SHOWN_S = (1.0, 20.0)
 
 
@@ -79,15 +79,15 @@ def _draw_adapting(results: Results) -> Figure:
 
 
 def _guards(results: Results) -> dict[str, Value]:
-    """Every guard interval lasts at least the longest interval before it, times the multiplier.
+    """Whether every guard interval lasts at least the longest interval before it, times the multiplier.
 
-    But for those in which the buffer grew: Algorithm 1 ends them at the next loss.
+    Guard intervals in which the buffer grew are exempt: Algorithm 1 ends them at the next loss.
     """
     result = results["fig3"]
     ends, lengths = measures.events(result, "guard_interval")
     _, longest = measures.events(result, "longest_interval")
     losses, _ = measures.events(result, "loss")
-    # An event closes one guard interval, and its value is the least length of the next.
+    # An event ends one guard interval, and its value is the minimum length of the next.
     grew = np.isin(ends, measures.events(result, "restart")[0])
     short = (np.diff(ends) < lengths[:-1] - 1e-9) & ~grew[1:]
     wanted = np.minimum(MULTIPLIER * longest, 1.0)
@@ -108,7 +108,7 @@ def _draw_guards(results: Results) -> Figure:
     for k in np.flatnonzero(shown):
         begin = ends[k - 1] if k else 0.0
         axes.broken_barh([(begin, ends[k] - begin)], (1.1, 0.8), color=OKABE_ITO[k % 2 * 5], alpha=0.55, linewidth=0)
-        # The longest interval without loss that was seen within this guard interval.
+        # The longest interval without loss within this guard interval.
         inner = np.concatenate(([begin], losses[(losses > begin) & (losses <= ends[k])], [ends[k]]))
         at = int(np.argmax(np.diff(inner)))
         axes.broken_barh([(inner[at], inner[at + 1] - inner[at])], (0.1, 0.8), color=OKABE_ITO[2], linewidth=0)
@@ -126,7 +126,8 @@ EXPERIMENTS = [
         key="fig1",
         title="Figs. 1 and 2: a buffer too small, and one too large",
         about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
-        "ms, where 66 packets are a bandwidth-delay product: with a buffer of 15 packets, and with one of 150.",
+        "ms, where a bandwidth-delay product is 66 packets, first with a buffer of 15 packets and then with one of "
+        "150.",
         runs=[
             Run("fig1-fixed", "cocoa-fig1-fixed"),
             Run("fig2-fixed", "cocoa-fig2-fixed"),

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from knee.reproduce.items import Value
 
-#: A loss every 100 000 packets or so, before the queue.
+#: About one loss per 100 000 packets, before the queue.
 LOSS = "link.loss=0.00001"
 
-#: BBR looks for the least RTT again after 10 s without one, which takes it some tenths of a second.
+#: BBR probes for the minimum RTT after 10 s without a new one, which takes some tenths of a second.
 PROBE_S = 11.0
 
 
@@ -102,7 +102,7 @@ EXPERIMENTS = [
     Experiment(
         key="fig4",
         title="Figs. 4 and 5: the rate halved, fq and cocoa",
-        about="A CUBIC flow with a base RTT of 10 ms on 20 Mbit/s, which become 10 after 30 s.",
+        about="A CUBIC flow with a base RTT of 10 ms on 20 Mbit/s; the rate falls to 10 Mbit/s after 30 s.",
         runs=[Run("fig4", "cocoa-fig4"), Run("fig5", "cocoa-fig5")],
         measure=_halved,
         drawings=[_draw_rate("fig4", SHORT_PATH), _draw_rate("fig5", SHORT_PATH)],
@@ -110,7 +110,7 @@ EXPERIMENTS = [
     Experiment(
         key="fig6",
         title="Fig. 6: the rate doubled",
-        about="The flow of Fig. 5; 20 Mbit/s become 40 after 30 s.",
+        about="The flow of Fig. 5; the rate rises from 20 to 40 Mbit/s after 30 s.",
         runs=[Run("fig6", "cocoa-fig6"), Run("fig5", "cocoa-fig5")],
         measure=_doubled,
         drawings=[
@@ -121,8 +121,8 @@ EXPERIMENTS = [
     Experiment(
         key="fig7",
         title="Figs. 7 and 8: a long path, fq_codel and cocoa",
-        about="A CUBIC flow on 100 Mbit/s with a base RTT of 100 ms. MB are 10⁶ bytes of whole frames; the paper "
-        "does not say which headers it counts, but its 2893 MB are more payload than fits the link in 240 s.",
+        about="A CUBIC flow on 100 Mbit/s with a base RTT of 100 ms. MB are 10⁶ bytes of whole frames. The paper "
+        "does not say which headers it counts, but 2893 MB of payload would not fit the link in 240 s.",
         runs=[
             Run("fig7", "cocoa-fig7"),
             Run("fig8", "cocoa-fig8"),
@@ -135,7 +135,7 @@ EXPERIMENTS = [
     Experiment(
         key="fig9",
         title="Fig. 9: BBR through cocoa",
-        about="A BBR flow with a base RTT of 10 ms on 50 Mbit/s, which become 25 after 30 s.",
+        about="A BBR flow with a base RTT of 10 ms on 50 Mbit/s; the rate falls to 25 Mbit/s after 30 s.",
         runs=[Run("fig9", "cocoa-fig9")],
         measure=_bbr,
         drawings=[_draw_rate("fig9", [(0.0, 30.0, 50.0), (30.0, 60.0, 25.0)])],

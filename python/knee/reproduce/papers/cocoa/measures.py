@@ -1,4 +1,4 @@
-"""What the figures of cocoa have in common: standing queues, buffers, and how both are drawn."""
+"""Measurements and drawings shared by cocoa's figures: standing queues and buffers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ PACKET_BITS = 1514 * 8
 
 
 def standing_packets(result: Result, *, rate_mbps: float, start: float, end: float, window: float = 5.0) -> float:
-    """The queue that never goes away: the most, over whole windows of some seconds, of the least queue in each.
+    """The standing queue, packets: the minimum queue of each window of some seconds, and the maximum of these.
 
-    In packets.
-    Taken from the flow's least RTT, less the base RTT and the packet's own time on the link.
+    It is derived from the flow's minimum RTT minus the base RTT and the packet's transmission time.
     """
     t, rtt = drawing.series(result, "rtt_min_ms", start=start, end=end)
     base = result.summary["flows"][0]["base_rtt_ms"]
@@ -42,7 +41,7 @@ def throughput(result: Result, *, start: float, end: float) -> float:
 
 
 def reached_s(result: Result, rate_mbps: float, *, start: float, part: float = 0.95) -> float | None:
-    """From ``start`` to the end of the first second in which the flow has ``part`` of a rate; None: never."""
+    """Time from ``start`` to the end of the first second in which the flow has ``part`` of a rate; None if never."""
     t, y = drawing.series(result, "throughput_mbps", start=start + 1e-6)
     per_s = round(1 / (t[1] - t[0]))
     mean = np.convolve(y, np.ones(per_s) / per_s, mode="valid")
@@ -51,7 +50,7 @@ def reached_s(result: Result, rate_mbps: float, *, start: float, part: float = 0
 
 
 def buffers(result: Result, flow: int = 1) -> tuple[Floats, Floats]:
-    """When cocoa set a flow's buffer, s, and to how much, packets."""
+    """When cocoa set a flow's buffer, s, and its size, packets."""
     return events(result, "buffer", flow)
 
 
@@ -62,7 +61,7 @@ def events(result: Result, event: str, flow: int = 1) -> tuple[Floats, Floats]:
 
 
 def megabytes(result: Result) -> float:
-    """All that the first flow's receiver got, in MB of whole frames."""
+    """Data received by the first flow, MB of whole frames."""
     duration: float = result.summary["duration_s"]
     mbps: float = result.summary["flows"][0]["throughput_mbps"]
     return mbps * duration / 8
@@ -89,7 +88,7 @@ def rate_and_rtt(result: Result, capacity: list[tuple[float, float, float]]) -> 
 
 
 def last(axes: Axes, result: Result) -> None:
-    """The axis of time, below the last panel."""
+    """Labels the time axis below the last panel."""
     axes.set_xlabel("Time (s)")
     axes.set_xlim(0, result.summary["duration_s"])
 

@@ -1,4 +1,4 @@
-"""What the paper leaves open: BBR after version 1 (2.1), and an initial buffer learned from earlier flows (6)."""
+"""Open questions of the paper: later versions of BBR (2.1), and an initial buffer learned from earlier flows (6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
 
 MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
-#: A path on which BBR's probing meets the end of the initial 100 packets.
+#: A path on which BBR's probing reaches the end of the initial 100 packets.
 PATH = ["link.rate=25 Mbit/s", "flows.0.rtt=80 ms", "tcp.tso=true", "duration=120 s"]
 DASHES = ("-", "-", "-", (0, (4, 3)))
 #: When the second flow starts, s.
@@ -123,8 +123,8 @@ EXPERIMENTS = [
     Experiment(
         key="bbr3",
         title="Open (2.1): BBR v3 and the multiplier",
-        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing meets the end of the initial 100 packets, "
-        "and in the run of Fig. 9.",
+        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing reaches the end of the initial 100 "
+        "packets, and in the run of Fig. 9.",
         question=True,
         runs=[
             *(
@@ -141,9 +141,9 @@ EXPERIMENTS = [
     Experiment(
         key="initial",
         title="Open (6): an initial buffer learned from earlier flows",
-        about="A CUBIC flow runs for 40 s; a second one starts at 45 s, with the initial 100 packets of the paper or "
-        "with the mean of what earlier flows came to. The short path has 20 Mbit/s and 10 ms, the long one 100 "
-        "Mbit/s and 100 ms; there the second flow has 100 MB to send.",
+        about="A CUBIC flow runs for 40 s; a second one starts at 45 s, either with the paper's initial 100 packets "
+        "or with the mean of the final buffers of earlier flows. The short path has 20 Mbit/s and 10 ms, the long "
+        "one 100 Mbit/s and 100 ms; there the second flow sends 100 MB.",
         question=True,
         runs=[_initial(path, name) for path in ("short", "long") for name in ("static", "learned")],
         measure=_learned,

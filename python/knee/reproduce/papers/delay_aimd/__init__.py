@@ -10,9 +10,9 @@ PAPER = Paper(
     title="Delay-based AIMD",
     source="Leith, Shorten, McCullagh, Heffner, Dunn, Baker: Delay-based AIMD congestion control, PFLDnet 2007",
     address="",
-    about="A sawtooth that turns at a queueing delay rather than at a loss, and cuts the window by just what is "
-    "queued. Figs. 1 to 6 of the paper are simulations, 7 and 8 are from a testbed of Linux 2.6.17 hosts and a "
-    "FreeBSD router. The paper prints few of its parameters; where one matters it is said below.",
+    about="A sawtooth that turns at a queueing delay instead of at a loss, and reduces the window by just the queued "
+    "data. Figs. 1 to 6 of the paper are simulations; 7 and 8 are from a testbed of Linux 2.6.17 hosts and a FreeBSD "
+    "router. The paper prints few of its parameters; where one matters, the experiment states it.",
     experiments=[
         *algorithm.EXPERIMENTS,
         *coexistence.EXPERIMENTS,

@@ -1,4 +1,4 @@
-"""Figs. 1 to 5: what the algorithm does, and why."""
+"""Figs. 1 to 5: the algorithm's behaviour and its reasons."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Value
     from knee.result import Result
 
-#: What is before this is not looked at, s.
+#: Data before this time is ignored, s.
 SETTLED_S = 20.0
 VEGAS_FLOWS = (2, 8, 16)
-#: What is shown of the runs in which RTTmin ratchets down, s.
+#: The span shown of the runs in which RTTmin ratchets down, s.
 RATCHET_S = 12.0
-#: When the last of the 16 has been there for some seconds, s.
+#: When the last of the 16 flows has run for some seconds, s.
 ALL_RUN_S = 35.0
 
 
@@ -47,9 +47,9 @@ def _draw_1(results: Results) -> Figure:
 FIG_1 = Experiment(
     key="fig1",
     title="Fig. 1: what Vegas queues",
-    about="2, 8 and 16 Vegas flows on 5 Mbit/s, with an RTT of 30 ms and a queue of 100 packets, one every 2 s. "
-    "Each flow keeps packets of its own in the queue, and more than its 2 to 4 where it started on top of the others', "
-    "whose queue it takes for a part of the path. So the queue grows with their number.",
+    about="2, 8 and 16 Vegas flows on 5 Mbit/s, with an RTT of 30 ms and a queue of 100 packets, one starting every "
+    "2 s. Each flow keeps 2 to 4 packets in the queue, and more if it started while other flows had filled the "
+    "queue, which it then takes for part of the path. So the queue grows with the number of flows.",
     runs=[Run(f"fig1-{n}", "daimd-fig1", [f"flows.0.count={n}"]) for n in VEGAS_FLOWS],
     measure=_measure_1,
     drawings=[Drawing("Queue occupancy for 2, 8 and 16 flows. Dashed: what the queue holds.", _draw_1)],
@@ -66,7 +66,7 @@ def _window_and_queue(result: Result) -> Figure:
     return figure
 
 
-#: How long after a backoff its effect is looked at: some round trips, s.
+#: The time after a backoff at which its effect is measured: some round trips, s.
 _AFTER_S = 1.5
 
 
@@ -92,8 +92,9 @@ def _measure_2(results: Results) -> dict[str, Value]:
 FIG_2 = Experiment(
     key="fig2",
     title="Fig. 2: the backoff follows the queue",
-    about="One flow of the basic algorithm on 50 Mbit/s with a delay of 120 ms, a queue of 400 packets and tau0 of 20 "
-    "ms. The first backoff is by half, the others by beta = RTTmin / RTT, after which the queue just empties.",
+    about="One flow of the basic algorithm on 50 Mbit/s with a delay of 120 ms, a queue of 400 packets and tau0 of "
+    "20 ms. The first backoff halves the window; the others multiply it by beta = RTTmin / RTT, after which the "
+    "queue just empties.",
     runs=[Run("fig2", "daimd-fig2")],
     measure=_measure_2,
     drawings=[Drawing("Window and queue.", lambda results: _window_and_queue(results["fig2"]))],
@@ -135,9 +136,9 @@ def _measure_3(results: Results) -> dict[str, Value]:
 FIG_3 = Experiment(
     key="fig3",
     title="Fig. 3: RTTmin ratchets down",
-    about="As in Fig. 2, but RTTmin is set to 200 ms at the start, and holds until the first backoff: a stand-in for a "
-    "queue that stood there from the beginning. As beta = delta RTTmin / RTT aims below RTTmin, each backoff finds a "
-    "smaller one, until it is the propagation delay.",
+    about="As in Fig. 2, but RTTmin is set to 200 ms at the start and keeps that value until the first backoff, as "
+    "if there had been a queue from the beginning. Since beta = delta RTTmin / RTT aims below RTTmin, each backoff "
+    "finds a smaller RTTmin, until it is the propagation delay.",
     runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
     measure=_measure_3,
     drawings=[
@@ -156,7 +157,7 @@ def _measure_4(results: Results) -> dict[str, Value]:
 FIG_4 = Experiment(
     key="fig4",
     title="Fig. 4: ten flows find the propagation delay",
-    about="Ten flows, each of which begins with an RTTmin of its own, drawn from 120 to 240 ms.",
+    about="Ten flows; each starts with its own RTTmin, drawn from 120 to 240 ms.",
     runs=[Run("fig4", "daimd-fig4")],
     measure=_measure_4,
     drawings=[
@@ -173,7 +174,7 @@ def _measure_5(results: Results) -> dict[str, Value]:
     params = result.scenario.flows[0].cc_params
     cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]
     t, window = drawing.series(result, "cwnd_packets", start=cuts[0], end=cuts[-1])
-    # Flat: the same window as a round trip and a half before.
+    # Flat: the window is the same as one and a half round trips before.
     back = round(0.2 / float(t[1] - t[0]))
     flat = float(np.mean(window[back:] == window[:-back]))
     return {
@@ -206,8 +207,8 @@ def _draw_5(results: Results) -> Figure:
 FIG_5 = Experiment(
     key="fig5",
     title="Fig. 5: a flat part in the sawtooth",
-    about="One flow of the modified algorithm, with a fixed Delta0 of 8 s: the window grows until the queueing delay "
-    "is tau0, stays, and is cut once Delta0 has passed since the last cut.",
+    about="One flow of the modified algorithm with a fixed Delta0 of 8 s. The window grows until the queueing delay "
+    "is tau0, then stays constant, and is reduced once Delta0 has passed since the last reduction.",
     runs=[Run("fig5", "daimd-fig5")],
     measure=_measure_5,
     drawings=[Drawing("Window and queueing delay after slow start. Dashed: tau0.", _draw_5)],

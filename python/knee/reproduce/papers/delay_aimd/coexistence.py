@@ -1,4 +1,4 @@
-"""Fig. 6: a delay-based flow beside loss-based ones, and what the choice of gamma does."""
+"""Fig. 6: a delay-based flow with loss-based ones, and the effect of gamma."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOWS = 16
 
 
 def _share(result: Result) -> float:
-    """The first flow's part of all goodputs, %."""
+    """The first flow's share of the total goodput, %."""
     goodputs = [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
     return 100 * goodputs[0] / sum(goodputs)
 
@@ -111,8 +111,8 @@ def _conclude_gamma(found: Quantities) -> str:
 GAMMA = Experiment(
     key="gamma",
     title="One gamma for Figs. 6 and 7?",
-    about="The paper gives no value of gamma, the weight of the recent queue in the threshold. Fig. 6 needs it beside "
-    "loss-based flows; Fig. 7 promises a low delay with delay-based flows alone.",
+    about="The paper gives no value for gamma, the weight of the recent queue in the threshold. Fig. 6 needs a high "
+    "one, to compete with loss-based flows; Fig. 7 promises a low delay among delay-based flows.",
     runs=[
         *(Run(f"gamma-{gamma}-beside", "daimd-fig6", [f"flows.0.cc_params.gamma={gamma}"]) for gamma in GAMMAS),
         *(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Fig. 7.
 
 FLOWS = (1, 2, 4, 8, 16, 32, 64, 128)
-#: Fewer numbers of flows of the loss-based yardstick.
+#: Fewer numbers of flows for the loss-based reference.
 HTCP_FLOWS = (1, 4, 16, 64, 128)
 _SHORT = ("duration=90 s",)
 
@@ -78,9 +78,9 @@ def _table_7(results: Results, _: Quantities) -> list[Table]:
 FIG_7 = Experiment(
     key="fig7",
     title="Fig. 7: 1 to 128 flows",
-    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, tau0 50 ms. The "
-    "paper measured the delay with pings; here it is the propagation delay and the mean queueing delay. Its gamma is "
-    "not given: 0 here, as only delay-based flows run.",
+    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, with tau0 = 50 ms. "
+    "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. The "
+    "paper does not give its gamma; it is 0 here, since only delay-based flows run.",
     runs=[
         *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"]) for n in FLOWS),
         *(
@@ -101,12 +101,12 @@ FIG_7 = Experiment(
 # Fig. 8 and the bound of Sec. VI-C.
 
 SECOND_START_S = 100.0
-#: Nine tenths of the half that each of two flows has at the equilibrium.
+#: Nine tenths of one half, which each of two flows has at equilibrium.
 NINE_TENTHS = 0.45
 
 
 def _epochs(result: Result) -> list[tuple[float, float, float]]:
-    """Congestion epochs of the first flow: begin, end, and the second one's part of both mean windows."""
+    """Congestion epochs of the first flow: begin, end, and the second flow's share of both mean windows."""
     cuts = [cut.at_s for cut in backoffs(result)]
     made = []
     for begin, end in pairwise(cuts):
@@ -142,10 +142,10 @@ def _draw_8(results: Results) -> Figure:
 FIG_8 = Experiment(
     key="fig8",
     title="Fig. 8: a second flow",
-    about="Two flows without slow start on 500 Mbit/s, with an RTT of 250 ms and as much buffering; the second starts "
-    "at 100 s. Each backoff leaves beta of the window; by the rise of AIMD flows that are in step, the second flow "
-    "then has nine tenths of its share after log 0.1 / log beta epochs. Counted are epochs of the first flow until one "
-    "in which the second has 45 % of both mean windows.",
+    about="Two flows without slow start on 500 Mbit/s, with an RTT of 250 ms and 250 ms of buffer; the second starts "
+    "at 100 s. Each backoff multiplies the window by beta. If AIMD flows are synchronized, the second flow then has "
+    "nine tenths of its share after log 0.1 / log beta epochs. The count is of the first flow's epochs until the "
+    "second flow has 45 % of both mean windows.",
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
     drawings=[Drawing("The windows of both flows.", _draw_8)],
@@ -154,12 +154,12 @@ FIG_8 = Experiment(
 # Table I.
 
 WINDOWS = (100, 1000, 2000, 5000, 10_000, 20_000, 50_000)
-#: What a packet takes on the link, bits; the path holds it for 100 ms.
+#: Size of a packet on the link, bits; the path delays it by 100 ms.
 PACKET_BITS, RTT_S = 1514 * 8, 0.1
 
 
 def _table_run(window: int) -> Run:
-    # Long enough for slow start, what it leaves behind, and some epochs.
+    # Long enough for slow start, its aftermath and some epochs.
     duration_s = {100: 25, 1000: 30, 2000: 30, 5000: 40, 10_000: 50, 20_000: 60}.get(window, 70)
     changes = [
         f"link.rate={round(window * PACKET_BITS / RTT_S)} bit/s",
@@ -170,7 +170,7 @@ def _table_run(window: int) -> Run:
 
 
 def _epoch_s(result: Result) -> float:
-    """The mean time from a loss to the next, without the first two, which slow start shapes."""
+    """The mean time between losses without the first two, which slow start affects."""
     starts = result.events.filter(pl.col("event") == "recovery")["t_s"].to_numpy()
     return float(np.diff(starts)[1:].mean())
 
@@ -193,9 +193,9 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     title="Table I: H-TCP's congestion epochs",
-    about="One flow with H-TCP's increase, backoff by half and a small buffer, on links that hold 100 to 50 000 "
+    about="One flow with H-TCP's increase, a backoff by half and a small buffer, on links that hold 100 to 50 000 "
     "packets in 100 ms. In the first second after a backoff alpha is 1; then it grows with the square of the time. "
-    "The increase is that of H-TCP's draft, from which the table is, whose quadratic factor is 1/4 where Eq. 2 of "
+    "The increase is that of H-TCP's draft, on which the table is based; its quadratic factor is 1/4, where Eq. 2 of "
     "the paper has 0.5.",
     runs=[_table_run(window) for window in WINDOWS],
     measure=_measure_table,

@@ -1,4 +1,4 @@
-"""What the experiments on delay-based AIMD measure in common."""
+"""Measurements shared by the experiments on delay-based AIMD."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from knee.report.thin import Floats
     from knee.result import Result
 
-#: A window that falls below this part of what it was an interval before was cut.
+#: A window below this fraction of its value one interval before was reduced by a backoff.
 CUT = 0.95
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """A cut of the window: when, s, and what was left of it."""
+    """A reduction of the window: its time, s, and the remaining fraction."""
 
     at_s: float
     beta: float
 
 
 def backoffs(result: Result, flow: int = 1) -> list[Backoff]:
-    """The cuts of a flow's window, as its samples show them."""
+    """The reductions of a flow's window, from its samples."""
     t, window = drawing.series(result, "cwnd_packets", flow)
     cuts: list[Backoff] = []
     for i in range(1, len(t)):
         if window[i] < CUT * window[i - 1]:
-            # A cut may fall between two intervals; the parts belong together.
+            # A reduction may span two intervals; its parts belong together.
             if cuts and t[i] - cuts[-1].at_s < 1.5 * (t[i] - t[i - 1]):
                 cuts[-1] = Backoff(cuts[-1].at_s, cuts[-1].beta * float(window[i] / window[i - 1]))
             else:
@@ -50,7 +50,7 @@ def rtt_min(result: Result, flow: int, initial_ms: float) -> tuple[Floats, Float
 
 
 def queue(result: Result, column: str = "backlog_packets") -> tuple[Floats, Floats]:
-    """Time, s, and a column of the first link."""
+    """Times, s, and a column of the first link."""
     frame = result.links.filter(pl.col("link") == result.summary["links"][0]["link"])
     return frame["t_s"].to_numpy(), frame[column].to_numpy().astype(np.float64)
 

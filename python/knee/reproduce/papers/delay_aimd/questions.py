@@ -1,4 +1,4 @@
-"""What the paper leaves open: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
+"""Open questions of the paper: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _conclude_rtts(found: Quantities) -> str:
 RTTS = Experiment(
     key="rtts",
     title="Sec. VI-C: RTT fairness",
-    about="The paper says that the unfairness between flows of different RTTs is similar to that of standard TCP, and "
-    "leaves out its measurements. Two flows of 50 and 200 ms on 100 Mbit/s with a buffer of 250 ms, of daimd and of "
-    "others.",
+    about="The paper says that the unfairness between flows of different RTTs is similar to that of standard TCP, "
+    "but omits its measurements. Two flows of 50 and 200 ms share 100 Mbit/s with a buffer of 250 ms, with daimd and "
+    "with other algorithms.",
     runs=[
         Run("rtts-daimd", "daimd-rtts"),
         *(Run(f"rtts-{cc}", "daimd-rtts", [f"flows.0.cc={cc}", f"flows.1.cc={cc}"]) for cc in _OTHERS),
@@ -101,8 +101,8 @@ def _conclude_parking(found: Quantities) -> str:
 PARKING = Experiment(
     key="parking",
     title="Sec. VII: several bottlenecks",
-    about="Three links of 100 Mbit/s in a row: one flow crosses all, and one more runs on each. A fair half of every "
-    "link is one answer; the proportionally fair one gives the long flow a quarter.",
+    about="Three links of 100 Mbit/s in a row: one flow crosses all of them, and one more runs on each. Max-min "
+    "fairness gives the long flow half of every link, proportional fairness a quarter.",
     runs=[
         Run("parking-daimd", "daimd-parking"),
         Run("parking-reno", "daimd-parking", [f"flows.{i}.cc=reno" for i in range(4)]),
@@ -144,8 +144,8 @@ def _conclude_reverse(found: Quantities) -> str:
 REVERSE = Experiment(
     key="reverse",
     title="Sec. VII: reverse traffic",
-    about="Two flows on 100 Mbit/s; from 60 to 180 s a CUBIC flow runs the other way, through a queue of 100 ms, in "
-    "which their ACKs wait.",
+    about="Two flows on 100 Mbit/s. From 60 to 180 s a CUBIC flow runs in the other direction, through a queue of "
+    "100 ms in which their ACKs wait.",
     runs=[
         Run("reverse", "daimd-reverse"),
         Run("reverse-basic", "daimd-reverse", ["flows.0.cc_params.gamma=0.0"]),

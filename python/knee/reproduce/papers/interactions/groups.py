@@ -1,4 +1,4 @@
-"""Interactions, beyond the paper's tables: the whole matrix of algorithms, and what isolates the groups."""
+"""Beyond the paper's tables: the whole matrix of algorithms, and queues that isolate the groups."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from knee.reproduce.paper import Experiment, Results, Run, Table
 if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
 
-#: Of each group some, old and new, for the matrices under other queues.
+#: Some old and new algorithms of each group, for the matrices under other queues.
 SOME = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3", "dctcp")
 QUEUES = ("pfifo", "fq_codel", "cocoa", "dualpi2")
 GROUPS = ("loss-based", "delay-based", "hybrid")
-#: Delay-based algorithms that are made to give way, or whose defaults are for data centres: no part of the group means.
+#: Delay-based algorithms that yield by design, or whose defaults are for data centres; group means leave them out.
 APART = ("lp", "ledbat", "timely")
 
 
@@ -36,7 +36,7 @@ def _frame(results: Results, runs: list[Run]) -> pl.DataFrame:
 
 
 def _maps(results: Results, runs: list[Run]) -> str:
-    """The heat maps, whose cells lead to the folders of their runs."""
+    """The heat maps, whose cells link to the folders of their runs."""
     out = results.folders[runs[0].name][0].parents[3]
     return page.fragment(
         _frame(results, runs), out, lambda first, second, queue: f"runs/interactions/matrix-{queue}/{first}--{second}"
@@ -44,7 +44,7 @@ def _maps(results: Results, runs: list[Run]) -> str:
 
 
 def _group_share(frame: pl.DataFrame, first: str, second: str) -> float:
-    """The mean share of a group's flows beside another's, %, whoever starts first."""
+    """The mean share of a group's flows against another group's, %, over both orders of start."""
     there = frame.filter((pl.col("first_family") == first) & (pl.col("second_family") == second))["share"]
     back = frame.filter((pl.col("first_family") == second) & (pl.col("second_family") == first))["share"]
     return 100 * _mean(pl.concat([there, 1 - back]))
@@ -56,7 +56,7 @@ def _mean(values: pl.Series) -> float:
 
 
 def _inflation(frame: pl.DataFrame, group: str, beside: str) -> float:
-    """The mean of RTT over base RTT of a group's flows beside another's."""
+    """The mean of RTT / base RTT of a group's flows against another group's."""
     chosen = (pl.col("first_family") == group) & (pl.col("second_family") == beside)
     return _mean(frame.filter(chosen)["rtt_inflation"])
 
@@ -178,10 +178,8 @@ def _isolation_table(_: Results, found: Quantities) -> list[Table]:
 ISOLATION = Experiment(
     key="isolation",
     title="Isolation between the groups",
-    about=(
-        "The paper concludes that groups need isolation from each other to get their share. The matrix of some "
-        "algorithms under a queue per flow (fq_codel, cocoa) and under two coupled queues (dualpi2), beside drop tail."
-    ),
+    about="The paper concludes that groups must be isolated from each other to get their share. The matrix of some "
+    "algorithms with a queue per flow (fq_codel, cocoa), with two coupled queues (dualpi2), and with drop tail.",
     runs=_SOME_RUNS,
     measure=_measure_isolation,
     extra=lambda results: _maps(results, _SOME_RUNS),

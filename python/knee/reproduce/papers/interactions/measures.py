@@ -1,4 +1,4 @@
-"""Runs of flows side by side, their figures, and the form of the paper's Figs. 3 to 6."""
+"""Runs of competing flows, their figures, and the layout of the paper's Figs. 3 to 6."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knee.reproduce.items import Quantities, Value
     from knee.result import Result
 
-#: As often as the paper ran each of its experiments.
+#: Number of runs per experiment, as in the paper.
 RUNS = 5
 #: Runs of flows that start together: a multiple of two and of four, since each draw of start times is run with the
 #: flows in every order.
@@ -34,7 +34,7 @@ APART_MS = 100
 #: From run to run, the start of flow n (from 0) then moves by n times this, ms.
 SHIFT_MS = 37
 REPRESENTATIVES = ("cubic", "vegas", "bbr")
-#: Throughputs before this do not count as swings, s.
+#: Swings of throughput are measured from this time on, s.
 SETTLED_S = 5.0
 
 
@@ -50,7 +50,7 @@ def side_by_side(
     return Run(name, scenario, [*flows, *changes], seeds=seeds, quick_seeds=seeds, vary=vary)
 
 
-# What differs from run to run; the same function for the same arguments, so that equal runs are equal.
+# Cached, so that equal arguments give the same function and equal runs compare equal.
 
 
 @cache
@@ -124,7 +124,7 @@ def swing(result: Result) -> float:
     return float(mean) if isinstance(mean, float) else float("nan")
 
 
-def columns(results: Results, runs: Sequence[tuple[str, str]]) -> Figure:
+def columns(results: Results, runs: Sequence[tuple[str, str]], most_mbps: float = 105) -> Figure:
     """The paper's form: RTT, throughput and Jain's index over time, a column for each run (name, title)."""
     figure, axes = drawing.panels(3 * len(runs), 1.35, columns=len(runs))
     rtt, rate, index = (axes[i * len(runs) : (i + 1) * len(runs)] for i in range(3))
@@ -135,7 +135,7 @@ def columns(results: Results, runs: Sequence[tuple[str, str]]) -> Figure:
         _plot_jain(index[at], result)
         rtt[at].set_title(title, fontsize=9, loc="left")
         rtt[at].set_ylim(bottom=0)
-        rate[at].set_ylim(0, 105)
+        rate[at].set_ylim(0, most_mbps)
         index[at].set_xlabel("Time (s)")
         _name_flows(rtt[at], result)
     for row, label in zip((rtt, rate, index), ("RTT (ms)", "Throughput\n(Mbit/s)", "Jain's index"), strict=True):

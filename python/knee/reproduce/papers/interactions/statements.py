@@ -1,4 +1,4 @@
-"""What the paper says in words about Figs. 3 to 6, computed: queues, losses, shares, fairness over parts of a run."""
+"""Computes the paper's statements on Figs. 3 to 6: queues, losses, shares, fairness over parts of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knee.metrics import jain_of
 if TYPE_CHECKING:
     from knee.result import Result
 
-#: Parts of a run of 60 s that the paper tells apart, s.
+#: The parts of a run of 60 s that the paper distinguishes, s.
 FIRST_S = 5.0
 START_S = 30.0
 THIRDS_S = (20.0, 40.0)
@@ -24,29 +24,29 @@ _HIGHER_RATE = pl.col("throughput_mbps") > pl.col("throughput_mbps_right")
 
 
 def intervals_with_drops(result: Result) -> int:
-    """In how many intervals the link dropped packets."""
+    """Number of intervals in which the link dropped packets."""
     return int((result.links["drops"] > 0).sum())
 
 
 def queue_delay(result: Result, *, from_s: float = 0.0) -> float:
-    """The mean queueing delay from a moment on, ms."""
+    """The mean queueing delay from ``start`` on, ms."""
     return _number(result.links.filter(pl.col("t_s") > from_s)["queue_delay_mean_ms"].mean())
 
 
 def queue_peak(result: Result) -> float:
-    """The greatest mean queueing delay of an interval of the first half, ms."""
+    """The highest mean queueing delay of an interval in the first half, ms."""
     return _number(result.links.filter(pl.col("t_s") <= START_S)["queue_delay_mean_ms"].max())
 
 
 def share(result: Result, flow: int, *, from_s: float = 0.0, to_s: float = float("inf")) -> float:
-    """A flow's part of all throughput between two moments, %."""
+    """A flow's share of the total throughput between two times, %."""
     part = result.samples.filter(pl.col("t_s").is_between(from_s, to_s, closed="right"))
     mine = part.filter(pl.col("flow") == flow)
     return 100 * _number(mine["throughput_mbps"].sum()) / _number(part["throughput_mbps"].sum())
 
 
 def share_with_higher_rtt(result: Result) -> float:
-    """In how many of a pair's intervals, %, the flow that sees the higher RTT has the higher throughput."""
+    """Percentage of a pair's intervals in which the flow with the higher RTT has the higher throughput."""
     later = result.samples.filter(pl.col("t_s") > FIRST_S)
     both = later.filter(pl.col("flow") == 1).join(later.filter(pl.col("flow") == 2), on="t_s")
     return 100 * _number(both.select((_HIGHER_RTT == _HIGHER_RATE).mean()).item())
@@ -60,7 +60,7 @@ def jain_of_thirds(result: Result) -> tuple[float, float]:
 
 
 def is_least(of: float, others: Sequence[float]) -> bool:
-    """Whether the first is less than all others."""
+    """Whether the first value is smaller than all others."""
     return all(of < other for other in others)
 
 

@@ -33,7 +33,7 @@ PAIRS = (
     ("cubic", "vegas"),
     ("vegas", "bbr"),
 )
-#: A smaller and a larger buffer than the paper names, as its RTTs would have them.
+#: A smaller and a larger buffer than the paper states, as its RTTs suggest.
 SHALLOW = ("link.limit=720 packets",)
 DEEP = ("link.limit=2000 packets",)
 #: The setting in which Linux 7.2 was measured, as the cases pair-cubic-bbr and pair-vegas-bbr of docs/fidelity.md.
@@ -86,11 +86,9 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     title="Table I, Figs. 3 and 4: two flows with the same RTT",
-    about=(
-        "Two flows share 100 Mbit/s and a buffer of 1000 packets for 60 s. Some of the RTTs that the paper prints "
-        "cannot come from one such buffer, which holds 121 ms: 174 ms for BBR and 140 ms for Vegas, where the CUBIC "
-        "flow in the same queue has 70 ms."
-    ),
+    about="Two flows share 100 Mbit/s and a buffer of 1000 packets for 60 s. Some of the printed RTTs are impossible "
+    "with such a buffer, which holds 121 ms: 174 ms for BBR and 140 ms for Vegas, while the CUBIC flow in the same "
+    "queue has 70 ms.",
     runs=[
         *(pair(a, b) for a, b in PAIRS),
         *(pair("cubic", other, "shallow", changes=SHALLOW) for other in ("cubic", "bbr", "vegas")),
@@ -176,7 +174,7 @@ TABLE_2 = Experiment(
 
 
 def _second_last(k: int) -> list[str]:
-    """The flow with 100 ms comes when the others have filled the queue."""
+    """The flow with an RTT of 100 ms starts when the others have filled the queue."""
     return [
         f"flows.1.start={600 + SHIFT_MS * k} ms",
         f"flows.2.start={100 + 10 * k} ms",

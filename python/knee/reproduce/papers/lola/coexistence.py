@@ -1,4 +1,4 @@
-"""Section VII: LoLa beside loss-based flows, with and without a queue that isolates flows from each other."""
+"""Section VII: LoLa with loss-based flows, with and without a queue that isolates flows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _run(other: str, queue: str) -> Run:
 
 
 def _share(results: Results, other: str, queue: str) -> float:
-    """LoLa's part of both flows' throughput, %."""
+    """LoLa's share of both flows' throughput, %."""
     mine, theirs = (
         measures.mean(results[_name(other, queue)], "throughput_mbps", flow, start=START_S) for flow in (1, 2)
     )
@@ -111,9 +111,9 @@ EXPERIMENTS = [
     Experiment(
         key="beside",
         title="Open (VII): beside loss-based flows",
-        about="The paper plans a fair coexistence with loss-based flows if there is an AQM at the bottleneck. A LoLa "
-        "flow and a Reno or CUBIC flow on 100 Mbit/s with a base RTT of 21 ms, through queues that both share (left "
-        "of the dashed line) and through queues with one per flow.",
+        about="The paper names fair coexistence with loss-based flows, with an AQM at the bottleneck, as future "
+        "work. A LoLa flow and a Reno or CUBIC flow share 100 Mbit/s with a base RTT of 21 ms, through shared queues "
+        "(left of the dashed line) and through queues with one per flow.",
         question=True,
         runs=[_run(other, queue) for other in OTHERS for queue in [*SHARED, *ISOLATING]],
         measure=_measure,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 #: When flow 2 starts, s.
 SECOND_S = 20.0
-#: Of the windows that Fig. 4b shows, s.
+#: The span of the windows shown in Fig. 4b, s.
 SHOWN_S = (16.0, 60.0)
-#: While all eighteen flows of Fig. 6 run, the last one settled, s.
+#: When all eighteen flows of Fig. 6 run and the last one has settled, s.
 ALL_RUN_S = (72.0, 200.0)
 #: At the end of a round the smaller window is at least so much of the larger one: a fair share in Fig. 4b.
 FAIR = 0.9
@@ -119,7 +119,7 @@ def _draw_fig4b(results: Results) -> Figure:
 def _fig4c(results: Results) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     for base, run in FIG4C.items():
-        # Both flows' slow starts, and with 5 ms the catching up of the second, are over by then.
+        # By then both slow starts are over, and with 5 ms also the second flow's catching up.
         highest, lowest = measures.peaks(results[run.name], start=35)
         figures[f"peak_{base}ms"] = float(np.median(highest))
         figures[f"lowest_{base}ms"] = float(np.median(lowest))
@@ -157,7 +157,7 @@ def _fig4d(results: Results) -> dict[str, Value]:
 def _fig5(results: Results) -> dict[str, Value]:
     result = results["fig5"]
     converged = result.summary["fairness"]["convergence_s"]
-    # Without the slow starts of both.
+    # Without both slow starts.
     late = [drawing.series(result, "rtt_max_ms", flow, start=SECOND_S + 2)[1] for flow in (1, 2)]
     start = drawing.series(result, "rtt_max_ms", 1, end=SECOND_S)[1]
     filtered = drawing.series(results["fig5-filtered"], "rtt_max_ms", 1, end=SECOND_S)[1]
@@ -253,8 +253,8 @@ EXPERIMENTS = [
     Experiment(
         key="fig4c",
         title="Fig. 4c: RTT at four base RTTs",
-        about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between one "
-        "tailored decrease and the next; the median of all from 35 s on is held against the paper.",
+        about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
+        "one tailored decrease and the next; the median of all peaks from 35 s on is compared with the paper.",
         runs=list(FIG4C.values()),
         measure=_fig4c,
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
@@ -289,7 +289,7 @@ EXPERIMENTS = [
     Experiment(
         key="fig6",
         title="Figs. 6a and 6b: many starting flows",
-        about="Eighteen flows on 10 Gbit/s, one more every 4 s, each for 200 s.",
+        about="Eighteen flows on 10 Gbit/s; one starts every 4 s, and each runs for 200 s.",
         runs=[FIG6],
         measure=_fig6,
         drawings=[

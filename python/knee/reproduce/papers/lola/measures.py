@@ -1,4 +1,4 @@
-"""Rounds of fair flow balancing, peaks of the RTT, shares: what LoLa's figures are about."""
+"""Measurements for LoLa's figures: rounds of fair flow balancing, RTT peaks and shares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rounds(result: Result, flow: int = 1) -> list[tuple[float, float]]:
 
 
 def decreases(result: Result, flow: int = 1, *, start: float = 0.0) -> list[float]:
-    """When a flow took its queued data out, s."""
+    """Times of a flow's tailored decreases, s."""
     at = result.events.filter((pl.col("flow") == flow) & (pl.col("event") == "tailored_decrease"))["t_s"]
     return [t for t in at.to_list() if t >= start]
 
@@ -57,7 +57,7 @@ def mean(result: Result, column: str, flow: int, *, start: float, end: float = n
 
 
 def jain(result: Result, *, start: float, end: float = np.inf) -> float:
-    """Jain's index of the flows' mean throughputs between two moments."""
+    """Jain's index of the flows' mean throughputs between two times."""
     flows = [flow["flow"] for flow in result.summary["flows"]]
     return metrics.jain(mean(result, "throughput_mbps", flow, start=start, end=end) for flow in flows) or np.nan
 

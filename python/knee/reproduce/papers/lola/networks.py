@@ -34,7 +34,7 @@ VARIED: dict[str, dict[str, str]] = {
     "γ 0.90": {"gamma": "0.9"},
     "γ 0.98": {"gamma": "0.98"},
 }
-#: Where the parameters are varied: Mbit/s and ms.
+#: The network in which the parameters are varied: Mbit/s and ms.
 NETWORKS = ((10, 21), (100, 21), (1000, 100))
 SECOND_S, LATE_S = 20.0, 60.0
 
@@ -167,9 +167,9 @@ EXPERIMENTS = [
     Experiment(
         key="networks",
         title="Open (V-A): the parameters over a range of networks",
-        about="The paper's parameters have not been thoroughly optimized, and good values for a broad range of "
-        "networks are left to future work. Two flows, the second after 20 s, on 10 to 1000 Mbit/s with base RTTs of "
-        "5 to 200 ms; then each parameter halved or doubled on three of the networks.",
+        about="The paper says that its parameters are not thoroughly optimized, and leaves good values for a broad "
+        "range of networks to future work. Two flows, the second starting after 20 s, run on 10 to 1000 Mbit/s with "
+        "base RTTs of 5 to 200 ms; then each parameter is halved and doubled on three of the networks.",
         question=True,
         runs=[
             *(_run(rate, rtt) for rate in RATES for rtt in RTTS),

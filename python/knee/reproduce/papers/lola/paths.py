@@ -1,4 +1,4 @@
-"""Several bottlenecks, which Section VII names, and reverse traffic, which fills the way of the ACKs."""
+"""Several bottlenecks, which Section VII mentions, and reverse traffic, which fills the ACK path."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _lot(cc: str, count: int) -> Run:
 
 
 def _long_share(results: Results, cc: str, count: int) -> float:
-    """The long flow's part of a link, %."""
+    """The long flow's share of a link, %."""
     return measures.mean(results[f"lot-{cc}-{count}"], "throughput_mbps", 1, start=LATE_S)
 
 
@@ -170,8 +170,8 @@ EXPERIMENTS = [
     Experiment(
         key="lots",
         title="Open (VII): several bottlenecks",
-        about="One flow crosses one to three links of 100 Mbit/s, each shared with a flow of its own; all base RTTs "
-        "are 60 ms, the buffers are 1 MB. At 50 Mbit/s (dashed) the shares are max-min fair.",
+        about="One flow crosses one to three links of 100 Mbit/s and shares each with another flow; all base RTTs "
+        "are 60 ms, the buffers 1 MB. At 50 Mbit/s (dashed) the shares are max-min fair.",
         question=True,
         runs=[_lot(cc, count) for cc in CCS for count in LINKS],
         measure=_lots,
@@ -183,8 +183,8 @@ EXPERIMENTS = [
     Experiment(
         key="reverse",
         title="Open: reverse traffic",
-        about="Two flows of one kind with a base RTT of 40 ms on 100 Mbit/s in both directions, beside nothing, a "
-        "LoLa flow or a CUBIC flow in the other direction; all queues hold 500 packets.",
+        about="Two flows of one kind with a base RTT of 40 ms on 100 Mbit/s in both directions, with nothing, a LoLa "
+        "flow or a CUBIC flow in the other direction; all queues hold 500 packets.",
         question=True,
         runs=[_reverse(cc, other) for cc in ("lola", "daimd", "cubic") for other in REVERSE],
         measure=_reverses,
