@@ -61,6 +61,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn chance_comes_true_as_often_as_it_says() {
         let mut rng = Rng::stream(7, "chance");
         let hits = (0..100_000).filter(|_| rng.chance(0.25)).count();
@@ -69,6 +70,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn numbers_below_reach_every_one_equally_often() {
         let mut rng = Rng::stream(7, "below");
         let mut seen = [0; 6];
@@ -79,6 +81,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn the_unit_interval_is_filled_and_its_end_left_out() {
         let mut rng = Rng::stream(7, "unit");
         let drawn: Vec<f64> = (0..10_000).map(|_| rng.unit()).collect();
