@@ -91,7 +91,9 @@ impl Record {
 
     /// The window of totals and of the links' figures begins, where each flow has delivered and received so much.
     pub fn begin_window(&mut self, now: Time, links: &mut [Direction], delivered: Vec<(u64, u64)>) {
-        links.iter_mut().for_each(|link| link.measure(now));
+        for link in links {
+            link.measure(now);
+        }
         self.window = Some((now, delivered));
     }
 
