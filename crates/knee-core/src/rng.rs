@@ -1,5 +1,5 @@
-//! Named random streams: one seed, and for each user of chance a stream of its own, so that adding a user
-//! changes nobody else's numbers.
+//! Named random streams: each user of random numbers has its own stream of the seed, so that a new user changes no
+//! others' numbers.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};

@@ -32,7 +32,7 @@ fn happened(simulation: &Simulation) -> u64 {
     let packets: u64 = simulation.world.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
     let senders = simulation.world.senders.iter().map(Sender::counters);
     let sent: u64 = senders.map(|counters| counters.sent + counters.timeouts).sum();
-    let rows = &simulation.world.rows;
+    let rows = &simulation.world.record.rows;
     packets + sent + (rows.samples.len() + rows.links.len() + rows.events.len()) as u64
 }
 
