@@ -7,6 +7,7 @@ use crate::server::Server;
 use crate::trace::InService;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Rate, Rng, Time};
+use std::collections::VecDeque;
 
 /// A link without its queue.
 pub struct Line {
@@ -19,10 +20,12 @@ pub struct Line {
     loss_rng: Rng,
     /// When it acts next; `Time::MAX`: not before something arrives.
     pub(crate) due: Time,
-    /// Whether it only waits for its queue to release a packet.
+    /// Whether it only waits for its queue to release a packet, or for packets in `released` to leave.
     waiting: bool,
     /// The packet that a wire sends; it leaves when the link is `due`.
     pub(crate) on_wire: Option<Departure>,
+    /// Packets that had their tokens as they arrived; they leave when the link is `due`, which is at once.
+    pub(crate) released: VecDeque<Departure>,
     pub(crate) counters: Counters,
     /// Bits it could have carried up to `rate_since`.
     offered_bits: u128,
@@ -44,6 +47,7 @@ impl Line {
             due: Time::MAX,
             waiting: false,
             on_wire: None,
+            released: VecDeque::new(),
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
@@ -165,7 +169,7 @@ impl Line {
         self.waiting = false;
         match &mut self.server {
             Server::Wire(_) => self.step(queue, now, now, out),
-            Server::Bucket(bucket) => self.due = bucket.ready_at(now),
+            Server::Bucket(_) => self.release(queue, now, out),
             Server::Trace(trace) => self.due = trace.skip_to(now),
         }
     }
@@ -224,9 +228,41 @@ impl Line {
         self.waiting = wake.is_some();
     }
 
+    /// What there are tokens for leaves its queue before the next packet of a burst enters it, as Linux dequeues after each
+    /// that it enqueues.
+    fn release<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        let Server::Bucket(bucket) = &mut self.server else { return };
+        while bucket.ready_at(now) == now
+            && let Some(packet) = queue.dequeue(&mut self.cx)
+        {
+            bucket.take(u64::from(packet.size) + self.overhead, now);
+            self.released.push_back(departure(packet, now, now));
+        }
+        let ready = bucket.ready_at(now);
+        if !self.released.is_empty() {
+            (self.due, self.waiting) = (now, true);
+        } else if ready > now && queue.backlog().packets > 0 {
+            self.due = ready;
+        } else {
+            self.wait(queue, now);
+        }
+        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+            self.report(out);
+        }
+    }
+
     fn serve_bucket<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         let Server::Bucket(bucket) = &mut self.server else { return };
         self.waiting = false;
+        if let Some(departure) = self.released.pop_front() {
+            out.departed.push(departure);
+            self.waiting = !self.released.is_empty();
+            if !self.waiting {
+                let more = queue.backlog().packets > 0;
+                self.due = if more { bucket.ready_at(now) } else { Time::MAX };
+            }
+            return;
+        }
         // A lower rate may have pushed back when there are tokens.
         if bucket.ready_at(now) > now {
             self.due = bucket.ready_at(now);
@@ -236,7 +272,7 @@ impl Line {
         bucket.take(u64::from(packet.size) + self.overhead, now);
         let more = queue.backlog().packets > 0;
         self.due = if more { bucket.ready_at(now) } else { Time::MAX };
-        depart(packet, now, now, out);
+        out.departed.push(departure(packet, now, now));
     }
 
     fn serve_trace<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
@@ -258,7 +294,7 @@ impl Line {
         };
         let more = queue.backlog().packets > 0;
         self.due = if more { trace.current() } else { Time::MAX };
-        depart(packet, since, now, out);
+        out.departed.push(departure(packet, since, now));
     }
 
     pub(crate) fn load(&self, now: Time) -> Load {
@@ -273,7 +309,8 @@ impl Line {
             }
             Server::Bucket(bucket) => {
                 let bits = |span: Time| bits_in(bucket.rate(), span);
-                (left.saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
+                let released: u128 = self.released.iter().map(|departure| self.bits(&departure.packet)).sum();
+                ((left + released).saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
             }
             Server::Trace(trace) => {
                 let sent = |served: &InService| self.bits(&served.packet) - u128::from(served.rest) * 8;
@@ -305,12 +342,12 @@ fn bits_in(rate: u64, span: Time) -> u128 {
     u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
 }
 
-/// A packet leaves `now` that left its queue at `since`.
-fn depart(mut packet: Packet, since: Time, now: Time, out: &mut Outcome) {
+/// A packet that leaves `now` and left its queue at `since`.
+fn departure(mut packet: Packet, since: Time, now: Time) -> Departure {
     let sojourn = since.saturating_sub(packet.enqueued);
     if !packet.has(Packet::ACK) {
         packet.add_queued(sojourn);
     }
     packet.enqueued = now;
-    out.departed.push(Departure { packet, sojourn });
+    Departure { packet, sojourn }
 }

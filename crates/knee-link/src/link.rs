@@ -140,7 +140,7 @@ impl Link {
             Server::Bucket(_) => false,
             Server::Trace(trace) => trace.in_service.is_some(),
         };
-        self.queue.backlog().packets + u64::from(in_service)
+        self.queue.backlog().packets + u64::from(in_service) + self.line.released.len() as u64
     }
 
     /// What it has done.
