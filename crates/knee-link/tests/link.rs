@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time, Value};
-use knee_link::{Arrival, Counters, Departure, Link, Outcome, Server};
+use knee_link::{Arrivals, Counters, Departure, Link, Outcome, Server};
 use knee_queue::{Backlog, Burst, Init, Limit, find, registry};
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
     serve(&mut link, MS * 3, &mut out);
     assert_eq!(left(&mut out), [(0, MS * 2, Time::ZERO), (1, MS * 3, MS)]);
     assert_eq!(*link.counters(), Counters { arrived: 6, departed: 2, bytes: 2 * 1514, drops: 2 });
-    link.advance([].into_iter(), MS * 9, &mut out);
+    link.advance(&mut Arrivals::default(), MS * 9, &mut out);
     assert_eq!(out.departed[1].packet.queued(), Packet::QUEUED_UNIT * u64::from(Packet::queued_units(MS * 3)));
     assert_eq!(left(&mut out), [(2, MS * 4, MS * 2), (3, MS * 5, MS * 3)]);
     assert_eq!((link.due(), link.held(), link.on_wire()), (Time::MAX, 0, None));
@@ -214,16 +214,48 @@ fn a_wire_waits_for_a_queue_that_holds_packets_back_but_not_beyond_another_flow(
 
 #[test]
 fn what_queues_observe_is_handed_on() {
-    let (mut link, mut out) = (link_with("pie", &[], Limit::Packets(9), Server::wire(RATE)), Outcome::default());
-    link.observe(MS, &mut out);
-    let noted = registry().iter().filter(|entry| {
+    let drawn = registry().iter().filter(|entry| {
         let mut link = link_with(entry.name, &[], Limit::Packets(50), Server::wire(RATE));
         let mut out = Outcome::default();
         link.arrive(&burst(Time::ZERO, 0, 20), Time::ZERO, &mut out);
-        link.observe(MS, &mut out);
-        !out.notes.is_empty() && out.has_news()
+        let before = out.notes.len();
+        link.observe(MS / 2, &mut out);
+        out.notes.len() > before && out.has_news()
     });
-    assert!(noted.count() > 0, "no discipline has anything to draw over time");
+    assert!(drawn.count() > 0, "no discipline has anything to draw over time");
+}
+
+#[test]
+fn packets_are_accounted_for_after_each_step_and_drops_are_on_record_when_they_happen() {
+    let mut at_dequeue = 0;
+    for entry in registry() {
+        let (mut link, mut out) =
+            (link_with(entry.name, &[], Limit::Packets(200), Server::wire(RATE)), Outcome::default());
+        let (mut departed, mut dropped) = (0, 0);
+        let mut check = |link: &Link, out: &mut Outcome, now: Time| {
+            let drops = out.dropped.len() as u64;
+            assert!(out.dropped.drain(..).all(|packet| packet.enqueued == now), "{}: a drop at {now}", entry.name);
+            departed += out.departed.drain(..).len() as u64;
+            dropped += drops;
+            let Counters { arrived, departed: left, drops: counted, .. } = *link.counters();
+            assert_eq!((left, counted), (departed, dropped), "{} at {now}", entry.name);
+            assert_eq!(arrived, departed + dropped + link.held(), "{} at {now}", entry.name);
+            drops
+        };
+        // Three flows send half as much again as the wire carries.
+        for k in 0..600 {
+            let now = MS * 2 * k;
+            while link.due() <= now {
+                let due = link.due();
+                link.serve(due, &mut out);
+                at_dequeue += check(&link, &mut out, due);
+            }
+            let Burst { first, count } = burst(now, 3 * k, 3);
+            link.arrive(&Burst { first: Packet { flow: k as u32 % 3, ..first }, count }, now, &mut out);
+            check(&link, &mut out, now);
+        }
+    }
+    assert!(at_dequeue > 0, "no discipline drops what it lets go");
 }
 
 /// Ends of spans, and what arrives, are at whole ones of these: much happens at the same time.
@@ -274,7 +306,7 @@ proptest! {
         let new = || link_with(name, &[], Limit::Packets(limit), server(kind, Rate::from_bps(rate)));
         let (mut batch, mut single) = (new(), new());
         let (mut out, mut alone) = (Outcome::default(), Outcome::default());
-        let (mut from, mut seq) = (Time::ZERO, 0);
+        let (mut arrivals, mut from, mut seq) = (Arrivals::default(), Time::ZERO, 0);
         for (steps, mut bursts, then) in spans {
             for burst in &mut bursts {
                 burst.0 %= steps;
@@ -298,8 +330,11 @@ proptest! {
                 }
             }
             let until = from + STEP * steps;
-            let arrivals = arriving.iter().map(|(at, burst, first)| Arrival { at: *at, burst, first: *first });
-            batch.advance(arrivals, until, &mut out);
+            arrivals.clear(from);
+            for (turn, (_, burst, first)) in (0..).zip(&arriving) {
+                arrivals.push(*burst, turn, *first);
+            }
+            batch.advance(&mut arrivals, until, &mut out);
             serve(&mut single, until, &mut alone);
             for (link, out) in [(&mut batch, &mut out), (&mut single, &mut alone)] {
                 match then {

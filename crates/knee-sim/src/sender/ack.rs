@@ -209,7 +209,10 @@ impl Sender {
         if advanced {
             self.rtx.tidy(self.view.snd_una);
         }
-        if self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
+        // RACK may yet find those late that were sent before the newest one delivered.
+        let head = (self.packets_out() > 0).then(|| self.rtx.burst_of(self.view.snd_una).sent());
+        let in_order = head.is_none_or(|sent| sent >= self.rack.newest.0);
+        if in_order && self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
             self.rtx.untrack(self.view.snd_una, spares);
         }
     }

@@ -12,9 +12,9 @@
 
 use super::{AckInfo, Config, Departure, Sender, SenderInit, Spares};
 use crate::timer::Clock;
-use knee_cc::{Entry, Init};
+use knee_cc::{DynCongestionControl, Entry, Init, Make};
 use knee_core::testing::{Source, params};
-use knee_core::{Packet, Rate, Rng, Time};
+use knee_core::{Packet, Params, Rate, Rng, Time};
 use std::collections::BTreeSet;
 
 /// Segments of the largest receive window: what a call sends has a bound.
@@ -22,10 +22,62 @@ const WINDOW: u64 = 2_000;
 /// ACKs and timers of a case.
 const STEPS: usize = 300;
 
+/// What a case begins with.
+#[derive(Clone)]
+pub(super) struct Case {
+    pub config: Config,
+    pub init: SenderInit,
+    /// RTT of the handshake, if it gave one, and when it ended.
+    pub handshake: Option<Time>,
+    pub now: Time,
+    make: Make,
+    params: Params,
+    rtt: Time,
+}
+
+impl Case {
+    pub fn draw(entry: &Entry, source: &mut Source) -> Self {
+        let config = config(source);
+        let (bytes, paced, ecn) = (source.maybe(|source| source.log_uniform(24)), source.chance(64), source.chance(64));
+        // 1 us to 17 s.
+        let rtt = Time::from_micros(source.log_uniform(24));
+        let now = rtt + Time::from_millis(source.below(100));
+        let handshake = source.chance(240).then_some(rtt);
+        let init = SenderInit { needs: entry.needs, paced, ecn, bytes };
+        Self { config, init, handshake, now, make: entry.make, params: params(entry.params, &source.picks()), rtt }
+    }
+
+    /// A sender whose handshake has ended, without an algorithm.
+    pub fn sender(&self) -> Sender {
+        let mut sender = Sender::new(&self.init, &self.config);
+        sender.connect(Time::ZERO);
+        sender.establish(self.handshake, self.now);
+        sender
+    }
+
+    pub fn algorithm(&self) -> Box<dyn DynCongestionControl> {
+        let (rng, tick, cwnd) = (Rng::stream(1, "cc"), self.config.clock.tick(), self.config.initial_window);
+        let paced = self.init.paced || self.init.needs.pacing;
+        (self.make)(&self.params, &Init { now: self.now, rtt: self.rtt, cwnd, mss: 1448, tick, paced, rng })
+    }
+}
+
+/// A call of the sender.
+pub(super) enum Call<'a> {
+    Start,
+    Ack(AckInfo<'a>),
+    Timer,
+    Pace,
+}
+
+/// Sees each call: when it was, the sender after it, what left, the RTT sample of an ACK.
+pub(super) type Watch<'a> = &'a mut dyn FnMut(&Call, Time, &mut Sender, &[Departure], Option<Time>);
+
 /// The sender, and a receiver at the end of a bad network.
-struct Bench {
+pub(super) struct Bench<'a> {
     sender: Sender,
     config: Config,
+    watch: Watch<'a>,
     spares: Spares,
     out: Vec<Departure>,
     now: Time,
@@ -52,22 +104,15 @@ fn config(source: &mut Source) -> Config {
     }
 }
 
-impl Bench {
-    fn new(entry: &Entry, source: &mut Source) -> Self {
-        let config = config(source);
-        let (bytes, paced, ecn) = (source.maybe(|source| source.log_uniform(24)), source.chance(64), source.chance(64));
-        let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn, bytes }, &config);
-        sender.connect(Time::ZERO);
-        // 1 us to 17 s.
-        let rtt = Time::from_micros(source.log_uniform(24));
-        let now = rtt + Time::from_millis(source.below(100));
-        sender.establish(source.chance(240).then_some(rtt), now);
-        let (rng, tick, cwnd) = (Rng::stream(1, "cc"), config.clock.tick(), sender.control.cwnd);
-        let init = Init { now, rtt, cwnd, mss: 1448, tick, paced: sender.paced(), rng };
-        sender.adopt((entry.make)(&params(entry.params, &source.picks()), &init), now);
+impl<'a> Bench<'a> {
+    /// The connection of a case, which has just sent its first window.
+    pub fn new(case: &Case, algorithm: Box<dyn DynCongestionControl>, watch: Watch<'a>) -> Self {
+        let (mut sender, now) = (case.sender(), case.now);
+        sender.adopt(algorithm, now);
         let mut bench = Self {
             sender,
-            config,
+            config: case.config,
+            watch,
             spares: Spares::default(),
             out: Vec::new(),
             now,
@@ -80,8 +125,28 @@ impl Bench {
             nxt: 0,
         };
         bench.sender.send(now, &bench.config, &mut bench.out);
-        bench.check("the first window");
+        bench.done(&Call::Start, None);
         bench
+    }
+
+    /// Lets as much happen as the bytes say.
+    pub fn run(&mut self, source: &mut Source) {
+        for _ in 0..STEPS {
+            if source.is_empty() {
+                break;
+            }
+            self.step(source);
+        }
+    }
+
+    fn done(&mut self, call: &Call, rtt: Option<Time>) {
+        (self.watch)(call, self.now, &mut self.sender, &self.out, rtt);
+        self.check(match call {
+            Call::Start => "the first window",
+            Call::Ack(_) => "on_ack",
+            Call::Timer => "on_timer",
+            Call::Pace => "on_pace",
+        });
     }
 
     /// Books what left, and holds the sender against the books.
@@ -120,8 +185,8 @@ impl Bench {
     fn ack(&mut self, seq: u64, blocks: &[(u64, u64)], flags: u8, tsecr: u32) {
         let info = AckInfo { seq, blocks, tsecr, flags };
         let (config, now) = (&self.config, self.now);
-        self.sender.on_ack(&info, now, config, &mut self.out, &mut self.spares);
-        self.check("on_ack");
+        let rtt = self.sender.on_ack(&info, now, config, &mut self.out, &mut self.spares);
+        self.done(&Call::Ack(info), rtt);
     }
 
     /// An ACK of what the receiver has: up to three blocks, that of the segment that came last first.
@@ -185,10 +250,10 @@ impl Bench {
             self.now = due;
             if timer <= self.sender.pace_at {
                 self.sender.on_timer(due, &self.config, &mut self.out, &mut self.spares);
-                self.check("on_timer");
+                self.done(&Call::Timer, None);
             } else {
                 self.sender.on_pace(due, &self.config, &mut self.out);
-                self.check("on_pace");
+                self.done(&Call::Pace, None);
             }
             fired += 1;
             // From a microsecond they double 27 times up to 120 s (Linux's TCP_RTO_MAX).
@@ -243,13 +308,8 @@ impl Bench {
 pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
     let mut source = Source::new(bytes);
     let entry = entries[usize::from(source.byte()) % entries.len()];
-    let mut bench = Bench::new(entry, &mut source);
-    for _ in 0..STEPS {
-        if source.is_empty() {
-            break;
-        }
-        bench.step(&mut source);
-    }
+    let case = Case::draw(entry, &mut source);
+    Bench::new(&case, case.algorithm(), &mut |_, _, _, _, _| {}).run(&mut source);
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ mod queue;
 mod rack;
 mod rate;
 mod recovery;
+#[cfg(test)]
+mod reference;
 mod ring;
 mod rtt;
 mod sack;

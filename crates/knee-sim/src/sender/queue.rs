@@ -115,7 +115,9 @@ impl RetransmitQueue {
             let settled = seq > tracking.base && segment.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
             (!settled).then(|| self.place(segment.number()))
         };
-        let dead = tracking.range().filter_map(needed).min().unwrap_or(0);
+        // The first segment may be SACKed where a receiver contradicts itself, and its burst have gone.
+        let there = |place: &usize| *place < self.bursts.len();
+        let dead = tracking.range().filter_map(needed).filter(there).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
         if dead >= self.bursts.len() / 4 {
             self.bursts.drop_front(dead as u32);
@@ -399,7 +401,7 @@ impl RetransmitQueue {
     /// After the highest SACKed segment; `una` where there is none.
     #[inline]
     pub fn highest_sacked(&self, una: u64) -> u64 {
-        self.sacked().last().map_or(una, |r| r.1)
+        self.sacked().last().map_or(una, |r| r.1.max(una))
     }
 
     /// Where a SACK block does no more than to let the highest SACKed range grow by one segment that was sent just once and

@@ -76,8 +76,11 @@ impl Sender {
                 let end = if burst.sent() == newest { end.min(newest_end.saturating_sub(1)) } else { end };
                 let start = start.max(self.view.snd_una);
                 let age = stamp.since(burst.sent());
-                if start < end && age < patience {
-                    wait = wait.max(Some(patience.since(age)));
+                if age < patience {
+                    // Of a burst sent as the newest delivered was, those behind that are not late yet.
+                    if (start..end).any(|seq| self.may_be_late(seq, number)) {
+                        wait = wait.max(Some(patience.since(age)));
+                    }
                 } else {
                     (start..end).for_each(|seq| self.mark_late(seq, number));
                 }
@@ -87,11 +90,16 @@ impl Sender {
         wait
     }
 
-    /// Marks a segment lost if its fate is open and burst `number` carried it last.
-    fn mark_late(&mut self, seq: u64, number: u32) {
+    /// Whether the fate of a segment is open, and burst `number` carried it last.
+    fn may_be_late(&self, seq: u64, number: u32) -> bool {
         let segment = self.rtx.flags(seq);
         let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;
-        if segment & flags::LISTED != 0 && !waiting && self.rtx.carries(number, seq) {
+        segment & flags::LISTED != 0 && !waiting && self.rtx.carries(number, seq)
+    }
+
+    /// Marks such a segment lost.
+    fn mark_late(&mut self, seq: u64, number: u32) {
+        if self.may_be_late(seq, number) {
             self.mark_lost(seq);
             self.rtx.set_flags(seq, 0, flags::LISTED);
         }

@@ -12,6 +12,7 @@ use knee_core::Time;
 use knee_core::packet::MSS;
 
 /// How a sender is made.
+#[derive(Clone, Copy, Debug)]
 pub struct SenderInit {
     /// What the algorithm asks for.
     pub needs: Needs,
