@@ -32,6 +32,8 @@ def main() -> None:
             reports[path] = fidelity.run(cases, progress=bar)
     tables = {path.stem: _errors(report) for path, report in reports.items()}
     tables |= {name: _markdown(HEADS, 2, standing.shown(rows(reports))) for name, rows in STANDINGS.items()}
+    # It may have been edited meanwhile.
+    text = DOCUMENT.read_text(encoding="utf-8")
     for name, table in tables.items():
         text = re.sub(_place(name), rf"\1{table}\2", text, flags=re.S)
     DOCUMENT.write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@ from knee.linux import source, tools
 from knee.linux.bpf import build
 
 #: Programs that tests start themselves, and their packages.
-PROGRAMS = {"chromium": "chromium", "ip": "iproute2", "tshark": "tshark"}
+PROGRAMS = {"chromium": "chromium", "ip": "iproute2", "iperf3": "iperf3", "tshark": "tshark"}
 
 own = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
 print(*dict.fromkeys([*tools.packages(), *source.packages(), *build.packages(), *own]))

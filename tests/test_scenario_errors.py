@@ -176,9 +176,3 @@ def test_traces_are_found_beside_the_file_and_in_named_folders(
     monkeypatch.setenv("KNEE_TRACES", f"/nowhere:{tmp_path}")
     named = spec(from_toml(text))
     assert beside["links"][0]["capacity"] == named["links"][0]["capacity"] == {"trace": [1, 1, 4]}
-
-
-def test_quic_is_a_transport_the_simulator_does_not_run_yet(scenario: Make) -> None:
-    made = from_dict(scenario(flows=[FLOW, FLOW | {"transport": "quic"}]))
-    with pytest.raises(ScenarioError, match="quic"):
-        spec(made)

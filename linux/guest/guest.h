@@ -35,7 +35,19 @@ void flows_start(uint32_t index, const struct plan_flow *told);
 void flows_stop(uint32_t index);
 void flows_event(uint64_t data, uint32_t events);
 
+/* programs.c */
+void programs_init(int epoll_fd);
+void programs_start(uint32_t index, const struct plan_program *told);
+void programs_signal(uint32_t index, int signal);
+void programs_event(uint64_t data);
+void programs_finish(void);
+
 /* run.c */
 void run(int out_fd);
+/* Nanoseconds since time zero of the run; before it, 0. */
+uint64_t run_now(void);
+
+/* What an epoll event is about, above the flow's or the program's number: of flows, and from here on of programs. */
+#define ROLES_OF_PROGRAMS	16
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The guest's only program: its init, which makes namespaces, devices and queues as the plan
- * says, then sends and receives, and writes what the probe measured. Its root is the run's
- * folder on the host: /plan, /probe.ko and other modules, /rows.
+ * The guest's init, which makes namespaces, devices and queues as the plan says, then sends and
+ * receives, or has programs do so (programs.c), and writes what the probe measured. Its root is
+ * the run's folder on the host: /plan, /probe.ko and other modules, /rows.
  *
  * The length of /progress says how many millionths are done; on the console, at the end, is "@ done" or
  * "! WHAT" (it failed). Nothing is written there on the way: the host takes it when it likes, and its

@@ -7,6 +7,7 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,18 @@ void plan_apply(const struct plan_record *record)
 	case PLAN_COMMON:
 		for (uint32_t i = 0; i < plan->flows; i++)
 			mark(KNEE_ROW_COMMON, i);
+		break;
+	case PLAN_PROGRAM:
+		programs_start(record->index, payload);
+		break;
+	case PLAN_WATCH:
+		probe_call(KNEE_PROGRAM, payload, "cannot watch a program");
+		break;
+	case PLAN_END:
+		programs_signal(record->index, SIGTERM);
+		break;
+	case PLAN_KILL:
+		programs_signal(record->index, SIGKILL);
 		break;
 	default:
 		errno = 0;

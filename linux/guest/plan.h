@@ -36,6 +36,10 @@ enum plan_kind {
 	PLAN_STOP,		/* index: flow */
 	PLAN_MARK,		/* struct knee_mark */
 	PLAN_COMMON,		/* an edge of the time in which all flows run */
+	PLAN_PROGRAM,		/* index: program, struct plan_program and its strings: starts it */
+	PLAN_WATCH,		/* struct knee_program */
+	PLAN_END,		/* index: program; it is told to end */
+	PLAN_KILL,		/* index: program; it is killed, with all that it started */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */
@@ -65,6 +69,32 @@ struct plan_flow {
 	uint32_t same_at_receiver;	/* the receiver runs the algorithm too (dctcp) */
 	uint32_t reserved;
 	char cc[16];
+};
+
+/* A process of a flow that is a program: a flow's sender has an odd number, its receiver the even one before it. */
+struct plan_program {
+	uint32_t namespace;
+	uint32_t uid, gid;		/* whose files it may read, as the host has them */
+	uint32_t words;
+	uint64_t wait_ns;		/* see programs/wait.c */
+	/* Strings, each with its zero: the folder that is its root, its file there, its words. */
+};
+
+/* What /programs says of them: a head, then `size` bytes padded to eight. */
+struct program_note {
+	uint64_t at_ns;
+	uint32_t program;
+	uint32_t kind;			/* enum program_notes */
+	uint32_t value;
+	uint32_t size;
+};
+
+enum program_notes {
+	PROGRAM_SAID = 1,		/* what it wrote, to either output */
+	PROGRAM_ENDED,			/* value: as waitpid() has it */
+	PROGRAM_WENT_ON,		/* it ended, and a process of its own did not, whose name follows; that was killed */
+	PROGRAM_STRAYED,		/* value: how often it tried to reach other addresses */
+	PROGRAM_MUTED,			/* it wrote too much; nothing later is kept */
 };
 
 #endif

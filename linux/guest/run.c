@@ -17,6 +17,7 @@
 #define TIMER		(~0ULL)
 
 static char rows[4096 * KNEE_ROW_SIZE];
+static uint64_t epoch;
 
 static uint64_t now_ns(void)
 {
@@ -24,6 +25,13 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+uint64_t run_now(void)
+{
+	uint64_t now = now_ns();
+
+	return epoch && now > epoch ? now - epoch : 0;
 }
 
 /* Moves what the probe has to the file; whether there was anything. */
@@ -74,6 +82,7 @@ static const struct plan_record *set_up(int epoll)
 	probe_call(KNEE_SETUP, &told, "the probe cannot be set up");
 	plan_namespaces();
 	flows_init(plan->flows, epoll);
+	programs_init(epoll);
 	for (; record && record->setup; record = plan_next(record))
 		plan_apply(record);
 	return record;
@@ -99,7 +108,7 @@ void run(int out_fd)
 	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = TIMER }, events[BATCH];
 	const struct plan_record *record;
-	uint64_t sample_ns = plan->interval_ns, progress_ns = plan->progress_ns, epoch, sampled_ns = 0;
+	uint64_t sample_ns = plan->interval_ns, progress_ns = plan->progress_ns, sampled_ns = 0;
 	uint64_t waiting_for = -1;
 
 	if (epoll < 0 || timer < 0 || progress_fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event))
@@ -122,6 +131,8 @@ void run(int out_fd)
 		for (int i = 0; i < count; i++)
 			if (events[i].data.u64 == TIMER)
 				due = 1;
+			else if (events[i].data.u64 >> 32 >= ROLES_OF_PROGRAMS)
+				programs_event(events[i].data.u64);
 			else
 				flows_event(events[i].data.u64, events[i].events);
 		if (!due)
@@ -146,4 +157,5 @@ void run(int out_fd)
 			break;
 	}
 	finish(out_fd, sampled_ns >= plan->duration_ns);
+	programs_finish();
 }

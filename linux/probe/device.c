@@ -23,7 +23,8 @@ static int set_up(const struct knee_setup *told)
 		return -EINVAL;
 	probe.flows = vzalloc(array_size(max(told->flows, 1U), sizeof(*probe.flows)));
 	probe.links = vzalloc(array_size(told->links, sizeof(*probe.links)));
-	if (!probe.flows || !probe.links)
+	probe.programs = vzalloc(array_size(max(told->flows, 1U), sizeof(*probe.programs)));
+	if (!probe.flows || !probe.links || !probe.programs)
 		return -ENOMEM;
 	probe.flow_count = told->flows;
 	probe.link_count = told->links;
@@ -86,6 +87,7 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 		struct knee_link link;
 		struct knee_mark mark;
 		struct knee_delay delay;
+		struct knee_program program;
 		u64 number;
 	} told;
 
@@ -110,6 +112,8 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 		return set_delay(&told.delay);
 	case KNEE_FINISH:
 		return probe_rows_finish();
+	case KNEE_PROGRAM:
+		return probe_program_watch(&told.program);
 	case KNEE_EPOCH:
 		probe.epoch_ns = told.number;
 		return 0;
@@ -155,6 +159,7 @@ static void __exit probe_exit(void)
 	probe_rows_exit();
 	vfree(probe.flows);
 	vfree(probe.links);
+	vfree(probe.programs);
 }
 
 module_init(probe_init);

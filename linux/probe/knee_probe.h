@@ -11,6 +11,11 @@
 
 /* Data and ACKs of flow i have this port plus i at both ends. */
 #define KNEE_PORT	10000
+/*
+ * A flow that is a program has addresses of its own, since its ports are its own business: this bit in both, and
+ * below it the program's number, from 1.
+ */
+#define KNEE_PROGRAM_BIT	0x8000U
 #define KNEE_MAX_FLOWS	50000
 
 /* Buckets of histograms: 2^bits per octave, of microseconds and of nanoseconds. */
@@ -58,7 +63,7 @@ struct knee_flow_row {
 	__u32 kind;
 	__u32 index;
 	__u64 acked_bytes;	/* payload acknowledged */
-	__u64 sent_bytes;	/* payload sent, retransmissions too */
+	__u64 sent_bytes;	/* payload sent, retransmissions too; of a program: with all headers */
 	__u64 sent;		/* packets of it */
 	__u64 received;		/* data packets that left the last link */
 	__u64 received_bytes;	/* their bytes, IP headers and link overhead included */
@@ -166,6 +171,14 @@ struct knee_delay {
 	__u64 ns;
 };
 
+/* Watch the packets of flow `flow` as those of program number `program`. */
+struct knee_program {
+	__u32 flow;
+	__u32 program;
+	__u32 first_link;	/* where its packets count as sent */
+	__u32 last_link;	/* behind which they count as received */
+};
+
 #define KNEE_SETUP	_IOW('k', 1, struct knee_setup)
 #define KNEE_FLOW	_IOW('k', 2, struct knee_flow)
 #define KNEE_LINK	_IOW('k', 3, struct knee_link)
@@ -175,6 +188,7 @@ struct knee_delay {
 #define KNEE_DELAY	_IOW('k', 7, struct knee_delay)
 #define KNEE_FINISH	_IO('k', 8)	/* histograms become rows */
 #define KNEE_EPOCH	_IOW('k', 9, __u64)	/* time zero of rows, CLOCK_MONOTONIC, ns */
+#define KNEE_PROGRAM	_IOW('k', 10, struct knee_program)
 
 /* All rows are of one size. */
 #define KNEE_ROW_SIZE	152

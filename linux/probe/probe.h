@@ -15,7 +15,9 @@
 
 /* A flow: what is counted of it on the way, and its socket. */
 struct probe_flow {
-	struct sock *sk;		/* the sender; NULL: not yet */
+	struct sock *sk;		/* the sender; NULL: not yet, or a program */
+	bool program;			/* only its packets are watched */
+	u32 first_link;			/* of a program */
 	const struct tcp_congestion_ops *real;
 	struct tcp_congestion_ops ops;	/* the same, with our hooks */
 	u32 last_link;
@@ -25,6 +27,8 @@ struct probe_flow {
 	u64 delay_ns;			/* of its ACKs, behind the receiver */
 	__be32 receiver;
 	u64 received, received_bytes, queued_ns;
+	u64 sent, sent_bytes;		/* of a program, as the next one */
+	u32 lost;
 	u64 cwnd_ns, cwnd_since_ns;
 	u64 rtt_sum_us, all_rtt_sum_us;
 	u32 rtt_count, rtt_min_us, rtt_max_us;
@@ -66,6 +70,8 @@ struct probe_cocoa {
 
 struct probe {
 	u32 flow_count, link_count;
+	u32 program_count;
+	u32 *programs;			/* their flows, by number */
 	struct probe_flow *flows;
 	struct probe_link *links;
 	u64 seed;
@@ -81,7 +87,7 @@ static inline u64 probe_now(void)
 	return ktime_get_ns() - probe.epoch_ns;
 }
 
-/* The flow that a packet belongs to, by its ports; NULL: none. */
+/* The flow that a packet belongs to, by the addresses of programs, else by its ports; NULL: none. */
 static inline struct probe_flow *probe_flow_of(const struct sk_buff *skb, u32 *index)
 {
 	const struct iphdr *ip;
@@ -91,6 +97,13 @@ static inline struct probe_flow *probe_flow_of(const struct sk_buff *skb, u32 *i
 	if (skb->protocol != htons(ETH_P_IP))
 		return NULL;
 	ip = ip_hdr(skb);
+	if (probe.program_count && ntohl(ip->daddr) & KNEE_PROGRAM_BIT) {
+		i = (ntohl(ip->daddr) & (KNEE_PROGRAM_BIT - 1)) - 1;
+		if (i >= probe.program_count)
+			return NULL;
+		*index = probe.programs[i];
+		return &probe.flows[*index];
+	}
 	if (ip->protocol != IPPROTO_TCP ||
 	    skb_network_offset(skb) + ip->ihl * 4 + sizeof(*tcp) > skb_headlen(skb))
 		return NULL;
@@ -102,12 +115,16 @@ static inline struct probe_flow *probe_flow_of(const struct sk_buff *skb, u32 *i
 	return &probe.flows[i];
 }
 
-/* Whether a TCP packet carries payload. */
-static inline bool probe_has_payload(const struct sk_buff *skb)
+/* Whether a packet of a flow carries its data: payload over TCP; of a program, anything else that goes to the receiver. */
+static inline bool probe_has_payload(const struct probe_flow *flow, const struct sk_buff *skb)
 {
 	const struct iphdr *ip = ip_hdr(skb);
 	const struct tcphdr *tcp = (const struct tcphdr *)((const u8 *)ip + ip->ihl * 4);
 
+	if (flow->program && ip->daddr != flow->receiver)
+		return false;
+	if (ip->protocol != IPPROTO_TCP)
+		return true;
 	return ntohs(ip->tot_len) > ip->ihl * 4 + tcp->doff * 4;
 }
 
@@ -137,6 +154,7 @@ void probe_rows_exit(void);
 ssize_t probe_rows_read(char __user *to, size_t size);
 void probe_row_flow(u32 kind, u32 index);
 void probe_row_flow_locked(u32 kind, u32 index);
+void probe_row_program(u32 kind, u32 index);
 void probe_row_link(u32 kind, u32 index);
 void probe_row_event(u64 at_ns, u32 flow, u32 link, u16 event, u16 code, u64 value);
 int probe_rows_finish(void);
@@ -150,6 +168,7 @@ void probe_socket_window(struct probe_flow *flow);
 int probe_queue_watch(const struct knee_link *told);
 void probe_queues_exit(void);
 void probe_queue_settle(u32 link);
+int probe_program_watch(const struct knee_program *told);
 
 /* cocoa.c */
 int probe_cocoa_watch(struct probe_link *link, struct Qdisc *queue);

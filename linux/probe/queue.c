@@ -56,13 +56,42 @@ static void dropped(struct probe_link *link, u32 flow, u32 count)
 	link->dropping_count += count;
 }
 
+/* A program's packet was freed within a queue: dropped, wherever the discipline did it. */
+static void lost_in_queue(struct sk_buff *skb)
+{
+	u32 index;
+	struct probe_flow *flow = probe_flow_of(skb, &index);
+
+	if (flow)
+		flow->lost++;
+}
+
+/* The program whose data a packet carries; NULL: none. Its packet is counted as sent. */
+static struct probe_flow *program_sends(const struct probe_link *link, const struct sk_buff *skb)
+{
+	u32 index;
+	struct probe_flow *flow = probe.program_count ? probe_flow_of(skb, &index) : NULL;
+
+	if (!flow || !flow->program || !probe_has_payload(flow, skb))
+		return NULL;
+	if (flow->first_link == link - probe.links) {
+		flow->sent++;
+		flow->sent_bytes += qdisc_pkt_len(skb);
+	}
+	return flow;
+}
+
 static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct probe_link *link = link_of(sch);
+	struct probe_flow *program = program_sends(link, skb);
 	struct sk_buff *freed, *before = *to_free;
 	struct probe_cocoa seen;
 	int ret;
 
+	/* A forwarded packet has no owner to be told of its end. */
+	if (program && !skb->sk && !skb->destructor)
+		skb->destructor = lost_in_queue;
 	if (link->loss && (u32)probe_random(&link->random) < link->loss) {
 		__qdisc_drop(skb, to_free);
 		return NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
@@ -95,6 +124,8 @@ static struct sk_buff *dequeue(struct Qdisc *sch)
 		dropped(link, KNEE_NOBODY, sch->qstats.drops - drops);
 	if (!skb)
 		return NULL;
+	if (skb->destructor == lost_in_queue)
+		skb->destructor = NULL;
 	waited = ktime_get_ns() - skb->tstamp;
 	link->bytes += qdisc_pkt_len(skb);
 	link->packets++;
@@ -110,7 +141,7 @@ static struct sk_buff *dequeue(struct Qdisc *sch)
 		link->delay[probe_bucket(waited, KNEE_DELAY_BITS, KNEE_DELAY_BUCKETS)]++;
 	}
 	flow = probe_flow_of(skb, &index);
-	if (flow && probe_has_payload(skb)) {
+	if (flow && probe_has_payload(flow, skb)) {
 		flow->queued_ns += waited;
 		if (flow->last_link == link - probe.links) {
 			flow->received++;
@@ -120,6 +151,23 @@ static struct sk_buff *dequeue(struct Qdisc *sch)
 	skb->tstamp = 0;
 	skb->mark = 0;
 	return skb;
+}
+
+/* Begins to watch the packets of a flow that is a program; its delay is set before, and with it its receiver. */
+int probe_program_watch(const struct knee_program *told)
+{
+	struct probe_flow *flow;
+
+	if (told->flow >= probe.flow_count || told->program >= probe.flow_count ||
+	    told->first_link >= probe.link_count || told->last_link >= probe.link_count)
+		return -EINVAL;
+	flow = &probe.flows[told->flow];
+	flow->program = true;
+	flow->first_link = told->first_link;
+	flow->last_link = told->last_link;
+	probe.programs[told->program] = told->flow;
+	probe.program_count = max(probe.program_count, told->program + 1);
+	return 0;
 }
 
 static struct Qdisc *find(struct net_device *device, u32 handle)

@@ -90,10 +90,35 @@ void probe_row_flow_locked(u32 kind, u32 index)
 		flow->measured = kind == KNEE_ROW_BEGIN;
 }
 
+/* A row of a flow that is a program: what its packets show. */
+void probe_row_program(u32 kind, u32 index)
+{
+	struct probe_flow *flow = &probe.flows[index];
+	struct knee_flow_row *row;
+
+	local_bh_disable();
+	row = new_row();
+	if (row) {
+		row->at_ns = kind == KNEE_ROW_SAMPLE ? probe.sample_ns : probe_now();
+		row->kind = kind;
+		row->index = index;
+		row->sent_bytes = flow->sent_bytes;
+		row->sent = flow->sent;
+		row->received = flow->received;
+		row->received_bytes = flow->received_bytes;
+		row->queued_ns = flow->queued_ns;
+		row->pacing_rate = ~0ULL;
+		row->lost = flow->lost;
+	}
+	local_bh_enable();
+}
+
 void probe_row_flow(u32 kind, u32 index)
 {
 	struct sock *sk = probe.flows[index].sk;
 
+	if (probe.flows[index].program)
+		probe_row_program(kind, index);
 	if (!sk)
 		return;
 	lock_sock(sk);

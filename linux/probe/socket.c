@@ -83,7 +83,10 @@ static void look_at_end(struct sock *sk, struct probe_flow *flow)
 	flow->bytes = 0;
 	probe_row_flow_locked(KNEE_ROW_DONE, flow - probe.flows);
 	for (i = 0; i < probe.flow_count; i++)
-		probe_row_flow_locked(KNEE_ROW_COMMON, i);
+		if (probe.flows[i].program)
+			probe_row_program(KNEE_ROW_COMMON, i);
+		else
+			probe_row_flow_locked(KNEE_ROW_COMMON, i);
 }
 
 static void pkts_acked(struct sock *sk, const struct ack_sample *sample)

@@ -6,10 +6,10 @@ from typing import final
 __all__ = ["Ack", "Control", "EngineError", "SpecError", "registry", "simulate", "version"]
 
 class SpecError(ValueError):
-    """The simulator refused its specification."""
+    """The simulator rejected its specification."""
 
 class EngineError(RuntimeError):
-    """The simulator broke off."""
+    """The simulator stopped with an internal error."""
 
 @final
 class Ack:

@@ -21,7 +21,7 @@ from pathlib import Path
 from tomli_w import dumps
 
 from knee import grounds, memory, runner
-from knee.errors import InputError
+from knee.errors import InputError, ProgramError
 from knee.folder import DATA, check_target, manifest_of, problems, recover
 from knee.manifest import fingerprint
 from knee.own import classes
@@ -62,6 +62,7 @@ def run(
     again: bool = False,
     command: str | None = None,
     max_memory: int | str | None = None,
+    allow_programs: bool = False,
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
@@ -78,10 +79,12 @@ def run(
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
         max_memory: what a run may need, as of :func:`knee.run`; so many run at once as fit the machine together.
+        allow_programs: whether flows may be programs, which run on this machine.
 
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
         RunError: a run failed.
+        ProgramError: a program of a run failed; all runs were made and saved.
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
@@ -95,6 +98,7 @@ def run(
     done = dict.fromkeys(todo, 0.0)
     stop = threading.Event()
     lost: dict[int, InputError] = {}
+    failed: dict[int, ProgramError] = {}
 
     def one(i: int) -> None:
         def look(fraction: float) -> None:
@@ -114,11 +118,15 @@ def run(
                 command=command,
                 # Checked already, when no other run was active.
                 max_memory=sys.maxsize,
+                allow_programs=allow_programs,
             )
         except InputError as error:
             if refused is None:
                 raise
             lost[i] = error
+        except ProgramError as error:
+            error.result = None
+            failed[i] = error
         done[i] = 1.0
 
     here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
@@ -129,6 +137,8 @@ def run(
     if refused is not None:
         for i in sorted(lost):
             refused(jobs[i], lost[i])
+    for i in sorted(failed):
+        raise failed[i]
     return [None if i in lost else folders[i] for i in range(len(jobs))]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class KneeError(Exception):
     """Anything that knee itself reports; its text is one paragraph for the person who asked."""
@@ -13,6 +15,16 @@ class RunError(KneeError):
 
 class PhysicsError(RunError):
     """A result whose figures cannot be; see :mod:`knee.physics`."""
+
+
+class ProgramError(RunError):
+    """A flow's program failed, and the run went on without it.
+
+    Attributes:
+        result: the result of the run (:class:`knee.Result`); it has the other flows' figures.
+    """
+
+    result: Any = None
 
 
 class InputError(KneeError, ValueError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from knee.folder import FORMAT
+from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def summary(
                 "flow": len(flows) + 1,
                 "label": next(labels),
                 "cc": flow.cc,
-                "transport": flow.transport,
+                "transport": flow.transport if flow.program is None else PROGRAM_CC,
                 "start_s": span(scenario, flow, i)[0] / 1e9,
                 "base_rtt_ms": flow.rtt / 1e6,
             }

@@ -325,7 +325,8 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
                 if exact
                 else np.diff(at, prepend=max(0.0, (at[0] if len(at) else 0.0) - interval))
             )
-            np.add.at(bits, place, own[name].cast(pl.Float64).to_numpy() * 1e6 * length)
+            # What is not known of a program's flow breaks no law.
+            np.add.at(bits, place, own[name].cast(pl.Float64).fill_null(0.0).to_numpy() * 1e6 * length)
             sums[name].append(np.cumsum(bits))
         acked, received, sent = (sums[name][-1] for name in names)
         who = f"flow {number + 1}"

@@ -15,6 +15,7 @@ import polars as pl
 
 from knee.errors import RunError
 from knee.registry import Entry, congestion_controls
+from knee.scenario.commands import PROGRAM_CC
 
 SAMPLE = np.dtype(
     [
@@ -63,6 +64,8 @@ EVENT = np.dtype(
 #: States of loss recovery that hide the algorithm's own phase (bits 8 to 15 of ``state``).
 RECOVERY = {2: "cwr", 3: "recovery", 4: "loss"}
 FULL_CONTROL = 1 << 16
+#: What stands for the state of a flow that is a program, whose phases nobody knows.
+PROGRAM_STATE = "running"
 
 Rows = np.ndarray[Any, np.dtype[np.void]]
 
@@ -116,7 +119,12 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
     codes = cc_of_flow[rows["flow"]] << np.uint64(32) | rows["state"]
     unique, inverse = np.unique(codes, return_inverse=True)
     entries = congestion_controls()
-    states = [state_name(int(code) & 0xFFFFFFFF, entries[known[int(code) >> 32]]) for code in unique]
+    states = [
+        PROGRAM_STATE
+        if (cc := known[int(code) >> 32]) == PROGRAM_CC
+        else state_name(int(code) & 0xFFFFFFFF, entries[cc])
+        for code in unique
+    ]
     rates = ["goodput_mbps", "throughput_mbps", "sending_rate_mbps"]
     rtts = ["rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms"]
     columns = {
@@ -128,7 +136,12 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
         "retransmitted_packets": pl.Series(rows["retransmitted_packets"].astype(np.uint32)),
         "state": _named(inverse, states),
     }
-    return pl.DataFrame(columns)
+    frame = pl.DataFrame(columns)
+    if PROGRAM_CC not in known:
+        return frame
+    programs = [i + 1 for i, cc in enumerate(ccs) if cc == PROGRAM_CC]
+    resent = pl.when(~pl.col("flow").is_in(programs)).then("retransmitted_packets")
+    return frame.with_columns(retransmitted_packets=resent)
 
 
 def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:

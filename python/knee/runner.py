@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knee import forked, grounds, memory
-from knee.errors import InputError, PhysicsError
+from knee import forked, grounds, memory, programs
+from knee.errors import InputError, PhysicsError, ProgramError
 from knee.owned import writing
 from knee.scenario import Scenario, from_dict, load
 
@@ -50,6 +50,7 @@ def run(
     capture: bool = False,
     check: bool = False,
     max_memory: int | str | None = None,
+    allow_programs: bool = False,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -65,11 +66,13 @@ def run(
         check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
         max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
             The need is estimated before the run starts.
+        allow_programs: whether flows may be programs, which run on this machine.
 
     Raises:
         InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
         RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
             one that had run something.
+        ProgramError: a flow's program failed; the result has been written, and the error has it.
         PhysicsError: with ``check``, a figure is impossible; the result has been written.
 
     An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
@@ -83,6 +86,7 @@ def run(
         scenario = load(scenario)
     name = ground or scenario.run.ground
     grounds.find(name).refuse(scenario, where)
+    programs.check_allowed(scenario, allow_programs, where)
     memory.check(scenario, where, report=report and out is not None, most=max_memory)
     if capture:
         check_capture(name, out)
@@ -101,7 +105,19 @@ def run(
         raise no_report(undrawn, Path(out))
     if check:
         check_physics(result, None if out is None else Path(out))
+    failed = failed_programs(result.summary, None if out is None else Path(out))
+    if failed:
+        error = ProgramError(" ".join(failed))
+        error.result = result
+        raise error
     return result
+
+
+def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """What is to be said of programs that failed in a run that went on without them; empty where none did."""
+    failed = list(summary.get("failed_programs", ()))
+    where = "" if folder is None else f" in {folder}"
+    return [*failed, f"The figures of all other flows are in the result{where}."] if failed else []
 
 
 def check_physics(result: Result, folder: Path | None) -> None:

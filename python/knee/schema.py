@@ -39,7 +39,7 @@ class FlowFigures(_Part):
     transport: str
     start_s: Figure
     base_rtt_ms: Figure
-    goodput_mbps: Figure
+    goodput_mbps: Figure | None
     throughput_mbps: Figure
     sending_rate_mbps: Figure
     goodput_ratio: Figure | None
@@ -53,8 +53,8 @@ class FlowFigures(_Part):
     cwnd_mean_packets: Figure | None
     sent_packets: Count
     lost_packets: Count
-    retransmitted_packets: Count
-    timeouts: Count
+    retransmitted_packets: Count | None
+    timeouts: Count | None
     completion_s: Figure | None
 
 
@@ -94,6 +94,7 @@ class Summary(_Part):
     links: Annotated[list[LinkFigures], Field(min_length=1)]
     fairness: Fairness
     remarks: list[str] = []
+    failed_programs: list[str] = []
 
 
 class Manifest(_Part):

@@ -1,5 +1,4 @@
-//! What BBR's versions share: bandwidth in packets per microsecond, and a mark on what was sent for want of anything
-//! better to send.
+//! Shared by BBR's versions: bandwidth in packets per microsecond, and the mark for application-limited data.
 
 use crate::View;
 

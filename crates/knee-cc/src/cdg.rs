@@ -1,4 +1,4 @@
-//! CDG, the CAIA delay gradient: backs off by chance, the more likely the faster the RTT grows.
+//! CDG, the CAIA delay gradient: backs off randomly, with a probability that rises with the growth of the RTT.
 //!
 //! Source: Hayes, Armitage, "Revisiting TCP Congestion Control Using Delay Gradients", IFIP Networking 2011, in the
 //! form of Linux's net/ipv4/tcp_cdg.c. RTTs and gradients are in microseconds.

@@ -1,4 +1,4 @@
-//! Compound TCP: Reno's window plus a second one that fills fast links and withdraws as soon as a queue grows.
+//! Compound TCP: Reno's window plus a second one that fills fast links and shrinks as soon as a queue grows.
 //!
 //! Source: K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP Approach for High-speed and Long Distance
 //! Networks", INFOCOM 2006; constants as in draft-sridharan-tcpm-ctcp-02.

@@ -1,4 +1,5 @@
-//! Delay-based AIMD: a sawtooth that turns at a queueing delay rather than at a loss, and cuts just what is queued.
+//! Delay-based AIMD: a sawtooth that turns at a queueing delay instead of a loss, and reduces the window by just the
+//! queued data.
 //!
 //! Source: Leith, Shorten, McCullagh, Heffner, Dunn, Baker, "Delay-based AIMD congestion control", PFLDnet 2007.
 //!

@@ -1,4 +1,4 @@
-//! DCTCP: cuts the window in proportion to how many packets were marked.
+//! DCTCP: reduces the window in proportion to the fraction of marked packets.
 //!
 //! Source: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010; in the form of Linux's
 //! net/ipv4/tcp_dctcp.c.

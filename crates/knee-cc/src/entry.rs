@@ -1,4 +1,4 @@
-//! What is known of an algorithm before it runs: its entry in the registry.
+//! An algorithm's entry in the registry.
 
 use crate::{DynCongestionControl, Init};
 use knee_core::{Param, Params};
@@ -28,7 +28,7 @@ impl Family {
     }
 }
 
-/// Everything there is to know about an algorithm before it runs.
+/// The description of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its name in scenario files.
@@ -45,15 +45,15 @@ pub struct Entry {
     pub phases: &'static [&'static str],
     /// The transitions its state diagram allows, as pairs of phases.
     pub edges: &'static [(u8, u8)],
-    /// The least window it may ever ask for, in packets.
+    /// The smallest window that it may set, in packets.
     pub min_cwnd: u32,
     /// What it asks of the sender.
     pub needs: Needs,
-    /// Makes one.
+    /// Creates an instance.
     pub make: Make,
 }
 
-/// [`Entry::edges`] by the names of an enum's variants, whose order is that of [`Entry::phases`]:
+/// Builds [`Entry::edges`] from an enum whose variants have the order of [`Entry::phases`]:
 /// `edges![Phase: SlowStart => Hold, Hold => SlowStart]`.
 macro_rules! edges {
     ($phase:ident: $($from:ident => $to:ident),* $(,)?) => {
@@ -62,25 +62,25 @@ macro_rules! edges {
 }
 pub(crate) use edges;
 
-/// Makes an algorithm from its parameters at the start of a connection.
+/// Creates an algorithm from its parameters at the start of a connection.
 pub type Make = fn(&Params, &Init) -> Box<dyn DynCongestionControl>;
 
 /// How an algorithm reacts to ECN (RFC 3168, RFC 8257).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// As to a loss, once per round trip; used where a scenario turns ECN on.
+    /// Like a loss, once per round trip; only if the scenario enables ECN.
     #[default]
     Classic,
-    /// The receiver echoes each mark by itself and the algorithm counts them (DCTCP); always on.
+    /// The receiver echoes each mark and the algorithm counts them (DCTCP); always enabled.
     PerPacket,
-    /// As `PerPacket`, and packets are marked ECT(1) (L4S, RFC 9331).
+    /// Like `PerPacket`, with packets marked ECT(1) (L4S, RFC 9331).
     Scalable,
 }
 
-/// What an algorithm asks of the sender.
+/// What an algorithm requires of the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Packets must be paced, at [`crate::Control::pacing_rate`] or the sender's own rate.
+    /// Packets are paced, at [`crate::Control::pacing_rate`] or the sender's own rate.
     pub pacing: bool,
     /// [`crate::CongestionControl::on_ack`] is called on every ACK and sets the window also during recovery (Linux's
     /// `cong_control`): no proportional rate reduction.
@@ -94,6 +94,6 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Nothing beyond ACKs, losses and changes of state; ECN as a loss.
+    /// Only ACKs, losses and changes of state; ECN marks count as losses.
     pub const NONE: Self = Self { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic };
 }

@@ -1,4 +1,4 @@
-//! HighSpeed TCP: Reno below 38 packets; above, steps up faster and down less the larger the window.
+//! HighSpeed TCP: Reno below 38 packets; above, the increase grows and the decrease shrinks with the window.
 //!
 //! Source: RFC 3649 in the form of Linux's `tcp_highspeed.c`. Between W_low = 38 packets at a loss rate of 10^-3 and
 //! W_high = 83000 packets at 10^-7 the response function is a line in log-log scale (Sec. 5):

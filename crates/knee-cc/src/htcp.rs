@@ -1,5 +1,4 @@
-//! H-TCP: the longer since the last loss, the faster the window grows; a loss leaves the share of the window that just
-//! fills the path.
+//! H-TCP: the window grows faster the longer ago the last loss was; a loss reduces it to what just fills the path.
 //!
 //! Source: D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004, in the form of
 //! Linux's `tcp_htcp.c`. With `d` the time since the last reduction ended, times in jiffies:
@@ -148,7 +147,7 @@ fn adaptive_beta(rtt_min: u64, rtt_max: u64) -> u64 {
     (rtt_min.saturating_mul(ONE) / rtt_max.max(1)).clamp(BETA_MIN, BETA_MAX)
 }
 
-/// Whether the throughput lies within 20 % of that before.
+/// Whether the throughput is within 20 % of the previous one.
 fn steady(max: u64, old_max: u64) -> bool {
     (old_max.saturating_mul(4)..=old_max.saturating_mul(6)).contains(&max.saturating_mul(5))
 }

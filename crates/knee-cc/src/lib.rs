@@ -1,10 +1,10 @@
-//! Congestion controls: each a file, all behind [`CongestionControl`] and listed once in [`mod@registry`].
+//! Congestion controls. Each has its own file, implements [`CongestionControl`] and is listed in [`mod@registry`].
 //!
-//! What an ACK goes through, in Linux's order (`tcp_ack`): the sender takes RTT and delivery-rate samples and hands
-//! them to [`CongestionControl::on_measure`]; loss detection may then ask [`CongestionControl::on_congestion`] for a
-//! new `ssthresh` and tell of a change of state by [`CongestionControl::on_state`]; last, where the window may grow,
-//! [`CongestionControl::on_ack`] says how. While a reduction is under way the sender itself moves the window to
-//! `ssthresh` (proportional rate reduction), unless the algorithm asked for [`Needs::full_control`].
+//! The sender processes an ACK in Linux's order (`tcp_ack`). It passes RTT and delivery-rate samples to
+//! [`CongestionControl::on_measure`]. Loss detection may then call [`CongestionControl::on_congestion`] for a new
+//! `ssthresh`, and [`CongestionControl::on_state`] on a change of state. Finally, if the window may grow,
+//! [`CongestionControl::on_ack`] grows it. During a reduction the sender itself moves the window to `ssthresh`
+//! (proportional rate reduction), unless the algorithm has [`Needs::full_control`].
 
 pub mod entry;
 pub mod increase;
@@ -57,7 +57,7 @@ use knee_core::{Rate, Rng, Time};
 /// The value of `ssthresh` before any reduction: larger than every window.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// What an algorithm answers: how much may be in flight, and how fast it may leave.
+/// What an algorithm controls: how many packets may be in flight, and how fast they leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// Congestion window in packets, at least 1.
@@ -67,15 +67,15 @@ pub struct Control {
     /// Packets acknowledged towards the next increase of `cwnd` by one (Linux's `snd_cwnd_cnt`). The sender resets it
     /// on reductions and timeouts, as Linux does.
     pub cwnd_cnt: u32,
-    /// Least number of packets sent in one burst where pacing or the ACK clock would allow fewer (Linux's `min_tso_segs`).
+    /// Minimum number of packets in a burst, even if pacing or the ACK clock would allow fewer (Linux's `min_tso_segs`).
     pub min_burst: u8,
-    /// Index into [`Entry::phases`]: the state the algorithm is in, for the `state` column and its events.
+    /// The algorithm's phase, an index into [`Entry::phases`], for the `state` column and events.
     pub phase: u8,
-    /// Pacing rate of payload bytes, headers not counted (Linux's `sk_pacing_rate`); `None`: the sender's own, a factor
-    /// times `cwnd · mss / srtt` as in Linux.
+    /// Pacing rate of payload bytes without headers (Linux's `sk_pacing_rate`); `None` for the sender's own rate, a
+    /// factor times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
-    /// Whether the pacing clock starts anew whenever the window held the sender back: the next packet then leaves a whole
-    /// pacing interval after the ACK that lets it go, as senders do that know nothing of Linux's credit.
+    /// Whether the pacing clock restarts after the window limited the sender: the next packet then leaves a whole pacing
+    /// interval after the ACK that allowed it, without the credit that Linux gives.
     pub restart_pacing: bool,
 }
 
@@ -102,9 +102,9 @@ impl Control {
 /// State of the sender's loss recovery (Linux's `tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaState {
-    /// Nothing dubious.
+    /// No sign of loss.
     Open,
-    /// SACKs or duplicate ACKs seen, nothing lost yet.
+    /// SACKs or duplicate ACKs arrived, but nothing counts as lost yet.
     Disorder,
     /// The window is being reduced after an ECN echo.
     Cwr,
@@ -114,14 +114,14 @@ pub enum CaState {
     Loss,
 }
 
-/// The sender as an event finds it.
+/// The sender's state at an event.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// Current time.
     pub now: Time,
-    /// Smoothed RTT, at microseconds; zero before the first sample.
+    /// Smoothed RTT in whole microseconds; zero before the first sample.
     pub srtt: Time,
-    /// Least RTT of the last 300 s, at microseconds; [`Time::MAX`] before the first sample.
+    /// Minimum RTT of the last 300 s in whole microseconds; [`Time::MAX`] before the first sample.
     pub min_rtt: Time,
     /// First segment not yet acknowledged.
     pub snd_una: u64,
@@ -137,7 +137,7 @@ pub struct View {
     pub lost: u64,
     /// Whether rate samples of what is sent now are marked as limited by the application (Linux's `app_limited`).
     pub app_limited: bool,
-    /// Until when pacing lets nothing go; past or present where it does not hold anything back (Linux's
+    /// Time until which pacing sends nothing; not in the future if pacing does not hold packets back (Linux's
     /// `tcp_wstamp_ns`).
     pub paced_until: Time,
     /// Loss recovery's state.
@@ -150,9 +150,9 @@ pub struct View {
 pub struct RateSample {
     /// Packets delivered over `interval`.
     pub delivered: u32,
-    /// Of them, those delivered with a CE mark.
+    /// How many of them had a CE mark.
     pub delivered_ce: u32,
-    /// The longer of the send and the ACK interval; `None` where there is no valid sample.
+    /// The longer of the send interval and the ACK interval; `None` if the sample is not valid.
     pub interval: Option<Time>,
     /// `delivered` of the connection when the newest packet of the sample was sent.
     pub prior_delivered: u64,
@@ -169,7 +169,7 @@ pub struct RateSample {
 }
 
 impl RateSample {
-    /// A sample that says nothing.
+    /// An invalid sample.
     pub const NONE: Self = Self {
         delivered: 0,
         delivered_ce: 0,
@@ -183,25 +183,24 @@ impl RateSample {
     };
 }
 
-/// An ACK, seen after RTT, delivery rate and scoreboard are up to date.
+/// An ACK, after RTT, delivery rate and scoreboard have been updated.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     /// The sender after this ACK.
     pub view: &'a View,
-    /// RTT sample of this ACK at microseconds: of the newest packet it acknowledged that was not retransmitted.
+    /// RTT sample of this ACK in whole microseconds, from the newest packet acknowledged that was not retransmitted.
     pub rtt: Option<Time>,
-    /// Packets this ACK acknowledged cumulatively (Linux's `pkts_acked`), counting those SACKed before.
+    /// Packets acknowledged cumulatively by this ACK (Linux's `pkts_acked`), including those SACKed before.
     pub acked: u32,
-    /// Packets newly delivered: acknowledged or SACKed by this ACK for the first time (Linux's `acked_sacked`).
+    /// Packets acknowledged or SACKed for the first time by this ACK (Linux's `acked_sacked`).
     pub delivered: u32,
-    /// Packets newly deemed lost on this ACK.
+    /// Packets newly marked lost on this ACK.
     pub lost: u32,
     /// Packets in flight before this ACK.
     pub prior_in_flight: u32,
     /// First unacknowledged segment before this ACK.
     pub prior_una: u64,
-    /// Whether the window limited sending lately; it should not grow where it did not (RFC 7661; Linux's
-    /// `tcp_is_cwnd_limited`).
+    /// Whether the window recently limited sending; if not, it should not grow (RFC 7661; Linux's `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Whether the ACK carries an ECN echo.
     pub ece: bool,
@@ -209,7 +208,7 @@ pub struct Ack<'a> {
     pub rate: &'a RateSample,
 }
 
-/// Why the window must come down.
+/// Why the window must be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Packets were lost.
@@ -220,7 +219,7 @@ pub enum Signal {
     Timeout,
 }
 
-/// The moment of a congestion signal, at most one per round trip (RFC 5681).
+/// A congestion signal, at most one per round trip (RFC 5681).
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion<'a> {
     /// The sender.
@@ -229,23 +228,22 @@ pub struct Congestion<'a> {
     pub signal: Signal,
 }
 
-/// Something that happened to the connection beside ACKs.
+/// A change of the connection's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateEvent {
-    /// The connection is there and the algorithm just made: what it returns is what it starts with (what Linux's `init`
-    /// writes into the socket).
+    /// The connection is established and the algorithm was just created; it may set the initial control (Linux's `init`).
     Start,
     /// Loss recovery entered this state (Linux's `set_state`).
     Entered(CaState),
-    /// A timeout was about to be handled (Linux's `CA_EVENT_LOSS`).
+    /// A timeout is about to be handled (Linux's `CA_EVENT_LOSS`).
     Timeout,
-    /// A reduction ran its course: `cwnd` is at `ssthresh` (Linux's `CA_EVENT_COMPLETE_CWR`).
+    /// A reduction is complete: `cwnd` is at `ssthresh` (Linux's `CA_EVENT_COMPLETE_CWR`).
     ReductionDone,
     /// First transmission after nothing was in flight (Linux's `CA_EVENT_TX_START`).
     Restart,
 }
 
-/// A [`StateEvent`] and the sender it happened to.
+/// A [`StateEvent`] and the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct StateChange<'a> {
     /// The sender.
@@ -254,7 +252,7 @@ pub struct StateChange<'a> {
     pub event: StateEvent,
 }
 
-/// The end of a reduction that proved wrong: nothing had been lost.
+/// A reduction proved wrong, because nothing had been lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Undo<'a> {
     /// The sender.
@@ -263,7 +261,7 @@ pub struct Undo<'a> {
     pub prior_cwnd: u32,
 }
 
-/// New data left the sender.
+/// The sender sent data.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'a> {
     /// The sender after the transmission.
@@ -274,60 +272,59 @@ pub struct Sent<'a> {
     pub retransmission: bool,
 }
 
-/// What a new connection gives its algorithm.
+/// The parameters of a new connection for its algorithm.
 #[derive(Clone, Debug)]
 pub struct Init {
-    /// When the handshake ended.
+    /// The end of the handshake.
     pub now: Time,
-    /// RTT of the handshake, at microseconds.
+    /// RTT of the handshake in whole microseconds.
     pub rtt: Time,
     /// Initial window in packets.
     pub cwnd: u32,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// The kernel's clock tick, 1/HZ; zero for an ideal clock. Algorithms that count jiffies in Linux see time at
-    /// this resolution.
+    /// The kernel's clock tick, 1/HZ; zero for an ideal clock. Algorithms that use jiffies in Linux see time at this
+    /// resolution.
     pub tick: Time,
-    /// Whether the sender paces, by the algorithm's wish or the scenario's.
+    /// Whether the sender paces, because the algorithm or the scenario asks for it.
     pub paced: bool,
-    /// A random stream of the connection's own.
+    /// The connection's own random stream.
     pub rng: Rng,
 }
 
 /// A congestion control.
 ///
-/// Each method is called at one kind of event and changes the [`Control`] in force in place; what it leaves alone stays
-/// as it is. The sender puts a window of 0 up to 1. None may panic, whatever the sequence of events.
+/// Each method is called on one kind of event and changes the [`Control`] in place. The sender raises a window of 0 to 1.
+/// Methods must not panic, whatever the sequence of events.
 pub trait CongestionControl: Send {
-    /// Takes the measurements of every ACK, also of those that acknowledge nothing new, before loss detection (Linux's
-    /// `pkts_acked` and `in_ack_event`).
+    /// Called on every ACK, even if it acknowledges nothing new, before loss detection (Linux's `pkts_acked` and
+    /// `in_ack_event`).
     fn on_measure(&mut self, _ack: &Ack, _control: &mut Control) {}
 
-    /// Grows the window on an ACK of new data outside of reductions (Linux's `cong_avoid`); with
-    /// [`Needs::full_control`], decides on every ACK (Linux's `cong_control`).
+    /// Grows the window on an ACK of new data outside of reductions (Linux's `cong_avoid`). With
+    /// [`Needs::full_control`] it is called on every ACK and sets the window (Linux's `cong_control`).
     fn on_ack(&mut self, ack: &Ack, control: &mut Control);
 
-    /// Sets `ssthresh` after a congestion signal (Linux's `ssthresh`); `cwnd` still is the window before the reduction.
+    /// Sets `ssthresh` after a congestion signal (Linux's `ssthresh`); `cwnd` is still the window before the reduction.
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control);
 
-    /// Hears of changes of state.
+    /// Called on changes of state.
     fn on_state(&mut self, _change: &StateChange, _control: &mut Control) {}
 
-    /// Sets `cwnd` after a reduction was undone (Linux's `undo_cwnd`); by default to the window before it, if that is
-    /// larger.
+    /// Sets `cwnd` when a reduction is undone (Linux's `undo_cwnd`); by default to the previous window, if that is larger.
     fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
         control.cwnd = control.cwnd.max(undo.prior_cwnd);
     }
 
-    /// Hears of transmissions; called only with [`Needs::sent`].
+    /// Called on transmissions, with [`Needs::sent`] only.
     fn on_sent(&mut self, _sent: &Sent, _control: &mut Control) {}
 }
 
-/// What a sender holds: a [`CongestionControl`] and, derived from it, the one call that nearly all ACKs need. Nobody
-/// implements this.
+/// A [`CongestionControl`] as senders hold it, with one combined call for most ACKs. It is implemented for every
+/// [`CongestionControl`].
 pub trait DynCongestionControl: CongestionControl {
-    /// [`CongestionControl::on_measure`] and [`CongestionControl::on_ack`] of one ACK between which nothing can happen,
-    /// compiled for each algorithm as one call.
+    /// [`CongestionControl::on_measure`] and then [`CongestionControl::on_ack`], compiled as one call for ACKs between
+    /// whose two calls nothing can happen.
     fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control);
 }
 

@@ -1,4 +1,4 @@
-//! TCP-LP: takes what others leave, by giving way when the one-way delay rises.
+//! TCP-LP: uses bandwidth that others leave free, by yielding when the one-way delay rises.
 //!
 //! Source: A. Kuzmanovic, E. Knightly, "TCP-LP: A Distributed Algorithm for Low Priority Data Transfer", INFOCOM 2003,
 //! and Linux's `tcp_lp.c`.
@@ -24,10 +24,10 @@
 //! `paper` is the published algorithm: the delay is free of offset, `d_min` and `d_max` are those of the connection,
 //! learnt in the first slow start and used after the first loss.
 //!
-//! Departures: the simulator's ACKs carry no timestamps; the one-way delay is had from the RTT sample, as if the way
-//! back took no time: its constant part is an offset like any other, a queue on the way back is taken for one on the
-//! way there. In the paper's form, early congestion counts once per smoothed RTT, the time a cut takes to show; the
-//! paper does not say how often the test is made.
+//! Departures: the simulator's ACKs carry no timestamps, so the RTT sample serves as one-way delay. The constant delay of
+//! the reverse path is an offset like any other; a queue there counts as one on the forward path. In the paper's form,
+//! early congestion counts once per smoothed RTT, the time that a reduction takes to show; the paper does not say how
+//! often to test for it.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};

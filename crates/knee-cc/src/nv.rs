@@ -1,4 +1,4 @@
-//! NV ("New Vegas"): predicts from the delivery rate how large the window may be without a queue, and steers there.
+//! NV ("New Vegas"): predicts from the delivery rate the largest window without a queue, and steers to it.
 //!
 //! Source: Linux's net/ipv4/tcp_nv.c (Lawrence Brakmo, 2016); there is no paper. Meant for data centres where all
 //! flows run it.

@@ -17,7 +17,7 @@
 //! Departures: the paper runs on lossless Ethernet, so a loss or a mark changes nothing here either; segments are
 //! packets acknowledged, and the RTT is the last packet's, so that no serialisation time is to be taken off; the
 //! rate starts at the initial window per RTT, not at a share of the line rate; `alpha` and `beta` are as in Zhu et al.,
-//! "ECN or Delay", CoNEXT 2016, where the paper has no number. The window only keeps out of the way of the rate.
+//! "ECN or Delay", CoNEXT 2016, where the paper has no number. The window is large enough not to limit the rate.
 
 use crate::entry::{Entry, Family};
 use crate::window::{rate_of, window_beyond};

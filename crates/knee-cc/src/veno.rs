@@ -1,4 +1,4 @@
-//! Veno: Reno that tells by Vegas' backlog whether a loss was congestion.
+//! Veno: Reno that uses Vegas's backlog to distinguish congestion losses from random ones.
 //!
 //! Source: C. P. Fu, S. C. Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC
 //! 21(2), 2003, in the form of Linux's `tcp_veno.c`. With `rtt` the least of the RTTs since the window last grew:

@@ -1,4 +1,4 @@
-//! Westwood+: Reno whose window after a loss is what the path was measured to hold.
+//! Westwood+: Reno that on a loss sets the window to the measured bandwidth-delay product.
 //!
 //! Source: S. Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced Transport over Wireless Links",
 //! MobiCom 2001, and L. Grieco, S. Mascolo, "Performance Evaluation and Comparison of Westwood+, New Reno, and Vegas

@@ -9,12 +9,17 @@
 //! that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for many
 //! arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
 
+mod arrivals;
 mod bucket;
+mod line;
 mod link;
+pub mod queue;
 mod server;
 mod trace;
 mod wire;
 
-pub use link::{Arrival, Counters, Departure, Link, Load, Outcome};
+pub use arrivals::Arrivals;
+pub use line::Line;
+pub use link::{Counters, Departure, Link, Load, Outcome};
 pub use server::Server;
 pub use wire::Wire;

@@ -5,7 +5,8 @@ use crate::trace::Trace;
 use crate::wire::Wire;
 use knee_core::{Bytes, Rate, Time};
 
-/// What a link sends at.
+/// What a link sends at. Its kind, asked with every packet, is a byte of its own and not part of a field.
+#[repr(u8)]
 pub enum Server {
     /// A wire: a packet leaves when its last bit has been sent.
     Wire(Wire),

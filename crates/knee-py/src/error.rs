@@ -1,21 +1,21 @@
-//! What can go wrong, and the Python exceptions it becomes.
+//! Errors, and the Python exceptions for them.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::types::PyAnyMethods;
 use pyo3::{PyErr, Python};
 use thiserror::Error;
 
-pyo3::create_exception!(_core, SpecError, PyValueError, "The simulator refused its specification.");
+pyo3::create_exception!(_core, SpecError, PyValueError, "The simulator rejected its specification.");
 
-pyo3::create_exception!(_core, EngineError, PyRuntimeError, "The simulator broke off.");
+pyo3::create_exception!(_core, EngineError, PyRuntimeError, "The simulator stopped with an internal error.");
 
-/// Why there is no result.
+/// Why a run has no result.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// The specification is not of the form the engine reads.
+    /// The specification does not have the form that the engine reads.
     #[error("the specification cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// The engine refused what the specification says.
+    /// The engine rejected the specification.
     #[error("{0}")]
     Spec(String),
     /// The spool file cannot be used.
@@ -24,7 +24,7 @@ pub enum Failure {
     /// The file for packets cannot be used.
     #[error("the file for packets cannot be written: {0}")]
     Capture(std::io::Error),
-    /// The engine broke off: an error in the program.
+    /// The engine stopped: an error in the program.
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
     /// An algorithm written in Python raised an exception.
@@ -38,10 +38,10 @@ pub enum Failure {
     /// The engine's thread could not be started.
     #[error("no thread could be started: {0}")]
     Thread(std::io::Error),
-    /// Python refused what was asked of it.
+    /// A call to Python failed.
     #[error("{0}")]
     Python(PyErr),
-    /// Somebody asked to stop.
+    /// The caller cancelled the run.
     #[error("the run was cancelled")]
     Cancelled,
 }

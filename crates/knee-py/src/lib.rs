@@ -1,4 +1,4 @@
-//! Python binding: hands specifications in and results out, and knows nothing of networks.
+//! Python binding: passes specifications in and results out.
 
 mod error;
 mod listing;
@@ -7,7 +7,7 @@ mod simulate;
 
 use pyo3::pymodule;
 
-/// The simulator's core; `knee` is its Python face.
+/// The simulator's core, used by the package `knee`.
 #[pymodule]
 mod _core {
     use super::error::Failure;
@@ -32,13 +32,13 @@ mod _core {
         listing::registry().to_string()
     }
 
-    /// What a run gives: figures in JSON, then rows of samples, links and events as raw memory.
+    /// The result of a run: figures in JSON, then rows of samples, links and events as raw memory.
     type Given<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-    /// Runs a specification (JSON) to its end. Sample rows go to the file `spool` in blocks where one is named;
+    /// Runs a specification (JSON) to its end. Sample rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
-    /// congestion controls written in Python, by the names that the specification uses. The packets at the senders go
-    /// to the file `capture`, as pcapng, where one is named.
+    /// congestion controls written in Python, by their names in the specification. The packets at the senders are
+    /// written to the file `capture` as pcapng, if given.
     #[pyfunction]
     #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None))]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]

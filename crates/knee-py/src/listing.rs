@@ -4,7 +4,7 @@ use knee_cc::Ecn;
 use knee_core::{Kind, Param, Value};
 use serde_json::{Value as Json, json};
 
-/// All there is to know about algorithms and queue disciplines. Times in ns, rates in bit/s, sizes in bytes.
+/// The registries of algorithms and queue disciplines. Times in ns, rates in bit/s, sizes in bytes.
 pub fn registry() -> Json {
     let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
     let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();

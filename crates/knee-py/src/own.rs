@@ -1,7 +1,7 @@
 //! Congestion controls written in Python: subclasses of `knee.CongestionControl`, called for each event.
 //!
 //! The engine's thread holds the interpreter while such a simulation steps, so that a call costs no hand-over. An
-//! exception ends the run: it is kept for the caller, and until the engine hears of it the window stays as it was.
+//! exception ends the run: it is kept for the caller, and the window stays unchanged until the engine has stopped.
 
 use knee_cc::{
     Ack, CaState, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family, Init, Needs, RateSample,

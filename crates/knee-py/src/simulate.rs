@@ -1,4 +1,4 @@
-//! Runs the engine on a thread of its own, so that Python stays responsive: it hears of progress and can interrupt.
+//! Runs the engine on its own thread, so that Python stays responsive: it can report progress and interrupt.
 
 use crate::error::Failure;
 use crate::own::Raised;
@@ -81,7 +81,7 @@ pub fn run<E: From<Failure>>(
         let shared = Arc::clone(&shared);
         move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| drive(&spec, &classes, files, &shared)));
-            // Nobody listens any more only where the caller gave up: then there is nobody to tell.
+            // Sending fails only if the caller gave up; then nobody needs the outcome.
             let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
         }
     };

@@ -13,7 +13,7 @@
 //! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
 //! A fuzzer tries longer still: [`check_any`] is one of its targets.
 
-use crate::{Backlog, Burst, Context, Entry, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Queue, Verdict};
 use knee_core::testing::{Pick, Source, params};
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
 use proptest::prelude::*;
@@ -147,7 +147,7 @@ struct Seen {
 
 /// The link, with books of its own.
 struct Bench {
-    queue: Box<dyn Queue>,
+    queue: Box<dyn DynQueue>,
     cx: Context,
     codepoints: Vec<u8>,
     overhead: u32,
@@ -471,7 +471,7 @@ mod tests {
 
     /// A `pfifo` with one fault, to see that the invariants find it.
     struct Faulty<const FAULT: u8> {
-        inner: Box<dyn Queue>,
+        inner: Box<dyn DynQueue>,
         held_back: Option<Packet>,
     }
 
@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn the_invariants_find_faults() {
         fn entry<const FAULT: u8>() -> Entry {
-            fn make<const FAULT: u8>(_: &Params, init: &Init) -> Box<dyn Queue> {
+            fn make<const FAULT: u8>(_: &Params, init: &Init) -> Box<dyn DynQueue> {
                 let pfifo = crate::find("pfifo").expect("pfifo is there");
                 let inner = (pfifo.make)(&Params::defaults(pfifo.params), init);
                 Box::new(Faulty::<FAULT> { inner, held_back: None })

@@ -6,7 +6,6 @@
 pub mod events;
 pub mod network;
 pub mod observe;
-mod order;
 pub mod output;
 pub mod pipe;
 pub mod receiver;

@@ -3,12 +3,14 @@
 mod flow;
 mod histogram;
 mod link;
+mod record;
 mod rows;
 mod spread;
 
 pub use flow::{FlowCounts, FlowRates, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};
+pub use record::{Interval, Record};
 pub use rows::Rows;
 pub use spread::{RttSpread, Spread};
 

@@ -19,7 +19,6 @@ mod report;
 mod stages;
 mod world;
 
-use crate::events::Events;
 use crate::observe::{Rows, Tap};
 use crate::output::Output;
 use crate::spec::Spec;
@@ -29,13 +28,13 @@ use batch_scheduler::BatchScheduler;
 use event_scheduler::EventScheduler;
 use world::World;
 
-pub use build::{Own, OwnMake};
+pub use build::{Own, OwnMake, agenda};
 
 /// A running simulation.
 pub struct Simulation {
     world: World,
     scheduler: Scheduler,
-    /// See [`Simulation::work`]; without the turns of the wheel.
+    /// See [`Simulation::work`].
     work: u64,
 }
 
@@ -60,7 +59,7 @@ impl Simulation {
     /// If the specification contradicts itself or names what does not exist.
     pub fn with_own(spec: &Spec, own: &[Own]) -> Result<Self, crate::SpecError> {
         let world = World::new(spec, own)?;
-        let agenda = build::agenda(spec);
+        let agenda = agenda(spec);
         let scheduler = match BatchScheduler::stages(&world) {
             Some(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&world, stages, agenda))),
             None => Scheduler::Events(Box::new(EventScheduler::new(&world, agenda))),
@@ -75,7 +74,7 @@ impl Simulation {
 
     /// Lets flow samples go to `spool` in blocks of raw [`crate::SampleRow`]s instead of staying in memory.
     pub fn spool(&mut self, spool: impl std::io::Write + Send + 'static) {
-        self.world.rows.spool_to(Box::new(spool));
+        self.world.record.rows.spool_to(Box::new(spool));
     }
 
     /// Lets `tap` see the packets at the senders. Must be called before the first step. With it time passes event by event.
@@ -88,15 +87,10 @@ impl Simulation {
         }
     }
 
-    /// What has been done so far, in steps: events, turns of the wheel that they wait in, and, where time passes in batches,
-    /// these, visits of flows and packets. A bound on it for each simulated second holds on every machine, one on wall time
-    /// on none.
+    /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and packets. A
+    /// bound on it for each simulated second holds on every machine, one on wall time on none.
     pub const fn work(&self) -> u64 {
-        let turns = match &self.scheduler {
-            Scheduler::Events(scheduler) => scheduler.turns(),
-            Scheduler::Batches(scheduler) => scheduler.turns(),
-        };
-        self.work + turns
+        self.work
     }
 
     /// Does so many steps, or a few more; false once the end is reached.
@@ -135,15 +129,15 @@ impl Simulation {
     /// What does not add up.
     pub fn audit(&self) -> Result<(), String> {
         let between_links = match &self.scheduler {
-            Scheduler::Events(_) => self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum(),
+            Scheduler::Events(scheduler) => {
+                scheduler.audit(&self.world)?;
+                self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum()
+            }
             Scheduler::Batches(scheduler) => scheduler.under_way(&self.world),
         };
         self.world.audit(between_links)
     }
 }
-
-/// The heap in which a scheduler keeps what is due; at the start, what the scenario says of the whole run.
-type Agenda = Events;
 
 #[cfg(test)]
 mod tests {

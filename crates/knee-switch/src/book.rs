@@ -16,13 +16,6 @@ struct Segment {
     again: bool,
 }
 
-/// What became of an ACK.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Acked {
-    /// An RTT sample.
-    pub rtt: Option<Time>,
-}
-
 /// The account of a flow since the start.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -96,13 +89,11 @@ impl Book {
         self.queued_units += u64::from(packet.extra);
     }
 
-    /// An ACK reaches the sender.
-    pub fn acked(&mut self, header: &Header, now: Time) -> Acked {
+    /// An ACK reaches the sender; gives an RTT sample.
+    pub fn acked(&mut self, header: &Header, now: Time) -> Option<Time> {
         let up_to = if header.has_ack && !header.syn { self.place(header.ack, self.acked_bytes) } else { None };
         // The number after the last byte is the FIN's.
-        let Some(up_to) = up_to.map(|up_to| up_to.min(self.end)).filter(|up_to| *up_to > self.acked_bytes) else {
-            return Acked::default();
-        };
+        let up_to = up_to.map(|up_to| up_to.min(self.end)).filter(|up_to| *up_to > self.acked_bytes)?;
         self.acked_bytes = up_to;
         let (mut first, mut again) = (None, false);
         while let Some(segment) = self.under_way.front().filter(|segment| segment.end <= up_to) {
@@ -110,7 +101,7 @@ impl Book {
             again |= segment.again;
             self.under_way.pop_front();
         }
-        Acked { rtt: first.filter(|_| !again).map(|sent| now.saturating_sub(sent)) }
+        first.filter(|_| !again).map(|sent| now.saturating_sub(sent))
     }
 }
 
@@ -133,7 +124,7 @@ mod tests {
 
     fn ack(book: &mut Book, ack: u32, ms: u64) -> Option<u64> {
         let header = Header { ack, has_ack: true, syn: false, ..SYN };
-        book.acked(&header, Time::from_millis(ms)).rtt.map(Time::as_millis)
+        book.acked(&header, Time::from_millis(ms)).map(Time::as_millis)
     }
 
     #[test]

@@ -5,14 +5,16 @@
 
 use crate::book::Book;
 use crate::header::Header;
-use crate::report::Figures;
 use crate::store::Store;
 use knee_capture::Capture;
 use knee_core::{Packet, Time};
 use knee_queue::{Burst, Note};
 use knee_sim::SpecError;
+use knee_sim::events::{Event, Events};
 use knee_sim::network::Network as Paths;
-use knee_sim::spec::{Change, Spec};
+use knee_sim::observe::{Histogram, Record};
+use knee_sim::simulation::agenda;
+use knee_sim::spec::{Change, ChangeSpec, FlowSpec, Spec};
 
 /// A packet that is due at a device.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,21 @@ pub struct Departure {
 enum Due {
     Link(usize),
     Pipe(usize),
-    Figures,
+    Agenda,
+}
+
+/// What is known of a flow beside its account.
+pub(crate) struct Flow {
+    /// The side that sends its data: 0 in the forward direction, 1 in the reverse one.
+    source: usize,
+    /// Size of its transfer.
+    pub(crate) bytes: Option<u64>,
+    /// Bytes that each packet counts beside its own on the first link.
+    pub(crate) overhead: u64,
+    /// RTTs in its figures.
+    pub(crate) rtts: Histogram,
+    /// Whether its figures have begun and not ended.
+    pub(crate) watched: bool,
 }
 
 /// Links, pipes and the accounts of flows.
@@ -38,10 +54,13 @@ pub struct Network {
     pub(crate) now: Time,
     /// Links, pipes and the ways of flows, as in the simulator.
     pub(crate) paths: Paths,
-    /// By flow, the side that sends data: 0 in the forward direction, 1 in the reverse one.
-    sources: Vec<usize>,
+    pub(crate) flows: Vec<Flow>,
     pub(crate) books: Vec<Book>,
-    pub(crate) figures: Figures,
+    pub(crate) record: Record,
+    /// What happens at times known from the start, and the end of the interval.
+    pub(crate) agenda: Events,
+    pub(crate) interval: Time,
+    pub(crate) changes: Vec<ChangeSpec>,
     /// The bytes of the packets inside.
     pub store: Store,
     /// What is due at a device and not yet written; the caller empties it.
@@ -58,12 +77,26 @@ impl Network {
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn new(spec: &Spec, port: u16, capture: Option<Capture>) -> Result<Self, SpecError> {
+        let flow = |flow: &FlowSpec| Flow {
+            source: usize::from(flow.reverse),
+            bytes: flow.bytes,
+            overhead: u64::from(spec.links[flow.path[0]].overhead),
+            rtts: Histogram::new(10),
+            watched: false,
+        };
+        let mut agenda = agenda(spec);
+        if spec.warmup == 0 {
+            (0..).zip(&spec.flows).for_each(|(i, flow)| agenda.push(Time::from_nanos(flow.start), Event::Measure(i)));
+        }
         Ok(Self {
             now: Time::ZERO,
             paths: Paths::new(spec)?,
-            sources: spec.flows.iter().map(|flow| usize::from(flow.reverse)).collect(),
+            flows: spec.flows.iter().map(flow).collect(),
             books: spec.flows.iter().map(|_| Book::default()).collect(),
-            figures: Figures::new(spec),
+            record: Record::new(spec),
+            agenda,
+            interval: Time::from_nanos(spec.interval),
+            changes: spec.changes.clone(),
             store: Store::default(),
             out: Vec::new(),
             strays: 0,
@@ -101,7 +134,7 @@ impl Network {
     /// The flow of a packet that a side sent, and whether it goes against the flow's data.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
         let flow = |port: u16| usize::from(port.wrapping_sub(self.port));
-        let source = |flow: usize| self.sources.get(flow).copied();
+        let source = |flow: usize| self.flows.get(flow).map(|flow| flow.source);
         let (data, ack) = (flow(header.to), flow(header.from));
         if source(data) == Some(side) {
             Some((header, data, false))
@@ -116,7 +149,7 @@ impl Network {
     }
 
     fn head(&self) -> (Time, Due) {
-        let mut head = (self.figures.next(), Due::Figures);
+        let mut head = (self.agenda.next(), Due::Agenda);
         for (i, direction) in self.paths.links.iter().enumerate() {
             if direction.link.due() < head.0 {
                 head = (direction.link.due(), Due::Link(i));
@@ -137,7 +170,11 @@ impl Network {
         match due {
             Due::Link(i) => self.serve(i),
             Due::Pipe(i) => self.deliver(i),
-            Due::Figures => self.on_figures(),
+            Due::Agenda => {
+                if let Some((_, event)) = self.agenda.pop() {
+                    self.on_agenda(event);
+                }
+            }
         }
     }
 
@@ -174,7 +211,7 @@ impl Network {
     }
 
     fn leave(&mut self, packet: Packet) {
-        let source = self.sources[packet.flow as usize];
+        let source = self.flows[packet.flow as usize].source;
         let side = if packet.has(Packet::ACK) { source } else { 1 - source };
         self.out.push(Departure { packet, side, due: self.now });
     }
@@ -194,7 +231,7 @@ impl Network {
             self.book_drop(i, &packet);
         }
         for Note { at, flow, event, value } in notes {
-            self.figures.record(at, flow, Some(i as u32), event, value);
+            self.record.rows.record(at, flow, Some(i as u32), event, value);
         }
     }
 
@@ -205,7 +242,7 @@ impl Network {
         }
         self.store.release(packet);
         if let Some(over) = self.paths.links[i].book_drop(packet) {
-            self.figures.record_drops(i as u32, &over);
+            self.record.rows.record_drops(i as u32, &over);
         }
     }
 
@@ -218,8 +255,9 @@ impl Network {
         }
         if let Some(header) = Header::read(self.store.bytes(packet)) {
             if packet.has(Packet::ACK) {
-                let acked = self.books[flow].acked(&header, at);
-                self.figures.rtt(flow, acked.rtt);
+                if let Some(rtt) = self.books[flow].acked(&header, at) {
+                    self.book_rtt(flow, rtt);
+                }
                 self.complete(flow, at);
             } else if header.payload > 0 {
                 self.books[flow].received(packet);
@@ -234,7 +272,7 @@ impl Network {
         if let Some(link) = link {
             self.book_news(link as usize);
         }
-        self.figures.record(self.now, flow, link, event, value);
+        self.record.rows.record(self.now, flow, link, event, value);
     }
 
     /// Ends the capture, if there is one.

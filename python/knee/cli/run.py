@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from knee.cli import complete, tables
 from knee.cli.console import Bar, complain, out
 from knee.cli.terminal import write_json
-from knee.errors import InputError, ScenarioError
+from knee.errors import InputError, ProgramError, ScenarioError
 
 if TYPE_CHECKING:
     from knee.scenario import Scenario
@@ -74,6 +75,9 @@ def run(
             metavar="SIZE", help="Refuse a run that needs more memory, such as '8 GB'; default: the available memory."
         ),
     ] = None,
+    allow_programs: Annotated[
+        bool, typer.Option("--allow-programs", help="Let flows be programs, which run on this machine.")
+    ] = False,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -83,7 +87,7 @@ def run(
     """
     from knee import grounds, memory, runner
 
-    loaded = [_load(source, changes or (), ground) for source in scenarios]
+    loaded = [_load(source, changes or (), ground, allow_programs=allow_programs) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
     for job in jobs:
         if capture:
@@ -96,14 +100,24 @@ def run(
     apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
     runs = (
-        _side_by_side(jobs, context.obj, report=report, png=png, max_memory=max_memory)
+        _side_by_side(jobs, context.obj, report=report, png=png, max_memory=max_memory, allow_programs=allow_programs)
         if beside
-        else _one_by_one(jobs, context.obj, report=report, png=png, capture=capture, max_memory=max_memory)
+        else _one_by_one(
+            jobs,
+            context.obj,
+            report=report,
+            png=png,
+            capture=capture,
+            max_memory=max_memory,
+            allow_programs=allow_programs,
+        )
     )
+    failed: list[str] = []
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
         for remark in summary.get("remarks", ()):
-            complain(remark)
+            if remark not in summary.get("failed_programs", ()):
+                complain(remark)
         summaries.append(summary)
         if check:
             from knee.result import Result
@@ -116,31 +130,53 @@ def run(
     elif seeds > 1:
         for i, scenario in enumerate(loaded):
             tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
+    for job, summary in zip(jobs, summaries, strict=True):
+        failed += runner.failed_programs(summary, job.folder)
+    if failed:
+        raise ProgramError(" ".join(failed))
 
 
 def _one_by_one(
-    jobs: list[_Job], command: str | None, *, report: bool, png: bool, capture: bool, max_memory: str | None
+    jobs: list[_Job],
+    command: str | None,
+    *,
+    report: bool,
+    png: bool,
+    capture: bool,
+    max_memory: str | None,
+    allow_programs: bool,
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     from knee import runner
 
     for job in jobs:
         with Bar(job.folder.name) as bar:
-            result = runner.run(
-                job.scenario,
-                job.ground,
-                job.folder,
-                report=report,
-                png=png,
-                progress=bar,
-                command=command,
-                capture=capture,
-                max_memory=max_memory,
-            )
+            try:
+                result = runner.run(
+                    job.scenario,
+                    job.ground,
+                    job.folder,
+                    report=report,
+                    png=png,
+                    progress=bar,
+                    command=command,
+                    capture=capture,
+                    max_memory=max_memory,
+                    allow_programs=allow_programs,
+                )
+            except ProgramError as error:
+                # Said at the end: what the other flows did is there.
+                result = error.result
         yield job, result.summary
 
 
 def _side_by_side(
-    jobs: list[_Job], command: str | None, *, report: bool, png: bool, max_memory: str | None
+    jobs: list[_Job],
+    command: str | None,
+    *,
+    report: bool,
+    png: bool,
+    max_memory: str | None,
+    allow_programs: bool,
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
     from knee import batch
@@ -149,7 +185,16 @@ def _side_by_side(
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
         several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
-        batch.run(several, around, progress=bar, again=True, command=command, max_memory=max_memory)
+        with contextlib.suppress(ProgramError):
+            batch.run(
+                several,
+                around,
+                progress=bar,
+                again=True,
+                command=command,
+                max_memory=max_memory,
+                allow_programs=allow_programs,
+            )
     for job in jobs:
         result = Result.load(job.folder)
         if report or png:
@@ -157,9 +202,9 @@ def _side_by_side(
         yield job, result.summary
 
 
-def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
+def _load(source: str, changes: Sequence[str], ground: str | None, *, allow_programs: bool) -> Scenario:
     """A scenario that its ground does not refuse."""
-    from knee import grounds
+    from knee import grounds, programs
     from knee.scenario import load
     from knee.scenario.overrides import blamed
 
@@ -169,6 +214,7 @@ def _load(source: str, changes: Sequence[str], ground: str | None) -> Scenario:
         here.refuse(scenario, source)
     except ScenarioError as error:
         raise blamed(error, changes, lambda: here.refuse(load(source), source)) from None
+    programs.check_allowed(scenario, allow_programs, source)
     return scenario
 
 

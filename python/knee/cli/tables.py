@@ -45,6 +45,11 @@ def rate(mbps: float | None) -> str:
     return f"{mbps:.0f}" if mbps >= 1000 else f"{mbps:#.4g}"
 
 
+def _payload_rate(flow: dict[str, Any]) -> str:
+    """A flow's goodput, or of a program its throughput, marked as such."""
+    return f"{rate(flow['throughput_mbps'])}*" if flow["goodput_mbps"] is None else rate(flow["goodput_mbps"])
+
+
 def show_summary(console: Console, summary: dict[str, Any]) -> None:
     """Flows, links and fairness of one run."""
     title = f"{summary['name']}: {summary.get('title') or 'no title'}"
@@ -58,11 +63,13 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
             flow["label"],
             flow["cc"],
             number(flow["start_s"], 1),
-            rate(flow["goodput_mbps"]),
+            _payload_rate(flow),
             *(number(flow[name]) for name in ("rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_mean_ms")),
             *(number(flow[name]) for name in ("lost_packets", "retransmitted_packets", "timeouts")),
         )
     console.print(flows)
+    if any(flow["goodput_mbps"] is None for flow in summary["flows"][:MOST_FLOWS]):
+        console.print("* throughput, headers included: nobody knows a program's payload\n", soft_wrap=True)
     if len(summary["flows"]) > MOST_FLOWS:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
     heads = ["", "used", "queued ms", "", "", "", "packets", ""]
@@ -133,7 +140,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
         "convergence, s": fairness["convergence_s"],
         **_per_bottleneck(fairness),
         "packets lost": sum(flow["lost_packets"] for flow in flows),
-        "timeouts": sum(flow["timeouts"] for flow in flows),
+        "timeouts": sum(flow["timeouts"] or 0 for flow in flows),
     }
     for link in links:
         name = link["link"]

@@ -183,4 +183,10 @@ def _lab(kernel: Path, into: Path, jobs: int) -> None:
     for program, folder in (("init", "guest"), ("launch", "launch")):
         parts = sorted((sources / folder).glob("*.c"))
         tools.run([*compiler, "-o", into / program, *parts], f"Building the program {program}")
+    # What is preloaded into programs that are flows, and into the kernel that has them.
+    library = ["gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    for name in ("wait", "hold"):
+        tools.run(
+            [*library, "-o", into / f"{name}.so", sources / "programs" / f"{name}.c", "-ldl"], f"Building {name}.so"
+        )
     shutil.rmtree(sources)

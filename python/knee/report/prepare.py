@@ -154,7 +154,8 @@ def _flows(result: Result) -> list[Flow]:
             cc=str(row.get("cc", "")),
             start_s=row.get("start_s") or 0.0,
             base_rtt_ms=row.get("base_rtt_ms"),
-            goodput_mbps=row.get("goodput_mbps") or 0.0,
+            # Of a program nobody knows the payload.
+            goodput_mbps=row.get("goodput_mbps") or row.get("throughput_mbps") or 0.0,
             finite=finite[index] or row.get("completion_s") is not None,
             completion_s=row.get("completion_s"),
         )

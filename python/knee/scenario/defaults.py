@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from knee.errors import Refused
+from knee.scenario.commands import PROGRAM_CC
 
 DEFAULT_LINK = "bottleneck"
 
@@ -41,6 +42,8 @@ def fill_defaults(raw: Any) -> Any:
             continue
         given = {key: value for key, value in flow.items() if value is not None}
         given.setdefault("path", list(names))
+        if "program" in given:
+            given.setdefault("cc", PROGRAM_CC)
         if "stop" not in given and "lasts" not in given and "duration" in raw:
             given["stop"] = raw["duration"]
         count = given.get("count", 1)

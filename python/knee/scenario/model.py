@@ -27,7 +27,9 @@ from knee import registry, units
 from knee.errors import Refused
 from knee.own import name_of
 from knee.registry import Value
+from knee.scenario import commands
 from knee.scenario.check import check
+from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults
 
 FORMAT = 1
@@ -60,6 +62,17 @@ def _number(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > 2**53:
         raise Refused(f"{units.shown(value)} is out of range", "expected a plain number such as 0.01")
     return value
+
+
+def _command(text: str) -> str:
+    commands.words(text)
+    return text
+
+
+def _absolute(text: str) -> str:
+    if not _one_line(text).startswith("/"):
+        raise Refused(f"{units.shown(text)} is not a path from the root", 'expected a folder such as "/srv/programs"')
+    return text
 
 
 Text = Annotated[str, AfterValidator(_one_line)]
@@ -133,12 +146,33 @@ class Link(_Queueing):
     reverse: Reverse | None = Field(None, description='a table such as { rate = "10 Mbit/s", queue = "pfifo" }')
 
 
+Command = Annotated[str, AfterValidator(_command)]
+
+
+class Program(_Table):
+    """The two programs of a flow that brings its own transport."""
+
+    send: Command = Field(description='a command line such as "iperf3 -c {address} -p {port} -t {duration}"')
+    receive: Command = Field(description='a command line such as "iperf3 -s -p {port}"')
+    rtt_pattern: Annotated[str, AfterValidator(commands.check_pattern)] | None = Field(
+        None, description="a regular expression that finds an RTT in what the sender prints"
+    )
+    rtt_unit: Literal["us", "ms", "s"] = Field("ms", description='the unit of that RTT: "us", "ms" or "s"')
+    wait: SomeTime = Field(50_000, description='how long a call waits that asks without waiting, such as "50 us"')
+    root: Annotated[str, AfterValidator(_absolute)] = Field(
+        "/", description="the folder that the programs see as /, read-only"
+    )
+
+
 class Flow(_Table):
     """A flow, or ``count`` identical ones."""
 
     cc: Annotated[str, BeforeValidator(name_of)] = Field(description="the name of a congestion control")
     cc_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the algorithm's own parameters"
+    )
+    program: Program | None = Field(
+        None, description='a table such as { send = "...", receive = "..." }, instead of cc'
     )
     rtt: SomeTime = Field(description='the base round-trip time, such as "20 ms"')
     start: Time = Field(0, description='a start time such as "20 s"')
@@ -157,16 +191,42 @@ class Flow(_Table):
     @field_validator("cc")
     @classmethod
     def _cc_is_known(cls, name: str) -> str:
-        return registry.find("congestion control", name, registry.congestion_controls()).name
+        return (
+            name
+            if name == PROGRAM_CC
+            else registry.find("congestion control", name, registry.congestion_controls()).name
+        )
 
     @field_validator("cc_params")
     @classmethod
     def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        return registry.congestion_controls()[info.data["cc"]].resolve(given) if "cc" in info.data else {}
+        if "cc" not in info.data:
+            return {}
+        if info.data["cc"] == PROGRAM_CC:
+            if given:
+                raise Refused("a program takes its parameters in its command line", "leave it out")
+            return {}
+        return registry.congestion_controls()[info.data["cc"]].resolve(given)
 
     @field_serializer("cc_params")
     def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.congestion_controls()[self.cc].plain(values)
+        return registry.congestion_controls()[self.cc].plain(values) if self.cc != PROGRAM_CC else {}
+
+    @model_validator(mode="after")
+    def _program_brings_its_own(self) -> Flow:
+        if self.program is None:
+            if self.cc == PROGRAM_CC:
+                raise Refused(
+                    "there is no program", 'expected a table program = { send = "...", receive = "..." }', key="cc"
+                )
+            return self
+        if self.cc != PROGRAM_CC:
+            raise Refused("a program has a congestion control of its own", "expected one of cc and program", key="cc")
+        usual = {"transport": "tcp", "bytes": None, "pacing": "auto", "ecn": False}
+        for key, value in usual.items():
+            if getattr(self, key) != value:
+                raise Refused("this is the program's own business", "leave it out", key=key)
+        return self
 
 
 class Change(_Table):

@@ -78,6 +78,9 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     labels = iter(scenario.labels)
     flows = []
     for i, flow in enumerate(scenario.flows):
+        if flow.program is not None:
+            found = "neither the simulator nor the running kernel runs programs as flows"
+            raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].program")
         if flow.transport == "quic":
             _check_quic(flow, f"flows[{i}]")
         shared = {

@@ -35,17 +35,17 @@ FIGURES: dict[str, tuple[str, str]] = {
 def figures(summary: dict[str, Any]) -> dict[str, float | None]:
     """The figures of a run's summary."""
     flows, link, fairness = summary["flows"], summary["links"][0], summary["fairness"]
-    goodputs = [float(flow["goodput_mbps"]) for flow in flows]
+    goodputs = [float(flow["goodput_mbps"]) for flow in flows if flow["goodput_mbps"] is not None]
     return {
         "goodput_mbps": metrics.total_mbps(summary),
-        "least_goodput_mbps": min(goodputs),
-        "greatest_goodput_mbps": max(goodputs),
+        "least_goodput_mbps": min(goodputs, default=None),
+        "greatest_goodput_mbps": max(goodputs, default=None),
         "first_share": metrics.share(summary, 0),
         **{name: fairness[name] for name in ("jain", "jain_interval_mean", "convergence_s")},
         **{name: _mean([flow[name] for flow in flows]) for name in ("rtt_mean_ms", "rtt_p95_ms")},
         **{name: link[name] for name in ("queue_delay_mean_ms", "queue_delay_p95_ms", "utilization")},
         "loss": metrics.loss(flows),
-        "timeouts": float(sum(flow["timeouts"] for flow in flows)),
+        "timeouts": float(sum(flow["timeouts"] or 0 for flow in flows)),
         "marks": float(link["marks"]),
     }
 

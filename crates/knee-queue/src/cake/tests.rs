@@ -106,6 +106,20 @@ fn the_shaper_spaces_packets_by_their_size_at_its_rate() {
 }
 
 #[test]
+fn time_for_which_a_shaped_queue_was_empty_is_not_made_up_for() {
+    let given = [("bandwidth", Value::Rate(Rate::from_bps(12_112_000)))];
+    let (mut q, mut cx) = (queue(None, &given), Context { now: Time::from_millis(7), ..Context::default() });
+    for now in [7, 100] {
+        cx.now = Time::from_millis(now);
+        fill(&mut q, 0, 1, &mut cx);
+        assert!(q.dequeue(&mut cx).is_some());
+    }
+    fill(&mut q, 0, 1, &mut cx);
+    assert!(q.dequeue(&mut cx).is_none());
+    assert_eq!(q.next_wake(), Some(Time::from_millis(101)));
+}
+
+#[test]
 fn a_slow_shaper_raises_target_and_interval() {
     let ms = Time::from_millis;
     let settings = |mbps: u64| {

@@ -9,17 +9,16 @@
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
 //!
 //! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at a
-//! time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event::order`],
+//! time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event`],
 //! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
 
-use super::Agenda;
 use super::ack_path::{AckPath, Parked};
 use super::landings::Landings;
-use super::report::Sampling;
-use super::stages::{COMPRESSED_SACK, DELAYED_ACK, Stages, turn_of, turn_of_ack};
+use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, turn_of_ack};
 use super::world::{Outbox, World};
-use crate::events::Event;
+use crate::events::{Event, Events};
 use crate::network::Way;
+use crate::observe::Interval;
 use crate::spec::Change;
 use crate::timer::Timer;
 use knee_core::cache::{fetch, fetch_first};
@@ -35,7 +34,7 @@ const FLOWS_AHEAD: (usize, usize) = (3, 1);
 /// Lets time pass in batches.
 pub(super) struct BatchScheduler {
     /// What concerns the whole run.
-    agenda: Agenda,
+    agenda: Events,
     /// All before this time has happened, but for what receivers do with packets that have landed.
     at: Time,
     /// The shortest delay of an ACK.
@@ -56,8 +55,6 @@ pub(super) struct BatchScheduler {
 struct BatchOutbox {
     stages: Stages,
     acks: AckPath,
-    /// The beginning of the batch.
-    from: Time,
     /// The first stage of the flow's data.
     stage: u32,
     /// Rank of ACKs for what lands.
@@ -73,7 +70,7 @@ struct BatchOutbox {
 impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
-        self.stages.push(self.stage, self.from, first, count, self.turn);
+        self.stages.push(self.stage, first, count, self.turn);
     }
 
     #[inline]
@@ -118,10 +115,10 @@ impl BatchOutbox {
         }
         world.now = due.min(pace);
         if due <= pace {
-            self.turn = turn_of(Event::Retransmit(i));
+            self.turn = RETRANSMIT | u64::from(i);
             world.on_retransmit_timer(i, self);
         } else {
-            self.turn = turn_of(Event::Pace(i));
+            self.turn = PACE | u64::from(i);
             world.on_pace_timer(i, self);
         }
     }
@@ -149,9 +146,9 @@ impl BatchScheduler {
     }
 
     /// A scheduler for `world`, in which nothing has happened yet.
-    pub(super) fn new(world: &World, stages: Stages, agenda: Agenda) -> Self {
+    pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
-        let mut starts: Vec<(Time, u32)> = world.flows.iter().map(|flow| flow.start).zip(0..).collect();
+        let mut starts: Vec<(Time, u32)> = (0..flows).map(|i| (world.record.start(i), i as u32)).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             agenda,
@@ -165,7 +162,6 @@ impl BatchScheduler {
             outbox: BatchOutbox {
                 stages,
                 acks: AckPath::default(),
-                from: Time::ZERO,
                 stage: 0,
                 landing: 0,
                 rank: 0,
@@ -176,13 +172,8 @@ impl BatchScheduler {
     }
 
     /// Gives the agenda away, before the first step.
-    pub(super) fn take_agenda(&mut self) -> Agenda {
+    pub(super) fn take_agenda(&mut self) -> Events {
         std::mem::take(&mut self.agenda)
-    }
-
-    /// How often the wheel has turned.
-    pub(super) const fn turns(&self) -> u64 {
-        self.agenda.turns()
     }
 
     /// Packets between links and receivers.
@@ -221,13 +212,13 @@ impl BatchScheduler {
         world.now = at;
         self.agenda.pop();
         self.agenda.push(at + world.interval, Event::Sample);
-        let next = self.agenda.peek().map_or(world.end, |(due, _)| due.min(world.end));
+        let next = self.agenda.next().min(world.end);
         if next > at {
-            let sampling = world.begin_sample();
-            if sampling.is_some() {
+            let interval = world.record.end_interval(at);
+            if interval.is_some() {
                 world.sample_links();
             }
-            return self.batch(world, next, sampling.as_ref());
+            return self.batch(world, next, interval);
         }
         self.receive_all(world, at);
         world.now = at;
@@ -236,16 +227,16 @@ impl BatchScheduler {
     }
 
     /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
-    fn batch(&mut self, world: &mut World, until: Time, sampling: Option<&Sampling>) -> u64 {
+    fn batch(&mut self, world: &mut World, until: Time, interval: Option<Interval>) -> u64 {
         let at = self.at;
         let packets = self.landings.distribute(world, &self.outbox.stages, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.outbox.stages.longest(world));
         let (earliest, looks) = (self.choose(limit), 1 + world.flows.len() as u64 / LOOKS);
-        if sampling.is_some() {
+        if interval.is_some() {
             self.visits.clear();
             self.visits.extend(0..world.flows.len() as u32);
         }
-        let start = self.starts.last().map_or(Time::MAX, |&i| world.flows[i as usize].start);
+        let start = self.starts.last().map_or(Time::MAX, |&i| world.record.start(i as usize));
         let departs = self.outbox.stages.next_departure(world);
         if self.visits.is_empty() && departs > limit && start >= limit {
             // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
@@ -254,10 +245,10 @@ impl BatchScheduler {
             return looks;
         }
         let visits = self.visits.len() as u64;
-        self.outbox.from = at;
-        self.visit_all(world, limit, sampling);
+        self.outbox.stages.begin(at);
+        self.visit_all(world, limit, interval);
         let last = world.last_before(limit);
-        self.outbox.stages.advance(world, at, limit, last);
+        self.outbox.stages.advance(world, limit, last);
         self.at = limit;
         self.end_transfers(world);
         // Flows were visited one after the other, each up to the end.
@@ -280,17 +271,17 @@ impl BatchScheduler {
     }
 
     /// Step 2 for all flows that have something to do: receivers come to the beginning of the batch, senders to `limit`.
-    fn visit_all(&mut self, world: &mut World, limit: Time, sampling: Option<&Sampling>) {
+    fn visit_all(&mut self, world: &mut World, limit: Time, interval: Option<Interval>) {
         let visits = std::mem::take(&mut self.visits);
         for (k, &i) in visits.iter().enumerate() {
             if world.prefetches {
-                self.fetch_ahead(world, &visits[k..], sampling.is_some());
+                self.fetch_ahead(world, &visits[k..], interval.is_some());
             }
             self.enter(world, i);
             self.receive(world, i, self.at);
-            if let Some(sampling) = sampling {
+            if let Some(interval) = interval {
                 world.now = self.at;
-                world.sample_flow(i as usize, sampling);
+                world.sample_flow(i as usize, interval);
             }
             self.send(world, i, limit);
             self.leave(world, i);
@@ -302,12 +293,12 @@ impl BatchScheduler {
     /// Flows that start before `limit` do, and come that far.
     fn visit_starts(&mut self, world: &mut World, limit: Time) {
         while let Some(&i) = self.starts.last()
-            && world.flows[i as usize].start < limit
+            && world.record.start(i as usize) < limit
         {
             self.starts.pop();
-            world.now = world.flows[i as usize].start;
+            world.now = world.record.start(i as usize);
             self.enter(world, i);
-            self.outbox.turn = turn_of(Event::Start(i));
+            self.outbox.turn = START | u64::from(i);
             world.start(i, &mut self.outbox);
             self.send(world, i, limit);
             self.leave(world, i);
@@ -378,7 +369,7 @@ impl BatchScheduler {
                 outbox.receiver_timer(world, i, lands);
             }
             world.now = lands;
-            world.on_data(packet, &way, outbox);
+            world.on_data(i, packet, &way, outbox);
         }
         while world.receivers[i as usize].due() < at {
             outbox.receiver_timer(world, i, at);
@@ -411,7 +402,7 @@ impl BatchScheduler {
         let mut completed = std::mem::take(&mut self.outbox.completed);
         completed.sort_unstable();
         for (at, i) in completed {
-            if world.in_common_window() {
+            if world.record.in_common() {
                 self.receive_all(world, at);
             } else {
                 self.enter(world, i);

@@ -1,12 +1,11 @@
 //! From a specification to a world at rest.
 
-use super::Agenda;
 use super::quic::{Datagrams, QuicFlow};
-use super::world::{Algorithm, Common, Flow, SackStore, World};
+use super::world::{Algorithm, Flow, SackStore, World};
 use crate::SpecError;
-use crate::events::Event;
+use crate::events::{Event, Events};
 use crate::network::{Network, params};
-use crate::observe::{FlowRates, Histogram, Rows, RttSpread, Spread};
+use crate::observe::{Histogram, Record, RttSpread};
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
@@ -73,13 +72,9 @@ impl World {
             disorder_spares: receiver::Spares::default(),
             recovery_spares: sender::Spares::default(),
             departures: Vec::new(),
-            rows: Rows::default(),
+            record: Record::new(spec),
             interval: Time::from_nanos(spec.interval),
             warmup: Time::from_nanos(spec.warmup),
-            sampled_at: Time::ZERO,
-            window_from: None,
-            before_window: Vec::new(),
-            common: Common::default(),
             seed: spec.seed,
             changes: spec.changes.clone(),
             prefetches: flows > CACHED_FLOWS,
@@ -98,29 +93,22 @@ impl World {
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
         let entry = self.algorithms[algorithm].entry;
-        let start = Time::from_nanos(flow.start);
         let per_packet = entry.needs.ecn != Ecn::Classic;
         let init =
             SenderInit { needs: entry.needs, paced: flow.pacing, ecn: flow.ecn || per_packet, bytes: flow.bytes };
         let mut sender = Sender::new(&init, &self.sender_config);
-        sender.cwnd_integral.1 = start;
+        sender.cwnd_integral.1 = Time::from_nanos(flow.start);
         self.flows.push(Flow {
             algorithm: algorithm as u32,
             complete_at: flow.bytes.unwrap_or(u64::MAX),
-            start,
             syn_at: None,
             overhead: spec.links[flow.path[0]].overhead,
             dropped: 0,
-            completion: None,
             phase: sender.control.phase,
             ca: CaState::Open,
             watched: false,
             rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
             rtt: RttSpread::EMPTY,
-            rtt_folded: Spread::EMPTY,
-            last: FlowRates::default(),
-            watch: None,
-            common: 0,
             seen_timeouts: 0,
         });
         if flow.transport == Transport::Quic {
@@ -128,16 +116,17 @@ impl World {
             let seed = Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64();
             let control = self.algorithms[algorithm].control(self.senders.len());
             let ecn = flow.ecn || per_packet;
-            self.quic[self.senders.len()] = Some(QuicFlow::new(control, flow.bytes, ecn, seed, start));
+            self.quic[self.senders.len()] =
+                Some(QuicFlow::new(control, flow.bytes, ecn, seed, Time::from_nanos(flow.start)));
         }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(entry.needs.ecn));
     }
 }
 
-/// What concerns the whole run, beside flows' starts.
-pub(super) fn agenda(spec: &Spec) -> Agenda {
-    let mut agenda = Agenda::default();
+/// What concerns the whole run, beside flows' starts. Where there is no warm-up, a flow's figures begin with its start.
+pub fn agenda(spec: &Spec) -> Events {
+    let mut agenda = Events::default();
     let warmup = Time::from_nanos(spec.warmup);
     let duration = Time::from_nanos(spec.duration);
     for (i, change) in spec.changes.iter().enumerate() {
@@ -148,7 +137,6 @@ pub(super) fn agenda(spec: &Spec) -> Agenda {
     // Before the first flow starts, so that its first packet counts.
     agenda.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
     for (i, flow) in spec.flows.iter().enumerate() {
-        // Without a warm-up the start sees to it.
         if warmup > Time::ZERO {
             agenda.push(Time::from_nanos(flow.start) + warmup, Event::Measure(i as u32));
         }

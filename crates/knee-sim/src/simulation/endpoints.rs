@@ -23,10 +23,9 @@ pub(super) struct Ack {
 }
 
 impl World {
-    /// A data packet has arrived at its receiver now.
+    /// A data packet of a flow has arrived at its receiver now.
     #[inline]
-    pub(super) fn on_data(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
-        let i = packet.flow;
+    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, way, out);
@@ -100,7 +99,7 @@ impl World {
     /// A flow opens its connection now.
     pub(super) fn start(&mut self, i: u32, out: &mut impl Outbox) {
         if self.warmup == Time::ZERO {
-            self.measure(i);
+            self.begin_figures(i);
         }
         if self.quic_flow(i).is_some() {
             return self.start_quic(i, out);
@@ -253,7 +252,7 @@ impl World {
         let flow = &mut self.flows[i as usize];
         if flow.complete_at != u64::MAX {
             flow.complete_at = u64::MAX;
-            flow.completion = Some(self.now - flow.start);
+            self.record.complete(i as usize, self.now);
             out.completed(i, self.now);
         }
     }

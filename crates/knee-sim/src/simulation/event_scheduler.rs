@@ -1,9 +1,8 @@
 //! Event by event: takes any network.
 //!
-//! Links, pipes and timers have at most one event each in the heap. The link or pipe that is next goes on as long as
-//! nothing else is due before its next packet, so that a busy one mostly needs no heap.
+//! Links, pipes and timers have one event each in the heap that counts. The link or pipe that is next goes on as long as
+//! nothing else is due before its next packet.
 
-use super::Agenda;
 use super::alarms::Alarms;
 use super::endpoints::Ack;
 use super::world::{Outbox, World};
@@ -12,6 +11,7 @@ use crate::network::Way;
 use crate::observe::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
+use knee_link::Link;
 use knee_queue::Burst;
 
 /// Lets time pass from event to event.
@@ -52,17 +52,12 @@ impl Outbox for Sent {
 
 impl EventScheduler {
     /// A scheduler for `world`, in which nothing has happened yet.
-    pub(super) fn new(world: &World, agenda: Agenda) -> Self {
+    pub(super) fn new(world: &World, agenda: Events) -> Self {
         let mut events = agenda;
-        for (i, flow) in world.flows.iter().enumerate() {
-            events.push(flow.start, Event::Start(i as u32));
+        for i in 0..world.flows.len() {
+            events.push(world.record.start(i), Event::Start(i as u32));
         }
         Self { events, alarms: vec![Alarms::NONE; world.flows.len()], sent: Sent::default(), tap: None }
-    }
-
-    /// How often the wheel has turned.
-    pub(super) const fn turns(&self) -> u64 {
-        self.events.turns()
     }
 
     /// Lets `tap` see the packets at the senders.
@@ -70,25 +65,32 @@ impl EventScheduler {
         self.tap = Some(tap);
     }
 
+    /// Checks that an event is there for each link and pipe at the time at which it is due.
+    pub(super) fn audit(&self, world: &World) -> Result<(), String> {
+        let links = world.network.links.iter().map(|direction| &direction.link);
+        let links = (0..).zip(links).map(|(i, link)| (link.due(), event_of(link, i)));
+        let pipes = (0..).zip(&world.network.pipes).map(|(i, pipe)| (pipe.next().unwrap_or(Time::MAX), Event::Pipe(i)));
+        match links.chain(pipes).find(|&(at, event)| at < Time::MAX && !self.events.contains(at, event)) {
+            Some((at, event)) => Err(format!("no event for {event:?} at {at}")),
+            None => Ok(()),
+        }
+    }
+
     /// Lets the next event happen. Gives how many that are: 1.
     pub(super) fn step(&mut self, world: &mut World) -> u64 {
-        match self.events.peek() {
-            Some((at, event)) if at < world.end => {
-                world.now = at;
-                self.dispatch(world, event);
-            }
-            _ => world.reach_end(),
+        if self.events.next() >= world.end {
+            world.reach_end();
+        } else if let Some((at, event)) = self.events.pop() {
+            world.now = at;
+            self.dispatch(world, event);
         }
         1
     }
 
     fn dispatch(&mut self, world: &mut World, event: Event) {
         match event {
-            Event::Link(i) => return self.on_link(world, i),
-            Event::Pipe(i) => return self.on_pipe(world, i),
-            _ => self.events.pop(),
-        }
-        match event {
+            Event::Wire(i) | Event::Link(i) => self.on_link(world, i, event),
+            Event::Pipe(i) => self.on_pipe(world, i),
             Event::Retransmit(i) | Event::Pace(i) | Event::DelayedAck(i) | Event::CompressedSack(i) => {
                 self.on_timer(world, event, i);
             }
@@ -125,15 +127,12 @@ impl EventScheduler {
         }
     }
 
-    /// The link at the head of the heap serves.
-    fn on_link(&mut self, world: &mut World, i: u32) {
-        if world.network.links[i as usize].link.due() != world.now {
-            return self.events.pop();
-        }
-        loop {
+    /// A link serves, unless its time has changed since the event was made.
+    fn on_link(&mut self, world: &mut World, i: u32, event: Event) {
+        while world.network.links[i as usize].link.due() == world.now {
             let direction = &mut world.network.links[i as usize];
             let packet = direction.serve(world.now);
-            let (next, is_wire) = (direction.link.due(), direction.link.is_wire());
+            let next = direction.link.due();
             if world.prefetches
                 && let Some(on_wire) = direction.link.on_wire()
             {
@@ -144,13 +143,14 @@ impl EventScheduler {
             if let Some(packet) = packet {
                 self.leave(world, i, packet);
             }
-            // Meanwhile the link may have been woken or given another time; its old entry is still the head.
-            match world.network.links[i as usize].link.due() {
-                due if due == Time::MAX || due != next => return self.events.pop(),
-                due if due < self.events.second().min(world.end) => world.now = due,
-                due if is_wire => return self.events.postpone_leaving(due),
-                due => return self.events.postpone(due),
+            // Where the link has been given another time meanwhile, there is an event for that.
+            if next == Time::MAX || world.network.links[i as usize].link.due() != next {
+                return;
             }
+            if next >= self.events.next().min(world.end) {
+                return self.events.push(next, event);
+            }
+            world.now = next;
         }
     }
 
@@ -163,23 +163,24 @@ impl EventScheduler {
         }
     }
 
-    /// The pipe at the head of the heap delivers.
+    /// A pipe delivers.
     fn on_pipe(&mut self, world: &mut World, i: u32) {
+        let brings_acks = world.network.ends_at_sender(i);
         loop {
-            if world.prefetches {
+            if world.prefetches && brings_acks {
                 fetch_behind_head(world, i);
             }
             // None: an event that another packet overtook.
-            let Some(packet) = world.network.pipes[i as usize].pop(world.now) else { return self.events.pop() };
-            if world.network.ends_at_sender(i) {
+            let Some(packet) = world.network.pipes[i as usize].pop(world.now) else { return };
+            if brings_acks {
                 self.deliver_ack(world, &packet);
             } else {
                 self.cross(world, packet);
             }
             match world.network.pipes[i as usize].next() {
-                Some(at) if at < self.events.second().min(world.end) => world.now = at,
-                Some(at) => return self.events.postpone(at),
-                None => return self.events.pop(),
+                Some(at) if at < self.events.next().min(world.end) => world.now = at,
+                Some(at) => return self.events.push(at, Event::Pipe(i)),
+                None => return,
             }
         }
     }
@@ -198,7 +199,7 @@ impl EventScheduler {
             return self.after_quic(world, packet.flow);
         }
         let way = world.network.ways[packet.flow as usize];
-        world.on_data(&packet, &way, &mut self.sent);
+        world.on_data(packet.flow, &packet, &way, &mut self.sent);
         self.after_receiver(world, packet.flow);
     }
 
@@ -235,13 +236,9 @@ impl EventScheduler {
         let before = direction.link.due();
         direction.link.arrive(&Burst { first, count }, world.now, &mut direction.outcome);
         // An event at another time that the heap still holds for the link is void from now on.
-        let (due, is_wire) = (direction.link.due(), direction.link.is_wire());
+        let due = direction.link.due();
         if due != before && due < Time::MAX {
-            if is_wire {
-                self.events.push_leaving(due, Event::Link(i));
-            } else {
-                self.events.push(due, Event::Link(i));
-            }
+            self.events.push(due, event_of(&direction.link, i));
         }
         world.book_news(i);
     }
@@ -295,7 +292,12 @@ impl EventScheduler {
     }
 }
 
-/// Fetches what the ACKs behind the head of a pipe will need.
+/// What is due when the link at an index acts next.
+const fn event_of(link: &Link, i: u32) -> Event {
+    if link.is_wire() { Event::Wire(i) } else { Event::Link(i) }
+}
+
+/// Fetches what the ACKs behind the head of their pipe will need.
 #[inline]
 fn fetch_behind_head(world: &World, pipe: u32) {
     let pipe = &world.network.pipes[pipe as usize];

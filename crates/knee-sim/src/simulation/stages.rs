@@ -2,21 +2,16 @@
 //! arrives at later ones.
 
 use super::world::World;
-use crate::events::Event;
 use crate::network::Network;
-use crate::order::{Key, Order, Turn};
-use knee_core::cache::fetch;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
-use knee_link::Arrival;
+use knee_link::Arrivals;
 use knee_queue::Burst;
 
 /// Packets that leave a link in a batch, about, at the most: what is noted of them has a bound.
 const MAX_PACKETS: u64 = 131_072;
 /// The longest batch: its times have to fit into 32 bits of nanoseconds.
 const LONGEST: Time = Time::from_secs(4);
-/// Bursts are fetched so many places before their turn.
-const BURSTS_AHEAD: usize = 12;
 /// More links than this go event by event: ranks have ten bits for them.
 const MAX_LINKS: usize = 1 << 10;
 /// The same for pipes, which have 20 bits in a turn, as flows have.
@@ -29,32 +24,30 @@ pub(super) const DELAYED_ACK: u16 = 2 << 10;
 pub(super) const COMPRESSED_SACK: u16 = 3 << 10;
 const FROM_PIPE: u16 = 1 << 10;
 
+/// The order of what is due at one time, as [`crate::events::Event`] has it: packets that come from links first, by link,
+/// then what comes out of pipes, then what flows do, by flow.
+const PIPE: u64 = 1 << 52;
+pub(super) const RETRANSMIT: u64 = 2 << 52;
+pub(super) const PACE: u64 = 3 << 52;
+pub(super) const START: u64 = 4 << 52;
+
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which they
 /// left, which their rank says, and of one rank by flow.
 pub(super) const fn turn_of_ack(pipe: u32, rank: u16, flow: u32) -> u64 {
-    Event::Pipe(0).order() >> 32 << 52 | (pipe as u64) << 32 | (rank as u64) << 20 | flow as u64
-}
-
-/// The same of what a flow does.
-pub(super) const fn turn_of(event: Event) -> u64 {
-    let order = event.order();
-    order >> 32 << 52 | order & u32::MAX as u64
+    PIPE | (pipe as u64) << 32 | (rank as u64) << 20 | flow as u64
 }
 
 /// One of the links, and what arrives there in a batch.
 struct Stage {
     link: u32,
-    /// What arrives, and when.
-    bursts: Vec<Burst>,
-    turns: Vec<Turn>,
+    /// What arrives in this batch.
+    arrivals: Arrivals,
     /// What arrives after this batch, with its turn, from pipes.
     later: Vec<(Packet, u64)>,
     /// By route, the stage that comes behind.
     next: Vec<u32>,
     /// Whether there is any.
     goes_on: bool,
-    /// Whether packets come from other stages.
-    fed: bool,
     /// Delay and index of the pipe behind the link.
     pipe: Option<(Time, u32)>,
 }
@@ -66,7 +59,6 @@ pub(super) struct Stages {
     first: Vec<u32>,
     /// By route, the rank of ACKs for what lands.
     ranks: Vec<u16>,
-    order: Order,
 }
 
 impl Stages {
@@ -91,12 +83,10 @@ impl Stages {
             let direction = &links[link as usize];
             Stage {
                 link,
-                bursts: Vec::new(),
-                turns: Vec::new(),
+                arrivals: Arrivals::default(),
                 later: Vec::new(),
                 goes_on: next.iter().any(|next| *next != NONE),
                 next,
-                fed: routes.iter().any(|route| route.data.iter().skip(1).any(|other| *other == link)),
                 pipe: direction.pipe.map(|pipe| (direction.delay, pipe)),
             }
         };
@@ -106,7 +96,6 @@ impl Stages {
             in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
             ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),
-            order: Order::default(),
         })
     }
 
@@ -155,42 +144,36 @@ impl Stages {
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
-    /// `count` packets that differ only by their segments come from their sender to their first stage in the batch that
-    /// began `at`; `turn` is the order, among what is due at that time, of what they are sent for.
+    /// A batch begins at this time.
+    pub(super) fn begin(&mut self, at: Time) {
+        self.in_order.iter_mut().for_each(|stage| stage.arrivals.clear(at));
+    }
+
+    /// `count` packets that differ only by their segments come from their sender to their first stage; `turn` is the order, among what is due at that time, of what they are sent for.
     #[inline]
-    pub(super) fn push(&mut self, stage: u32, at: Time, first: Packet, count: u32, turn: u64) {
-        self.in_order[stage as usize].push(at, first, count, turn);
+    pub(super) fn push(&mut self, stage: u32, first: Packet, count: u32, turn: u64) {
+        self.in_order[stage as usize].push(first, count, turn);
     }
 
     /// All that arrives before `until` goes through the links, as far as there is time up to `last`.
-    pub(super) fn advance(&mut self, world: &mut World, at: Time, until: Time, last: Time) {
+    pub(super) fn advance(&mut self, world: &mut World, until: Time, last: Time) {
         for k in 0..self.in_order.len() {
             let stage = &mut self.in_order[k];
-            if stage.fed {
-                stage.take_later(at, until);
-            }
-            let order = self.order.sort(&stage.turns, until - at);
+            stage.take_later(until);
             let direction = &mut world.network.links[stage.link as usize];
             let before = direction.outcome.departed.len();
-            let (link, outcome) = (&mut direction.link, &mut direction.outcome);
-            if stage.fed {
-                link.advance(stage.arrivals(order, at, true), last, outcome);
-            } else {
-                link.advance(stage.arrivals(order, at, false), last, outcome);
-            }
+            direction.link.advance(&mut stage.arrivals, last, &mut direction.outcome);
             direction.book(before);
-            stage.bursts.clear();
-            stage.turns.clear();
-            world.book_news(self.in_order[k].link);
-            if self.in_order[k].goes_on || self.in_order[k].pipe.is_some() {
-                self.hand_on(k, before, world, at, last);
+            world.book_news(stage.link);
+            if stage.goes_on || stage.pipe.is_some() {
+                self.hand_on(k, before, world, last);
             }
         }
     }
 
     /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe before it
     /// lands.
-    fn hand_on(&mut self, k: usize, before: usize, world: &mut World, at: Time, last: Time) {
+    fn hand_on(&mut self, k: usize, before: usize, world: &mut World, last: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let (delay, turn) = match stage.pipe {
             Some((delay, pipe)) => (delay, turn_of_ack(pipe, 0, 0)),
@@ -210,7 +193,7 @@ impl Stages {
             }
             let next = &mut behind[next as usize - k - 1];
             if delay == Time::ZERO || packet.enqueued < last {
-                next.push(at, *packet, 1, turn);
+                next.push(*packet, 1, turn);
             } else {
                 next.later.push((*packet, turn));
             }
@@ -220,35 +203,23 @@ impl Stages {
 }
 
 impl Stage {
+    /// Of what arrives when a packet leaves, those that left a link of a lower index go first.
     #[inline]
-    fn push(&mut self, at: Time, first: Packet, count: u32, turn: u64) {
-        self.turns.push((Key::new(first.enqueued - at, self.turns.len() as u32), turn));
-        self.bursts.push(Burst { first, count });
+    fn push(&mut self, first: Packet, count: u32, turn: u64) {
+        self.arrivals.push(Burst { first, count }, turn, turn < u64::from(self.link));
     }
 
     /// Takes what comes from pipes before `until`.
-    fn take_later(&mut self, at: Time, until: Time) {
+    fn take_later(&mut self, until: Time) {
         let mut later = std::mem::take(&mut self.later);
         later.retain(|(packet, turn)| {
             let comes = packet.enqueued < until;
             if comes {
-                self.push(at, *packet, 1, *turn);
+                self.push(*packet, 1, *turn);
             }
             !comes
         });
         self.later = later;
-    }
-
-    /// What arrives, in `order`. Where packets come from other stages, those of a lower index go before one that leaves.
-    #[inline]
-    fn arrivals<'a>(&'a self, order: &'a [Key], at: Time, fed: bool) -> impl Iterator<Item = Arrival<'a>> {
-        order.iter().enumerate().map(move |(place, key)| {
-            if let Some(later) = order.get(place + BURSTS_AHEAD) {
-                fetch(&self.bursts[later.index()]);
-            }
-            let first = fed && self.turns[key.index()].1 < u64::from(self.link);
-            Arrival { at: at + key.after(), burst: &self.bursts[key.index()], first }
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::build::OwnMake;
 use super::quic::{Datagrams, QuicFlow};
 use crate::network::{Network, Way};
-use crate::observe::{FlowRates, FlowWatch, Histogram, Rows, RttSpread, Spread};
+use crate::observe::{Histogram, Record, RttSpread};
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
 use crate::spec::ChangeSpec;
@@ -34,16 +34,10 @@ pub(super) struct World {
     pub(super) recovery_spares: sender::Spares,
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
-    pub(super) rows: Rows,
+    pub(super) record: Record,
     pub(super) interval: Time,
     /// How long flows and links run before their figures start to count.
     pub(super) warmup: Time,
-    pub(super) sampled_at: Time,
-    /// When the window of totals and of the links' figures began.
-    pub(super) window_from: Option<Time>,
-    /// Payload acknowledged and bytes received of each flow before that window; empty: none.
-    pub(super) before_window: Vec<(u64, u64)>,
-    pub(super) common: Common,
     pub(super) seed: u64,
     pub(super) changes: Vec<ChangeSpec>,
     /// Whether there are so many flows that their state is fetched ahead.
@@ -83,21 +77,13 @@ pub(super) struct Flow {
     pub(super) rtt: RttSpread,
     /// Those of the window of the figures; beside `rtt`, since both take each sample.
     pub(super) rtt_histogram: Histogram,
-    /// RTT samples of the interval that were folded.
-    pub(super) rtt_folded: Spread,
-    pub(super) last: FlowRates,
-    pub(super) watch: Option<Box<FlowWatch>>,
     /// Index of its algorithm.
     pub(super) algorithm: u32,
     /// Overhead of the first link, counted in throughput.
     pub(super) overhead: u32,
-    pub(super) start: Time,
     /// When the SYN left, unless it had to be sent again.
     pub(super) syn_at: Option<Time>,
     pub(super) dropped: u64,
-    pub(super) completion: Option<Time>,
-    /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
-    pub(super) common: u64,
 }
 
 const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64);
@@ -120,13 +106,6 @@ impl Flow {
             || sender.state() != self.ca
             || sender.done() && sender.acked_bytes() == self.complete_at
     }
-}
-
-/// The window in which all flows run.
-#[derive(Default)]
-pub(super) struct Common {
-    pub(super) from: Option<Time>,
-    pub(super) until: Option<Time>,
 }
 
 /// SACK blocks of the ACKs under way: few ACKs carry any.

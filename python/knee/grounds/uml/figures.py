@@ -11,10 +11,13 @@ from knee import rows as formats
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
+from knee.grounds.uml.words import Words
 from knee.registry import congestion_controls
 from knee.scenario.model import Scenario
 from knee.scenario.spec import span
 
+#: No RTT was printed.
+_NO_RTTS: tuple[Array, Array] = np.zeros(0, "<u8"), np.zeros(0)
 #: Ethernet header, counted with each packet.
 _OVERHEAD = 14
 #: IP header, TCP header and timestamps of a data packet, bytes.
@@ -38,11 +41,16 @@ _SPANS = {
 _EVENT_NAMES |= _PACKETS | _SPANS
 
 
-def output(scenario: Scenario, topology: Topology, rows: Rows) -> dict[str, Any]:
+def output(scenario: Scenario, topology: Topology, rows: Rows, said: Words | None = None) -> dict[str, Any]:
     """The figures per flow and link, in the form of the simulator's output."""
     window = _common_window(scenario, topology, rows)
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
-    flows = [_flow(scenario, topology, number, last[number], rows, window) for number in range(len(topology.flows))]
+    flows = []
+    for number, (flow, _) in enumerate(topology.flows):
+        if flow.program is None:
+            flows.append(_flow(scenario, topology, number, last[number], rows, window))
+        else:
+            flows.append(_program_flow(topology, number, last[number], rows, window, said))
     return {
         "packets": sum(int(mine["received"].max(initial=0)) for mine in last.values()),
         "flows": flows,
@@ -113,6 +121,72 @@ def _flow(
         "completion_s": completion,
         "common_throughput_mbps": _common_mbps(mine, window),
     } | total
+
+
+#: What packets alone do not tell of a program.
+_UNKNOWN = dict.fromkeys(
+    (
+        "goodput_mbps",
+        "goodput_ratio",
+        "cwnd_mean_packets",
+        "retransmitted_packets",
+        "timeouts",
+        "completion_s",
+        "delivered_bytes",
+    )
+)
+
+
+def _program_flow(
+    topology: Topology,
+    number: int,
+    mine: Array,
+    rows: Rows,
+    window: tuple[float, float] | None,
+    said: Words | None,
+) -> dict[str, Any]:
+    """The figures of a flow that is a program: of its packets, and the RTTs that it printed."""
+    total = _total(mine, _run_window(topology, rows)) | _UNKNOWN
+    begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
+    if not len(begin) or not len(end) or int(end["at_ns"][0]) <= int(begin["at_ns"][0]):
+        return _nothing(None) | total
+    a, b = begin[0], end[0]
+    span_ns = int(b["at_ns"]) - int(a["at_ns"])
+
+    def grown(name: str) -> int:
+        return int(b[name]) - int(a[name])
+
+    received = grown("received")
+    return (
+        {
+            "goodput_mbps": None,
+            "throughput_mbps": grown("received_bytes") * 8e3 / span_ns,
+            "sending_rate_mbps": grown("sent_bytes") * 8e3 / span_ns,
+            "goodput_ratio": None,
+        }
+        | _printed_rtts(said, number, int(a["at_ns"]))
+        | {
+            "queue_delay_mean_ms": grown("queued_ns") / received / 1e6 if received else None,
+            "cwnd_mean_packets": None,
+            "outstanding_packets": int(a["sent"]) - int(a["received"]) - int(a["lost"]),
+            "sent_packets": grown("sent"),
+            "lost_packets": grown("lost"),
+            "common_throughput_mbps": _common_mbps(mine, window),
+        }
+        | total
+    )
+
+
+def _printed_rtts(said: Words | None, number: int, begin_ns: int) -> dict[str, float | None]:
+    """The figures of the RTTs that a program printed after a moment; some print theirs just after their flow's stop."""
+    names = ("mean", "min", "p50", "p95", "p99", "max")
+    times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
+    inside = values[times > begin_ns]
+    if not len(inside):
+        return {f"rtt_{name}_ms": None for name in names}
+    quantiles = np.quantile(inside, (0.5, 0.95, 0.99), method="lower")
+    found = (inside.mean(), inside.min(), *quantiles, inside.max())
+    return {f"rtt_{name}_ms": float(value) for name, value in zip(names, found, strict=True)}
 
 
 def _new_bytes(row: Any) -> int:
@@ -209,7 +283,7 @@ def _saved_bits(end: LinkEnd, beyond: float) -> float:
     return max(0.0, min(beyond, 8.0 * (_FULL + (burst or 0))))
 
 
-def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
+def samples(scenario: Scenario, topology: Topology, rows: Rows, said: Words | None = None) -> pl.DataFrame:
     """``samples.parquet``."""
     mine = _of_kind(rows.flows, probe.SAMPLE)
     order = np.argsort(mine["index"], kind="stable")
@@ -230,7 +304,8 @@ def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     out["t_s"] = mine["at_ns"] / 1e9
     out["flow"] = mine["index"]
     full = np.array(
-        [congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows], dtype=np.uint32
+        [flow.program is None and congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows],
+        dtype=np.uint32,
     )
     out["state"] = mine["phase"] | mine["state"].astype(np.uint32) << 8 | full[mine["index"]] << 16
     out["goodput_mbps"] = mbps(mine["acked_bytes"])
@@ -248,10 +323,30 @@ def samples(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     out["pacing_rate_mbps"] = np.where(paced, mine["pacing_rate"] * 8e-6, np.nan)
     out["lost_packets"] = grown(mine["lost"])
     out["retransmitted_packets"] = grown(mine["retransmitted"])
+    _put_programs(out, topology, mine, span_ns, said)
     # A row of the interval that ends as the flow starts says nothing.
     out = out[mine["at_ns"] > starts[mine["index"]]]
     out = out[np.lexsort((out["flow"], out["t_s"]))]
     return formats.samples(out, scenario.labels, [flow.cc for flow, _ in topology.flows])
+
+
+def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, said: Words | None) -> None:
+    """What differs in rows of programs: their bytes have all headers, and what only a socket knows is unknown."""
+    if said is None:
+        return
+    for number in topology.programs:
+        own = np.flatnonzero(mine["index"] == number)
+        sent = np.diff(mine["sent_bytes"][own].astype(np.int64), prepend=0)
+        out["sending_rate_mbps"][own] = sent * 8e3 / span_ns[own]
+        for name in ("goodput_mbps", "srtt_ms", "cwnd_packets", "in_flight_packets", "pacing_rate_mbps"):
+            out[name][own] = np.nan
+        times, values = said.rtts.get(number, _NO_RTTS)
+        # Times are of the row at which their interval ends.
+        place = np.searchsorted(mine["at_ns"][own], times, side="left")
+        for row in np.unique(place[place < len(own)]):
+            inside = values[place == row]
+            for name, value in (("mean", inside.mean()), ("min", inside.min()), ("max", inside.max())):
+                out[f"rtt_{name}_ms"][own[row]] = value
 
 
 def links(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tomli_w import dumps
 
+from knee import programs
 from knee.errors import RunError
 from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.topology import Topology
+from knee.grounds.uml.words import Words
 from knee.linux import cache, modules, tools
 from knee.linux.build import HZ, build
 from knee.manifest import manifest
@@ -84,29 +87,44 @@ class Uml:
             lab, _ = build(lab.source, hz)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         topology = Topology(scenario)
+        ran = {"programs": _programs(topology)} if topology.programs else {}
         root = folder / _ROOT
         root.mkdir()
         try:
             begin = time.perf_counter()
-            process.prepare(root, lab, topology.plan.pack(), _modules(scenario))
-            process.run(lab, root, folder, topology.memory(), progress)
+            count = len(topology.programs) * len(programs.ROLES)
+            process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count)
+            spun = process.run(lab, root, folder, topology.memory(), progress, programs=bool(count))
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
+            said = Words(root / "programs", scenario, topology, rows) if count else None
         except RunError as error:
             raise RunError(f"The run of {scenario.name} failed. {error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)
-        output = figures.output(scenario, topology, rows)
-        samples = figures.samples(scenario, topology, rows)
+        output = figures.output(scenario, topology, rows, said)
+        samples = figures.samples(scenario, topology, rows, said)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s),
-            manifest=about | {"kernel": lab.release, "kernel_build": lab.key},
+            summary=summary(scenario, self.name, output, samples, wall_s) | (said.told(spun) if said else {}),
+            manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=figures.links(scenario, topology, rows),
             events=figures.events(scenario, topology, rows),
         )
+
+
+def _programs(topology: Topology) -> list[dict[str, Any]]:
+    """What runs as flows, for the manifest."""
+    told = []
+    for k, number in enumerate(topology.programs):
+        program = topology.flows[number][0].program
+        assert program is not None
+        for role in programs.ROLES:
+            found = programs.locate(program, role, topology.values(k))
+            told.append({"flow": number + 1} | programs.about(program, role, found))
+    return told
 
 
 def _modules(scenario: Scenario) -> dict[str, str]:

@@ -7,12 +7,12 @@ each message with it.
 from __future__ import annotations
 
 import struct
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 # linux/netlink.h
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 # linux/rtnetlink.h
-RTM_NEWLINK, RTM_NEWROUTE, RTM_NEWRULE, RTM_NEWQDISC, RTM_NEWTCLASS = 16, 24, 32, 36, 40
+RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTM_NEWQDISC, RTM_NEWTCLASS = 16, 20, 24, 32, 36, 40
 RTA_DST, RTA_OIF, RTA_METRICS, RTA_TABLE = 1, 4, 8, 15
 RTAX_INITCWND, RTAX_RTO_MIN = 11, 13
 RTN_UNICAST, RTN_LOCAL = 1, 2
@@ -24,6 +24,8 @@ TCA_KIND, TCA_OPTIONS = 1, 2
 IFF_UP, IFF_NOARP = 0x1, 0x80
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 4, 18, 28
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
+# linux/if_addr.h
+IFA_ADDRESS, IFA_LOCAL = 1, 2
 VETH_INFO_PEER = 1
 # linux/fib_rules.h
 FRA_IIFNAME, FRA_PRIORITY, FRA_TABLE = 3, 6, 15
@@ -79,6 +81,13 @@ def veth(here: tuple[int, str], there: tuple[int, str], there_fd: int, mtu: int 
 def up(index: int) -> bytes:
     """Sets a device up."""
     return _message(RTM_NEWLINK, 0, struct.pack("=BxHiII", 0, 0, index, IFF_UP, IFF_UP))
+
+
+def address(own: IPv4Address, device: int) -> bytes:
+    """Gives a device an address, and no network around it."""
+    head = struct.pack("=BBBBI", _AF_INET, 32, 0, 0, device)
+    body = head + attribute(IFA_ADDRESS, own.packed) + attribute(IFA_LOCAL, own.packed)
+    return _message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body)
 
 
 def route(

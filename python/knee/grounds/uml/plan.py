@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
-SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
+SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON, PROGRAM, WATCH, END_PROGRAM, KILL = range(
+    1, 15
+)
 
 #: Kinds of marks (enum knee_row_kind), and what tells a link from a flow.
 BEGIN, END = 2, 3
@@ -124,6 +128,17 @@ def loss(link: int, probability: float) -> bytes:
 def link(number: int, ifindex: int, handle: int, probability: float) -> bytes:
     """The payload of a queue to watch: ``struct knee_link``."""
     return struct.pack("=IiII", number, ifindex, handle, round(probability * 0xFFFFFFFF))
+
+
+def watch(flow: int, program: int, first_link: int, last_link: int) -> bytes:
+    """The payload of a program's packets to watch: ``struct knee_program``."""
+    return struct.pack("=IIII", flow, program, first_link, last_link)
+
+
+def program(namespace: int, wait_ns: int, root: str, file: str, words: Sequence[str]) -> bytes:
+    """The payload of a process to start: ``struct plan_program``, with the owner of our own files."""
+    head = struct.pack("=IIIIQ", namespace, os.getuid(), os.getgid(), len(words), wait_ns)
+    return head + b"".join(os.fsencode(text) + b"\0" for text in (root, file, *words))
 
 
 def delay(flow: int, receiver: IPv4Address, ns: int) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from knee.errors import RunError
+from knee.grounds.uml.spinners import Spinners
 from knee.linux.cache import Lab
 
 #: Without a word for so long, in host time, a guest hangs, s.
@@ -30,8 +31,21 @@ _SHARED_MEMORY = Path("/dev/shm")
 _DEATH = re.compile(r"panic|BUG|Oops|Out of memory|oom-kill|RIP:|segfault", re.IGNORECASE)
 
 
-def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str]) -> None:
-    """Fills the folder that is the guest's root: ``modules`` has the parameters of each, by its file's name."""
+def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str], programs: int = 0) -> None:
+    """Fills the folder that is the guest's root.
+
+    Args:
+        folder: it.
+        lab: what runs there.
+        plan: what happens.
+        modules: the parameters of each module, by its file's name.
+        programs: how many processes of flows that are programs there are.
+    """
+    if programs:
+        shutil.copy(Path(lab.folder) / "wait.so", folder / "wait.so")
+        (folder / "host").mkdir()
+        for k in range(programs):
+            (folder / "folders" / str(k)).mkdir(parents=True)
     for name in ("dev", "proc"):
         (folder / name).mkdir()
     (folder / "plan").write_bytes(plan)
@@ -41,8 +55,28 @@ def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str]) -> 
     (folder / "modules").write_text("\n".join(lines) + "\n")
 
 
-def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[float], None] | None) -> None:
-    """Runs the guest whose root is ``root`` to its end; ``scratch`` goes too where this program is killed.
+def run(
+    lab: Lab,
+    root: Path,
+    scratch: Path,
+    memory: int,
+    progress: Callable[[float], None] | None,
+    *,
+    programs: bool = False,
+) -> int:
+    """Runs the guest to its end.
+
+    Args:
+        lab: what runs.
+        root: the guest's root.
+        scratch: goes too where this program is killed.
+        memory: of the guest, bytes.
+        progress: called with the fraction that is done.
+        programs: whether the guest has processes of flows that are programs; of those, one that lets no virtual time
+            pass for :data:`PATIENCE_S` is sent a signal that ends it.
+
+    Returns:
+        How many such signals were sent.
 
     Raises:
         RunError: the guest failed, died or hung; with its last words.
@@ -67,7 +101,8 @@ def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[fl
         "time-travel=inf-cpu",
         "time-travel-start=1000000000000000000",
     ]
-    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(_memory_folder(memory, root)), "HOME": str(root)}
+    hold = {"LD_PRELOAD": str(Path(lab.folder) / "hold.so")} if programs else {}
+    environment = hold | {"PATH": "/usr/bin:/bin", "TMPDIR": str(_memory_folder(memory, root)), "HOME": str(root)}
     try:
         process = subprocess.Popen(
             command,
@@ -81,7 +116,8 @@ def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[fl
     except OSError as error:
         raise RunError(f"The kernel does not start ({error.strerror}); knee linux build rebuilds it.") from None
     try:
-        words = _listen(process, root, progress)
+        spinners = Spinners(process.pid) if programs else None
+        words = _listen(process, root, progress, spinners)
     finally:
         if process.poll() is None:
             process.terminate()
@@ -91,6 +127,7 @@ def run(lab: Lab, root: Path, scratch: Path, memory: int, progress: Callable[[fl
                 pipe.close()
     if words is not None:
         raise RunError(words)
+    return spinners.ended if spinners else 0
 
 
 def _memory_folder(memory: int, root: Path) -> Path:
@@ -101,7 +138,12 @@ def _memory_folder(memory: int, root: Path) -> Path:
     return _SHARED_MEMORY if free > memory else root
 
 
-def _listen(process: subprocess.Popen[bytes], root: Path, progress: Callable[[float], None] | None) -> str | None:
+def _listen(
+    process: subprocess.Popen[bytes],
+    root: Path,
+    progress: Callable[[float], None] | None,
+    spinners: Spinners | None,
+) -> str | None:
     """Follows the guest to its end; why it failed, None where it did not."""
     assert process.stdout is not None
     words: deque[str] = deque(maxlen=400)
@@ -119,6 +161,8 @@ def _listen(process: subprocess.Popen[bytes], root: Path, progress: Callable[[fl
                 millionths, last = now, time.monotonic()
                 if progress is not None:
                     progress(min(now / 1e6, 1.0))
+            elif time.monotonic() - last > PATIENCE_S and spinners is not None and spinners.end_one():
+                last = time.monotonic()
             elif time.monotonic() - last > PATIENCE_S:
                 return f"The kernel hangs: no progress for {PATIENCE_S:.0f} s.{_last(words)}"
             if not spoken:

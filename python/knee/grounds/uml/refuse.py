@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from knee import programs
 from knee.errors import Refused, ScenarioError
 from knee.grounds.uml import queues
 from knee.linux import modules
@@ -16,6 +17,10 @@ MAX_FLOWS = 50_000
 MAX_LINKS = 60
 #: A path's senders and receivers have a network of addresses each.
 MAX_PATHS = 120
+#: Each flow that is a program has two namespaces of the network, and two processes.
+MAX_PROGRAMS = 100
+#: Half of each network of addresses is the programs'.
+MAX_BESIDE = 32_000
 #: The clock ticks that a kernel can be built with, ns, and its HZ.
 TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
 
@@ -40,6 +45,11 @@ def check(scenario: Scenario, where: str | None = None) -> None:
             raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
+        if sum(flow.count for flow in scenario.flows if flow.program is not None) > MAX_PROGRAMS:
+            raise Refused("there are too many programs", f"expected at most {MAX_PROGRAMS} flows", key="flows")
+        if any(flow.program for flow in scenario.flows) and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
+            found = "there are too many flows beside programs"
+            raise Refused(found, f"expected at most {MAX_BESIDE} flows", key="flows")
         if len({tuple(flow.path or ()) for flow in scenario.flows}) > MAX_PATHS:
             raise Refused("there are more paths than networks", f"expected at most {MAX_PATHS}", key="flows")
         _same_parameters(scenario)
@@ -91,6 +101,10 @@ def _queue(link: object) -> None:
 
 
 def _flow(flow: Flow) -> None:
+    if flow.program is not None:
+        for role in programs.ROLES:
+            programs.locate(flow.program, role)
+        return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
     known = (*modules.kernel_ccs(), *modules.module_ccs())

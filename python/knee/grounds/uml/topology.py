@@ -11,9 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
+from knee import programs
 from knee.grounds.uml import netlink, plan, queues
 from knee.linux import modules
 from knee.registry import congestion_controls
+from knee.scenario import commands
+from knee.scenario.commands import FIELDS
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 from knee.scenario.spec import span
 
@@ -28,6 +31,11 @@ _BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
 _UNSENT = (64 << 10, 4 << 20)
 #: What Linux has these at.
 _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
+
+#: Of programs: their first namespace, the bit in their addresses (``linux/probe/knee_probe.h``), their first port.
+FIRST_PROGRAM, _PROGRAM_HOST, _PORT = 3, 0x8000, 5000
+#: What a process of a program may take, bytes, and how long it has to end by itself, ns.
+_PROGRAM_MEMORY, _GRACE = 256 << 20, 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,8 @@ class Topology:
         self.plan = plan.Plan(
             len(self.flows), len(self.link_names), scenario.duration, scenario.interval, scenario.seed, namespaces=3
         )
+        #: Flows that are programs, in the order of their numbers there.
+        self.programs = [number for number, (flow, _) in enumerate(self.flows) if flow.program is not None]
         self._links = {link.name: i for i, link in enumerate(scenario.links)}
         self._rates = {link.name: link.rate or 0 for link in scenario.links}
         self._plain = len(scenario.links) == 1 and scenario.links[0].reverse is None
@@ -62,6 +72,7 @@ class Topology:
         self._devices()
         self._queues()
         self._delays()
+        self._programs()
         self._events()
 
     @property
@@ -79,11 +90,15 @@ class Topology:
         for namespace in (SENDER, ROUTER, RECEIVER):
             first(plan.NETLINK, namespace, netlink.up(1))
         first(plan.SYSCTL, ROUTER, plan.sysctl("net/ipv4/ip_forward", 1))
-        tcp = self._scenario.tcp
         for namespace in (SENDER, RECEIVER):
-            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_no_metrics_save", 1))
-            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
-            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log))
+            self._endpoint(namespace)
+
+    def _endpoint(self, namespace: int) -> None:
+        """What TCP is set to where it has an end."""
+        first, tcp = self.plan.first, self._scenario.tcp
+        first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_no_metrics_save", 1))
+        first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
+        first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log))
 
     # Devices and routes.
 
@@ -200,11 +215,15 @@ class Topology:
             start, stop = span(scenario, flow, i)
             starts.append(start)
             stops.append(stop)
-            self.plan.at(start, plan.START, number, self._start(number, flow).pack())
+            if flow.program is None:
+                self.plan.at(start, plan.START, number, self._start(number, flow).pack())
+            else:
+                self._run_program(self.programs.index(number), start, stop)
             self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, number))
             if stop < scenario.duration:
                 self.plan.at(stop, plan.MARK, 0, plan.mark(plan.END, number))
-                self.plan.at(stop, plan.STOP, number)
+                if flow.program is None:
+                    self.plan.at(stop, plan.STOP, number)
         for end in self._ends.values():
             self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, end.number | plan.IS_LINK))
         self.common = (max(starts) + scenario.warmup, min(stops))
@@ -212,10 +231,76 @@ class Topology:
             for at in self.common:
                 self.plan.at(at, plan.COMMON, 0)
 
+    # Programs.
+
+    def _programs(self) -> None:
+        """Each end of a flow that is a program has a namespace, from which one route leads, to the other end."""
+        if not self.programs:
+            return
+        for namespace in (SENDER, RECEIVER):
+            self.plan.first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/ip_forward", 1))
+        # A program without privileges may choose any of the kernel's own algorithms, as with iperf3 -C.
+        allowed = plan.sysctl("net/ipv4/tcp_allowed_congestion_control", " ".join(modules.kernel_ccs()))
+        self.plan.first(plan.SYSCTL, plan.FIRST_NAMESPACE, allowed)
+        for k, number in enumerate(self.programs):
+            flow, _ = self.flows[number]
+            names = self._crossed(flow)
+            ends = self._ends[names[0]].number, self._ends[names[-1]].number
+            self.plan.first(plan.WATCH, 0, plan.watch(number, k, *ends))
+            source, destination = self._addresses(number)
+            near = (SENDER, RECEIVER) if flow.direction == "forward" else (RECEIVER, SENDER)
+            for role, (own, other, around) in enumerate(
+                ((destination, source, near[1]), (source, destination, near[0]))
+            ):
+                self._home(program_process(k, role), around, own, other)
+
+    def _home(self, process: int, around: int, own: IPv4Address, other: IPv4Address) -> None:
+        """The namespace of a program, which is joined to that of the senders or receivers."""
+        self.plan.namespaces += 1
+        home = FIRST_PROGRAM + process
+        self.plan.first(plan.NETLINK, home, netlink.up(1))
+        self._endpoint(home)
+        inside, outside = self._pair(home, around)
+        self.plan.first(plan.NETLINK, home, netlink.address(own, inside))
+        self.plan.first(plan.NETLINK, home, netlink.route(IPv4Network(other), inside, metrics=self._metrics()))
+        # The whole network is the namespace's around, in its local table: what is the program's is told there too.
+        self.plan.first(plan.NETLINK, around, netlink.route(IPv4Network(own), outside, 255))
+
+    def _run_program(self, k: int, start: int, stop: int) -> None:
+        """The receiver has started before time zero: it needs a moment that flows of the kernel do not."""
+        flow, _ = self.flows[self.programs[k]]
+        assert flow.program is not None
+        for role, name in enumerate(programs.ROLES):
+            found = programs.locate(flow.program, name, self.values(k))
+            process = program_process(k, role)
+            told = plan.program(FIRST_PROGRAM + process, flow.program.wait, flow.program.root, found.file, found.words)
+            if name == "receive":
+                self.plan.first(plan.PROGRAM, process, told)
+            else:
+                self.plan.at(start, plan.PROGRAM, process, told)
+            if stop < self._scenario.duration:
+                # Who was told how long it lasts ends by itself, a moment late, and may have last words.
+                end = stop + (_GRACE if commands.tells_duration(flow.program.send) else 0)
+                self.plan.at(end, plan.END_PROGRAM, process)
+                self.plan.at(end + _GRACE, plan.KILL, process)
+
+    def values(self, k: int) -> dict[str, str]:
+        """What is filled into the command lines of program ``k``."""
+        number = self.programs[k]
+        start, stop = span(self._scenario, *self.flows[number])
+        address, ns = self._addresses(number)[1], stop - start
+        texts = (str(address), str(_PORT + k), f"{ns / 1e9:.9f}".rstrip("0").rstrip("."), str(ns // 1_000_000))
+        return dict(zip(FIELDS, texts, strict=True))
+
+    def _crossed(self, flow: Flow) -> list[str]:
+        """The queues that a flow's data crosses, in order."""
+        path = self._path(flow)
+        return list(path) if flow.direction == "forward" else [f"{name} (reverse)" for name in reversed(path)]
+
     def _start(self, number: int, flow: Flow) -> plan.FlowStart:
         path = self._path(flow)
         forward = flow.direction == "forward"
-        names = path if forward else [f"{name} (reverse)" for name in reversed(path)]
+        names = self._crossed(flow)
         rate = min(end.queueing.rate or 0 for name, end in self._ends.items() if name in names)
         source, destination = self._addresses(number)
         size = self._buffer(flow, path)
@@ -252,6 +337,8 @@ class Topology:
 
     def _host(self, flow: Flow, number: int, key: str) -> int:
         """The number of a flow's host: cake tells hosts apart, and its parameters say how many flows one has."""
+        if flow.program is not None:
+            return _PROGRAM_HOST | (1 + self.programs.index(number))
         links = [link for link in self._scenario.links if link.name in self._path(flow)]
         each = [int(link.queue_params[key]) for link in links if link.queue == "cake"]
         return 1 + (number // each[0] if each and each[0] else 0)
@@ -267,7 +354,8 @@ class Topology:
             path = self._path(flow)
             ways[path] = max(ways.get(path, 0), self._held(flow, path))
         unread = (512 << 10) * 2 + (96 << 10)
-        return (256 << 20) + 4 * sum(ways.values()) + len(self.flows) * unread
+        processes = len(self.programs) * len(programs.ROLES) * _PROGRAM_MEMORY
+        return (256 << 20) + 4 * sum(ways.values()) + len(self.flows) * unread + processes
 
     def _held(self, flow: Flow, path: tuple[str, ...]) -> int:
         """Bytes that the way of a flow can hold, at the greatest of its rates."""
@@ -314,6 +402,11 @@ def _phases(cc: str) -> int:
     if cc in modules.module_ccs():
         return plan.PHASES_INFO
     return plan.PHASES_BBR if cc == "bbr" else plan.PHASES_WINDOW
+
+
+def program_process(k: int, role: int) -> int:
+    """The number of the process of program ``k`` that receives (role 0) or sends (1)."""
+    return len(programs.ROLES) * k + role
 
 
 def _senders(path: int) -> IPv4Network:

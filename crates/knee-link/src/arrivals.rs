@@ -1,0 +1,202 @@
+//! What arrives at a link in some span of time, known at once and in any order.
+
+use crate::queue::Burst;
+use knee_core::Time;
+use knee_core::cache::fetch;
+use std::cmp::Ordering;
+
+/// Bursts are fetched so many places before their turn.
+const AHEAD: usize = 12;
+
+/// When a burst arrives, whether before what leaves then, and which it is, in one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u64);
+
+impl Key {
+    /// Bit of the bursts that do not go before a packet that leaves the link at the same time.
+    const BEHIND: u64 = 1 << 31;
+
+    /// The burst at index `i` below 2^31, of a time less than 2^32 ns after some beginning.
+    #[inline]
+    const fn new(after: Time, first: bool, i: usize) -> Self {
+        Self(after.as_nanos() << 32 | if first { 0 } else { Self::BEHIND } | i as u64)
+    }
+
+    /// How long after the beginning it comes.
+    #[inline]
+    const fn after(self) -> Time {
+        Time::from_nanos(self.0 >> 32)
+    }
+
+    /// Its index.
+    #[inline]
+    const fn index(self) -> usize {
+        (self.0 & (Self::BEHIND - 1)) as usize
+    }
+}
+
+/// A key, and the turn among those of its time.
+type Turn = (Key, u64);
+
+/// A burst that arrives at a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) at: Time,
+    pub(crate) burst: &'a Burst,
+    /// Whether it goes before a packet that leaves the link at the same time.
+    pub(crate) first: bool,
+}
+
+/// What arrives at a link in a span of time. [`Arrivals::sort`] orders it by time, then by turn, then by when it was added.
+///
+/// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
+/// little.
+#[derive(Default)]
+pub struct Arrivals {
+    from: Time,
+    bursts: Vec<Burst>,
+    turns: Vec<Turn>,
+    sorted: Vec<Key>,
+    /// Where each stretch begins.
+    begins: Vec<u32>,
+}
+
+/// So few are sorted as they are.
+const FEW: u32 = 64;
+
+impl Arrivals {
+    /// Begins anew, with a span that begins at `from`.
+    pub fn clear(&mut self, from: Time) {
+        self.from = from;
+        self.bursts.clear();
+        self.turns.clear();
+        self.sorted.clear();
+    }
+
+    /// Adds a burst that arrives less than 2^32 ns after the beginning, at the time that its first packet says as
+    /// `enqueued`. Of what arrives at one time, a lower `turn` goes first; `first`: before a packet that leaves the link then.
+    #[inline]
+    pub fn push(&mut self, burst: Burst, turn: u64, first: bool) {
+        self.turns.push((Key::new(burst.first.enqueued - self.from, first, self.bursts.len()), turn));
+        self.bursts.push(burst);
+    }
+
+    /// Orders what arrives, up to `until`, less than 2^32 ns after the beginning.
+    pub fn sort(&mut self, until: Time) {
+        if self.turns.len() < FEW as usize {
+            let Self { sorted, turns, .. } = self;
+            sorted.clear();
+            sorted.extend(turns.iter().map(|(key, _)| key));
+            sorted.sort_unstable_by(|a, b| precedes(*a, *b, turns));
+        } else {
+            self.count(until - self.from);
+        }
+    }
+
+    /// What arrives, in order.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
+        self.sorted.iter().enumerate().map(move |(place, key)| {
+            if let Some(later) = self.sorted.get(place + AHEAD) {
+                fetch(&self.bursts[later.index()]);
+            }
+            let (at, first) = (self.from + key.after(), key.0 & Key::BEHIND == 0);
+            Arrival { at, burst: &self.bursts[key.index()], first }
+        })
+    }
+
+    #[inline(never)]
+    fn count(&mut self, span: Time) {
+        let turns = self.turns.as_slice();
+        let before = |a: &Key, b: &Key| precedes(*a, *b, turns);
+        let stretches = turns.len().next_power_of_two();
+        let shift = (u64::BITS - span.as_nanos().leading_zeros()).saturating_sub(stretches.trailing_zeros());
+        self.begins.clear();
+        self.begins.resize(stretches, 0);
+        self.sorted.resize(turns.len(), Key::default());
+        let (begins, sorted) = (self.begins.as_mut_slice(), self.sorted.as_mut_slice());
+        let mask = begins.len() - 1;
+        let stretch = |key: Key| (key.after().as_nanos() >> shift) as usize & mask;
+        for &(key, _) in turns {
+            begins[stretch(key)] += 1;
+        }
+        let (mut sum, mut longest) = (0, 0);
+        for begin in &mut *begins {
+            let count = *begin;
+            longest = longest.max(count);
+            *begin = sum;
+            sum += count;
+        }
+        for &(key, _) in turns {
+            let place = &mut begins[stretch(key)];
+            sorted[*place as usize] = key;
+            *place += 1;
+        }
+        // Each is in its stretch, which now ends where it began.
+        if longest > FEW {
+            let mut from = 0;
+            for &to in &*begins {
+                sorted[from as usize..to as usize].sort_unstable_by(&before);
+                from = to;
+            }
+            return;
+        }
+        let mut last = Key::default();
+        for i in 0..sorted.len() {
+            let key = sorted[i];
+            if last.after() < key.after() {
+                last = key;
+                continue;
+            }
+            let mut k = i;
+            while k > 0 && before(&sorted[k - 1], &key).is_gt() {
+                sorted[k] = sorted[k - 1];
+                k -= 1;
+            }
+            sorted[k] = key;
+            last = sorted[i];
+        }
+    }
+}
+
+/// Which of two comes first: their turns are looked up only where they come at one time.
+#[inline]
+fn precedes(a: Key, b: Key, turns: &[Turn]) -> Ordering {
+    if a.after() == b.after() { (turns[a.index()].1, a).cmp(&(turns[b.index()].1, b)) } else { a.cmp(&b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::Packet;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bursts_are_sorted_by_time_then_turn_then_place(
+            from in 0u64..1 << 40,
+            span in 1u64..1 << 32,
+            // In some cases much is crowded into a short time.
+            crowd in prop_oneof![Just(0), 0usize..300],
+            things in prop::collection::vec((any::<u64>(), 0u64..5), 0..500),
+        ) {
+            let at = |i: usize, at: u64| Time::from_nanos(from + if i < crowd { at % span.min(9) } else { at % span });
+            let times: Vec<_> = things.iter().enumerate().map(|(i, (t, _))| at(i, *t)).collect();
+            let mut expected: Vec<usize> = (0..things.len()).collect();
+            expected.sort_by_key(|&i| (times[i], things[i].1));
+            let mut arrivals = Arrivals::default();
+            // Whatever was sorted before.
+            for count in [things.len() / 2, things.len()] {
+                arrivals.clear(Time::from_nanos(from));
+                for (i, (&enqueued, &(_, turn))) in times.iter().zip(&things).enumerate().take(count) {
+                    let first = Packet { enqueued, seq: i as u64, ..Packet::default() };
+                    arrivals.push(Burst { first, count: 1 }, turn, turn < 2);
+                }
+                arrivals.sort(Time::from_nanos(from + span));
+            }
+            let seen: Vec<_> = arrivals.iter().map(|a| (a.burst.first.seq as usize, a.at, a.first)).collect();
+            let expected: Vec<_> = expected.into_iter().map(|i| (i, times[i], things[i].1 < 2)).collect();
+            prop_assert_eq!(seen, expected);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The work of a link: random loss before its queue, and the server behind it.
+
+use crate::arrivals::{Arrival, Arrivals};
+use crate::link::{Counters, Departure, Load, Outcome};
+use crate::queue::{Burst, Context, Queue};
+use crate::server::Server;
+use crate::trace::InService;
+use knee_core::packet::MTU;
+use knee_core::{Packet, Rate, Rng, Time};
+use std::collections::VecDeque;
+
+/// A link without its queue.
+pub struct Line {
+    pub(crate) server: Server,
+    pub(crate) cx: Context,
+    /// Bytes counted on top of each IP packet.
+    overhead: u64,
+    /// Random loss probability before the queue.
+    pub(crate) loss: f64,
+    loss_rng: Rng,
+    /// When it acts next; `Time::MAX`: not before something arrives.
+    pub(crate) due: Time,
+    /// Whether it only waits for its queue to release a packet, or for packets in `released` to leave.
+    waiting: bool,
+    /// The packet that a wire sends; it leaves when the link is `due`.
+    pub(crate) on_wire: Option<Departure>,
+    /// Packets that had their tokens as they arrived; they leave when the link is `due`, which is at once.
+    pub(crate) released: VecDeque<Departure>,
+    pub(crate) counters: Counters,
+    /// Bits it could have carried up to `rate_since`.
+    offered_bits: u128,
+    /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
+    rate_since: Time,
+    /// Its rate before, in bit/s.
+    rate_before: u64,
+}
+
+impl Line {
+    /// At rest, without random loss.
+    pub(crate) fn new(server: Server, overhead: u32, loss_rng: Rng) -> Self {
+        Self {
+            server,
+            cx: Context::default(),
+            overhead: u64::from(overhead),
+            loss: 0.0,
+            loss_rng,
+            due: Time::MAX,
+            waiting: false,
+            on_wire: None,
+            released: VecDeque::new(),
+            counters: Counters::default(),
+            offered_bits: 0,
+            rate_since: Time::ZERO,
+            rate_before: 0,
+        }
+    }
+
+    /// Changes the rate from now on; the packet that a wire sends goes out as it began.
+    pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) {
+        let since = if self.on_wire.is_some() { self.due } else { now };
+        if since > self.rate_since {
+            self.offered_bits = self.offered_bits(since);
+            (self.rate_since, self.rate_before) = (since, self.server.rate().unwrap_or(0));
+        }
+        self.server.set_rate(rate, now);
+    }
+
+    /// Lets all `arrivals` come, in their order, and all steps be taken up to `until`.
+    pub(crate) fn advance<Q: Queue>(&mut self, queue: &mut Q, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+        let mut arrivals = arrivals.iter();
+        loop {
+            let next = arrivals.next();
+            let limit = match next {
+                Some(Arrival { at, first: true, .. }) => at.saturating_sub(Time::from_nanos(1)),
+                Some(Arrival { at, .. }) => at,
+                None => until,
+            };
+            while self.due <= limit {
+                self.step(queue, self.due, limit, out);
+            }
+            let Some(Arrival { at, burst, .. }) = next else { return };
+            self.admit(queue, burst, at, out);
+        }
+    }
+
+    /// A step that is due `now`. Nothing arrives up to `until`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
+    pub(crate) fn step<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
+        self.cx.now = now;
+        match self.server {
+            Server::Wire(_) => self.transmit(queue, now, until, out),
+            Server::Bucket(_) => self.serve_bucket(queue, now, out),
+            Server::Trace(_) => self.serve_trace(queue, now, out),
+        }
+        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+            self.report(out);
+        }
+    }
+
+    /// While the link works: a wire's packet is the last of those departed until it is held again.
+    #[inline]
+    pub(crate) fn hold(&mut self, out: &mut Outcome) {
+        if matches!(self.server, Server::Wire(_)) && !self.is_idle() {
+            self.on_wire = out.departed.pop();
+        }
+    }
+
+    pub(crate) fn count(&mut self, departed: &[Departure]) {
+        self.counters.departed += departed.len() as u64;
+        let bytes = |departure: &Departure| u64::from(departure.packet.size) + self.overhead;
+        self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
+    }
+
+    /// Whether a packet that arrives now may change when the link acts next: it does nothing, or only waits for its queue
+    /// to release a packet.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.due == Time::MAX || self.waiting
+    }
+
+    /// A burst arrives.
+    #[inline]
+    pub(crate) fn admit<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time, out: &mut Outcome) {
+        self.counters.arrived += u64::from(burst.count);
+        self.cx.now = now;
+        let mut taken = 0;
+        if self.loss == 0.0 && !self.is_idle() {
+            taken = queue.enqueue_burst(burst, &mut self.cx);
+        }
+        if taken < burst.count {
+            self.admit_singly(queue, burst, taken, out);
+        }
+    }
+
+    /// The packets of a burst behind the first `taken` ones arrive one by one, and any may be lost.
+    #[inline(never)]
+    fn admit_singly<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, out: &mut Outcome) {
+        for k in taken..burst.count {
+            let packet = Packet { seq: burst.first.seq + u64::from(k), ..burst.first };
+            if self.loss > 0.0 && self.loss_rng.chance(self.loss) {
+                self.counters.drops += 1;
+                out.dropped.push(packet);
+                continue;
+            }
+            queue.enqueue(packet, &mut self.cx);
+            if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+                self.report(out);
+            }
+            if self.is_idle() {
+                self.wake(queue, out);
+            }
+        }
+    }
+
+    /// Moves what the queue has dropped and noted to where others hear of it.
+    #[cold]
+    pub(crate) fn report(&mut self, out: &mut Outcome) {
+        let now = self.cx.now;
+        self.counters.drops += self.cx.dropped.len() as u64;
+        out.dropped.extend(self.cx.dropped.drain(..).map(|packet| Packet { enqueued: now, ..packet }));
+        out.notes.append(&mut self.cx.notes);
+    }
+
+    /// An idle link has been given a packet.
+    #[cold]
+    fn wake<Q: Queue + ?Sized>(&mut self, queue: &mut Q, out: &mut Outcome) {
+        let now = self.cx.now;
+        self.waiting = false;
+        match &mut self.server {
+            Server::Wire(_) => self.step(queue, now, now, out),
+            Server::Bucket(_) => self.release(queue, now, out),
+            Server::Trace(trace) => self.due = trace.skip_to(now),
+        }
+    }
+
+    /// A free wire takes the next packet, and the others of its run that begin to be sent up to `until`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
+    fn transmit<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
+        let Server::Wire(wire) = &mut self.server else { return };
+        let max = wire.begun_within(until - now, u64::from(MTU) + self.overhead);
+        let place = out.departed.len();
+        out.departed.push(Departure::default());
+        let departure = &mut out.departed[place];
+        let count = queue.dequeue_run(max, &mut departure.packet, &mut self.cx);
+        if count == 0 {
+            out.departed.pop();
+            return self.wait(queue, now);
+        }
+        let bytes = u64::from(departure.packet.size) + self.overhead;
+        departure.sojourn = now.saturating_sub(departure.packet.enqueued);
+        if !departure.packet.has(Packet::ACK) {
+            departure.packet.add_queued(departure.sojourn);
+        }
+        departure.packet.enqueued = now + wire.time_for(bytes);
+        (self.due, self.waiting) = (departure.packet.enqueued, false);
+        if count > 1 {
+            self.transmit_run(place, now, count, out);
+        }
+    }
+
+    /// Behind the packet at `place`, the first of a run of `count`, the others are sent back to back.
+    #[inline(never)]
+    fn transmit_run(&mut self, place: usize, now: Time, count: u32, out: &mut Outcome) {
+        let Server::Wire(wire) = &mut self.server else { return };
+        let Departure { mut packet, mut sojourn } = out.departed[place];
+        let bytes = u64::from(packet.size) + self.overhead;
+        // What data has met before: the same for all of a run.
+        let before = packet.extra.saturating_sub(Packet::queued_units(sojourn));
+        let mut begins = now;
+        out.departed.extend((1..count).map(|_| {
+            sojourn += packet.enqueued - begins;
+            begins = packet.enqueued;
+            packet.seq += 1;
+            packet.enqueued += wire.time_for(bytes);
+            packet.extra = before + Packet::queued_units(sojourn);
+            Departure { packet, sojourn }
+        }));
+        self.due = packet.enqueued;
+    }
+
+    /// Nothing may leave: the queue is empty, or holds its packets back for a while.
+    #[cold]
+    fn wait<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time) {
+        let wake = queue.next_wake();
+        self.due = wake.map_or(Time::MAX, |at| at.max(now));
+        self.waiting = wake.is_some();
+    }
+
+    /// What there are tokens for leaves its queue before the next packet of a burst enters it, as Linux dequeues after each
+    /// that it enqueues.
+    fn release<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        let Server::Bucket(bucket) = &mut self.server else { return };
+        while bucket.ready_at(now) == now
+            && let Some(packet) = queue.dequeue(&mut self.cx)
+        {
+            bucket.take(u64::from(packet.size) + self.overhead, now);
+            self.released.push_back(departure(packet, now, now));
+        }
+        let ready = bucket.ready_at(now);
+        if !self.released.is_empty() {
+            (self.due, self.waiting) = (now, true);
+        } else if ready > now && queue.backlog().packets > 0 {
+            self.due = ready;
+        } else {
+            self.wait(queue, now);
+        }
+        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+            self.report(out);
+        }
+    }
+
+    fn serve_bucket<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        let Server::Bucket(bucket) = &mut self.server else { return };
+        self.waiting = false;
+        if let Some(departure) = self.released.pop_front() {
+            out.departed.push(departure);
+            self.waiting = !self.released.is_empty();
+            if !self.waiting {
+                let more = queue.backlog().packets > 0;
+                self.due = if more { bucket.ready_at(now) } else { Time::MAX };
+            }
+            return;
+        }
+        // A lower rate may have pushed back when there are tokens.
+        if bucket.ready_at(now) > now {
+            self.due = bucket.ready_at(now);
+            return;
+        }
+        let Some(packet) = queue.dequeue(&mut self.cx) else { return self.wait(queue, now) };
+        bucket.take(u64::from(packet.size) + self.overhead, now);
+        let more = queue.backlog().packets > 0;
+        self.due = if more { bucket.ready_at(now) } else { Time::MAX };
+        out.departed.push(departure(packet, now, now));
+    }
+
+    fn serve_trace<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        let Server::Trace(trace) = &mut self.server else { return };
+        self.waiting = false;
+        let served = if let Some(served) = trace.in_service.take() {
+            served
+        } else if let Some(packet) = queue.dequeue(&mut self.cx) {
+            InService { packet, since: now, rest: u64::from(packet.size) + self.overhead }
+        } else {
+            let wake = queue.next_wake();
+            self.due = wake.map_or(Time::MAX, |at| trace.skip_to(at.max(now)));
+            self.waiting = wake.is_some();
+            return;
+        };
+        let Ok(InService { packet, since, .. }) = trace.carry(served) else {
+            self.due = trace.current();
+            return;
+        };
+        let more = queue.backlog().packets > 0;
+        self.due = if more { trace.current() } else { Time::MAX };
+        out.departed.push(departure(packet, since, now));
+    }
+
+    pub(crate) fn load(&self, now: Time) -> Load {
+        let left = u128::from(self.counters.bytes) * 8;
+        let (carried, saved) = match &self.server {
+            Server::Wire(_) => {
+                let sent = self.on_wire.map_or(0, |Departure { packet, .. }| {
+                    let rest = self.offered_bits(self.due.max(now)) - self.offered_bits(now);
+                    self.bits(&packet).saturating_sub(rest)
+                });
+                (left + sent, 0)
+            }
+            Server::Bucket(bucket) => {
+                let bits = |span: Time| bits_in(bucket.rate(), span);
+                let released: u128 = self.released.iter().map(|departure| self.bits(&departure.packet)).sum();
+                ((left + released).saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
+            }
+            Server::Trace(trace) => {
+                let sent = |served: &InService| self.bits(&served.packet) - u128::from(served.rest) * 8;
+                (left + trace.in_service.as_ref().map_or(0, sent), 0)
+            }
+        };
+        let fastest = self.server.rate().unwrap_or(0).max(self.rate_before);
+        let rounding = 2 + bits_in(fastest, Time::from_nanos(2));
+        Load { carried, offered: self.offered_bits(now), saved, rounding }
+    }
+
+    /// Bits that a packet takes up.
+    fn bits(&self, packet: &Packet) -> u128 {
+        u128::from(u64::from(packet.size) + self.overhead) * 8
+    }
+
+    /// Bits it could have carried from the start to `now`, beside what a token bucket had saved.
+    fn offered_bits(&self, now: Time) -> u128 {
+        match &self.server {
+            Server::Trace(trace) => u128::from(trace.offered_bytes(now)) * 8,
+            _ if now < self.rate_since => self.offered_bits - bits_in(self.rate_before, self.rate_since - now),
+            _ => self.offered_bits + bits_in(self.server.rate().unwrap_or(0), now - self.rate_since),
+        }
+    }
+}
+
+/// Bits sent at `rate` bit/s in a `span`.
+fn bits_in(rate: u64, span: Time) -> u128 {
+    u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
+}
+
+/// A packet that leaves `now` and left its queue at `since`.
+fn departure(mut packet: Packet, since: Time, now: Time) -> Departure {
+    let sojourn = since.saturating_sub(packet.enqueued);
+    if !packet.has(Packet::ACK) {
+        packet.add_queued(sojourn);
+    }
+    packet.enqueued = now;
+    Departure { packet, sojourn }
+}

@@ -1,0 +1,166 @@
+//! What a link asks of its queue discipline.
+//!
+//! What a packet goes through: the link hands it to [`Queue::enqueue`], which keeps it or drops it (or drops others
+//! for it); when the link can send it asks [`Queue::dequeue`]. A discipline that holds packets back says by
+//! [`Queue::next_wake`] when to ask again. Every packet dropped is put into [`Context::dropped`], so that none is
+//! lost without account.
+
+use crate::arrivals::Arrivals;
+use crate::line::Line;
+use crate::link::Outcome;
+use knee_core::{Bytes, Packet, Rate, Rng, Time};
+
+/// Capacity of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At most so many packets.
+    Packets(u64),
+    /// At most so many bytes (IP packets plus the link's overhead).
+    Bytes(Bytes),
+    /// At most what the link carries in this time.
+    Time(Time),
+}
+
+/// Packets that arrive at one time and differ only by their segments, which follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// The first of them.
+    pub first: Packet,
+    /// How many, at least 1.
+    pub count: u32,
+}
+
+/// What became of a packet at [`Queue::enqueue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in the queue.
+    Queued,
+    /// It is in the queue, marked CE.
+    Marked,
+    /// It was dropped, and is in [`Context::dropped`].
+    Dropped,
+}
+
+/// What a queue holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets held.
+    pub packets: u64,
+    /// Bytes held: IP packets plus the link's overhead for each.
+    pub bytes: Bytes,
+}
+
+/// Something a discipline wants on record: a change of state, a buffer size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Note {
+    /// When it was left.
+    pub at: Time,
+    /// The flow it is about, where there is one.
+    pub flow: Option<u32>,
+    /// What it is.
+    pub event: &'static str,
+    /// Its figure.
+    pub value: f64,
+}
+
+/// What a queue is given at each call, and where it leaves what others must hear of.
+#[derive(Debug, Default)]
+pub struct Context {
+    /// Current time.
+    pub now: Time,
+    /// Packets dropped during the call; the caller empties it.
+    pub dropped: Vec<Packet>,
+    /// Packets that were marked CE, since the start.
+    pub marks: u64,
+    /// Notes left during the call; the caller empties it.
+    pub notes: Vec<Note>,
+}
+
+impl Context {
+    /// Marks `packet` CE where it is ECN-capable; says whether it is.
+    pub fn mark(&mut self, packet: &mut Packet) -> bool {
+        if packet.has(Packet::ECT) && !packet.has(Packet::CE) {
+            packet.flags |= Packet::CE;
+            self.marks += 1;
+        }
+        packet.has(Packet::ECT)
+    }
+
+    /// Leaves a note.
+    pub fn note(&mut self, flow: Option<u32>, event: &'static str, value: f64) {
+        self.notes.push(Note { at: self.now, flow, event, value });
+    }
+}
+
+/// What a new queue is told about its link.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// Its capacity; `None`: the discipline's own default.
+    pub limit: Option<Limit>,
+    /// Bytes counted on top of each IP packet.
+    pub overhead: u32,
+    /// The link's rate (the mean rate of a trace).
+    pub rate: Rate,
+    /// A random stream of the queue's own; also perturbs flow hashes.
+    pub rng: Rng,
+}
+
+/// A queue discipline.
+///
+/// For every sequence of calls: packets in = packets out + dropped + held, in packets and in bytes; the packets of
+/// one flow leave in the order they came; the backlog never exceeds the limit.
+pub trait Queue: Send {
+    /// Takes `packet` in, or drops it or others.
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
+
+    /// Takes in at once as many packets of a burst as it can; gives how many. The others then come one by one, as all do
+    /// by default. For disciplines that do not look at each packet.
+    fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
+        0
+    }
+
+    /// Gives the next packet to send, if one may leave now.
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet>;
+
+    /// Gives at once up to `max` of the next packets to send, as far as they differ only by their segments, which follow
+    /// each other: puts the first into `first` and returns how many they are. They leave back to back, and nothing arrives
+    /// meanwhile. By default it gives one. For disciplines that do not look at each packet.
+    fn dequeue_run(&mut self, _max: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+        match &self.dequeue(cx) {
+            Some(packet) => {
+                *first = *packet;
+                1
+            }
+            None => 0,
+        }
+    }
+
+    /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.
+    fn next_wake(&self) -> Option<Time> {
+        None
+    }
+
+    /// What is held.
+    fn backlog(&self) -> Backlog;
+
+    /// Changes the capacity; what no longer fits is dropped.
+    fn set_limit(&mut self, limit: Limit, cx: &mut Context);
+
+    /// Hears of a new rate of the link.
+    fn set_rate(&mut self, _rate: Rate, _cx: &mut Context) {}
+
+    /// Hears that an interval of the time series ends: the moment to note what is to be drawn over time.
+    fn observe(&self, _cx: &mut Context) {}
+}
+
+/// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements this.
+pub trait DynQueue: Queue {
+    /// As [`crate::Link::advance`].
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
+}
+
+impl<Q: Queue> DynQueue for Q {
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+        line.advance(self, arrivals, until, out);
+    }
+}
