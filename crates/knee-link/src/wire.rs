@@ -98,6 +98,11 @@ mod tests {
         wire.time_for(1514); // 1 us
         assert_eq!(wire.begun_within(Time::from_micros(1), 1514), 1, "the second begins no earlier than then");
         assert_eq!(wire.begun_within(Time::from_nanos(10_010), 1514), 11);
+        assert_eq!(
+            wire.begun_within(Time::from_secs(100_000), 1514),
+            u32::MAX,
+            "1e11 microseconds, as far as it counts"
+        );
         wire.time_for(1000);
         assert_eq!(wire.begun_within(Time::from_micros(10), 1514), 1, "the next may be longer");
     }

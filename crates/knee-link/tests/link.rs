@@ -187,6 +187,16 @@ fn a_trace_sends_at_its_opportunities_only() {
     assert_eq!(left(&mut out).iter().map(|left| (left.0, left.1)).collect::<Vec<_>>(), [(9, MS * 20)]);
     let load = link.load(MS * 20);
     assert_eq!((load.carried, load.offered), ((3 * 1514 + 4014) * 8, (7 * 1514 + 986) * 8));
+    // With the last packet the link has nothing more to do.
+    link.arrive(&burst(MS * 21, 10, 1), MS * 21, &mut out);
+    link.serve(link.due(), &mut out);
+    assert_eq!((left(&mut out).len(), link.due()), (1, Time::MAX));
+}
+
+#[test]
+fn figures_of_a_load_are_off_by_two_bits_and_what_is_sent_in_two_nanoseconds() {
+    let rounding = |rate| link(Server::wire(rate)).load(MS).rounding;
+    assert_eq!((rounding(RATE), rounding(Rate::from_mbps(10_000))), (2, 22));
 }
 
 #[test]
