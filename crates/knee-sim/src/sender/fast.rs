@@ -1,5 +1,5 @@
 //! The fast path of ACKs (Linux's header prediction): new data is acknowledged in order while nothing is SACKed, lost,
-//! retransmitted, probed for or marked.
+//! retransmitted, probed for or marked, and the application does not limit what is sent.
 //!
 //! Nearly all ACKs take it, and for them most of what `ack.rs` asks is known beforehand. A test holds the two paths against
 //! each other.
@@ -21,6 +21,7 @@ impl Sender {
             && !ack.ece()
             && self.view.ca == CaState::Open
             && !self.probing
+            && !self.view.app_limited
             && !self.rtx.tracking()
     }
 
@@ -66,9 +67,6 @@ impl Sender {
         });
         if self.widened {
             self.update_reordering_window(newest.delivered);
-        }
-        if self.view.app_limited {
-            self.end_app_limit();
         }
         self.update_pacing_rate();
         if self.window_alone_limits(config) {
