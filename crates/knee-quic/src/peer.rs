@@ -83,6 +83,7 @@ impl Peer {
     }
 
     /// The same with any controller of quinn's interface, such as its own.
+    #[expect(clippy::missing_panics_doc, reason = "the name and the address are constants")]
     pub fn connect(
         control: Arc<dyn ControllerFactory + Send + Sync>,
         bytes: Option<u64>,

@@ -73,12 +73,12 @@ impl PlainSession {
         out.resize(start + size, 0);
     }
 
-    /// Takes a flight from what has come, if it is whole: the transport parameters in it.
-    fn read_flight(&mut self) -> Result<Option<Option<TransportParameters>>, TransportError> {
-        let [_, high, low, ..] = self.partial[..] else { return Ok(None) };
+    /// Takes a flight from what has come, and the transport parameters in it; false: it is not whole yet.
+    fn read_flight(&mut self) -> Result<bool, TransportError> {
+        let [_, high, low, ..] = self.partial[..] else { return Ok(false) };
         let end = FLIGHT_HEADER + usize::from(u16::from_be_bytes([high, low]));
         if self.partial.len() < end {
-            return Ok(None);
+            return Ok(false);
         }
         let flight: Vec<u8> = self.partial.drain(..end).skip(FLIGHT_HEADER).collect();
         let malformed = || TransportError {
@@ -88,11 +88,11 @@ impl PlainSession {
         };
         let [high, low, ref rest @ ..] = flight[..] else { return Err(malformed()) };
         let parameters = rest.get(..usize::from(u16::from_be_bytes([high, low]))).ok_or_else(malformed)?;
-        if parameters.is_empty() {
-            return Ok(Some(None));
+        if !parameters.is_empty() {
+            let read = TransportParameters::read(self.side, &mut &parameters[..]).map_err(TransportError::from)?;
+            self.remote = Some(read);
         }
-        let read = TransportParameters::read(self.side, &mut &parameters[..]).map_err(TransportError::from)?;
-        Ok(Some(Some(read)))
+        Ok(true)
     }
 }
 
@@ -130,8 +130,7 @@ impl Session for PlainSession {
             Step::ReadClientFinished => Step::Done,
             _ => return Ok(false),
         };
-        if let Some(parameters) = self.read_flight()? {
-            self.remote = parameters.or(self.remote);
+        if self.read_flight()? {
             self.step = next;
         }
         Ok(false)

@@ -3,6 +3,8 @@
 //!
 //! `KNEE_QUIC_EVENTS=1000000` tries so many events for each algorithm.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use knee_quic::proto::congestion::Controller as _;
 use knee_quic::{Control, Watch};
 use proptest::prelude::*;
@@ -86,7 +88,8 @@ fn play(name: &str, base: Instant, steps: &[Step]) -> Vec<(u64, Option<u64>)> {
                 controller.on_end_acks(now, in_flight(&flight), app_limited, Some(number));
             }
             Step::Stray { age_us } => {
-                controller.acknowledged(now, now - Duration::from_micros(age_us.into()), 1200);
+                let sent = now.checked_sub(Duration::from_micros(age_us.into())).unwrap_or(base);
+                controller.acknowledged(now, sent, 1200);
                 controller.on_end_acks(now, in_flight(&flight), false, Some(number));
             }
             Step::Lose { packets, persistent } => {

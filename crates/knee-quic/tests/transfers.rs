@@ -1,5 +1,7 @@
 //! Whole connections over a bottleneck: a wire behind a drop-tail buffer, in virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use knee_core::Time;
 use knee_quic::proto::congestion;
 use knee_quic::{Control, Datagram, Peer, Settings};

@@ -117,7 +117,7 @@ impl World {
             let control = self.algorithms[algorithm].control(self.senders.len());
             let ecn = flow.ecn || per_packet;
             self.quic[self.senders.len()] =
-                Some(QuicFlow::new(control, flow.bytes, ecn, seed, Time::from_nanos(flow.start)));
+                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn, seed, Time::from_nanos(flow.start))));
         }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(entry.needs.ecn));

@@ -78,11 +78,11 @@ pub(super) struct SenderFigures {
 
 impl QuicFlow {
     /// A flow that has not begun: `control` without a watch, what it sends, and whether its packets are ECN-capable.
-    pub(super) fn new(control: knee_quic::Control, bytes: Option<u64>, ecn: bool, seed: u64, start: Time) -> Box<Self> {
+    pub(super) fn new(control: knee_quic::Control, bytes: Option<u64>, ecn: bool, seed: u64, start: Time) -> Self {
         let watch = Arc::new(Watch::default());
         let control = Arc::new(control.seeded(seed).watched(watch.clone()));
         let cwnd_integral = (0, start);
-        Box::new(Self { control, watch, bytes, ecn, seed, ends: None, sent: 0, sent_bytes: 0, cwnd_integral })
+        Self { control, watch, bytes, ecn, seed, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
     }
 
     /// Datagrams that left the sender.
