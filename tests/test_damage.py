@@ -232,7 +232,7 @@ def test_a_summary_that_is_none_is_refused(old: Path, content: str, words: str) 
         ("flows", []),
         ("flows", {}),
         ("flows[0]", None),
-        ("flows[0].goodput_mbps", None),
+        ("flows[0].throughput_mbps", None),
         ("flows[0].goodput_mbps", -1),
         ("flows[0].goodput_mbps", "much"),
         ("flows[0].label", 3),

@@ -38,8 +38,8 @@ ELSEWHERE = {
 }
 #: What the reader does and the test has done: the program is there.
 DONE = {". .venv/bin/activate"}
-#: The languages there are: commands, commands with what they print, scenarios, Python, and text that is no input.
-LANGUAGES = {"sh", "console", "toml", "python", "text"}
+#: The languages there are: commands, commands with what they print, scenarios, Python, Rust, and text that is no input.
+LANGUAGES = {"sh", "console", "toml", "python", "rust", "text"}
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,14 @@ def test_scenarios_are_read(block: Block) -> None:
         return
     assert block.reason is None
     from_toml(block.text)
+
+
+def test_rust_is_that_of_a_doc_test() -> None:
+    """``cargo test`` runs the examples in the heads of crates."""
+    run = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("crates/*/src/lib.rs"))
+    for block in BLOCKS:
+        if block.language == "rust":
+            assert all(f"//! {line}" in run for line in block.text.splitlines() if line), block
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

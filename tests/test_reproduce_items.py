@@ -111,8 +111,6 @@ def test_items_and_experiments_belong_together(name: str) -> None:
 def test_every_published_row_is_an_item(name: str) -> None:
     with PUBLISHED.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["paper"] == name]
-    if not rows:
-        pytest.skip(f"the table of published results has no row of {name}")
     mine = items.load(name).item
     for row in rows:
         # A row without a number is a claim; any item on that figure will do.

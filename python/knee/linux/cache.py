@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -92,8 +92,10 @@ def _forget() -> None:
     """Removes labs that are no longer current, except recent ones, which runs may still use."""
     kept = {lab.folder for hz in (100, 250, 1000) if (lab := current(hz)) is not None}
     for folder in root().glob("lab-*"):
-        if str(folder) not in kept and time.time() - folder.stat().st_mtime > _IDLE_S:
-            shutil.rmtree(folder, ignore_errors=True)
+        # Another process may remove it too.
+        with suppress(FileNotFoundError):
+            if str(folder) not in kept and time.time() - folder.stat().st_mtime > _IDLE_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
