@@ -129,7 +129,10 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
     assert max(flow["rtt_p95_ms"] for flow in flows) < 20 + 40 + 15
     # Each loss is one of the queue's, and each is mended.
     assert sum(flow["lost_packets"] for flow in flows) == link["drops"]
-    assert sum(flow["retransmitted_packets"] for flow in flows) >= link["drops"] * 0.9
+    # What is lost in the last round trips is mended after the end.
+    samples = result.samples
+    early = samples.filter(pl.col("t_s") < 5.5)["lost_packets"].sum()
+    assert samples["retransmitted_packets"].sum() >= early * 0.9
     late = result.samples.filter(result.samples["t_s"] > 1)
     assert late["cwnd_packets"].null_count() == 0
     # What the kernel says of itself and what the packets show are the same thing: a smoothed RTT lies within the RTTs,
