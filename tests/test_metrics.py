@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knee.metrics import _intervals, convergence_s, jain
+from knee.metrics import _fairness, _intervals, convergence_s, jain
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,15 @@ def test_silence_is_not_fair() -> None:
 def test_only_whole_intervals_of_the_window_count() -> None:
     intervals = _intervals(samples([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]), (0.5, 3.0), 1.0)
     assert intervals["t_s"].to_list() == [2.0, 3.0]
+
+
+def test_the_index_has_the_same_bits_each_time() -> None:
+    """Sums of floats depend on their order, and groups come in any order unless it is kept."""
+    flows = list(range(1, 40))
+    samples = pl.DataFrame(
+        {"t_s": [1.0, 2.0] * len(flows), "flow": [i for i in flows for _ in range(2)]}
+        | {"throughput_mbps": [i**0.7 + k / 3 for i in flows for k in range(2)]}
+    )
+    means = [samples.filter(pl.col("flow") == i)["throughput_mbps"].mean() for i in flows]
+    for _ in range(100):
+        assert _fairness(samples, flows, (0.0, 2.0), None, 0.0, 1.0)["jain"] == jain(means)

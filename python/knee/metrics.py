@@ -86,7 +86,7 @@ def _intervals(samples: pl.DataFrame, window: tuple[float, float], interval_s: f
     x = _RATE
     return (
         _within(samples.lazy(), window, interval_s)
-        .group_by("t_s")
+        .group_by("t_s", maintain_order=True)
         .agg(
             jain=jain_of(x),
             near=((x - x.mean()).abs().max() <= CONVERGED_WITHIN * x.mean()) & (x.sum() > 0),
@@ -186,7 +186,9 @@ def _fairness(
         return {"jain": None, "jain_interval_mean": None, "convergence_s": None}
     if shares is None:
         samples = samples.filter(pl.col("flow").is_in(numbers))
-        rates = _within(samples.lazy(), (window[0], window[1]), interval_s).group_by("flow").agg(_RATE.mean()).collect()
+        within = _within(samples.lazy(), (window[0], window[1]), interval_s)
+        # In the order of the rows: sums of floats depend on it.
+        rates = within.group_by("flow", maintain_order=True).agg(_RATE.mean()).collect()
         shares = [*rates["throughput_mbps"], *[0.0] * (len(numbers) - len(rates))]
     intervals = _intervals(samples, (window[0], window[1]), interval_s)
     mean = intervals.filter(pl.col("total") > 0)["jain"].mean()

@@ -119,7 +119,7 @@ def share(found: Quantities, key: str, flow: int, flows: int = 2) -> float:
 def swing(result: Result) -> float:
     """How far apart the 5 % and 95 % quantiles of a flow's throughput are once settled, Mbit/s; mean of the flows."""
     x = pl.col("throughput_mbps")
-    late = result.samples.filter(pl.col("t_s") > SETTLED_S).group_by("flow")
+    late = result.samples.filter(pl.col("t_s") > SETTLED_S).group_by("flow", maintain_order=True)
     mean = late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean()
     return float(mean) if isinstance(mean, float) else float("nan")
 
@@ -144,7 +144,12 @@ def columns(results: Results, runs: Sequence[tuple[str, str]], most_mbps: float 
 
 
 def _plot_jain(axes: Axes, result: Result) -> None:
-    index = result.samples.group_by("t_s").agg(jain=jain_of(pl.col("throughput_mbps"))).drop_nulls().sort("t_s")
+    index = (
+        result.samples.group_by("t_s", maintain_order=True)
+        .agg(jain=jain_of(pl.col("throughput_mbps")))
+        .drop_nulls()
+        .sort("t_s")
+    )
     axes.plot(index["t_s"].to_numpy(), index["jain"].to_numpy(), color=INK, linewidth=0.9)
     axes.set_ylim(0, 1.05)
 

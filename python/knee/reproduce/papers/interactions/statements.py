@@ -54,7 +54,7 @@ def share_with_higher_rtt(result: Result) -> float:
 
 def jain_of_thirds(result: Result) -> tuple[float, float]:
     """The mean over intervals of Jain's index, of the first and of the last third."""
-    index = result.samples.group_by("t_s").agg(jain=jain_of(_RATE)).drop_nulls()
+    index = result.samples.group_by("t_s", maintain_order=True).agg(jain=jain_of(_RATE)).drop_nulls()
     early, late = pl.col("t_s") <= THIRDS_S[0], pl.col("t_s") > THIRDS_S[1]
     return _number(index.filter(early)["jain"].mean()), _number(index.filter(late)["jain"].mean())
 
