@@ -178,20 +178,7 @@ impl<'a> Sender<'a> {
             rng: Rng::stream(start.seed, "invariants"),
         };
         let cc = (entry.make)(&params(entry.params, &start.picks), &init);
-        let view = View {
-            now: init.now,
-            srtt: rtt,
-            min_rtt: rtt,
-            snd_una: 0,
-            snd_nxt: 0,
-            in_flight: 0,
-            delivered: 0,
-            delivered_ce: 0,
-            lost: 0,
-            app_limited: false,
-            paced_until: init.now,
-            ca: CaState::Open,
-        };
+        let view = View { now: init.now, srtt: rtt, min_rtt: rtt, paced_until: init.now, ..View::INITIAL };
         let control = Control::initial(start.cwnd);
         Self { entry, cc, control, view, base_rtt: rtt, sacked: 0, reduction: None, answers: Vec::new(), rates }
     }

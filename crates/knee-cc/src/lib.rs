@@ -144,6 +144,24 @@ pub struct View {
     pub ca: CaState,
 }
 
+impl View {
+    /// A sender on whose connection nothing has happened.
+    pub const INITIAL: Self = Self {
+        now: Time::ZERO,
+        srtt: Time::ZERO,
+        min_rtt: Time::MAX,
+        snd_una: 0,
+        snd_nxt: 0,
+        in_flight: 0,
+        delivered: 0,
+        delivered_ce: 0,
+        lost: 0,
+        app_limited: false,
+        paced_until: Time::ZERO,
+        ca: CaState::Open,
+    };
+}
+
 /// A sample of the delivery rate, taken per ACK (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation, and
 /// Linux `tcp_rate.c`).
 #[derive(Clone, Copy, Debug)]

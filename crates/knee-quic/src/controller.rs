@@ -73,20 +73,6 @@ impl Controller {
     pub(crate) fn new(factory: Arc<Factory>, rng: Rng, now: Instant, mtu: u16, watch: Option<Arc<Watch>>) -> Self {
         let mtu = mtu.max(1);
         let initial_window = (INITIAL_BYTES / u64::from(mtu)).clamp(u64::from(MIN_WINDOW), 10) as u32;
-        let view = View {
-            now: Time::ZERO,
-            srtt: Time::ZERO,
-            min_rtt: Time::MAX,
-            snd_una: 0,
-            snd_nxt: 0,
-            in_flight: 0,
-            delivered: 0,
-            delivered_ce: 0,
-            lost: 0,
-            app_limited: false,
-            paced_until: Time::ZERO,
-            ca: CaState::Open,
-        };
         Self {
             entry: factory.entry(),
             factory,
@@ -94,7 +80,7 @@ impl Controller {
             cc: None,
             base: now,
             control: Control::initial(initial_window),
-            view,
+            view: View::INITIAL,
             flight: Flight::new(),
             batch: Batch::default(),
             mtu,

@@ -1,8 +1,7 @@
 //! Events made by hand: a connection, a sender in the middle of it, its ACKs and what else happens to it.
 
 use crate::{
-    Ack, CaState, Congestion, Control, DynCongestionControl, Entry, Init, RateSample, Signal, StateChange, StateEvent,
-    View,
+    Ack, Congestion, Control, DynCongestionControl, Entry, Init, RateSample, Signal, StateChange, StateEvent, View,
 };
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time, Value};
@@ -43,20 +42,7 @@ pub fn avoiding(cwnd: u32) -> Control {
 
 /// A sender on whose connection nothing has happened.
 pub const fn view() -> View {
-    View {
-        now: Time::ZERO,
-        srtt: Time::ZERO,
-        min_rtt: Time::MAX,
-        snd_una: 0,
-        snd_nxt: 0,
-        in_flight: 0,
-        delivered: 0,
-        delivered_ce: 0,
-        lost: 0,
-        app_limited: false,
-        paced_until: Time::ZERO,
-        ca: CaState::Open,
-    }
+    View::INITIAL
 }
 
 /// A sender at that time that has had 1000 packets acknowledged, has 1000 in flight, and knows an RTT of 40 ms.

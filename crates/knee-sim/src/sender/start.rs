@@ -7,7 +7,7 @@ use super::rack::Rack;
 use super::rtt::{LeastRtts, RttEstimator};
 use super::{Config, Pending, Sender};
 use crate::timer::Timer;
-use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateEvent, View};
+use knee_cc::{Control, DynCongestionControl, Needs, StateEvent, View};
 use knee_core::Time;
 use knee_core::packet::MSS;
 
@@ -38,20 +38,7 @@ impl Sender {
         Self {
             cc: None,
             control: Control::initial(config.initial_window),
-            view: View {
-                now: Time::ZERO,
-                srtt: Time::ZERO,
-                min_rtt: Time::MAX,
-                snd_una: 0,
-                snd_nxt: 0,
-                in_flight: 0,
-                delivered: 0,
-                delivered_ce: 0,
-                lost: 0,
-                app_limited: false,
-                paced_until: Time::ZERO,
-                ca: CaState::Open,
-            },
+            view: View::INITIAL,
             rtx: RetransmitQueue::new(init.needs.rate),
             end,
             pace_at: Time::MAX,

@@ -1,6 +1,6 @@
 //! From a specification to a world at rest.
 
-use super::quic::{Datagrams, QuicFlow};
+use super::quic::QuicFlow;
 use super::world::{Algorithm, Flow, SackStore, World};
 use crate::SpecError;
 use crate::events::{Event, Events};
@@ -13,6 +13,7 @@ use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
+use slab::Slab;
 use std::sync::Arc;
 
 /// An algorithm beside those of the registry, for a simulation of its own.
@@ -52,7 +53,7 @@ impl World {
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
             quic: Vec::new(),
-            datagrams: Datagrams::default(),
+            datagrams: Slab::new(),
             algorithms: Vec::new(),
             sender_config: sender::Config {
                 clock,

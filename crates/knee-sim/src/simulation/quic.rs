@@ -1,6 +1,6 @@
 //! QUIC flows: connections of a real QUIC stack, whose datagrams cross the simulated links.
 //!
-//! A datagram lies in [`Datagrams`] while a packet that carries its number goes through the network. The figures are
+//! A datagram lies in [`World::datagrams`] while a packet that carries its number goes through the network. The figures are
 //! the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is lost is sent
 //! again in other packets, and persistent congestion stands where TCP has timeouts.
 
@@ -16,32 +16,6 @@ use std::sync::Arc;
 const HEADERS: u16 = 28;
 /// Bytes of stream data that a receiver takes ahead of what is read: it never holds the sender back.
 const RECEIVE_WINDOW: u64 = 1 << 30;
-
-/// Datagrams in the network.
-#[derive(Default)]
-pub(super) struct Datagrams {
-    held: Vec<Option<Datagram>>,
-    free: Vec<u32>,
-}
-
-impl Datagrams {
-    fn put(&mut self, datagram: Datagram) -> u64 {
-        if let Some(number) = self.free.pop() {
-            self.held[number as usize] = Some(datagram);
-            return u64::from(number);
-        }
-        self.held.push(Some(datagram));
-        self.held.len() as u64 - 1
-    }
-
-    fn take(&mut self, number: u64) -> Option<Datagram> {
-        let datagram = self.held.get_mut(number as usize)?.take();
-        if datagram.is_some() {
-            self.free.push(number as u32);
-        }
-        datagram
-    }
-}
 
 /// Both ends of a QUIC flow.
 pub(super) struct QuicFlow {
@@ -193,7 +167,7 @@ impl World {
     /// A packet with a datagram has arrived now: at the receiver, or, if it went against the data, at the sender.
     pub(super) fn on_datagram(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
-        let Some(mut datagram) = self.datagrams.take(packet.seq) else { return };
+        let Some(mut datagram) = self.datagrams.try_remove(packet.seq as usize) else { return };
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
@@ -209,7 +183,7 @@ impl World {
 
     /// A packet with a datagram was dropped.
     pub(super) fn drop_datagram(&mut self, packet: &Packet) {
-        self.datagrams.take(packet.seq);
+        self.datagrams.try_remove(packet.seq as usize);
     }
 
     /// The timers of QUIC flow `i` may be due.
@@ -242,11 +216,11 @@ impl World {
             let packet = packet(&datagram, flow.ecn, 0);
             flow.sent += 1;
             flow.sent_bytes += u64::from(packet.size);
-            out.data(Packet { seq: self.datagrams.put(without_ecn(datagram, packet)), ..packet }, 1);
+            out.data(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, 1);
         }
         while let Some(datagram) = ends.1.transmit(now) {
             let packet = packet(&datagram, flow.ecn, Packet::ACK);
-            out.ack(Packet { seq: self.datagrams.put(without_ecn(datagram, packet)), ..packet }, now, &way);
+            out.ack(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
         }
         let finished = ends.0.finished();
         let (control, ca, persistent) = flow.watch.look(|seen| {

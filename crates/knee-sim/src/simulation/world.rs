@@ -1,7 +1,7 @@
 //! What there is: endpoints, the network between them, and what is recorded of both.
 
 use super::build::OwnMake;
-use super::quic::{Datagrams, QuicFlow};
+use super::quic::QuicFlow;
 use crate::network::{Network, Way};
 use crate::observe::{Histogram, Record, RttSpread};
 use crate::receiver::{self, Blocks, Receiver};
@@ -10,6 +10,8 @@ use crate::spec::ChangeSpec;
 use knee_cc::{CaState, Entry};
 use knee_core::cache::fetch;
 use knee_core::{Packet, Params, Time};
+use knee_quic::Datagram;
+use slab::Slab;
 
 /// Endpoints, the network between them, and what is recorded.
 pub(super) struct World {
@@ -23,7 +25,7 @@ pub(super) struct World {
     /// By flow, those that are QUIC connections; empty where none is. Their TCP endpoints rest.
     pub(super) quic: Vec<Option<Box<QuicFlow>>>,
     /// What QUIC's packets in the network carry.
-    pub(super) datagrams: Datagrams,
+    pub(super) datagrams: Slab<Datagram>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
