@@ -18,7 +18,7 @@ from knee import metrics
 from knee.cli import main, tables
 from knee.errors import ScenarioError
 from knee.report import headline
-from knee.sweep import table
+from knee.sweeps import table
 
 FLOW = {"cc": "cubic", "rtt": "20 ms"}
 

@@ -8,12 +8,13 @@ import polars as pl
 import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
-from knee import batch, matrix, registry, runner
+from knee import batch, registry, runner
+from knee import matrices as matrix
 from knee.cli import main
 from knee.errors import InputError
-from knee.matrix import page
-from knee.matrix.figures import FAMILIES, MAPS
-from knee.matrix.table import COLUMNS, means, row
+from knee.matrices import page
+from knee.matrices.figures import FAMILIES, MAPS
+from knee.matrices.table import COLUMNS, means, row
 
 SHORT = ("duration=6 s", "warmup=1 s", "link.rate=20 Mbit/s", "link.limit=66 packets")
 CCS = ["cubic", "vegas", "bbr"]

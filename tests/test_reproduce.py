@@ -12,8 +12,8 @@ import pytest
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import cli
 from knee.errors import FolderError
-from knee.matrix import page as matrix_page
-from knee.matrix.table import COLUMNS
+from knee.matrices import page as matrix_page
+from knee.matrices.table import COLUMNS
 from knee.reproduce import drawing, items
 from knee.reproduce import run as running
 from knee.reproduce.items import Items

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
-from knee import batch, sweep
+from knee import batch
+from knee import sweeps as sweep
 from knee.cli import main
 from knee.errors import InputError
 from knee.scenario import from_dict
-from knee.sweep import page
-from knee.sweep.grid import Axis, axis
-from knee.sweep.table import FIGURES
+from knee.sweeps import page
+from knee.sweeps.grid import Axis, axis
+from knee.sweeps.table import FIGURES
 
 TINY = """
 duration = "2 s"

@@ -52,7 +52,7 @@ def matrix(
     loss, the same maps as matrix.png, and matrix.parquet. Finished runs are reused, so an interrupted command continues
     where it stopped.
     """
-    from knee import matrix as matrices
+    from knee import matrices
 
     names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
@@ -67,7 +67,7 @@ def matrix(
 def _show(frame: pl.DataFrame, names: list[str]) -> None:
     import polars as pl
 
-    from knee.matrix.table import means
+    from knee.matrices.table import means
 
     mean = means(frame)
     if len(names) <= _MOST:

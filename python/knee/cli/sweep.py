@@ -16,7 +16,7 @@ from knee.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-    from knee.sweep.grid import Axis
+    from knee.sweeps.grid import Axis
 
 #: Most rows that the terminal shows.
 _MOST = 30
@@ -59,9 +59,9 @@ def sweep(
         raise InputError(
             "There is nothing to sweep; expected --over KEY=V1,V2,..., such as --over flows.0.cc=reno,cubic."
         )
-    from knee import sweep as sweeps
+    from knee import sweeps
     from knee.scenario import load
-    from knee.sweep.grid import axes
+    from knee.sweeps.grid import axes
 
     grid = axes(over)
     name = load(scenario, changes or ()).name

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee import matrix
-from knee.matrix import page, table
+from knee import matrices
+from knee.matrices import page, table
 from knee.reproduce.paper import Experiment, Results, Run, Table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ APART = ("lp", "ledbat", "timely")
 
 def _run(first: str, second: str, queue: str) -> Run:
     changes = [f"flows.0.cc={first}", f"flows.1.cc={second}", f"link.queue={queue}"]
-    return Run(f"matrix-{queue}/{first}--{second}", matrix.SCENARIO, changes, quick=["duration=20 s"])
+    return Run(f"matrix-{queue}/{first}--{second}", matrices.SCENARIO, changes, quick=["duration=20 s"])
 
 
 def _runs(names: tuple[str, ...] | list[str], *queues: str) -> list[Run]:
@@ -67,7 +67,7 @@ def _across(frame: pl.DataFrame) -> pl.DataFrame:
 
 # The whole matrix.
 
-_ALL = matrix.algorithms()
+_ALL = matrices.algorithms()
 _ALL_RUNS = _runs(_ALL, "pfifo")
 
 

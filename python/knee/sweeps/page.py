@@ -13,8 +13,8 @@ from knee.pages.table import Cell, Head, Row, Table
 from knee.report.palette import GRID, INK, MARKERS, MUTED, line_styles
 from knee.report.units import NONE, decimals_for, fixed
 from knee.scenario import Scenario
-from knee.sweep.grid import Axis
-from knee.sweep.table import FIGURES
+from knee.sweeps.grid import Axis
+from knee.sweeps.table import FIGURES
 from knee.text import visible
 
 #: Most rows of the table on the page; sweep.parquet has all.
@@ -25,8 +25,8 @@ def page(frame: pl.DataFrame, axes: Sequence[Axis], scenario: Scenario, source: 
     """The page; ``scenario`` is the first point's."""
     facts = [source, f"{frame.height} runs", *(f"{axis.key}: {len(axis.values)}" for axis in axes)]
     return pages.page(
-        "sweep/sweep.html",
-        scripts=(*pages.CHARTS, "sweep/sweep.js"),
+        "sweeps/sweep.html",
+        scripts=(*pages.CHARTS, "sweeps/sweep.js"),
         title=f"Sweep of {scenario.title or scenario.name}",
         facts=[*facts, f"knee {_core.version()}"],
         data=_data(frame, axes),

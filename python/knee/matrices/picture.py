@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from knee.matrix.figures import MAPS, Map
-from knee.matrix.table import means
+from knee.matrices.figures import MAPS, Map
+from knee.matrices.table import means
 from knee.report.figures import DPI, STYLE
 from knee.report.palette import INK
 

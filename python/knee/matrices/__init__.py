@@ -92,7 +92,7 @@ def run(
         InputError: something was rejected; nothing has been written.
         RunError: a run failed; the results of the others are kept for the next call.
     """
-    from knee.matrix import page, picture, table
+    from knee.matrices import page, picture, table
 
     todo = jobs(names, changes, seeds)
     check(out)

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from knee import metrics
-from knee.sweep.grid import Axis
+from knee.sweeps.grid import Axis
 
 #: The figures of a run with their titles and units.
 FIGURES: dict[str, tuple[str, str]] = {

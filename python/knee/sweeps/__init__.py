@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from knee import _core, batch, files
 from knee.errors import InputError
 from knee.manifest import PROGRAM, commit
-from knee.matrix import check
+from knee.matrices import check
 from knee.scenario import Scenario, load
 from knee.scenario.spec import spec
-from knee.sweep.grid import Axis
+from knee.sweeps.grid import Axis
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,7 +75,7 @@ def run(
         InputError: something was rejected; nothing has been written.
         RunError: a run failed; the results of the others are kept for the next call.
     """
-    from knee.sweep import page, table
+    from knee.sweeps import page, table
 
     todo = scenarios(source, axes, changes, seeds)
     check(out, MARK)

@@ -11,15 +11,15 @@ from markupsafe import Markup
 from tomli_w import dumps
 
 from knee import _core, pages
-from knee.matrix.figures import FAMILIES, MAPS
-from knee.matrix.table import means
+from knee.matrices.figures import FAMILIES, MAPS
+from knee.matrices.table import means
 from knee.pages import rounded
 from knee.report.units import number
 from knee.scenario import Scenario
 
 #: The scripts and styles of a page with a matrix.
-SCRIPTS = ("matrix/matrix.js",)
-STYLES = ("matrix/matrix.css",)
+SCRIPTS = ("matrices/matrix.js",)
+STYLES = ("matrices/matrix.css",)
 #: The figures shown for a pair.
 _SAID = (
     *(shown.column for shown in MAPS),
@@ -47,7 +47,7 @@ def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) ->
         f"knee {_core.version()}",
     ]
     return pages.page(
-        "matrix/matrix.html",
+        "matrices/matrix.html",
         scripts=SCRIPTS,
         styles=STYLES,
         title="Every algorithm against every other",
@@ -60,7 +60,7 @@ def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) ->
 
 def fragment(frame: pl.DataFrame, folder: Path, where: Where) -> Markup:
     """The maps with their filter, for a page in ``folder`` with `SCRIPTS` and `STYLES`; a page may have several."""
-    return Markup(pages.render("matrix/fragment.html", data=_data(frame, folder, where)))
+    return Markup(pages.render("matrices/fragment.html", data=_data(frame, folder, where)))
 
 
 def _headline(frame: pl.DataFrame) -> str:
