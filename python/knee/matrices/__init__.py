@@ -6,33 +6,32 @@ Each run uses the shipped scenario ``matrix`` with two algorithms; the first of 
 
 from __future__ import annotations
 
-import json
-import os
+import shlex
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from knee import _core, batch, files, registry
-from knee.errors import FolderError, InputError, Refused
-from knee.manifest import PROGRAM, commit
+from knee import files, registry
+from knee.errors import InputError, Refused, RunError
+from knee.own import CongestionControl, name_of
 from knee.scenario import Scenario, load
 
 if TYPE_CHECKING:
     import polars as pl
 
 SCENARIO = "matrix"
-#: The file that identifies a folder of matrices.
-MARK = "matrix.json"
-FORMAT = 1
 
 
-def algorithms(names: Sequence[str] | None = None) -> list[str]:
+def algorithms(names: Sequence[str | type[CongestionControl]] | None = None) -> list[str]:
     """The algorithms of a matrix, grouped by family in the registry's order; by default all.
 
     Raises:
-        InputError: a name is unknown, given twice, or that of a Python class.
+        InputError: a name is unknown or given twice.
     """
-    known = {name: entry for name, entry in registry.congestion_controls().items() if entry.family != "own"}
+    names = None if names is None else [str(name_of(name)) for name in names]
+    every = registry.congestion_controls()
+    known = {name: entry for name, entry in every.items() if entry.family != "own" or name in (names or ())}
     for name in names or ():
         try:
             registry.find("congestion control", name, known)
@@ -62,17 +61,6 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     return made
 
 
-def jobs(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1, prefix: str = "") -> list[batch.Job]:
-    """The runs of a matrix in the order of ``pairs``, with the seeds of a pair together."""
-    made = []
-    for first, second in pairs(names):
-        one = scenario(first, second, changes)
-        for seed in range(one.seed, one.seed + seeds):
-            name = f"{prefix}{first}--{second}" + (f"-seed{seed}" if seeds > 1 else "")
-            made.append(batch.Job(name, one.model_copy(update={"seed": seed})))
-    return made
-
-
 def run(
     names: Sequence[str],
     out: Path,
@@ -80,49 +68,44 @@ def run(
     changes: Sequence[str] = (),
     seeds: int = 1,
     workers: int | None = None,
+    executor: Executor | None = None,
+    dask: Any = None,
+    again: bool = False,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
 ) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 
-    Existing results of the same program are reused. ``out`` gets ``matrix.parquet``, ``matrix.html``, ``matrix.png``
-    and the results of the runs.
+    It is a sweep over the two algorithms (:func:`knee.sweeps.run`), so finished runs are not made again. ``out`` also
+    gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``.
 
     Raises:
         InputError: something was rejected; nothing has been written.
-        RunError: a run failed; the results of the others are kept for the next call.
+        RunError: runs failed; the results of the others are kept for the next call.
     """
+    from knee import sweeps
     from knee.matrices import page, picture, table
+    from knee.sweeps import sweepfile
 
-    todo = jobs(names, changes, seeds)
-    check(out)
-    out.mkdir(parents=True, exist_ok=True)
-    files.write(out / MARK, json.dumps(_about(names, changes, seeds, command), indent=1))
-    folders = batch.run(todo, out / "runs", workers=workers, progress=progress, command=command)
-    frame = table.frame([folder for folder in folders if folder is not None])
+    first = scenario(names[0], names[0], changes)
+    axes = {"flows.0.cc": list(names), "flows.1.cc": list(names)}
+    definition = sweepfile.read(SCENARIO, axes, changes=changes, seeds=seeds)
+    made = sweeps.run(
+        definition, out, workers=workers, executor=executor, dask=dask, again=again, progress=progress, command=command
+    )
+    failed = made.failed
+    if not failed.is_empty():
+        row = failed.row(0, named=True)
+        pair = f"{row['flows.0.cc']} and {row['flows.1.cc']}"
+        raise RunError(f"{failed.height} of {len(made)} runs failed; the first, {pair}: {row['error']}")
+    frame = table.from_sweep(made, str(first.links[0].queue))
     with files.replacing(out / "matrix.parquet") as beside:
         files.write_frame(beside, frame)
     files.write(out / "matrix.png", picture.png(frame))
-    several = f"-seed{todo[0].scenario.seed}" if seeds > 1 else ""
+    place = {pair: 1 + i * seeds for i, pair in enumerate(pairs(names))}
 
-    def where(first: str, second: str, _: str) -> str:
-        return f"runs/{first}--{second}{several}"
+    def where(one: str, other: str, _: str) -> page.Place:
+        return page.Place(command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}")
 
-    files.write(out / "matrix.html", page.page(frame, todo[0].scenario, out, where))
+    files.write(out / "matrix.html", page.page(frame, first, out, where))
     return frame
-
-
-def check(out: Path, mark: str = MARK) -> None:
-    """Rejects a folder that contains something else."""
-    if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
-        what = "folder" if out.is_dir() else "file"
-        found = f"{out} is a {what} that knee matrix or knee sweep did not write, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise FolderError(f"The folder {out} cannot be made in {above}; name another with --out.")
-
-
-def _about(names: Sequence[str], changes: Sequence[str], seeds: int, command: str | None) -> dict[str, object]:
-    about = {"format": FORMAT, "program": PROGRAM, "version": _core.version(), "commit": commit()}
-    return about | {"command": command, "algorithms": list(names), "changes": list(changes), "seeds": seeds}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
@@ -30,8 +30,23 @@ _SAID = (
     "second_loss",
     "utilization",
 )
-#: Gives the folder of a pair's first seed, relative to the page, for the two algorithms and the queue.
-Where = Callable[[str, str, str], str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pair's first seed is.
+
+    Attributes:
+        folder: of its result, relative to the page; empty where there is none.
+        command: what makes it again; by default a run of the folder's scenario.
+    """
+
+    folder: str = ""
+    command: str = ""
+
+
+#: Gives the place of a pair for the two algorithms and the queue.
+Where = Callable[[str, str, str], Place]
 
 
 def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) -> str:
@@ -95,7 +110,7 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
             figure: [[rounded(rows[a, b][figure], 4) if (a, b) in rows else None for b in names] for a in names]
             for figure in _SAID
         }
-        runs[queue] = [[_run(folder, where(a, b, queue)) for b in names] for a in names]
+        runs[queue] = [[_run(folder, where(a, b, queue), a, b) for b in names] for a in names]
     unfair = _by_fairness(frame).filter(pl.col("queue") == frame["queue"][0]).head(1).to_dicts()
     return {
         "start": [names.index(unfair[0][which]) if unfair else 0 for which in ("first", "second")],
@@ -107,6 +122,8 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
     }
 
 
-def _run(folder: Path, run: str) -> list[str | bool]:
-    """The folder of a pair's result, and whether it has a report."""
-    return [run, (folder / run / "report.html").is_file()]
+def _run(folder: Path, place: Place, first: str, second: str) -> dict[str, str | bool]:
+    """A pair's result as the script takes it: its folder, whether that has a report, and what makes one."""
+    report = bool(place.folder) and (folder / place.folder / "report.html").is_file()
+    command = place.command or f"knee run {place.folder}/scenario.toml --out {first}--{second}"
+    return {"folder": place.folder, "report": report, "command": command}

@@ -1,95 +1,407 @@
-"""``knee sweep``: runs a grid of scenarios over any keys on all cores, and writes a table and a page.
+"""``knee sweep``: a scenario at thousands of points, on all cores or a cluster, into one data set.
 
-``grid.py`` has the axes, ``table.py`` the columns of the table, and ``page.py`` the page.
+``definition.py`` says what a run of a sweep goes through. :func:`run` makes a sweep, :func:`open_sweep` reads one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from itertools import product
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from knee import _core, batch, files
-from knee.errors import InputError
-from knee.manifest import PROGRAM, commit
-from knee.matrices import check
-from knee.scenario import Scenario, load
-from knee.scenario.spec import spec
-from knee.sweeps.grid import Axis
+from knee import _core, files, grounds, memory
+from knee.errors import FolderError, InputError
+from knee.folder import PROGRAM
+from knee.manifest import commit, fingerprint
+from knee.sweeps import sweepfile
+from knee.sweeps.definition import Definition, Point
 
 if TYPE_CHECKING:
     import polars as pl
 
-#: The file that identifies a folder of sweeps.
+    from knee.result import Result
+    from knee.scenario import Scenario
+    from knee.sweeps.work import Part, Task
+
+#: The file that identifies the folder of a sweep.
 MARK = "sweep.json"
-FORMAT = 1
-#: Most runs of a grid; a larger one is assumed to be a mistake.
-MOST = 100_000
+FORMAT = 2
+#: The largest such file that is read: it has the samples of a sweep.
+_MOST_MARK = 1 << 30
+#: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
+_TASK_PACKETS, _TASK_RUNS, _TASKS_PER_WORKER = 4_000_000, 64, 8
+#: Folder of the runs' result folders, where those are wanted.
+RUNS = "runs"
 
 
-def scenarios(source: str, axes: Sequence[Axis], changes: Sequence[str] = (), seeds: int = 1) -> list[Scenario]:
-    """The scenarios of a grid; the last axis varies fastest, and the seeds of a point are together.
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep that was run, or is running: its tables, and its runs.
+
+    Attributes:
+        folder: where it is.
+        definition: what it runs.
+        about: with what it was made.
+    """
+
+    folder: Path
+    definition: Definition
+    about: Mapping[str, Any]
+
+    @property
+    def runs(self) -> pl.LazyFrame:
+        """A row per run: ``run``, the varied keys, ``seed``, the figures, and ``error`` where it failed; in order."""
+        return self._table("runs").sort("run")
+
+    @property
+    def flows(self) -> pl.LazyFrame:
+        """A row per flow of each run, with the varied keys; runs are in the order in which they finished."""
+        return self._table("flows")
+
+    @property
+    def links(self) -> pl.LazyFrame:
+        """A row per link and direction of each run, with the varied keys."""
+        return self._table("links")
+
+    @property
+    def samples(self) -> pl.LazyFrame:
+        """The time series of the flows, where they were asked for; with ``run`` and the varied keys."""
+        return self._table("samples")
+
+    @property
+    def link_samples(self) -> pl.LazyFrame:
+        """The time series of the links, where they were asked for."""
+        return self._table("link_samples")
+
+    @property
+    def events(self) -> pl.LazyFrame:
+        """The events of all runs, where time series were asked for."""
+        return self._table("events")
+
+    @property
+    def failed(self) -> pl.DataFrame:
+        """The runs that failed: ``run``, the varied keys, and ``error``."""
+        import polars as pl
+
+        given = [column.name for column in self.columns]
+        return self.runs.filter(pl.col("error").is_not_null()).select("run", *given, "seed", "error").collect()
+
+    @property
+    def columns(self) -> list[Any]:
+        """The columns of the varied keys (:class:`knee.sweeps.columns.Column`)."""
+        from knee.sweeps.columns import columns
+
+        return columns(self.definition)
+
+    def _table(self, name: str) -> pl.LazyFrame:
+        from knee.sweeps import dataset
+
+        return dataset.scan(self.folder, name, self.definition)
+
+    def point(self, run: int) -> Point:
+        """The point of a run.
+
+        Raises:
+            InputError: there is no such run, or it needs a class that only its program has.
+        """
+        if not 1 <= run <= len(self.definition):
+            raise InputError(f"{self.folder} has no run {run}; expected 1 to {len(self.definition)}.")
+        return self.definition.point(run)
+
+    def scenario(self, run: int) -> Scenario:
+        """The scenario of a run, which makes the same figures again, bit for bit, with the same program."""
+        from knee.scenario.loading import retitled
+
+        own = self.about.get("own") or []
+        point = self.point(run)
+        missing = [name for name in own if name not in self.definition.own]
+        if missing:
+            found = f"The runs of {self.folder} need the Python class {missing[0]}, which a data set cannot hold"
+            raise InputError(f"{found}; in Python, run the scenario with the class itself.")
+        made = self.definition.scenario(point)
+        return retitled(made, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
+
+    def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
+        """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""
+        from knee import runner
+
+        return runner.run(self.scenario(run), self.about.get("ground"), out, **options)
+
+    def write_page(self) -> None:
+        """Writes ``sweep.parquet``, the table of the runs in one file, and ``sweep.html``.
+
+        Raises:
+            RunError: they cannot be written, as on a full disk.
+        """
+        from knee.sweeps import page
+
+        runs = self.runs.collect()
+        with files.replacing(self.folder / "sweep.parquet") as beside:
+            files.write_frame(beside, runs)
+        files.write(self.folder / "sweep.html", page.page(self, runs))
+
+    def __len__(self) -> int:
+        """The number of runs that it has when it is finished."""
+        return len(self.definition)
+
+    def __repr__(self) -> str:
+        """Where it is and what varies."""
+        return f"<knee sweep {self.folder}: {len(self)} runs over {', '.join(self.definition.keys) or 'seeds'}>"
+
+
+def open_sweep(folder: str | Path) -> Sweep:
+    """The sweep in a folder, also while it is running, as lazy polars frames.
 
     Raises:
-        InputError: a key or value is rejected, an axis is given twice, or the grid is too large.
+        FolderError: the folder has none, or one that this version cannot read.
     """
-    keys = [axis.key for axis in axes]
-    twice = [key for key in keys if keys.count(key) > 1]
-    if twice:
-        raise InputError(f"--over names {twice[0]} twice; give all its values in one --over.")
-    if seeds > 1 and "seed" in keys:
-        raise InputError("--over seed and --seeds both set the seed; use one of them.")
-    size = seeds
-    for axis in axes:
-        size *= len(axis.values)
-    if size > MOST:
-        raise InputError(f"This grid has {size} runs; expected at most {MOST}.")
-    made = []
-    for point in product(*(axis.values for axis in axes)):
-        overrides = [f"{key}={value}" for key, value in zip(keys, point, strict=True)]
-        first = load(source, [*changes, *overrides])
-        spec(first, source)
-        made += [first.model_copy(update={"seed": first.seed + k}) for k in range(seeds)]
-    return made
+    folder = Path(folder)
+    about = _mark(folder)
+    if about is None:
+        raise FolderError(f"{folder} has no sweep; expected a folder written by knee sweep or knee matrix.")
+    return Sweep(folder, Definition.read(about["definition"]), about)
+
+
+def _mark(folder: Path) -> dict[str, Any] | None:
+    """What the folder's file says; None where there is no such file."""
+    path = folder / MARK
+    try:
+        about = json.loads(files.read(path, _MOST_MARK))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read ({error}); name another folder with --out, or remove it.") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        found = f"{path} is of format {about.get('format') if isinstance(about, dict) else 'unknown'}"
+        raise FolderError(f"{found}, and this version reads format {FORMAT}; name another folder, or remove it.")
+    return about
 
 
 def run(
-    source: str,
-    axes: Sequence[Axis],
-    out: Path,
+    definition: Definition,
+    out: str | Path,
     *,
-    changes: Sequence[str] = (),
-    seeds: int = 1,
     workers: int | None = None,
+    executor: Executor | None = None,
+    dask: Any = None,
+    series: bool = False,
+    save_runs: bool = False,
+    ground: str | None = None,
+    again: bool = False,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
-) -> pl.DataFrame:
-    """Runs a grid into ``out`` and returns its table, a row per run.
+    max_memory: int | str | None = None,
+) -> Sweep:
+    """Runs a sweep into ``out``, or what is missing of it there. Runs that fail are rows with their error.
 
-    Existing results of the same program are reused. ``out`` gets ``sweep.parquet``, ``sweep.html`` and the results of
-    the runs, whose folders are numbered in the table's order.
+    Args:
+        definition: what to run (:func:`knee.sweeps.sweepfile.read`).
+        out: the folder of the data set.
+        workers: how many runs at once in this process; default: one per core, and one on a ground in real time.
+        executor: do the runs there instead, such as in a ``ProcessPoolExecutor``.
+        dask: do them on this cluster: a scheduler's address, or a ``distributed.Client``.
+        series: also write the time series and events of all runs.
+        save_runs: also write a result folder for each run, to ``out/runs/NUMBER``.
+        ground: where the scenarios run; default: where they say.
+        again: start anew, and drop what is there.
+        progress: called now and then with the fraction of the work that is done.
+        command: the command line that asks for it.
+        max_memory: what a run may need, as of :func:`knee.run`.
 
     Raises:
-        InputError: something was rejected; nothing has been written.
-        RunError: a run failed; the results of the others are kept for the next call.
+        InputError: something was refused; nothing has been written.
+        RunError: the rows cannot be written, or a cluster's workers have another program.
     """
-    from knee.sweeps import page, table
+    from knee import forked
+    from knee.sweeps import dataset, execute
 
-    todo = scenarios(source, axes, changes, seeds)
-    check(out, MARK)
-    digits = len(str(len(todo)))
-    jobs = [batch.Job(f"{i:0{digits}}", scenario) for i, scenario in enumerate(todo, 1)]
-    out.mkdir(parents=True, exist_ok=True)
-    about = {"format": FORMAT, "program": PROGRAM, "version": _core.version(), "commit": commit(), "command": command}
-    about |= {"scenario": source, "changes": list(changes), "seeds": seeds}
-    about |= {"over": {axis.key: list(axis.values) for axis in axes}}
-    files.write(out / MARK, json.dumps(about, indent=1))
-    folders = batch.run(jobs, out / "runs", workers=workers, progress=progress, command=command)
-    points = [point for point in product(*(axis.values for axis in axes)) for _ in range(seeds)]
-    frame = table.frame(axes, points, [folder for folder in folders if folder is not None])
-    with files.replacing(out / "sweep.parquet") as beside:
-        files.write_frame(beside, frame)
-    files.write(out / "sweep.html", page.page(frame, axes, todo[0], source))
-    return frame
+    forked.check()
+    out = Path(out)
+    if series and save_runs:
+        raise InputError("--series and --save-runs are both given; the folders of runs have their time series anyway.")
+    checked = sweepfile.check(definition, ground, max_memory)
+    check_folder(out)
+    program = fingerprint()
+    with ExitStack() as stack:
+        if dask is not None:
+            executor, at_once = stack.enter_context(execute.dask(dask))
+        else:
+            most = _workers(definition, checked, workers, ground)
+            at_once = partial(int, most) if executor is None else partial(execute.size, executor)
+        folder = _prepared(out, definition, program, again=again, stack=stack)
+        done = _continued(folder, definition, program)
+        about = _about(definition, program, command, ground)
+        files.write(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False))
+        todo = _order(definition, done, checked)
+        writer = dataset.Writer(folder, definition)
+        runs = str((folder / RUNS).absolute()) if save_runs else None
+        tasks = _tasks(
+            definition, todo, checked, program, at_once(), ground=ground, series=series, folder=runs, command=command
+        )
+        report = _Progress(checked, len(definition), len(done), progress)
+        try:
+            for part in execute.parts(tasks, executor, at_once, report.under_way):
+                writer.add(part)
+                report.finished(part)
+        finally:
+            # Also what was done before an interruption.
+            writer.flush()
+    return Sweep(folder, definition, about)
+
+
+def check_folder(out: Path, mark: str = MARK) -> None:
+    """Rejects a folder that contains something else."""
+    if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
+        what = "folder" if out.is_dir() else "file"
+        found = f"{out} is a {what} that knee matrix or knee sweep did not write, so it is not replaced"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise FolderError(f"The folder {out} cannot be made in {above}; name another with --out.")
+
+
+def _about(definition: Definition, program: str, command: str | None, ground: str | None) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "program": PROGRAM,
+        "version": _core.version(),
+        "commit": commit(),
+        "fingerprint": program,
+        "command": command,
+        "ground": ground,
+        "own": sorted(definition.own),
+        "definition": definition.plain(),
+    }
+
+
+def _workers(definition: Definition, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
+    """How many runs at once in this process: as many as asked for, and as fit into memory together."""
+    real_time = any(grounds.find(ground or scenario.run.ground).real_time for scenario in checked.largest)
+    if workers is None:
+        workers = 1 if real_time else os.cpu_count() or 1
+    return memory.together(checked.largest, min(workers, len(definition)))
+
+
+def _prepared(out: Path, definition: Definition, program: str, *, again: bool, stack: ExitStack) -> Path:
+    """The folder, made and locked; refuses to drop runs of another sweep or program unless ``again``."""
+    import shutil
+
+    from knee.sweeps import dataset
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+    if not stack.enter_context(files.held(out)):
+        raise FolderError(f"Another process is writing to {out}; wait for it, or name another folder with --out.")
+    dataset.tidy(out)
+    if again:
+        for part in (dataset.DATA, RUNS):
+            shutil.rmtree(out / part, ignore_errors=True)
+        (out / MARK).unlink(missing_ok=True)
+    return out
+
+
+def _continued(folder: Path, definition: Definition, program: str) -> set[int]:
+    """The runs that are there already and need not be made again.
+
+    Raises:
+        FolderError: runs are there that this sweep or this program would not make.
+    """
+    from knee.sweeps import dataset
+
+    about = _mark(folder)
+    if about is None:
+        return set()
+    there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
+    same = about["fingerprint"] == program and about["definition"] == json.loads(json.dumps(definition.plain()))
+    if not same and there:
+        new = {
+            definition.digest(point, program): point.run for point in definition.points(range(1, len(definition) + 1))
+        }
+        numbers = {run: new[digest] for run, digest in there if digest in new}
+        if len(numbers) < len(there):
+            lost = len(there) - len(numbers)
+            which = "another version of knee made" if about["fingerprint"] != program else "this sweep does not have"
+            found = f"{folder} has {lost} finished runs that {which}"
+            raise FolderError(f"{found}; name another folder with --out, or drop them with --again.")
+        dataset.carry(folder, numbers, Definition.read(about["definition"]), definition)
+        there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
+    dataset.drop_failed(folder)
+    if same:
+        # A trace may have changed meanwhile, which the definition does not show.
+        first = next(iter(there), None)
+        if first is not None and definition.digest(definition.point(first[0]), program) != first[1]:
+            raise FolderError(f"{folder} has runs of other traces or classes; name another folder, or use --again.")
+    return {run for run, _ in there}
+
+
+def _order(definition: Definition, done: set[int], checked: sweepfile.Checked) -> Iterator[int]:
+    """The runs that are to be made; where their lengths are known the longest first, so that no core is idle."""
+    todo = (run for run in range(1, len(definition) + 1) if run not in done)
+    if checked.whole and len(set(checked.work.values())) > 1:
+        return iter(sorted(todo, key=lambda run: -checked.work[run]))
+    return todo
+
+
+def _tasks(
+    definition: Definition,
+    todo: Iterator[int],
+    checked: sweepfile.Checked,
+    program: str,
+    workers: int,
+    **options: Any,
+) -> Iterator[Task]:
+    """Tasks of runs that together take some tenths of a second."""
+    from knee.sweeps.work import Assignment, Task
+
+    base = json.dumps(definition.base)
+    share = checked.mean_work * len(definition) / (workers * _TASKS_PER_WORKER)
+    most = min(_TASK_PACKETS, share)
+
+    def task(runs: Sequence[int]) -> Task:
+        assigned = tuple(
+            Assignment(point.run, point.changes, definition.digest(point, program), f"{definition.where} with {point}")
+            for point in definition.points(runs)
+        )
+        return Task(base, definition.name, assigned, program, own=definition.own, **options)
+
+    gathered: list[int] = []
+    size = 0.0
+    for run in todo:
+        gathered.append(run)
+        size += checked.work.get(run, checked.mean_work)
+        if size >= most or len(gathered) >= _TASK_RUNS:
+            yield task(gathered)
+            gathered, size = [], 0.0
+    if gathered:
+        yield task(gathered)
+
+
+class _Progress:
+    """The fraction of the work that is done."""
+
+    def __init__(
+        self, checked: sweepfile.Checked, runs: int, done: int, progress: Callable[[float], None] | None
+    ) -> None:
+        self._checked, self._progress = checked, progress
+        self._whole = max(checked.mean_work * (runs - done), 1.0)
+        self._done = 0.0
+
+    def _work(self, run: int) -> float:
+        return self._checked.work.get(run, self._checked.mean_work)
+
+    def finished(self, part: Part) -> None:
+        self._done += sum(self._work(row["run"]) for row in part.runs)
+        self.under_way({})
+
+    def under_way(self, fractions: Mapping[int, float]) -> None:
+        if self._progress is not None:
+            here = sum(self._work(run) * fraction for run, fraction in fractions.items())
+            self._progress(min((self._done + here) / self._whole, 1.0))

@@ -38,9 +38,11 @@ def _frame(results: Results, runs: list[Run]) -> pl.DataFrame:
 def _maps(results: Results, runs: list[Run]) -> str:
     """The heat maps, whose cells link to the folders of their runs."""
     out = results.folders[runs[0].name][0].parents[3]
-    return page.fragment(
-        _frame(results, runs), out, lambda first, second, queue: f"runs/interactions/matrix-{queue}/{first}--{second}"
-    )
+
+    def where(first: str, second: str, queue: str) -> page.Place:
+        return page.Place(f"runs/interactions/matrix-{queue}/{first}--{second}")
+
+    return page.fragment(_frame(results, runs), out, where)
 
 
 def _group_share(frame: pl.DataFrame, first: str, second: str) -> float:
