@@ -72,7 +72,9 @@ PAPER = Paper(
             measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "rate": 10},
             drawings=[Drawing("Throughput & more.", _draw)],
             extra=lambda r: matrix_page.fragment(
-                MATRIX, r.folders["one"][0].parents[3], lambda a, b, q: f"runs/{q}/{a}--{b}"
+                MATRIX,
+                r.folders["one"][0].parents[3],
+                lambda a, b, q: matrix_page.Place(f"runs/{q}/{a}--{b}"),
             ),
             tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],
         ),

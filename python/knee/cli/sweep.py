@@ -156,7 +156,9 @@ def _estimate(definition: Definition, workers: int | None) -> None:
         out().print(f"{' with '.join(group.keys)}: {len(group.rows)}", soft_wrap=True)
     if definition.seeds > 1:
         out().print(f"seeds: {definition.seeds}")
-    told = f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes" if hours > 0.02 else "a minute or less"
+    told = (
+        f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes" if hours >= 1 / 60 else "a minute or less"
+    )
     out().print(
         f"{number(len(definition))} runs, some {packets:.2g} packets: about {told} on {cores} "
         f"{'core' if cores == 1 else 'cores'}, where knee bench reno2 simulates {speed / 1e6:.1f} million packets/s.",
