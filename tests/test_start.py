@@ -20,6 +20,7 @@ HEAVY = (
     "typer",
 )
 
+REPORT = set(HEAVY) - {"distributed", "matplotlib", "pyroute2", "scipy"}
 # Recent versions of typer check parameters with pydantic.
 TYPER = {"typer", "pydantic"}
 
@@ -65,7 +66,11 @@ def imported(arguments: list[str], folder: Path) -> tuple[set[str], int]:
             0,
         ),
         (["run", "hello", "--no-report", "--set", "duration=1 s"], TYPER | {"rich", "numpy", "polars"}, 0),
-        (["run", "hello", "--set", "duration=1 s", "--ground", "sim"], set(HEAVY) - {"distributed", "matplotlib", "pyroute2", "scipy"}, 0),
+        (
+            ["run", "hello", "--set", "duration=1 s", "--ground", "sim"],
+            set(HEAVY) - {"distributed", "matplotlib", "pyroute2", "scipy"},
+            0,
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -131,7 +136,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee re", ["reproduce"]),
         ("knee run hel", ["hello"]),
         ("knee run ", list(shipped())),
-        ("knee sweep lola-fig4a --over x --set y --se", ["--set", "--seeds"]),
+        ("knee sweep lola-fig4a --over x --set y --se", ["--set", "--seeds", "--series"]),
         ("knee list q", ["queues"]),
         ("knee list cc bbr", ["bbr", "bbr3"]),
         ("knee list queues fq", ["fq", "fq_codel"]),

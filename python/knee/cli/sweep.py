@@ -95,11 +95,9 @@ def sweep(
     """
     from knee import sweeps
     from knee.sweeps import sweepfile
-    from knee.sweeps.table import FIGURES
-    from knee.units import near
 
-    if sort is not None and sort not in FIGURES:
-        raise InputError(f"--sort: there is no figure {sort}; {near(sort, list(FIGURES))}.")
+    if sort is not None:
+        _check_figure(sort)
     definition = sweepfile.read(
         scenario,
         over or (),
@@ -124,6 +122,14 @@ def sweep(
     show(made, sort, rows)
     out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
     check_failed(made)
+
+
+def _check_figure(name: str) -> None:
+    from knee.sweeps.table import FIGURES
+    from knee.units import near
+
+    if name not in FIGURES:
+        raise InputError(f"--sort: there is no figure {name}; {near(name, list(FIGURES))}.")
 
 
 def check_failed(made: Sweep) -> None:
