@@ -20,7 +20,6 @@ HEAVY = (
     "typer",
 )
 
-REPORT = set(HEAVY) - {"distributed", "matplotlib", "pyroute2", "scipy"}
 # Recent versions of typer check parameters with pydantic.
 TYPER = {"typer", "pydantic"}
 

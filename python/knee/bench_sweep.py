@@ -49,8 +49,8 @@ def measure(rounds: int, runs: Mapping[str, int] | None = None, *, dask: bool = 
 
     Returns:
         For each case ``name``, ``runs``, ``packets``, ``engine_s`` and ``sweep_s`` (wall times), ``ratio`` of the two,
-        ``overhead_ms`` (per run, of the wall time), and, with ``dask``, ``dask_s`` of two workers with one thread each and
-        ``embedded_s`` of a sweep with two threads.
+        ``overhead_ms`` (per run, of the wall time), and, with ``dask``, ``dask_s`` of two workers with one thread each
+        and ``embedded_s`` of a sweep with two threads.
     """
     made = []
     for name, (_, duration, number) in CASES.items():

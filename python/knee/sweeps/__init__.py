@@ -24,6 +24,7 @@ from knee.sweeps.definition import Definition, Point
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
     from knee.result import Result
     from knee.scenario import Scenario
@@ -132,6 +133,24 @@ class Sweep:
         from knee import runner
 
         return runner.run(self.scenario(run), self.about.get("ground"), out, **options)
+
+    def plot(self, path: str | Path | None = None, **choice: Any) -> Figure:
+        """A matplotlib figure of the sweep, written to ``path`` (.png, .svg or .pdf) if that is given.
+
+        Args:
+            path: the file.
+            choice: the fields of :class:`knee.sweeps.pictures.Picture`: ``kind``, ``figure``, ``over``, ``by``,
+                ``panels`` and ``at``.
+
+        Raises:
+            InputError: a key, a figure or the format is not known.
+        """
+        from knee.sweeps import pictures
+
+        picture = pictures.Picture(**choice)
+        if path is not None:
+            pictures.write(self, picture, Path(path))
+        return pictures.draw(self, picture)
 
     def write_page(self) -> None:
         """Writes ``sweep.parquet``, the table of the runs in one file, and ``sweep.html``.

@@ -47,6 +47,8 @@ MOST = 10_000_000
 CHECKED = 5_000
 #: How samples are drawn, as scipy.stats.qmc does it.
 SAMPLING = ("latin", "random", "sobol")
+#: The sweeps shipped with the program, by name.
+SHIPPED = {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.toml"))}
 _KEYS = ("over", "zip", "derive", "seeds", "samples", "sampling", "sampling_seed")
 
 
@@ -124,7 +126,7 @@ def read(
     if isinstance(source, Mapping):
         data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
     else:
-        data, path = tables(source)
+        data, path = tables(SHIPPED.get(str(source), source))
         where, name = str(path), path.stem
     try:
         options = _options(data.pop("sweep", {}))
