@@ -278,18 +278,24 @@ def test_an_extended_sweep_keeps_its_runs(tiny: Path) -> None:
     assert open_sweep(tiny / "s").flows.collect()["run"].unique().sort().to_list() == [1, 2, 3]
 
 
-def test_runs_of_another_sweep_or_program_are_not_dropped(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_another_sweep_or_program_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost, what fits is used, and what was there can still be read."""
     before = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
-    with pytest.raises(FolderError, match="1 finished runs that this sweep does not have"):
-        sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
+    after = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
+    assert after.aside == tiny / "s" / "before" / "001"
+    assert open_sweep(after.aside).runs.collect().equals(before)
+    runs = after.runs.collect()
+    assert runs["link.rate_mbps"].to_list() == [5.0, 20.0]
+    assert runs.head(1).equals(before.head(1)), "not made again: wall_s is the same"
     monkeypatch.setattr(sweeps, "fingerprint", lambda: "0123abc")
-    with pytest.raises(FolderError, match="2 finished runs that another version of knee made"):
-        sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s")
-    assert open_sweep(tiny / "s").runs.collect().equals(before)
-    monkeypatch.undo()
-    monkeypatch.chdir(tiny)
-    again = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s", again=True)
-    assert again.runs.collect()["link.rate_mbps"].to_list() == [5.0, 20.0]
+    monkeypatch.setattr(work, "fingerprint", lambda: "0123abc")
+    other = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
+    assert other.aside == tiny / "s" / "before" / "002"
+    assert open_sweep(other.aside).runs.collect().equals(runs)
+    assert other.runs.collect()["wall_s"].to_list() != runs["wall_s"].to_list()
+    again = sweeps.run(of("tiny.toml", "link.rate=1 Mbit/s,20 Mbit/s"), tiny / "s", again=True)
+    assert again.runs.collect()["link.rate_mbps"].to_list() == [1.0, 20.0]
+    assert not (tiny / "s" / "before").exists()
 
 
 def test_another_trace_is_another_sweep(tiny: Path) -> None:

@@ -25,8 +25,6 @@ AXES = {
     "flows.0.rtt": ["5 ms", "9 ms"],
 }
 
-Make = Callable[..., sweeps.Sweep]
-
 
 @pytest.fixture
 def made(tmp_path: Path) -> sweeps.Sweep:

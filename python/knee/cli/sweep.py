@@ -120,6 +120,8 @@ def sweep(
         )  # fmt: skip
         made.write_page()
     show(made, sort, rows)
+    if made.aside is not None:
+        complain(f"{folder} had runs of another sweep or another build of knee; they are in {made.aside} now.")
     out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
     check_failed(made)
 

@@ -39,6 +39,8 @@ _MOST_MARK = 1 << 30
 _TASK_PACKETS, _TASK_RUNS, _TASKS_PER_WORKER = 4_000_000, 64, 8
 #: Folder of the runs' result folders, where those are wanted.
 RUNS = "runs"
+#: Folder of data sets of other sweeps that were in the same place before.
+BEFORE = "before"
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,13 @@ class Sweep:
         folder: where it is.
         definition: what it runs.
         about: with what it was made.
+        aside: where the data set of another sweep was put that was in the folder before; None if there was none.
     """
 
     folder: Path
     definition: Definition
     about: Mapping[str, Any]
+    aside: Path | None = None
 
     @property
     def runs(self) -> pl.LazyFrame:
@@ -254,7 +258,7 @@ def run(
             most = _workers(definition, checked, workers, ground)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
         folder = _prepared(out, definition, program, again=again, stack=stack)
-        done = _continued(folder, definition, program)
+        done, aside = _continued(folder, definition, program)
         about = _about(definition, program, command, ground)
         files.write(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False))
         todo = _order(definition, done, checked)
@@ -271,7 +275,7 @@ def run(
         finally:
             # Also what was done before an interruption.
             writer.flush()
-    return Sweep(folder, definition, about)
+    return Sweep(folder, definition, about, aside)
 
 
 def check_folder(out: Path, mark: str = MARK) -> None:
@@ -308,7 +312,7 @@ def _workers(definition: Definition, checked: sweepfile.Checked, workers: int | 
 
 
 def _prepared(out: Path, definition: Definition, program: str, *, again: bool, stack: ExitStack) -> Path:
-    """The folder, made and locked; refuses to drop runs of another sweep or program unless ``again``."""
+    """The folder, made and locked; empty if ``again``."""
     import shutil
 
     from knee.sweeps import dataset
@@ -321,36 +325,40 @@ def _prepared(out: Path, definition: Definition, program: str, *, again: bool, s
         raise FolderError(f"Another process is writing to {out}; wait for it, or name another folder with --out.")
     dataset.tidy(out)
     if again:
-        for part in (dataset.DATA, RUNS):
+        for part in (dataset.DATA, RUNS, BEFORE):
             shutil.rmtree(out / part, ignore_errors=True)
         (out / MARK).unlink(missing_ok=True)
     return out
 
 
-def _continued(folder: Path, definition: Definition, program: str) -> set[int]:
+def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[int], Path | None]:
     """The runs that are there already and need not be made again.
 
+    Where the folder has runs that this sweep or this program would not make, their data set is put aside.
+
+    Returns:
+        The numbers of the runs, and where the data set of another sweep is now, if there was one.
+
     Raises:
-        FolderError: runs are there that this sweep or this program would not make.
+        FolderError: what is there cannot be read, or has runs of other traces or classes.
     """
     from knee.sweeps import dataset
 
     about = _mark(folder)
     if about is None:
-        return set()
+        return set(), None
     there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
     same = about["fingerprint"] == program and about["definition"] == json.loads(json.dumps(definition.plain()))
+    aside = None
     if not same and there:
-        new = {
-            definition.digest(point, program): point.run for point in definition.points(range(1, len(definition) + 1))
-        }
+        points = definition.points(range(1, len(definition) + 1))
+        new = {definition.digest(point, program): point.run for point in points}
         numbers = {run: new[digest] for run, digest in there if digest in new}
         if len(numbers) < len(there):
-            lost = len(there) - len(numbers)
-            which = "another version of knee made" if about["fingerprint"] != program else "this sweep does not have"
-            found = f"{folder} has {lost} finished runs that {which}"
-            raise FolderError(f"{found}; name another folder with --out, or drop them with --again.")
-        dataset.carry(folder, numbers, Definition.read(about["definition"]), definition)
+            aside = _next_aside(folder)
+            # First, so that the data set is whole wherever it is, whatever happens next.
+            files.write(aside / MARK, files.read(folder / MARK, _MOST_MARK))
+        dataset.carry(folder, numbers, Definition.read(about["definition"]), definition, aside)
         there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
     dataset.drop_failed(folder)
     if same:
@@ -358,7 +366,15 @@ def _continued(folder: Path, definition: Definition, program: str) -> set[int]:
         first = next(iter(there), None)
         if first is not None and definition.digest(definition.point(first[0]), program) != first[1]:
             raise FolderError(f"{folder} has runs of other traces or classes; name another folder, or use --again.")
-    return {run for run, _ in there}
+    return {run for run, _ in there}, aside
+
+
+def _next_aside(folder: Path) -> Path:
+    """A new folder for the data set of another sweep that was here."""
+    numbers = [int(path.name) for path in (folder / BEFORE).glob("*") if path.name.isdigit()]
+    aside = folder / BEFORE / f"{max(numbers, default=0) + 1:03}"
+    aside.mkdir(parents=True)
+    return aside
 
 
 def _order(definition: Definition, done: set[int], checked: sweepfile.Checked) -> Iterator[int]:

@@ -206,14 +206,24 @@ def drop_failed(folder: Path) -> None:
                 files.write_frame(beside, kept)
 
 
-def carry(folder: Path, numbers: Mapping[int, int], before: Definition, now: Definition) -> None:
-    """Renumbers the runs that are there for a changed sweep: ``numbers`` has the new by the old; others are dropped.
+def carry(
+    folder: Path, numbers: Mapping[int, int], before: Definition, now: Definition, aside: Path | None = None
+) -> None:
+    """Renumbers the runs that are there for a changed sweep: ``numbers`` has the new by the old.
 
     The new data set replaces the old one when it is whole.
+
+    Args:
+        folder: the sweep's folder.
+        numbers: the new numbers by the old.
+        before: what the sweep was.
+        now: what it is.
+        aside: where the old data set is moved; None if all its runs are in the new one.
     """
     data, new, old = folder / DATA, folder / f".{DATA}.new", folder / f".{DATA}.old"
     shutil.rmtree(new, ignore_errors=True)
-    mapping = pl.DataFrame({"run": list(numbers), "_new": list(numbers.values())}, schema_overrides={"run": pl.Int64})
+    schema = {"run": pl.Int64, "_new": pl.Int64}
+    mapping = pl.DataFrame({"run": list(numbers), "_new": list(numbers.values())}, schema=schema)
     drop = [column.name for column in columns(before)]
     writer = Writer(folder, now)
     for number in _parts(data):
@@ -222,12 +232,16 @@ def carry(folder: Path, numbers: Mapping[int, int], before: Definition, now: Def
             part = data / name / f"part-{number}.parquet"
             if not part.is_file():
                 continue
-            kept = pl.read_parquet(part).drop(drop).join(mapping, on="run", how="inner", maintain_order="left")
+            kept = (
+                pl.read_parquet(part)
+                .drop(drop, strict=False)
+                .join(mapping, on="run", how="inner", maintain_order="left")
+            )
             kept = kept.with_columns(run="_new").drop("_new")
             tables[name] = _joined(kept, writer._keys(kept["run"].unique(maintain_order=True).to_list()))
         write_parts(new, int(number), tables)
     if data.exists():
-        data.rename(old)
+        data.rename(old if aside is None else aside / DATA)
     if new.exists():
         new.rename(data)
     shutil.rmtree(old, ignore_errors=True)
