@@ -21,6 +21,7 @@ from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import files, sweeps
 from knee.cli import main
 from knee.errors import FolderError, InputError, RunError
+from knee.missing import Missing
 from knee.scenario import from_dict
 from knee.sweeps import dataset, execute, open_sweep, sweepfile, table, work
 from knee.sweeps.columns import columns
@@ -258,6 +259,38 @@ def test_a_killed_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.Mon
     assert runs.filter(pl.col("run").is_in(kept["run"].implode())).equals(kept), "not made again: wall_s is the same"
     assert made.flows.collect().select("run", "flow").is_duplicated().sum() == 0
     assert made.flows.collect().height == 600
+
+
+def test_an_interruption_ends_the_runs_under_way(tiny: Path) -> None:
+    """Hours of simulated time at 10 Gbit/s: only a run that is stopped ends within this test."""
+    data = {
+        "duration": "3 h",
+        "interval": "10 s",
+        "link": {"rate": "10 Gbit/s", "limit": "10 MB"},
+        "flows": [{"cc": "reno", "rtt": "20 ms"}],
+    }
+
+    def interrupt(fraction: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweeps.run(of(data, "seed=1,2,3"), tiny / "s", progress=interrupt)
+    assert open_sweep(tiny / "s").runs.collect().is_empty()
+
+
+def test_a_ground_that_does_not_work_here_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [Missing("a kernel", "build one")]
+    monkeypatch.setattr("knee.grounds.uml.ground.Uml.missing", lambda self: missing)
+    with pytest.raises(RunError, match="uml does not work here: a kernel: build one"):
+        sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s", ground="uml")
+    assert not (tiny / "s").exists()
+
+
+def test_shipped_sweeps_are_sweeps() -> None:
+    for name in sweepfile.SHIPPED:
+        made = sweepfile.read(name)
+        assert sweepfile.check(made).mean_work > 0
+    assert len(sweepfile.read("low-delay")) > 5000
 
 
 def test_parts_without_their_runs_do_not_count(tiny: Path) -> None:

@@ -255,6 +255,9 @@ def run(
         if dask is not None:
             executor, at_once = stack.enter_context(execute.dask(dask))
         else:
+            if executor is None:
+                for name in {ground or scenario.run.ground for scenario in checked.largest}:
+                    grounds.ready(name)
             most = _workers(definition, checked, workers, ground)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
         folder = _prepared(out, definition, program, again=again, stack=stack)

@@ -39,7 +39,7 @@ _CONNECT_S = 10
 _ASK_S = 2.0
 
 
-class _Stopped(Exception):  # noqa: N818 - how a run is told to end
+class _Stopped(BaseException):
     pass
 
 
@@ -130,7 +130,7 @@ def _outcome(future: Future[Part], task: Task) -> tuple[Part | None, list[Task]]
     except BrokenExecutor as error:
         raise RunError(f"The executor is broken ({_said(error)}); the runs under way are lost.") from error
     except (Exception, CancelledError) as error:
-        if isinstance(error, _Stopped | KneeError):
+        if isinstance(error, KneeError):
             raise
         if len(task.runs) > 1:
             return None, [replace(task, runs=(one,)) for one in task.runs]

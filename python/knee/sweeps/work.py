@@ -121,6 +121,8 @@ def perform(task: Task, look: Look | None = None) -> Part:
         own.register(name, of)
     part = Part()
     for assigned in task.runs:
+        if look is not None:
+            look(assigned.run, 0.0)
         about: dict[str, Any] = {"run": assigned.run, "seed": assigned.changes["seed"], "digest": assigned.digest}
         try:
             told, series = _one(task, assigned, look)
