@@ -20,6 +20,7 @@ import knee
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import files, sweeps
 from knee.cli import main
+from knee.cli import sweep as command
 from knee.errors import FolderError, InputError, RunError
 from knee.missing import Missing
 from knee.scenario import from_dict
@@ -501,6 +502,36 @@ def test_the_terminal_sorts_and_counts(tiny: Path, capsys: pytest.CaptureFixture
     assert "and 1 more points sorted by mean queueing delay" in printed
     assert main(["sweep", "tiny.toml", "--over", over, "--sort", "jane"]) == 2
     assert "did you mean jain" in capsys.readouterr().err
+
+
+def test_every_figure_has_a_head_that_fits() -> None:
+    assert set(command._HEADS) == set(FIGURES)
+    assert max(len(line) for head in command._HEADS.values() for line in head.split("\n")) <= 8
+
+
+def test_words_wrap_whole_on_a_narrow_terminal(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    over = ["--over", "flows.*.cc=timely,ledbat", "--over", "link.limit=20 packets,200 packets"]
+    assert main(["sweep", "tiny.toml", *over, "--sort", "queue_delay_p95_ms"]) == 0
+    printed = capsys.readouterr().out
+    words = {word for line in printed.splitlines() for word in line.split()}
+    assert words >= {"timely", "ledbat", "packets", "flows.*.", "limit"}
+    assert max(len(line.rstrip()) for line in printed.splitlines()) <= 80
+
+
+def test_a_damaged_part_is_named_and_its_runs_are_made_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s")
+    part = next((tiny / "s" / "data" / "runs").iterdir())
+    part.write_bytes(part.read_bytes()[:-40])
+    assert main(["plot", "s"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main(["sweep", "tiny.toml", "--over", "seed=1,2", "--out", "s"]) == 2
+    assert str(part.relative_to(tiny)) in capsys.readouterr().err
+    part.unlink()
+    assert main(["sweep", "tiny.toml", "--over", "seed=1,2", "--out", "s"]) == 0
+    assert open_sweep(tiny / "s").flows.collect().height == 4
 
 
 def test_a_dry_run_counts_and_writes_nothing(

@@ -18,14 +18,29 @@ if TYPE_CHECKING:
 
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
-#: The figures that it shows, with their heads; parts of one are shown in percent.
-_SHOWN = {
+#: The figures that it shows, besides the one that it sorts by; parts of one are shown in percent.
+_SHOWN = ("goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
+_HEADS = {
     "goodput_mbps": "goodput\nMbit/s",
+    "least_goodput_mbps": "least\nMbit/s",
+    "greatest_goodput_mbps": "greatest\nMbit/s",
+    "first_share": "first\n%",
     "jain": "Jain",
+    "jain_interval_mean": "Jain per\ninterval",
+    "convergence_s": "fair\nafter s",
+    "rtt_mean_ms": "RTT\nms",
+    "rtt_p95_ms": "RTT\np95 ms",
     "queue_delay_mean_ms": "queued\nms",
+    "queue_delay_p95_ms": "queued\np95 ms",
+    "queue_delay_p99_ms": "queued\np99 ms",
     "utilization": "used\n%",
     "loss": "lost\n%",
+    "timeouts": "RTOs",
+    "drops": "dropped",
+    "marks": "marked",
 }
+#: Keys that are longer are on two lines; longer words of values may break.
+_LONG_KEY, _LONGEST_WORD = 8, 24
 _PERCENT = ("utilization", "loss", "first_share")
 
 
@@ -193,11 +208,19 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     if sort is not None:
         found = found.sort(f"={sort}", descending=sort not in LESS, nulls_last=True, maintain_order=True)
     heads = [*keys, *(["seed"] if seeds else [])]
-    shown = table(None, ["run", *heads, *(_SHOWN.get(name, name) for name in columns)], text=1 + len(heads))
+    # A long key breaks before its last part.
+    words = [".\n".join(head.rsplit(".", 1)) if len(head) > _LONG_KEY else head for head in heads]
+    shown = table(None, ["run", *words, *(_HEADS[name] for name in columns)], text=1 + len(heads))
+    widths = [max(map(len, word.split("\n"))) for word in words]
     for row in found.head(rows).iter_rows(named=True):
         point = made.definition.point(row["=run"])
         given = [*(point.values[key] for key in keys), *([point.values["seed"]] if seeds else [])]
-        shown.add_row(str(row["=run"]), *map(str, given), *(_cell(name, row[f"={name}"]) for name in columns))
+        told = [str(value) for value in given]
+        widths = [max(width, *map(len, text.split(" "))) for width, text in zip(widths, told, strict=True)]
+        shown.add_row(str(row["=run"]), *told, *(_cell(name, row[f"={name}"]) for name in columns))
+    for column, width in zip(shown.columns[1:], widths, strict=False):
+        # Words wrap whole on a narrow terminal.
+        column.min_width = min(width, _LONGEST_WORD)
     if rows:
         out().print(shown)
     if found.height > rows > 0:

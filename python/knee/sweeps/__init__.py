@@ -94,8 +94,11 @@ class Sweep:
         """The runs that failed: ``run``, the varied keys, and ``error``."""
         import polars as pl
 
+        from knee.sweeps import dataset
+
         given = [column.name for column in self.columns]
-        return self.runs.filter(pl.col("error").is_not_null()).select("run", *given, "seed", "error").collect()
+        failed = self.runs.filter(pl.col("error").is_not_null()).select("run", *given, "seed", "error")
+        return dataset.collected(failed, self.folder)
 
     @property
     def columns(self) -> list[Any]:
@@ -162,9 +165,9 @@ class Sweep:
         Raises:
             RunError: they cannot be written, as on a full disk.
         """
-        from knee.sweeps import page
+        from knee.sweeps import dataset, page
 
-        runs = self.runs.collect()
+        runs = dataset.collected(self.runs, self.folder)
         with files.replacing(self.folder / "sweep.parquet") as beside:
             files.write_frame(beside, runs)
         files.write(self.folder / "sweep.html", page.page(self, runs))

@@ -171,6 +171,22 @@ def scan(folder: Path, name: str, definition: Definition) -> pl.LazyFrame:
     return pl.LazyFrame(schema={"run": pl.Int64, **keys, **rest})
 
 
+def collected(frame: pl.LazyFrame, folder: Path) -> pl.DataFrame:
+    """The rows of a table.
+
+    Raises:
+        FolderError: a part is damaged.
+    """
+    try:
+        return frame.collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FolderError(
+            f"The data set in {folder} cannot be read ({reason}); remove the part that is damaged from "
+            f"{folder / DATA / 'runs'}, and the same command makes its runs again."
+        ) from None
+
+
 def tidy(folder: Path) -> None:
     """Removes what a killed process left: parts without their runs, and files that it was writing."""
     counted = set(_parts(folder / DATA))

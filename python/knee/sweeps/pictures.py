@@ -18,6 +18,7 @@ from knee.errors import InputError
 from knee.report.figures import DASHES, DPI, STYLE, short
 from knee.report.palette import INK, many_styles
 from knee.sweeps.columns import Column
+from knee.sweeps.dataset import collected
 from knee.sweeps.points import averaged
 from knee.sweeps.table import FIGURES, LESS
 from knee.units import near, shown
@@ -132,7 +133,7 @@ def _chosen(sweep: Sweep, picture: Picture) -> _Chosen:
     if picture.kind not in KINDS:
         raise InputError(f"There is no kind of figure {shown(picture.kind)}; {near(picture.kind, list(KINDS))}.")
     _figure(picture.figure)
-    points = averaged(sweep, sweep.runs.collect())
+    points = averaged(sweep, collected(sweep.runs, sweep.folder))
     if points.is_empty():
         raise InputError(f"{sweep.folder} has no finished run to draw.")
     free = [group.keys[0] for group in sweep.definition.groups if len(group.rows) > 1 and group.keys[0] in columns]
