@@ -186,7 +186,9 @@ class Flow(_Table):
     path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
     pacing: Literal["auto", "on"] = Field("auto", description='"auto" or "on"')
-    ecn: bool = Field(False, description="whether its packets are ECN-capable: true or false")
+    ecn: bool | Literal["accurate", "l4s"] = Field(
+        False, description='how it uses ECN: true or false, "accurate" (feedback) or "l4s" (that and ECT(1))'
+    )
 
     @field_validator("cc")
     @classmethod
@@ -211,6 +213,17 @@ class Flow(_Table):
     @field_serializer("cc_params")
     def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
         return registry.congestion_controls()[self.cc].plain(values) if self.cc != PROGRAM_CC else {}
+
+    @model_validator(mode="after")
+    def _ecn_is_what_the_algorithm_needs(self) -> Flow:
+        if self.cc == PROGRAM_CC:
+            return self
+        needs = registry.congestion_controls()[self.cc].needs["ecn"]
+        lacking = not self.ecn if needs == "per_packet" else self.ecn != "l4s"
+        if "ecn" in self.model_fields_set and needs != "classic" and lacking:
+            enough = '"l4s"' if needs == "scalable" else 'true, "accurate" or "l4s"'
+            raise Refused(f"{self.cc} needs ECN", f"expected {enough}, or no such key", key="ecn")
+        return self
 
     @model_validator(mode="after")
     def _program_brings_its_own(self) -> Flow:

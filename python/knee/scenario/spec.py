@@ -91,7 +91,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "path": [numbers[name] for name in flow.path or []],
             "reverse": flow.direction == "reverse",
             "pacing": flow.pacing == "on",
-            "ecn": flow.ecn,
+            "ecn": {False: "off", True: "on"}.get(flow.ecn, flow.ecn),
             "transport": flow.transport,
         }
         for j in range(flow.count):
