@@ -6,7 +6,7 @@
 //! With `F` the fraction of packets delivered with a mark in a round, `v = max(rtt, 25 ms)` the virtual RTT:
 //!
 //! - `alpha = (1 - g) · alpha + g · F`, once per virtual RTT, from the first mark on (Sec. 2.4.2)
-//! - mark: `cwnd · (1 - alpha / 2)`, at most once per virtual RTT (Sec. 2.4.2)
+//! - mark: `cwnd · (1 - alpha / 2)`, once per virtual RTT
 //! - each packet delivered without a mark: `cwnd` grows by `(rtt / v)² / cwnd`, also while it is being reduced, so that
 //!   flows of short RTTs grow by one packet per virtual RTT, in rate (Sec. 2.4.3, 2.4.4)
 //! - loss and timeout: half the window
@@ -17,7 +17,11 @@
 //! A flow scales its growth once it has had four rounds after slow start (Sec. 2.4.4). At the first mark the window is
 //! halved, as alpha says nothing yet.
 //!
-//! Departures: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN feedback is always
+//! Departure from the module: there the reduction comes as the connection enters its state CWR, which lasts a round trip. A
+//! flow of 20 ms so reduces its window every 40 ms, where every 25 ms are meant; here the virtual RTT alone counts.
+//! And where the rate rules, the module grows only if the window limits the sender, which it does not below two packets per
+//! RTT: the rate then never leaves its least value. Here it grows unless the application limits it.
+//! Departures from both: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN feedback is always
 //! accurate, so there is no fall-back to Reno.
 
 use crate::entry::{Ecn, Entry, Family};
@@ -199,7 +203,9 @@ impl Prague {
             self.window = self.window.div_ceil(2);
         }
         let mut clean = u64::from(ack.delivered).saturating_sub(marked);
-        if clean == 0 || self.in_loss || !ack.cwnd_limited {
+        // Where the rate rules it is what limits the sender, unless there is nothing to send.
+        let limited = ack.cwnd_limited || self.rate_mode && !ack.view.app_limited;
+        if clean == 0 || self.in_loss || !limited {
             return;
         }
         if control.in_slow_start() {
@@ -302,8 +308,8 @@ impl Prague {
     }
 
     fn on_mark(&mut self, view: &View, control: &Control) {
-        let since = view.now.saturating_sub(self.reduced);
-        if self.is_rtt_independent(control) && since < self.set.rtt_target {
+        let apart = if self.is_rtt_independent(control) { self.virtual_rtt(view) } else { view.srtt };
+        if self.in_loss || view.now.saturating_sub(self.reduced) < apart {
             return;
         }
         self.reduced = view.now;
@@ -321,6 +327,9 @@ impl CongestionControl for Prague {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let marked = ack.view.delivered_ce.saturating_sub(self.delivered_ce);
         self.delivered_ce = ack.view.delivered_ce;
+        if marked > 0 {
+            self.on_mark(ack.view, control);
+        }
         self.grow(ack, marked, control);
         self.follow(control);
         self.end_round(ack.view, control);
@@ -340,7 +349,6 @@ impl CongestionControl for Prague {
                 self.pace(view, control);
             }
             StateEvent::Entered(CaState::Recovery) | StateEvent::Timeout => self.on_loss(view, control),
-            StateEvent::Entered(CaState::Cwr) => self.on_mark(view, control),
             StateEvent::Entered(CaState::Open) => self.in_loss = false,
             _ => {}
         }
