@@ -361,3 +361,128 @@ impl CongestionControl for Prague {
         control.cwnd = control.cwnd.max(self.before_loss.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use crate::{Ack, RateSample};
+
+    const RTT: Time = Time::from_millis(10);
+
+    fn prague(cwnd: u32) -> (Prague, Control) {
+        let init = Init { rtt: RTT, cwnd, ..testing::init() };
+        let mut prague = Prague::new(Settings::new(&Params::defaults(ENTRY.params)), &init);
+        let mut control = Control { ssthresh: cwnd, ..Control::initial(cwnd) };
+        prague.rounds = 10;
+        prague.marked_before = true;
+        prague.pace(&View { srtt: RTT, ..View::INITIAL }, &mut control);
+        (prague, control)
+    }
+
+    /// An ACK of `delivered` packets.
+    fn ack<'a>(view: &'a View, delivered: u32) -> Ack<'a> {
+        let rate = &RateSample::NONE;
+        let (acked, prior_in_flight, prior_una) = (delivered, 100, view.snd_una - u64::from(delivered));
+        Ack {
+            view,
+            rtt: Some(view.srtt),
+            acked,
+            delivered,
+            lost: 0,
+            prior_in_flight,
+            prior_una,
+            cwnd_limited: true,
+            ece: false,
+            rate,
+        }
+    }
+
+    /// The window after round trips of `rtt`, from 100 packets, of which each `marks`-th is marked; none for 0.
+    fn after(rounds: u64, rtt: Time, marks: u64) -> f64 {
+        let (mut cc, mut control) = prague(100);
+        let mut view = View { srtt: rtt, snd_nxt: 100, ..View::INITIAL };
+        let mut end = 100;
+        for round in 1..=rounds {
+            view.now = rtt * round;
+            while view.snd_una < end {
+                view.snd_una += 1;
+                view.delivered += 1;
+                view.delivered_ce += u64::from(marks > 0 && view.delivered % marks == 0);
+                view.snd_nxt = view.snd_una + u64::from(control.cwnd);
+                cc.on_ack(&ack(&view, 1), &mut control);
+            }
+            end = view.snd_nxt;
+        }
+        cc.window as f64 / ONE as f64
+    }
+
+    #[test]
+    fn without_marks_the_window_grows_by_a_packet_per_virtual_rtt_in_rate() {
+        // A packet per RTT from 25 ms on; of shorter RTTs (rtt / 25 ms)² (draft, Sec. 2.4.4).
+        for (rtt_ms, per_round) in [(100, 1.0), (25, 1.0), (10, 0.16), (5, 0.04)] {
+            let grown = after(50, Time::from_millis(rtt_ms), 0) - 100.0;
+            assert!((grown / (50.0 * per_round) - 1.0).abs() < 0.02, "{rtt_ms} ms: {grown}");
+        }
+    }
+
+    #[test]
+    fn a_fraction_p_of_marks_leads_to_a_window_of_two_over_p() {
+        // Per virtual RTT it gains 1 - p and loses W p / 2: W = 2 (1 - p) / p.
+        for p in [20, 50] {
+            let window = after(600, Time::from_millis(30), p);
+            let expected = 2.0 * (p as f64 - 1.0);
+            assert!((window / expected - 1.0).abs() < 0.15, "1 of {p}: {window}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn rates_with_the_same_marks_hardly_depend_on_rtts_below_the_virtual_one() {
+        // With windows alone they would be 5 : 2.5 : 1. What is left is the wait for a mark after each virtual RTT.
+        let rates: Vec<f64> =
+            [5, 10, 25].iter().map(|&ms| after(5_000 / ms, Time::from_millis(ms), 50) / ms as f64).collect();
+        assert!(rates.iter().all(|rate| (0.9..1.8).contains(&(rate / rates[2]))), "{rates:?}");
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_and_a_wrong_one_is_undone() {
+        let (mut cc, mut control) = prague(100);
+        let view = View { srtt: RTT, ca: CaState::Recovery, ..View::INITIAL };
+        cc.on_state(&StateChange { view: &view, event: StateEvent::Entered(CaState::Recovery) }, &mut control);
+        assert_eq!(cc.window, 50 * ONE);
+        control.cwnd = 50;
+        cc.on_undo(&Undo { view: &view, prior_cwnd: 100 }, &mut control);
+        assert_eq!(control.cwnd, 100);
+        assert!((cc.window as f64 / ONE as f64 - 100.0).abs() < 2.0);
+    }
+
+    #[test]
+    fn the_first_mark_halves_the_window_and_ends_slow_start() {
+        let (mut cc, _) = prague(100);
+        let mut control = Control::initial(100);
+        (cc.marked_before, cc.rounds) = (false, 0);
+        let view =
+            View { now: RTT, srtt: RTT, snd_una: 10, snd_nxt: 110, delivered: 10, delivered_ce: 1, ..View::INITIAL };
+        cc.on_ack(&ack(&view, 1), &mut control);
+        assert_eq!(cc.window, 50 * ONE);
+        assert!(!control.in_slow_start());
+        assert_eq!(control.cwnd, 99);
+    }
+
+    #[test]
+    fn bursts_last_a_quarter_of_a_millisecond() {
+        // 1000 packets per 10 ms: 100,000 a second, 24 in 2^-12 s.
+        let (_, control) = prague(1000);
+        assert_eq!((control.min_burst, control.max_burst), (24, 24));
+        assert_eq!(prague(10).1.max_burst, 1);
+    }
+
+    #[test]
+    fn conversions_between_window_and_rate_invert_each_other() {
+        for (packets, ms) in [(2, 5), (100, 10), (100_000, 200)] {
+            let (window, rtt) = (packets * ONE, Time::from_millis(ms));
+            let back = window_of(rate_of(window, rtt), rtt);
+            assert!(back.abs_diff(window) <= window / 1000, "{packets} packets in {ms} ms: {back}");
+        }
+    }
+}

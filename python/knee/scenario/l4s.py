@@ -60,6 +60,8 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
     """What is wrong with a queue for a flow; none if it marks it as L4S traffic."""
     ect1 = sends_ect1(flow)
     if not is_scalable(flow):
+        if queue != "dualpi2":
+            return None
         return (
             f"takes {flow.cc} for L4S traffic by its ECT(1), although it reacts to marks like classic traffic "
             '(RFC 9331, Sec. 4.3 rules that out); ecn = "accurate" or true would do'
@@ -68,8 +70,8 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
         if ect1 or params.get("any_ect"):
             return None
         return (
-            f"takes {flow.cc} for classic traffic, since its packets are ECT(0); it will take more than its share of the "
-            'other flows\' rate. For the L4S queue set ecn = "l4s" for the flow'
+            f"takes {flow.cc} for classic traffic, since its packets are ECT(0), and so it takes more than its share; "
+            'ecn = "l4s" would do'
         )
     if params.get("ce_threshold"):
         return None
