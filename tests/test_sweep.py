@@ -165,6 +165,14 @@ def test_a_data_set_has_a_row_per_run_flow_and_link(tiny: Path) -> None:
     assert made.events.collect().height > 0
 
 
+def test_remarks_on_a_run_are_in_its_row(tiny: Path) -> None:
+    """As in summary.json: dctcp needs a queue that marks."""
+    made = sweeps.run(of("tiny.toml", "flows.0.cc=reno,dctcp"), tiny / "s")
+    reno, dctcp = made.runs.collect()["remarks"]
+    assert reno is None
+    assert dctcp == " ".join(knee.run(made.scenario(2)).summary["remarks"])
+
+
 def test_the_queue_of_an_upload_is_seen(tiny: Path) -> None:
     """The worst link counts, not the first: here the reverse direction has the queue."""
     data = {

@@ -41,6 +41,7 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
         "packets": pl.Int64,
         "wall_s": pl.Float64,
         "digest": pl.String,
+        "remarks": pl.String,
         "error": pl.String,
     },
     "flows": {

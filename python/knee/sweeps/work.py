@@ -22,7 +22,7 @@ from knee.manifest import fingerprint
 from knee.metrics import summary
 from knee.own import CongestionControl
 from knee.rows import SAMPLE, from_bytes
-from knee.scenario import Scenario, from_dict
+from knee.scenario import Scenario, from_dict, l4s
 from knee.scenario.overrides import put
 from knee.sweeps.table import figures, flow_rows, link_rows
 
@@ -134,7 +134,8 @@ def perform(task: Task, look: Look | None = None) -> Part:
             said = f"{type(error).__name__}: {error}" + (f" ({notes})" if notes else "")
             part.runs.append(about | {"error": " ".join(said.split())})
         else:
-            about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"]}
+            remarks = " ".join(told.get("remarks", ())) or None
+            about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"], "remarks": remarks}
             part.runs.append(about | figures(told))
             part.flows += [{"run": assigned.run} | row for row in flow_rows(told)]
             part.links += [{"run": assigned.run} | row for row in link_rows(told)]
@@ -155,7 +156,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     raw = simulate(scenario, progress)
     rows = from_bytes(raw.samples, SAMPLE)
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
-    told = summary(scenario, "sim", raw.output, samples, raw.wall_s)
+    told = summary(scenario, "sim", raw.output, samples, raw.wall_s) | {"remarks": l4s.warnings(scenario)}
     if not task.series:
         return told, []
     names = raw.output["event_names"]
