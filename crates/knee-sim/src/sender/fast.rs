@@ -1,5 +1,5 @@
 //! The fast path of ACKs (Linux's header prediction): new data is acknowledged in order while nothing is SACKed, lost,
-//! retransmitted, probed for or marked, and the application does not limit what is sent.
+//! retransmitted, probed for or marked, and no limit by the application ends.
 //!
 //! Nearly all ACKs take it, and for them most of what `ack.rs` asks is known beforehand. A test holds the two paths against
 //! each other.
@@ -21,8 +21,8 @@ impl Sender {
             && !ack.ece()
             && self.view.ca == CaState::Open
             && !self.probing
-            && !self.view.app_limited
             && !self.rtx.tracking()
+            && !(self.view.app_limited && self.ends_app_limit(ack.seq))
     }
 
     /// Takes such an ACK. Returns its RTT sample. `RATE`: whether the algorithm reads rate samples.
