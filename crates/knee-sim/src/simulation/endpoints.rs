@@ -30,15 +30,11 @@ impl World {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, way, out);
             }
-            self.note_ecn(packet, out);
+            self.note_ecn(packet, way, out);
         }
         let receiver = &mut self.receivers[i as usize];
         if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.disorder_spares) {
-            let mut ack = receiver.ack(i, self.now);
-            if receiver.has_blocks() {
-                self.add_blocks(&mut ack);
-            }
-            out.ack(ack, self.now, way);
+            self.reply(i, way, out);
         }
     }
 
@@ -49,32 +45,30 @@ impl World {
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet, out: &mut impl Outbox) {
+    fn note_ecn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         if self.receivers[packet.flow as usize].echoes_apart(packet) {
-            self.reply(packet.flow, out);
+            self.reply(packet.flow, way, out);
         }
         self.receivers[packet.flow as usize].note_ecn(packet);
     }
 
     /// An ACK leaves whatever has come.
-    #[inline(never)]
-    fn reply(&mut self, i: u32, out: &mut impl Outbox) {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet or every second one")]
+    fn reply(&mut self, i: u32, way: &Way, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
-        let mut ack = receiver.ack(i, self.now);
-        if receiver.has_blocks() {
-            self.add_blocks(&mut ack);
-        }
-        out.ack(ack, self.now, &self.network.ways[i as usize]);
+        let ack = receiver.ack(i, self.now);
+        let (extra, size, flags) = if receiver.has_blocks() { self.put_blocks(i) } else { (0, 0, 0) };
+        out.ack(Packet { extra, size: ack.size + size, flags: ack.flags | flags, ..ack }, self.now, way);
     }
 
-    /// Puts the SACK blocks of its receiver into an ACK.
+    /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size and flags.
     #[inline(never)]
-    fn add_blocks(&mut self, ack: &mut Packet) {
-        let (blocks, dsack) = self.receivers[ack.flow as usize].blocks(&mut self.disorder_spares);
-        ack.flags |= if dsack { Packet::DSACK } else { 0 };
+    fn put_blocks(&mut self, i: u32) -> (u32, u16, u8) {
+        let (blocks, dsack) = self.receivers[i as usize].blocks(&mut self.disorder_spares);
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
-        ack.size += 4 + 8 * blocks.as_slice().len() as u16;
-        ack.extra = self.sacks.put(blocks);
+        let size = 4 + 8 * blocks.as_slice().len() as u16;
+        (self.sacks.put(blocks), size, if dsack { Packet::DSACK } else { 0 })
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
@@ -84,7 +78,8 @@ impl World {
         receiver.delayed = Timer::at(due);
         if due <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
-            self.reply(i, out);
+            let way = self.network.ways[i as usize];
+            self.reply(i, &way, out);
         }
     }
 
@@ -92,7 +87,8 @@ impl World {
     pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
-            self.reply(i, out);
+            let way = self.network.ways[i as usize];
+            self.reply(i, &way, out);
         }
     }
 
