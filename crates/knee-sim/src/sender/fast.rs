@@ -149,8 +149,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::AckInfo;
     use crate::sender::testing::{config, sender, state};
-    use crate::sender::{AckInfo, Spares};
     use proptest::prelude::*;
 
     proptest! {
@@ -175,8 +175,8 @@ mod tests {
                     break;
                 }
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                let rtt = fast.on_ack(&ack, now, &config, &mut out, &mut Spares::default());
-                prop_assert_eq!(rtt, slow.ack_slow(&ack, now, &config, &mut expected, &mut Spares::default()));
+                let rtt = fast.on_ack(&ack, now, &config, &mut out);
+                prop_assert_eq!(rtt, slow.ack_slow(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
                 fast.note_cwnd(now);
                 slow.note_cwnd(now);

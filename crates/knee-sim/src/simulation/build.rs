@@ -70,8 +70,6 @@ impl World {
                 window_growth: spec.tcp.window_growth,
             },
             sacks: SackStore::default(),
-            disorder_spares: receiver::Spares::default(),
-            recovery_spares: sender::Spares::default(),
             departures: Vec::new(),
             record: Record::new(spec),
             interval: Time::from_nanos(spec.interval),

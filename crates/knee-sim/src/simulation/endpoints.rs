@@ -33,7 +33,7 @@ impl World {
             self.note_ecn(packet, way, out);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.disorder_spares) {
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
             self.reply(i, way, out);
         }
     }
@@ -65,7 +65,7 @@ impl World {
     /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size and flags.
     #[inline(never)]
     fn put_blocks(&mut self, i: u32) -> (u32, u16, u8) {
-        let (blocks, dsack) = self.receivers[i as usize].blocks(&mut self.disorder_spares);
+        let (blocks, dsack) = self.receivers[i as usize].blocks();
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
         let size = 4 + 8 * blocks.as_slice().len() as u16;
         (self.sacks.put(blocks), size, if dsack { Packet::DSACK } else { 0 })
@@ -120,7 +120,7 @@ impl World {
         }
         let (sender, now) = (&mut self.senders[k], self.now);
         let info = AckInfo { seq: ack.seq, blocks: self.sacks.get(ack.sacks), tsecr: ack.stamp, flags: ack.flags };
-        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
+        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures);
         self.sacks.release(ack.sacks);
         self.flows[k].book_rtt(rtt);
         self.after_sender(i, out);
@@ -166,7 +166,7 @@ impl World {
             return;
         }
         if sender.established() {
-            sender.on_timer(now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
+            sender.on_timer(now, &self.sender_config, &mut self.departures);
         } else {
             sender.reconnect(now);
             self.flows[i as usize].syn_at = None;

@@ -30,10 +30,6 @@ pub(super) struct World {
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
     pub(super) sacks: SackStore,
-    /// What receivers keep of disorder, where none needs it now.
-    pub(super) disorder_spares: receiver::Spares,
-    /// What senders hand on for loss recovery.
-    pub(super) recovery_spares: sender::Spares,
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
     pub(super) record: Record,
