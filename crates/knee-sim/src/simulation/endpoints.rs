@@ -1,6 +1,6 @@
 //! What receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
 
-use super::world::{Algorithm, Outbox, World};
+use super::world::{Algorithm, Outbox, World, blocks};
 use crate::network::Way;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
@@ -68,7 +68,7 @@ impl World {
         let (blocks, dsack) = self.receivers[i as usize].blocks();
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
         let size = 4 + 8 * blocks.as_slice().len() as u16;
-        (self.sacks.put(blocks), size, if dsack { Packet::DSACK } else { 0 })
+        (self.sacks.insert(blocks) as u32 + 1, size, if dsack { Packet::DSACK } else { 0 })
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
@@ -100,7 +100,7 @@ impl World {
         if self.quic_flow(i).is_some() {
             return self.start_quic(i, out);
         }
-        self.flows[i as usize].syn_at = Some(self.now);
+        self.flows[i as usize].syn_at = self.now;
         self.senders[i as usize].connect(self.now);
         self.send_syn(i, out);
         self.after_other(i, out);
@@ -119,9 +119,9 @@ impl World {
             return self.establish(i, out);
         }
         let (sender, now) = (&mut self.senders[k], self.now);
-        let info = AckInfo { seq: ack.seq, blocks: self.sacks.get(ack.sacks), tsecr: ack.stamp, flags: ack.flags };
+        let info = AckInfo { seq: ack.seq, blocks: blocks(&self.sacks, ack.sacks), tsecr: ack.stamp, flags: ack.flags };
         let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures);
-        self.sacks.release(ack.sacks);
+        self.release_blocks(ack.sacks);
         self.flows[k].book_rtt(rtt);
         self.after_sender(i, out);
     }
@@ -134,7 +134,8 @@ impl World {
         }
         let now = self.now;
         let flow = &mut self.flows[i as usize];
-        let rtt = flow.syn_at.map(|at| now.floor_to(Time::from_micros(1)) - at.floor_to(Time::from_micros(1)));
+        let micros = |at: Time| at.floor_to(Time::from_micros(1));
+        let rtt = (flow.syn_at < Time::MAX).then(|| micros(now) - micros(flow.syn_at));
         sender.establish(rtt, now);
         let init = Init {
             now,
@@ -169,7 +170,7 @@ impl World {
             sender.on_timer(now, &self.sender_config, &mut self.departures);
         } else {
             sender.reconnect(now);
-            self.flows[i as usize].syn_at = None;
+            self.flows[i as usize].syn_at = Time::MAX;
             self.send_syn(i, out);
         }
         self.after_other(i, out);
