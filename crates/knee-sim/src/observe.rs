@@ -7,7 +7,7 @@ mod record;
 mod rows;
 mod spread;
 
-pub use flow::{FlowCounts, FlowRates, FlowWatch, no_figures};
+pub use flow::{FlowCounts, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};
 pub use record::{Interval, Record};
