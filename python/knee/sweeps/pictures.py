@@ -6,6 +6,7 @@ Each may have small multiples: a panel for each value of one axis.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,8 @@ _SIZE, _PANEL = (7.0, 3.6), (3.4, 2.6)
 MOST_PANELS, MOST_LINES = 12, 60
 #: matplotlib's markers, in place of plotly's of the page.
 _MARKERS = ("o", "s", "D", "^", "P", "X", "v")
+#: Longest line of an axis's title, characters.
+_TITLE = 34
 #: Most values of a logarithmic axis that all have a tick.
 _MOST_TICKS = 8
 #: Numbers that span this ratio are drawn on a logarithmic axis.
@@ -96,7 +99,7 @@ def draw(sweep: Sweep, picture: Picture) -> Figure:
 
     chosen = _chosen(sweep, picture)
     count = len(chosen.panels)
-    columns = 1 if count == 1 else 2 if count <= 4 else 3
+    columns = count if count <= 3 else 2 if count == 4 else 3
     lines = -(-count // columns)
     size = _SIZE if count == 1 else (_PANEL[0] * columns, _PANEL[1] * lines + 0.5)
     figure = Figure(figsize=size, layout="constrained")
@@ -209,7 +212,7 @@ def _said(value: Any, column: Column) -> str:
 
 def _titled(name: str) -> str:
     title, unit = FIGURES[name]
-    return f"{title} ({unit})" if unit else title
+    return textwrap.fill(f"{title} ({unit})" if unit else title, _TITLE)
 
 
 def _labelled(column: Column | None) -> str:
