@@ -228,6 +228,14 @@ def test_a_program_that_computes_without_end_ends_the_run_with_its_name(
     assert f"That ended the run at {result.summary['duration_s']:.3f} s of 3 s." in text
 
 
+def test_a_run_that_ends_before_its_warmup_has_no_figures(transport: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE_S", 3.0)
+    monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
+    with pytest.raises(RunError, match=r"sender \(transport\) computed for 3 s.*Nothing had been measured") as failure:
+        run(misbehaving(f"{transport} compute", warmup="1 s"))
+    assert not isinstance(failure.value, ProgramError)
+
+
 def test_what_a_program_started_ends_the_run_too(
     transport: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
