@@ -52,7 +52,7 @@ RECORDINGS = {
     ),
     "vivace-reference": Recording(
         "the Vivace authors' program beside CUBIC on Linux 6.1, 20 runs",
-        {"vivace": "its authors' program", "cubic": "Linux 6.1", "pfifo": "Linux 6.1"},
+        {"vivace": "its authors' program", "cubic": "Linux 6.1"},
     ),
     "libutp-reference": Recording("libutp's LEDBAT over a FIFO in virtual time", {"ledbat": "libutp"}),
 }
