@@ -58,17 +58,17 @@ impl World {
     fn reply(&mut self, i: u32, way: &Way, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         let ack = receiver.ack(i, self.now);
-        let (extra, size, flags) = if receiver.has_blocks() { self.put_blocks(i) } else { (0, 0, 0) };
-        out.ack(Packet { extra, size: ack.size + size, flags: ack.flags | flags, ..ack }, self.now, way);
+        let (extra, size) = if receiver.has_blocks() { self.put_blocks(i) } else { (0, 0) };
+        out.ack(Packet { extra, size: ack.size + size, ..ack }, self.now, way);
     }
 
-    /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size and flags.
+    /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size.
     #[inline(never)]
-    fn put_blocks(&mut self, i: u32) -> (u32, u16, u8) {
-        let (blocks, dsack) = self.receivers[i as usize].blocks();
+    fn put_blocks(&mut self, i: u32) -> (u32, u16) {
+        let blocks = self.receivers[i as usize].blocks();
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
         let size = 4 + 8 * blocks.as_slice().len() as u16;
-        (self.sacks.insert(blocks) as u32 + 1, size, if dsack { Packet::DSACK } else { 0 })
+        (self.sacks.insert(blocks) as u32 + 1, size)
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
@@ -119,7 +119,9 @@ impl World {
             return self.establish(i, out);
         }
         let (sender, now) = (&mut self.senders[k], self.now);
-        let info = AckInfo { seq: ack.seq, blocks: blocks(&self.sacks, ack.sacks), tsecr: ack.stamp, flags: ack.flags };
+        let sacks = blocks(&self.sacks, ack.sacks);
+        let (blocks, dsack) = (sacks.as_slice(), sacks.dsack());
+        let info = AckInfo { seq: ack.seq, blocks, dsack, tsecr: ack.stamp, flags: ack.flags };
         let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures);
         self.release_blocks(ack.sacks);
         self.flows[k].book_rtt(rtt);
@@ -263,7 +265,7 @@ fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now:
     let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
     if let &[Departure { start, count, .. }] = departures.as_slice()
-        && !sender.ecn
+        && !sender.ecn.is_on()
         && start + u64::from(count) != sender.end
     {
         out.data(packet(start), count);
@@ -281,8 +283,8 @@ fn packets_of_any(
     out: &mut impl Outbox,
 ) {
     for &Departure { start, count, retransmission } in departures.iter() {
-        // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
-        let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
+        // The first new packet tells of a reduction.
+        let ect = sender.ecn.of_data(retransmission);
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
         let last_size = sender.packet_size(start + u64::from(count) - 1);
         let mut packet = Packet { flags: ect, ..packet(start) };

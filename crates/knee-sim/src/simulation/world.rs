@@ -108,8 +108,8 @@ impl Flow {
 
 /// The SACK blocks of an ACK that has this handle.
 #[inline]
-pub(super) fn blocks(sacks: &Slab<Blocks>, handle: u32) -> &[receiver::Range] {
-    if handle == 0 { &[] } else { sacks[handle as usize - 1].as_slice() }
+pub(super) fn blocks(sacks: &Slab<Blocks>, handle: u32) -> &Blocks {
+    if handle == 0 { &Blocks::NONE } else { &sacks[handle as usize - 1] }
 }
 
 impl World {
