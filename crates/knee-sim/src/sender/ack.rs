@@ -69,7 +69,8 @@ pub(super) struct Told<'a> {
 
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every ACK, and mostly a call of the fast path")]
     pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         if !self.takes_fast_path(ack) {
             self.ack_other(ack, now, config, out)
