@@ -30,7 +30,7 @@ impl Blocks {
         &self.ranges[..self.count]
     }
 
-    fn push(&mut self, range: Range) {
+    pub(crate) fn push(&mut self, range: Range) {
         if self.count < MAX_BLOCKS {
             self.ranges[self.count] = range;
             self.count += 1;
