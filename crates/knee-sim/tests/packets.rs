@@ -214,3 +214,30 @@ fn a_syn_is_sent_again_after_one_two_and_four_seconds() {
     // Each timer fires a tick of 4 ms after its span, as the kernel's clock shows it.
     assert_eq!(at, [0, 1004, 3008, 7012, 15_016]);
 }
+
+/// RFC 3168, 6.1: what a queue marks is echoed, the sender reduces its window once per round trip, says so with CWR, and no
+/// packet needs to be lost for it.
+#[test]
+fn marks_are_echoed_and_answered() {
+    let mut marking = link(20_000_000, &json!({"packets": 300}));
+    (marking["queue"], marking["queue_params"]) = (json!("codel"), json!({"ecn": {"bool": true}}));
+    let mut capable = flow("reno", 40 * MS, 0, 10 * S);
+    capable["ecn"] = json!(true);
+    let spec = spec(10 * S, &[marking], &[capable]);
+    check(&spec);
+    let (output, rows, capture) = captured(&spec);
+    let reductions = output.event_names.iter().position(|name| name == "cwr").unwrap();
+    let reductions = rows.events.iter().filter(|row| row.event as usize == reductions).count();
+    let seen = |flag: u8, sent: bool| {
+        let has = |seen: &Seen| match seen {
+            Seen::Sent(packet) => sent && packet.has(flag),
+            Seen::Received(ack, _) => !sent && ack.has(flag),
+        };
+        capture.iter().filter(|(_, seen)| has(seen)).count()
+    };
+    let (echoes, answers) = (seen(Packet::ECE, false), seen(Packet::CWR, true));
+    assert!(reductions > 5 && output.links[0].drops == 0, "{reductions} reductions, {:?}", output.links);
+    assert_eq!(answers, reductions);
+    // Each is echoed with every ACK of about a round trip, up to the CWR.
+    assert!(echoes > 5 * reductions, "{echoes} echoes");
+}
