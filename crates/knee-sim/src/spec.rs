@@ -1,6 +1,7 @@
 //! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
 //! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
+use crate::ecn::EcnSpec;
 use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -102,6 +103,14 @@ pub struct LinkSpec {
     pub burst: Option<u64>,
     /// The other direction; none: it never queues.
     pub reverse: Option<ReverseSpec>,
+}
+
+impl LinkSpec {
+    /// Its forward direction, described as the reverse one is.
+    pub(crate) fn forward(&self) -> ReverseSpec {
+        let Self { capacity, queue, limit, queue_params, .. } = self.clone();
+        ReverseSpec { capacity, queue, limit, queue_params }
+    }
 }
 
 /// The reverse direction of a link.
@@ -237,9 +246,9 @@ pub struct FlowSpec {
     /// Whether window-based algorithms are paced too.
     #[serde(default)]
     pub pacing: bool,
-    /// Whether packets are ECN-capable (RFC 3168); algorithms that need ECN have it in any case.
+    /// How ECN is used; algorithms that need ECN have it in any case.
     #[serde(default)]
-    pub ecn: bool,
+    pub ecn: EcnSpec,
     /// What carries the data.
     #[serde(default)]
     pub transport: Transport,

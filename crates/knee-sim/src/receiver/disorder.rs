@@ -1,7 +1,6 @@
 //! What a receiver holds beyond a gap, and what its SACK and D-SACK blocks tell of it.
 //!
-//! Few flows have a gap at any time, so this is kept apart from the receiver, and what one flow does not need any more is
-//! there for the next one, still in the caches.
+//! Few flows have a gap at any time, so this is kept apart from the receiver.
 
 use smallvec::SmallVec;
 
@@ -20,19 +19,29 @@ pub type Range = (u64, u64);
 /// SACK blocks of an ACK, the D-SACK block first where there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks {
-    count: usize,
+    count: u8,
+    /// Whether the first is a D-SACK (RFC 2883).
+    dsack: bool,
     ranges: [Range; MAX_BLOCKS],
 }
 
 impl Blocks {
+    /// None.
+    pub const NONE: Self = Self { count: 0, dsack: false, ranges: [(0, 0); MAX_BLOCKS] };
+
     /// The blocks.
     pub fn as_slice(&self) -> &[Range] {
-        &self.ranges[..self.count]
+        &self.ranges[..usize::from(self.count)]
     }
 
-    pub(crate) fn push(&mut self, range: Range) {
-        if self.count < MAX_BLOCKS {
-            self.ranges[self.count] = range;
+    /// Whether the first is a D-SACK.
+    pub const fn dsack(&self) -> bool {
+        self.dsack
+    }
+
+    fn push(&mut self, range: Range) {
+        if let Some(free) = self.ranges.get_mut(usize::from(self.count)) {
+            *free = range;
             self.count += 1;
         }
     }
@@ -57,24 +66,6 @@ pub struct Disorder {
 
 const _: () = assert!(size_of::<Disorder>() == 192);
 
-/// Those that no flow needs now. The one that came last is used first.
-#[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "the boxes go to and fro")]
-pub struct Spares(Vec<Box<Disorder>>);
-
-impl Spares {
-    /// One that holds nothing.
-    pub(super) fn take(&mut self) -> Box<Disorder> {
-        self.0.pop().unwrap_or_default()
-    }
-
-    /// Takes back one that is over.
-    pub(super) fn put(&mut self, mut disorder: Box<Disorder>) {
-        *disorder = Disorder::default();
-        self.0.push(disorder);
-    }
-}
-
 impl Disorder {
     /// Whether segments wait beyond a gap.
     pub(super) fn has_gap(&self) -> bool {
@@ -92,16 +83,16 @@ impl Disorder {
         self.dsack.is_some() || !self.recent.is_empty()
     }
 
-    /// The blocks of an ACK that leaves now, and whether the first is a D-SACK.
-    pub(super) fn report(&mut self) -> (Blocks, bool) {
-        let mut blocks = Blocks::default();
+    /// The blocks of an ACK that leaves now.
+    pub(super) fn report(&mut self) -> Blocks {
         let dsack = self.dsack.take();
+        let mut blocks = Blocks { dsack: dsack.is_some(), ..Blocks::default() };
         dsack
             .map(|seq| (seq, seq + 1))
             .into_iter()
             .chain(self.recent.iter().copied())
             .for_each(|range| blocks.push(range));
-        (blocks, dsack.is_some())
+        blocks
     }
 
     /// Whether a SACK leaves now that a segment has come beyond the gap at `rcv_nxt`; otherwise it waits to be sent with

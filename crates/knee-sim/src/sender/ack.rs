@@ -2,9 +2,9 @@
 
 use super::micros::Micros;
 use super::rate::{RateBase, RateStart};
-use super::{AckInfo, Config, Departure, Resend, Sender, Spares, flags};
+use super::{AckInfo, Config, Departure, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample, View};
-use knee_core::Time;
+use knee_core::{Packet, Time};
 
 /// What is found out while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
 #[derive(Debug, Default)]
@@ -70,16 +70,9 @@ pub(super) struct Told<'a> {
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
     #[inline]
-    pub fn on_ack(
-        &mut self,
-        ack: &AckInfo,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<Departure>,
-        spares: &mut Spares,
-    ) -> Option<Time> {
+    pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         if !self.takes_fast_path(ack) {
-            self.ack_other(ack, now, config, out, spares)
+            self.ack_other(ack, now, config, out)
         } else if self.needs.rate {
             self.ack_fast::<true>(ack.seq, ack.tsecr, now, config, out)
         } else {
@@ -88,17 +81,10 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn ack_other(
-        &mut self,
-        ack: &AckInfo,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<Departure>,
-        spares: &mut Spares,
-    ) -> Option<Time> {
+    fn ack_other(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         match self.next_sack(ack) {
             Some(seq) => self.ack_next_sack(seq, ack, now, config, out),
-            None => self.ack_slow(ack, now, config, out, spares),
+            None => self.ack_slow(ack, now, config, out),
         }
     }
 
@@ -110,7 +96,6 @@ impl Sender {
         now: Time,
         config: &Config,
         out: &mut Vec<Departure>,
-        spares: &mut Spares,
     ) -> Option<Time> {
         let View { snd_una: una, snd_nxt: nxt, delivered, lost, .. } = self.view;
         if ack.seq > nxt || (ack.seq < una && ack.blocks.is_empty()) {
@@ -118,8 +103,13 @@ impl Sender {
         }
         let stamp = Micros::of(now);
         let prior = Prior { una, delivered, lost, in_flight: self.in_flight() };
-        let mut found = Findings { advanced: ack.seq > una, ece: ack.ece(), ..Findings::default() };
-        self.take_in(ack, stamp, &mut found, spares);
+        let accurate = self.ecn.is_accurate();
+        let mut found = Findings { advanced: ack.seq > una, ece: !accurate && ack.ece(), ..Findings::default() };
+        let newer = ack.tsecr > self.tsecr;
+        self.take_in(ack, stamp, &mut found);
+        if accurate && (found.advanced || found.sacked || newer) {
+            self.count_marks(ack, &mut found);
+        }
         let rtt = self.sample_rtt(&mut found, stamp).map(Micros::time);
         let mut resend = Resend::None;
         let mut timer_waits = false;
@@ -127,7 +117,7 @@ impl Sender {
             (resend, timer_waits) = self.react(ack.seq, rtt, &prior, &mut found, now, config);
         }
         if self.rtx.tracking() && (found.advanced || self.sacked_out == 0) {
-            self.tidy(found.advanced, spares);
+            self.tidy(found.advanced);
         }
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
@@ -139,7 +129,7 @@ impl Sender {
 
     /// Books what an ACK reports of segments.
     #[inline]
-    fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings, spares: &mut Spares) {
+    fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let una = self.view.snd_una;
         let fack = if found.advanced && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
         if ack.seq >= una {
@@ -149,12 +139,23 @@ impl Sender {
             self.backoffs = 0;
         }
         if !ack.blocks.is_empty() && self.packets_out() > 0 {
-            self.tag_sacks(ack, stamp, found, spares);
+            self.tag_sacks(ack, stamp, found);
             self.check_sack_reordering(found);
         }
         if found.advanced {
             self.take_acknowledged(ack.seq, fack, stamp, found);
         }
+    }
+
+    /// Adds the marks that the receiver has counted since the last ACK (RFC 9768, 3.2.2). The counter has three bits: with more
+    /// than seven marks in between, which takes a row of lost ACKs, eight are missed.
+    #[cold]
+    fn count_marks(&mut self, ack: &AckInfo, found: &mut Findings) {
+        let count = Packet::ace_count(ack.flags);
+        let marked = count.wrapping_sub(self.ce_count) % 8;
+        self.ce_count = count;
+        self.view.delivered_ce += u64::from(marked);
+        found.ece = marked > 0;
     }
 
     /// Lets the algorithm and the state machine react. Gives which segments to send first, and whether the timer is to be set
@@ -205,7 +206,7 @@ impl Sender {
     }
 
     #[cold]
-    fn tidy(&mut self, advanced: bool, spares: &mut Spares) {
+    fn tidy(&mut self, advanced: bool) {
         if advanced {
             self.rtx.tidy(self.view.snd_una);
         }
@@ -213,7 +214,7 @@ impl Sender {
         let head = (self.packets_out() > 0).then(|| self.rtx.burst_of(self.view.snd_una).sent());
         let in_order = head.is_none_or(|sent| sent >= self.rack.newest.0);
         if in_order && self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.view.snd_una, spares);
+            self.rtx.untrack(self.view.snd_una);
         }
     }
 

@@ -2,15 +2,15 @@
 
 use super::ack::Findings;
 use super::micros::Micros;
-use super::{AckInfo, Sender, Spares, flags};
+use super::{AckInfo, Sender, flags};
 use knee_cc::CaState;
 
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
     #[cold]
-    pub(super) fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings, spares: &mut Spares) {
+    pub(super) fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let mut blocks = ack.blocks;
-        if ack.dsack() {
+        if ack.dsack {
             let block = blocks[0];
             blocks = &blocks[1..];
             self.take_dsack(block, ack.seq, found);
@@ -20,7 +20,7 @@ impl Sender {
         if let [block] = blocks {
             let block = clip(block);
             if block.0 < block.1 {
-                self.rtx.track(self.view.snd_una, nxt, spares);
+                self.rtx.track(self.view.snd_una, nxt);
                 self.tag_block(block, stamp, found);
             }
             return;
@@ -37,7 +37,7 @@ impl Sender {
         if count == 0 {
             return;
         }
-        self.rtx.track(self.view.snd_una, nxt, spares);
+        self.rtx.track(self.view.snd_una, nxt);
         sorted[..count].sort_unstable();
         sorted[..count].iter().for_each(|&block| self.tag_block(block, stamp, found));
     }
@@ -140,9 +140,9 @@ mod tests {
         let config = config(false, 9, 1000);
         let mut sender = sender("reno", None, false, &config);
         for (i, block) in blocks.iter().enumerate() {
-            let info = AckInfo { seq: 0, blocks: &[*block], tsecr: 1, flags: 0 };
+            let info = AckInfo { seq: 0, blocks: &[*block], dsack: false, tsecr: 1, flags: 0 };
             let now = Time::from_millis(40) + Time::from_micros(i as u64);
-            sender.on_ack(&info, now, &config, &mut Vec::new(), &mut Spares::default());
+            sender.on_ack(&info, now, &config, &mut Vec::new());
         }
         sender
     }
@@ -168,8 +168,8 @@ mod tests {
         let mut sender = after(&[(4, 5), (4, 6), (4, 7), (4, 8), (4, 9), (4, 10)]);
         let resent = (1..4).filter(|&seq| sender.rtx.flags(seq) & flags::EVER_RETRANSMITTED != 0).max().unwrap();
         let config = config(false, 9, 1000);
-        let info = AckInfo { seq: 0, blocks: &[(resent, resent + 1)], tsecr: 100, flags: 0 };
-        sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new(), &mut Spares::default());
+        let info = AckInfo { seq: 0, blocks: &[(resent, resent + 1)], dsack: false, tsecr: 100, flags: 0 };
+        sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new());
         assert!(!sender.rack.reorder_seen);
     }
 

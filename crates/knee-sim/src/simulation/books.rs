@@ -1,12 +1,10 @@
 //! Tests of the books: they balance to the packet, and whoever falsifies them is found out.
 
-use super::world::SackStore;
 use super::{EventScheduler, Scheduler, Simulation};
 use crate::events::Events;
 use crate::observe::Tap;
-use crate::receiver::{Blocks, Range};
+use crate::receiver::Range;
 use knee_core::{Packet, Time};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
@@ -114,29 +112,4 @@ fn a_link_or_pipe_without_an_event_is_found_out() {
         simulation.scheduler = Scheduler::Events(Box::new(EventScheduler::new(&simulation.world, Events::default())));
     });
     assert!(said.starts_with("no event for Wire(0) at "), "{said}");
-}
-
-proptest! {
-    /// The handle of none is 0; a place is used again once it is free.
-    #[test]
-    fn blocks_are_what_was_put_under_their_handle(puts in prop::collection::vec((any::<bool>(), 0usize..8), 1..60)) {
-        let (mut store, mut held, mut most) = (SackStore::default(), Vec::new(), 0);
-        for (k, (put, which)) in puts.into_iter().enumerate() {
-            if put || held.is_empty() {
-                let mut blocks = Blocks::default();
-                blocks.push((k as u64, k as u64 + 1));
-                held.push((store.put(blocks), k as u64));
-                most = most.max(held.len());
-            } else {
-                let (handle, _) = held.swap_remove(which % held.len());
-                store.release(handle);
-            }
-            for &(handle, k) in &held {
-                prop_assert!(handle > 0 && handle as usize <= most);
-                prop_assert_eq!(store.get(handle), &[(k, k + 1)]);
-            }
-            store.release(0);
-            prop_assert_eq!(store.get(0), &[]);
-        }
-    }
 }

@@ -1,16 +1,17 @@
 //! From a specification to a world at rest.
 
 use super::quic::QuicFlow;
-use super::world::{Algorithm, Flow, SackStore, World};
+use super::world::{Algorithm, Flow, World};
 use crate::SpecError;
+use crate::ecn::Ecn;
 use crate::events::{Event, Events};
 use crate::network::{Network, params};
-use crate::observe::{Histogram, Record, RttSpread};
+use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
 use crate::timer::Clock;
-use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
+use knee_cc::{CaState, DynCongestionControl, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
 use slab::Slab;
@@ -69,9 +70,7 @@ impl World {
                 sack_delay: Time::from_nanos(spec.tcp.sack_delay),
                 window_growth: spec.tcp.window_growth,
             },
-            sacks: SackStore::default(),
-            disorder_spares: receiver::Spares::default(),
-            recovery_spares: sender::Spares::default(),
+            sacks: Slab::new(),
             departures: Vec::new(),
             record: Record::new(spec),
             interval: Time::from_nanos(spec.interval),
@@ -94,34 +93,32 @@ impl World {
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
         let entry = self.algorithms[algorithm].entry;
-        let per_packet = entry.needs.ecn != Ecn::Classic;
-        let init =
-            SenderInit { needs: entry.needs, paced: flow.pacing, ecn: flow.ecn || per_packet, bytes: flow.bytes };
+        let ecn = Ecn::new(flow.ecn, entry.needs.ecn);
+        let init = SenderInit { needs: entry.needs, paced: flow.pacing, ecn, bytes: flow.bytes };
         let mut sender = Sender::new(&init, &self.sender_config);
         sender.cwnd_integral.1 = Time::from_nanos(flow.start);
         self.flows.push(Flow {
             algorithm: algorithm as u32,
             complete_at: flow.bytes.unwrap_or(u64::MAX),
-            syn_at: None,
+            syn_at: Time::MAX,
             overhead: spec.links[flow.path[0]].overhead,
             dropped: 0,
             phase: sender.control.phase,
             ca: CaState::Open,
             watched: false,
             rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
-            rtt: RttSpread::EMPTY,
+            rtt: Spread::EMPTY,
             seen_timeouts: 0,
         });
         if flow.transport == Transport::Quic {
             self.quic.resize_with(self.senders.len() + 1, || None);
             let seed = Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64();
             let control = self.algorithms[algorithm].control(self.senders.len());
-            let ecn = flow.ecn || per_packet;
             self.quic[self.senders.len()] =
-                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn, seed, Time::from_nanos(flow.start))));
+                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn.is_on(), seed, Time::from_nanos(flow.start))));
         }
         self.senders.push(sender);
-        self.receivers.push(Receiver::new(entry.needs.ecn));
+        self.receivers.push(Receiver::new(ecn));
     }
 }
 

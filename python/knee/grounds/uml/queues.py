@@ -21,6 +21,7 @@ TCA_CODEL_TARGET, TCA_CODEL_LIMIT, TCA_CODEL_INTERVAL, TCA_CODEL_ECN, TCA_CODEL_
 TCA_FQ_CODEL_TARGET, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_ECN = 1, 2, 3, 4
 TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_CE_THRESHOLD = 5, 6, 7
 TCA_FQ_CODEL_DROP_BATCH_SIZE, TCA_FQ_CODEL_MEMORY_LIMIT = 8, 9
+TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, TCA_FQ_CODEL_CE_THRESHOLD_MASK = 10, 11
 TCA_PIE_TARGET, TCA_PIE_LIMIT, TCA_PIE_TUPDATE, TCA_PIE_ALPHA, TCA_PIE_BETA = 1, 2, 3, 4, 5
 TCA_PIE_ECN, TCA_PIE_BYTEMODE = 6, 7
 TCA_FQ_PLIMIT, TCA_FQ_FLOW_PLIMIT, TCA_FQ_QUANTUM, TCA_FQ_INITIAL_QUANTUM = 1, 2, 3, 4
@@ -156,6 +157,10 @@ def _fq_codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     options += u32(TCA_FQ_CODEL_INTERVAL, _us(params, "interval")) + u32(TCA_FQ_CODEL_ECN, int(params["ecn"]))
     options += u32(TCA_FQ_CODEL_FLOWS, int(params["flows"])) + u32(TCA_FQ_CODEL_QUANTUM, int(params["quantum"]))
     options += _ce_threshold(params, TCA_FQ_CODEL_CE_THRESHOLD)
+    if params["ce_threshold_mask"]:
+        selector, mask = (bytes([int(params[f"ce_threshold_{name}"])]) for name in ("selector", "mask"))
+        options += attribute(TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, selector)
+        options += attribute(TCA_FQ_CODEL_CE_THRESHOLD_MASK, mask)
     options += u32(TCA_FQ_CODEL_DROP_BATCH_SIZE, int(params["drop_batch"]))
     return options + u32(TCA_FQ_CODEL_MEMORY_LIMIT, _fits(int(params["memory_limit"])))
 

@@ -24,7 +24,7 @@ impl Reference {
         self.prior_cwnd = self.control.cwnd;
         (self.prr_delivered, self.prr_out) = (0, 0);
         self.ask_ssthresh(signal, now);
-        self.cwr_to_signal = self.case.init.ecn;
+        self.cwr_to_signal = self.case.init.ecn.reports_reductions();
     }
 
     /// tcp_cwnd_reduction (RFC 6937).

@@ -5,13 +5,13 @@ use super::acks::Found;
 use super::{Reference, Segment, stamp};
 use crate::sender::AckInfo;
 use knee_cc::CaState;
-use knee_core::{Packet, Time};
+use knee_core::Time;
 use std::collections::BTreeSet;
 
 impl Reference {
     pub(super) fn sacktag_write_queue(&mut self, ack: &AckInfo, us: u64, found: &mut Found) {
         let mut blocks = ack.blocks;
-        if ack.flags & Packet::DSACK != 0 {
+        if ack.dsack {
             self.check_dsack(blocks[0], ack.seq, found);
             blocks = &blocks[1..];
         }

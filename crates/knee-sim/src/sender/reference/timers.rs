@@ -65,7 +65,7 @@ impl Reference {
         self.set_ca_state(CaState::Loss, now);
         self.high_seq = self.view.snd_nxt;
         self.tlp_end = 0;
-        self.cwr_to_signal = self.case.init.ecn;
+        self.cwr_to_signal = self.case.init.ecn.reports_reductions();
         self.frto = fresh || self.backoffs > 0;
         self.backoffs += 1;
         self.retransmit_skb(una, 1, now);
