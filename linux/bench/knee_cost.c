@@ -57,7 +57,7 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Says the median cost of each and its ratio to the first. */
+/* Prints the median cost of each and its ratio to the first. */
 static void say(const char *what, char *names[], u64 *costs, int count)
 {
 	u64 first = 0;
@@ -210,7 +210,7 @@ static struct sk_buff *packet(struct net_device *dev, u32 flow)
 	return skb;
 }
 
-/* A packet comes for each that leaves: what left comes back. */
+/* A packet arrives for each that leaves: the same one. */
 static u64 packet_batch(struct Qdisc *sch)
 {
 	struct sk_buff *to_free = NULL, *skb;

@@ -3,19 +3,19 @@
  * BBRv3 (draft-ietf-ccwg-bbr-06). The algorithm is in bbr3/bbr3.h; this file ties it to a socket, and bbr3_sample.h makes
  * its samples.
  *
- * What differs from the draft and from the simulator's:
- * - A stock kernel does not keep with a packet what was in flight and lost when it left. Both are found again from what
- *   each ACK saw (sample.h): for new data to 1/64 of a window; for a retransmission too much by what left between two
- *   ACKs at most, so that a probe that loses goes on that little longer. Of a lost packet only the number is known,
- *   as in the simulator: for it stand the newest delivered packet's figures, and losses on an ACK count as one range.
- * - Echoes of CE marks count once per round trip, where the kernel enters CWR; it enters it also where a queue of this
- *   host drops. BBRv3's own use of ECN (DCTCP's signal) and PLB are left out, as in the draft and in the simulator.
- * - Bursts are the kernel's: a millisecond of the rate, at RTTs below some milliseconds more. The model counts on a
- *   millisecond.
- * - Packets that leave during probe_rtt are taken for application-limited by what was delivered before them: not every
- *   kernel lets a program write to the socket's mark.
+ * Differences from the draft and from the simulator:
+ * - A stock kernel does not store with a packet how much was in flight and lost when it was sent. Both are estimated
+ *   from what each ACK saw (bbr3_sample.h): to 1/64 of a window for new data; for a retransmission too high by at most
+ *   what was sent between two ACKs, so a probe that causes loss lasts slightly longer. Only the number of lost packets
+ *   is known, as in the simulator: the newest delivered packet stands for them, and losses on an ACK form one range.
+ * - CE echoes count once per round trip, when the kernel enters CWR, which it also does when a queue of this host
+ *   drops a packet. BBRv3's own use of ECN (DCTCP's signal) and PLB are omitted, as in the draft and the simulator.
+ * - The kernel chooses the burst size: a millisecond of the rate, and more at RTTs of a few milliseconds. The model
+ *   assumes a millisecond.
+ * - Packets sent during probe_rtt are recognised as application-limited by what was delivered before them, because not
+ *   every kernel lets a program write the socket's mark.
  *
- * The state is larger than the room the kernel has for it, so it lies in the socket's storage.
+ * The state does not fit into the space that the kernel provides, so it lies in the socket's storage.
  */
 #include "knee_bpf.h"
 #include "bbr3_sample.h"
@@ -36,9 +36,9 @@ static __u32 bbr3_random(void)
 
 extern int LINUX_KERNEL_VERSION __kconfig;
 
-/* Least number of packets in a burst (5.6.3). */
+/* Minimum number of packets in a burst (5.6.3). */
 #define LEAST_BURST 2
-/* The send buffer may hold three windows, so that it never is what limits while losses are repaired. */
+/* The send buffer may hold three windows, so that it is never the limit during loss recovery. */
 #define SNDBUF_WINDOWS 3
 
 struct {
@@ -69,7 +69,7 @@ static void show(const struct sock *sk, const struct bbr3 *b, const struct view 
 	entry->rtt_now = tp->srtt_us >> 3;
 	entry->rtt_min = b->min_rtt;
 	entry->q_delay = knee_sub(entry->rtt_now, b->min_rtt);
-	/* The window is no measure of what is queued: it is twice the BDP. */
+	/* The window does not show what is queued: it is twice the BDP. */
 	entry->q_data = entry->rtt_now ? (__u64)v->in_flight * b->mss * entry->q_delay / entry->rtt_now : 0;
 }
 
@@ -83,7 +83,7 @@ static inline void pace(struct sock *sk, const struct bbr3 *b)
 	sk->sk_pacing_rate = knee_min(b->rate, sk->sk_max_pacing_rate);
 }
 
-/* The state of a connection that begins here, with the handshake's RTT as the first sample; NULL without memory. */
+/* The state of a new connection, with the handshake's RTT as the first sample; NULL if memory runs out. */
 static struct bbr3 *begin(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -99,7 +99,7 @@ static struct bbr3 *begin(struct sock *sk)
 	b->departures[0].snd_nxt = v.snd_nxt;
 	b->departures[0].in_flight = v.in_flight;
 	pace(sk, b);
-	/* Where fq is the qdisc, it paces; else TCP does. */
+	/* fq paces if it is the qdisc, otherwise TCP does. */
 	if (sk->sk_pacing_status == PACING_NONE)
 		sk->sk_pacing_status = PACING_NEEDED;
 	show(sk, b, &v);
@@ -140,9 +140,9 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 }
 
 /*
- * Before 6.10 the rate sample was the second argument, since then it is the fourth. The verifier knows the version and
- * looks at one branch only; the compiler is kept from making one access out of two. A kernel that has the other order
- * for its version is refused by the verifier. Tried on 6.18.
+ * The rate sample is the second argument before Linux 6.10 and the fourth since. The verifier knows the version and
+ * checks only one branch; the asm keeps the compiler from merging the two loads. On a kernel whose order does not match
+ * its version, the verifier rejects the program. Tested on 6.18.
  */
 SEC("struct_ops")
 void bbr3_cong_control(unsigned long long *ctx)
@@ -160,7 +160,7 @@ void bbr3_cong_control(unsigned long long *ctx)
 	on_ack(sk, rs);
 }
 
-/* The threshold means nothing here; that it is asked for tells that losses are to be repaired. */
+/* BBR does not use the threshold; the call means that loss recovery begins. */
 SEC("struct_ops")
 __u32 BPF_PROG(bbr3_ssthresh, struct sock *sk)
 {
@@ -174,7 +174,7 @@ __u32 BPF_PROG(bbr3_ssthresh, struct sock *sk)
 	return tcp_sk(sk)->snd_ssthresh;
 }
 
-/* Leaving recovery, the window of before is back (5.6.4.4); the model's bounds follow on the ACK. */
+/* Leaving recovery restores the previous window (5.6.4.4); the model's bounds apply with the ACK. */
 SEC("struct_ops")
 void BPF_PROG(bbr3_set_state, struct sock *sk, __u8 ca_state)
 {

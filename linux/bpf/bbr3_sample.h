@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Samples of the delivery: the kernel's rate sample, and what the draft keeps with every packet but a stock kernel does
- * not: what was in flight and what had been lost when it left.
+ * Delivery samples: the kernel's rate sample, and two values that the draft stores with every packet and a stock kernel
+ * does not: how much was in flight and how much had been lost when it was sent.
  *
- * A packet that left between two ACKs is known by what the first of them had delivered (prior_delivered). Losses until
- * then are those up to that ACK. In flight was what that ACK left, and what was sent up to the packet's end; of a
- * retransmission that is not known, so it counts with what the second ACK found in flight. So one entry per ACK says it
- * all; entries closer than 1/64 of a window are merged, unless losses lie between.
+ * A packet sent between two ACKs is identified by what the first of them had delivered (prior_delivered). The losses
+ * are those up to that ACK. In flight were the packets that the ACK left and those sent up to the packet's end; for a
+ * retransmission the latter are unknown, so it gets what the second ACK found in flight. One entry per ACK is therefore
+ * enough. Entries closer than 1/64 of a window are merged unless losses lie between them.
  */
 #ifndef KNEE_BBR3_SAMPLE_H
 #define KNEE_BBR3_SAMPLE_H
@@ -26,7 +26,7 @@ static void look(const struct tcp_sock *tp, struct view *v)
 	v->cwnd_limited = is_cwnd_limited(tp);
 }
 
-/* The entry of what left between the last ACK and this one is complete; what leaves from now on goes into the next. */
+/* Completes the entry of the packets sent since the last ACK; packets sent from now on go into the next entry. */
 static inline void note_departures(struct bbr3 *b, const struct view *v)
 {
 	struct departure *next, *newest = &b->departures[b->newest % DEPARTURES];
@@ -39,12 +39,12 @@ static inline void note_departures(struct bbr3 *b, const struct view *v)
 	next->lost = v->lost;
 	next->snd_nxt = v->snd_nxt;
 	next->in_flight = v->in_flight;
-	/* The oldest had to make room. */
+	/* The oldest entry was overwritten. */
 	if (b->newest - b->found >= DEPARTURES)
 		b->found = b->newest - DEPARTURES + 1;
 }
 
-/* The entry of the packets that left after `delivered`. Newer ones are looked up later, so the search goes on. */
+/* The entry of the packets sent after `delivered`. Searches go forward, since later calls ask for newer ones. */
 static const struct departure *departure(struct bbr3 *b, __u32 delivered)
 {
 	int i;
@@ -57,7 +57,7 @@ static const struct departure *departure(struct bbr3 *b, __u32 delivered)
 	return &b->departures[b->found % DEPARTURES];
 }
 
-/* What was in flight when the packet that ends at `end` left. */
+/* Packets in flight when the packet that ends at `end` was sent. */
 static inline __u32 in_flight_with(const struct bbr3 *b, const struct departure *left, __u32 end)
 {
 	__u32 sent;
@@ -77,7 +77,7 @@ static void take_sample(struct bbr3 *b, const struct view *v, const struct rate_
 	s->rtt = rs->rtt_us < 0 ? INFINITE : knee_max(knee_min(rs->rtt_us, INFINITE - 1), 1);
 	s->valid = rs->delivered > 0 && rs->interval_us > 0 && s->acked;
 	s->prior_delivered = rs->prior_delivered;
-	/* Counts wrap: a mark must not come back. */
+	/* Counts wrap: an old mark must not match again. */
 	if (b->marked && after(s->prior_delivered, b->mark_until))
 		b->marked = false;
 	s->app_limited = rs->is_app_limited || is_marked(b, s->prior_delivered);
@@ -86,7 +86,7 @@ static void take_sample(struct bbr3 *b, const struct view *v, const struct rate_
 		s->bw = knee_min(((__u64)s->delivered << BW_SHIFT) / (__u64)rs->interval_us, INFINITE);
 	}
 	b->departures[b->newest % DEPARTURES].in_flight_after = rs->prior_in_flight;
-	/* Without a packet delivered there is nothing to look up. */
+	/* Nothing was delivered, so there is nothing to look up. */
 	if (rs->prior_mstamp) {
 		left = departure(b, s->prior_delivered);
 		s->tx_in_flight = in_flight_with(b, left, rs->last_end_seq);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Delay-based AIMD: a sawtooth that turns at a queueing delay rather than at a loss, and cuts just what is queued. The
+ * Delay-based AIMD: backs off at a queueing delay rather than at a loss, and only by what is queued. The
  * algorithm is in knee_daimd.h, as for the kernel module; this file ties it to a socket.
  */
 #include "knee_bpf.h"
@@ -8,7 +8,7 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Times in us, ratios in millionths; what they are stands with the parameters of tcp_daimd.c. */
+/* Times in us, ratios in millionths; tcp_daimd.c describes each. */
 const volatile struct knee_daimd_params params = KNEE_DAIMD_DEFAULTS;
 
 _Static_assert(sizeof(struct knee_daimd) <= CA_STATE_SIZE, "fits the kernel's room");

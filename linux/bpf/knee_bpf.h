@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the BPF congestion controls see of the kernel. Only the fields that are used are declared; the loader finds
- * their offsets in the running kernel's BTF (CO-RE), so that one object fits every kernel. Of a bit field it finds the
- * bits only where it is read with BPF_CORE_READ_BITFIELD; a plain read takes those declared here.
+ * The kernel's types for BPF congestion controls. Only the fields that are used are declared; the loader relocates
+ * them with the running kernel's BTF (CO-RE), so that one object fits every kernel. Bit fields are relocated only if
+ * read with BPF_CORE_READ_BITFIELD; a plain read takes the bits as declared here.
  */
 #ifndef KNEE_BPF_H
 #define KNEE_BPF_H
@@ -100,7 +100,7 @@ struct rate_sample {
 #pragma clang attribute pop
 
 /*
- * The operations, by the kernel's names. The loader matches members by name; what a kernel does not have must be 0.
+ * The operations, by the kernel's names. The loader matches members by name; those that a kernel lacks must be 0.
  */
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
@@ -131,7 +131,7 @@ enum {
 	PACING_FQ = 2,
 };
 
-/* Slow start and additive increase as the kernel does them for Reno and all that build on it. */
+/* Slow start and additive increase as in the kernel's Reno. */
 extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 w, __u32 acked) __ksym;
 extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
@@ -143,7 +143,7 @@ static inline struct tcp_sock *tcp_sk(const struct sock *sk)
 	return (struct tcp_sock *)sk;
 }
 
-/* The 104 bytes that the kernel keeps with a connection for its congestion control. */
+/* The 104 bytes that the kernel reserves in a socket for its congestion control. */
 static inline void *ca_state(const struct sock *sk)
 {
 	return (void *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
@@ -159,7 +159,7 @@ static inline __u64 idle_us(const struct tcp_sock *tp)
 	return idle > 0 ? (__u64)idle * 1000000 / CONFIG_HZ : 0;
 }
 
-/* Whether the window has been the limit of what is in flight, as in the kernel (RFC 7661's question). */
+/* Whether the window limits what is in flight, decided as in the kernel (see RFC 7661). */
 static inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
@@ -168,8 +168,8 @@ static inline bool is_cwnd_limited(const struct tcp_sock *tp)
 }
 
 /*
- * What each connection shows of itself, by the address of its socket. A connection has an entry from its first ACK to
- * its end.
+ * The state of each connection, by the address of its socket. A connection has an entry from its first ACK until it
+ * ends.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -179,7 +179,7 @@ struct {
 	__type(value, struct knee_connection);
 } connections SEC(".maps");
 
-/* The entry of a connection, made where there is none; NULL where the map is full. */
+/* The entry of a connection, created if necessary; NULL if the map is full. */
 static inline struct knee_connection *shown(const struct sock *sk)
 {
 	__u64 key = (__u64)sk;

@@ -38,7 +38,7 @@ void BPF_PROG(lola_init, struct sock *sk)
 	struct knee_lola *l = ca_state(sk);
 
 	knee_lola_init(l, tcp_sk(sk)->tcp_mstamp);
-	/* Bursts would show as queueing delay. Where fq is the qdisc, it paces; else TCP does. */
+	/* Bursts would show as queueing delay. fq paces if it is the qdisc, otherwise TCP does. */
 	if (sk->sk_pacing_status == PACING_NONE)
 		sk->sk_pacing_status = PACING_NEEDED;
 	show(sk, l, false);
@@ -57,7 +57,7 @@ void BPF_PROG(lola_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 
 	if (sample->rtt_us < 0)
 		return;
-	/* The filter's ring is indexed, which the verifier allows on the stack only. */
+	/* The filter's ring is indexed, which the verifier allows only on the stack. */
 	copy = *l;
 	knee_lola_sample(&copy, &params, tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
 	*l = copy;

@@ -24,7 +24,7 @@ enum role { LISTENER, RECEIVER, SENDER };
 
 struct flow {
 	int sender, receiver;	/* -1: none */
-	uint64_t left;		/* bytes yet to be written */
+	uint64_t left;		/* bytes still to be written */
 	uint64_t window_clamp;
 };
 
@@ -110,7 +110,7 @@ void flows_start(uint32_t index, const struct plan_flow *told)
 		.phases = told->phases,
 		.bytes = told->bytes,
 	};
-	/* The greatest rate there is, but one: what paces is then the algorithm's own rate. */
+	/* The highest rate but one, so that the algorithm's own rate paces. */
 	uint64_t paced = ~0ULL - 1;
 	int fd;
 
@@ -154,7 +154,7 @@ static void accept_one(uint32_t index)
 	watch(fd, EPOLLIN, index, RECEIVER);
 }
 
-/* Takes all there is; should more come meanwhile, epoll says so again. */
+/* Reads everything; if more arrives meanwhile, epoll reports it again. */
 static void receive(uint32_t index)
 {
 	recv(flows[index].receiver, NULL, 1 << 30, MSG_TRUNC | MSG_DONTWAIT);
@@ -172,7 +172,7 @@ static void send_on(uint32_t index)
 			fail("flow %u cannot send", index + 1);
 		if (sent > 0 && flow->left != UINT64_MAX)
 			flow->left -= sent;
-		/* Less than all of it was taken: the next would not be either. */
+		/* It was taken only in part, so the next write would fail. */
 		if (sent < (ssize_t)size)
 			break;
 	}

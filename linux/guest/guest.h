@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the parts of the traffic program know of each other. */
+/* Interfaces between the parts of the traffic program. */
 #ifndef KNEE_GUEST_H
 #define KNEE_GUEST_H
 
@@ -12,16 +12,16 @@
 extern const struct plan_header *plan;
 extern int probe_fd;
 
-/* Says what went wrong, with errno where it is set, and ends the guest. */
+/* Prints what failed, with errno if it is set, and ends the guest. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* A call on the probe that has to succeed. */
+/* A call of the probe that must succeed. */
 void probe_call(unsigned long call, const void *argument, const char *what);
 
 /* plan.c */
 void plan_load(const char *path);
 void plan_namespaces(void);
 void plan_enter(uint32_t namespace);
-/* The record after this one; NULL: it was the last. The first for NULL. */
+/* The record after this one; NULL if it was the last. For NULL, the first. */
 const struct plan_record *plan_next(const struct plan_record *record);
 void plan_apply(const struct plan_record *record);
 void plan_write_sysctl(const char *path, const char *value);
@@ -48,7 +48,7 @@ void run(int out_fd);
 /* Nanoseconds since time zero of the run; before it, 0. */
 uint64_t run_now(void);
 
-/* What an epoll event is about, above the flow's or the program's number: of flows, and from here on of programs. */
+/* The kind of an epoll event, in the bits above the number of a flow, or from here on of a program. */
 #define ROLES_OF_PROGRAMS	16
 
 #endif

@@ -84,7 +84,7 @@ static void console(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* All that the kernel draws at random follows from the seed. */
+/* The seed determines all random numbers of the kernel. */
 static void seed(void)
 {
 	struct {
@@ -99,7 +99,7 @@ static void seed(void)
 	close(fd);
 }
 
-/* The file /modules has a line per module: its file, and its parameters after a space. */
+/* The file /modules has a line per module: its file, a space, and its parameters. */
 static void load_modules(void)
 {
 	char line[1024];

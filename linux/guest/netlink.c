@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Hands ready-made messages to rtnetlink and waits for the kernel's word. */
+/* Sends encoded messages to rtnetlink and waits for the kernel's answer. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/netlink.h>
@@ -11,7 +11,7 @@
 
 #include "guest.h"
 
-/* A socket per namespace, made when it is first needed. */
+/* A socket per namespace, opened when it is first needed. */
 static int *sockets;
 
 static int socket_of(uint32_t namespace)
@@ -34,7 +34,7 @@ static int socket_of(uint32_t namespace)
 	return sockets[namespace];
 }
 
-/* The reason in words that an error's attributes may hold. */
+/* The text of an error, which its attributes may hold. */
 static const char *reason(const struct nlmsghdr *head, const struct nlmsgerr *error)
 {
 	const char *at = (const char *)(error + 1), *end = (const char *)head + head->nlmsg_len;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The plan: reads it, and does what its records say. */
+/* Reads the plan and executes its records. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

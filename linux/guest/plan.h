@@ -16,9 +16,9 @@ struct plan_header {
 	uint64_t size;		/* of the whole file */
 	uint64_t duration_ns;
 	uint64_t interval_ns;	/* of the samples */
-	uint64_t progress_ns;	/* between two words on how far it is */
-	uint64_t phase_ns;	/* time zero lies this long after a whole second */
-	uint64_t seed[4];	/* of the kernel's random numbers */
+	uint64_t progress_ns;	/* between two reports of progress */
+	uint64_t phase_ns;	/* offset of time zero from a whole second */
+	uint64_t seed[4];	/* seed of the kernel's random numbers */
 	uint32_t flows;
 	uint32_t links;
 	uint32_t namespaces;
@@ -35,11 +35,11 @@ enum plan_kind {
 	PLAN_START,		/* index: flow, struct plan_flow */
 	PLAN_STOP,		/* index: flow */
 	PLAN_MARK,		/* struct knee_mark */
-	PLAN_COMMON,		/* an edge of the time in which all flows run */
+	PLAN_COMMON,		/* start or end of the time in which all flows run */
 	PLAN_PROGRAM,		/* index: program, struct plan_program and its strings: starts it */
 	PLAN_WATCH,		/* struct knee_program */
-	PLAN_END,		/* index: program; it is told to end */
-	PLAN_KILL,		/* index: program; it is killed, with all that it started */
+	PLAN_END,		/* index: program; asks it to end */
+	PLAN_KILL,		/* index: program; kills it and everything it started */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */
@@ -53,7 +53,7 @@ struct plan_record {
 
 /* Namespaces are open as these and the following descriptors, which netlink messages name. */
 #define PLAN_NAMESPACE_FD	100
-/* As an index: the guest's first one, whose settings are the whole kernel's. */
+/* Index of the guest's first namespace, whose settings hold for the whole kernel. */
 #define PLAN_FIRST_NAMESPACE	((uint32_t)-1)
 #define PLAN_NOWHERE		((uint32_t)-2)
 
@@ -74,13 +74,13 @@ struct plan_flow {
 /* A process of a flow that is a program: a flow's sender has an odd number, its receiver the even one before it. */
 struct plan_program {
 	uint32_t namespace;
-	uint32_t uid, gid;		/* whose files it may read, as the host has them */
+	uint32_t uid, gid;		/* user whose files it may read on the host */
 	uint32_t words;
 	uint64_t wait_ns;		/* see programs/wait.c */
-	/* Strings, each with its zero: the folder that is its root, its file there, its words. */
+	/* Strings, each with its zero: its root folder, its executable in there, its arguments. */
 };
 
-/* What /programs says of them: a head, then `size` bytes padded to eight. */
+/* Records of /programs: this header, then `size` bytes padded to eight. */
 struct program_note {
 	uint64_t at_ns;
 	uint32_t program;
@@ -92,9 +92,9 @@ struct program_note {
 enum program_notes {
 	PROGRAM_SAID = 1,		/* what it wrote, to either output */
 	PROGRAM_ENDED,			/* value: as waitpid() has it */
-	PROGRAM_WENT_ON,		/* it ended, and a process of its own did not, whose name follows; that was killed */
+	PROGRAM_WENT_ON,		/* it ended but left a process running, which was killed; its name follows */
 	PROGRAM_STRAYED,		/* value: how often it tried to reach other addresses */
-	PROGRAM_MUTED,			/* it wrote too much; nothing later is kept */
+	PROGRAM_MUTED,			/* it wrote too much; later output is discarded */
 };
 
 #endif

@@ -26,7 +26,7 @@
 
 #include "guest.h"
 
-/* What is kept of a program's words, bytes. */
+/* Bytes of a program's output that are kept. */
 #define MOST_WORDS	(16 << 20)
 /* The largest file that it may write, bytes. */
 #define MOST_FILE	(64 << 20)
@@ -72,7 +72,7 @@ void programs_init(int epoll_fd)
 	epoll = epoll_fd;
 }
 
-/* All that only runs with programs need. */
+/* State that only runs with programs need. */
 static void begin(void)
 {
 	struct sigaction action = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP | SA_RESTART };
@@ -113,7 +113,7 @@ static void note(uint32_t index, uint32_t kind, uint32_t value, const void *byte
 		fail("cannot write what the programs say");
 }
 
-/* In the child: its last word before there is a program to have one. */
+/* In the child: reports an error before the program runs. */
 __attribute__((noreturn)) static void give_up(const char *what)
 {
 	printf("%s: %s\n", what, strerror(errno));
@@ -162,13 +162,13 @@ static void make_root(uint32_t index, const char *root)
 	must(mount("none", ROOT, "hostfs", careful, root), "its root cannot be mounted");
 	make_devices(index);
 	must(mount("none", ROOT "/proc", "proc", careful, NULL), "its folder proc cannot be mounted");
-	/* What a machine has is the guest's, not the host's; a root of one's own may do without. */
+	/* The machine's settings are the guest's, not the host's; a program with its own root may lack them. */
 	if (mount("none", ROOT "/sys", "sysfs", careful, NULL) && errno != ENOENT)
 		give_up("its folder sys cannot be mounted");
 	must(chroot(ROOT) || chdir(FOLDER), "its root cannot be entered");
 }
 
-/* From here on it is nobody but the owner of the host's files. */
+/* From here on it has only the rights of the host files' owner. */
 static void drop(const struct plan_program *told)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -240,7 +240,7 @@ void programs_start(uint32_t index, const struct plan_program *told)
 	watch(ends[0], OUTPUT, index);
 }
 
-/* Keeps what a program has said since; whether there may be more. */
+/* Stores a program's new output; returns whether there may be more. */
 static int listen_to(uint32_t index)
 {
 	struct program *mine = &programs[index];
@@ -250,7 +250,7 @@ static int listen_to(uint32_t index)
 	if (got < 0)
 		return errno == EINTR;
 	if (!got) {
-		/* A child that has not become its program yet has it too: closing alone would leave it in epoll. */
+		/* A child that has not called exec yet shares it, so closing alone would leave it in epoll. */
 		epoll_ctl(epoll, EPOLL_CTL_DEL, mine->output, NULL);
 		close(mine->output);
 		mine->output = -1;
@@ -275,7 +275,7 @@ static int lives_in(const char *pid, uint32_t namespace)
 	       atoi(pid) != 1;
 }
 
-/* Signals all processes of a program but one; the name of the first, empty: there was none. */
+/* Signals all processes of a program but one; gives the first one's name, empty if there was none. */
 static const char *signal_all(uint32_t index, int signal, pid_t but)
 {
 	static char name[32];
@@ -306,7 +306,7 @@ static const char *signal_all(uint32_t index, int signal, pid_t but)
 	return name;
 }
 
-/* How often a program looked for an address to which there is no way. */
+/* How often a program tried an address without a route. */
 static void count_strays(uint32_t index)
 {
 	char names[2048], values[2048];
@@ -315,7 +315,7 @@ static void count_strays(uint32_t index)
 
 	plan_enter(programs[index].namespace);
 	file = fopen("/proc/thread-self/net/snmp", "re");
-	/* The first two lines are those of IP: names, then values. */
+	/* The first two lines are for IP: names, then values. */
 	if (file && fgets(names, sizeof(names), file) && fgets(values, sizeof(values), file)) {
 		char *at_name, *at_value;
 		char *name = strtok_r(names, " \n", &at_name), *value = strtok_r(values, " \n", &at_value);

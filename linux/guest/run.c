@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The run: everything at its time, and rows from the probe to the file. */
+/* The run: executes everything at its time and copies rows from the probe to the file. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ uint64_t run_now(void)
 	return epoch && now > epoch ? now - epoch : 0;
 }
 
-/* Moves what the probe has to the file; whether there was anything. */
+/* Copies the probe's rows to the file; returns whether there were any. */
 static int drain(int out_fd)
 {
 	ssize_t got = read(probe_fd, rows, sizeof(rows));
@@ -116,7 +116,7 @@ void run(int out_fd)
 	if (epoll < 0 || timer < 0 || progress_fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event))
 		fail("cannot wait");
 	record = set_up(epoll);
-	/* A second for the network to come up; then whole seconds, so that clock ticks fall alike. */
+	/* A second for the network to come up; then whole seconds, so that clock ticks fall alike in all runs. */
 	epoch = (now_ns() / SECOND + 2) * SECOND + plan->phase_ns;
 	probe_call(KNEE_EPOCH, &epoch, "cannot set time zero");
 	for (;;) {
@@ -155,7 +155,7 @@ void run(int out_fd)
 		}
 		drain(out_fd);
 		if (progress_ns <= next) {
-			/* hostfs does this at once, where what is written waits. */
+			/* hostfs does this at once, whereas written data may wait. */
 			if (ftruncate(progress_fd, next / (plan->duration_ns / 1e6)))
 				fail("cannot write the progress");
 			progress_ns += plan->progress_ns;

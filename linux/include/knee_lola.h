@@ -106,7 +106,7 @@ struct knee_lola_params {
 	u32 filter_slow_start;	/* 1: slow start sees RTT_now; 0: RTTs as they come */
 };
 
-/* The defaults; tests hold them against the registry. */
+/* The defaults; tests compare them with the registry. */
 #define KNEE_LOLA_DEFAULTS {		\
 	.q_low = 1000,			\
 	.q_target = 5000,		\
@@ -147,7 +147,7 @@ struct knee_lola {
 	u64 epoch;		/* when t of Eq. 1 begins; 0: with the next ACK */
 };
 
-/* An ACK, and the answer to it. */
+/* An ACK, and how the window changes. */
 struct knee_lola_ack {
 	u64 now;
 	u32 acked;		/* packets */
@@ -197,7 +197,7 @@ static inline void knee_lola_init(struct knee_lola *l, u64 now)
 	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);
 }
 
-/* How long it takes until the RTT shows a change of the window. */
+/* How long it takes until a change of the window shows in the RTT. */
 static inline u32 knee_lola_feedback(const struct knee_lola *l, const volatile struct knee_lola_params *p)
 {
 	/* Less than half of the range of points in time: 2^30 + 10^8 us. */
@@ -277,7 +277,7 @@ static inline void knee_lola_cubic_increase(struct knee_lola *l, const volatile 
 					    struct knee_lola_ack *a)
 {
 	if (l->rtt_now != KNEE_FILTER_EMPTY && knee_lola_reached(l->settled, a->now)) {
-		/* Section IV: an RTT_min that no longer shows is forgotten. */
+		/* Section IV: an RTT_min that is no longer reached is forgotten. */
 		if (l->unconfirmed >= p->min_rtt_resets) {
 			l->rtt_min = l->rtt_now;
 			l->unconfirmed = 0;
@@ -289,7 +289,7 @@ static inline void knee_lola_cubic_increase(struct knee_lola *l, const volatile 
 	}
 	if (!a->limited)
 		return;
-	/* By far less than a packet per ACK: once per millisecond will do. */
+	/* Far less than a packet per ACK, so once per millisecond is enough. */
 	if (!l->epoch || (u32)a->now - l->counted >= 1000)
 		knee_lola_follow_cubic(l, p, a);
 	a->count = l->count;
@@ -309,7 +309,7 @@ static inline void knee_lola_balance(struct knee_lola *l, const volatile struct 
 		return;
 	}
 	if (q_delay <= p->q_low / 2) {
-		/* Eq. 1 goes on from where it was left. */
+		/* Eq. 1 continues where it stopped. */
 		if (l->epoch)
 			l->epoch += age;
 		knee_lola_enter(l, KNEE_LOLA_CUBIC_INCREASE, a->now);
@@ -323,7 +323,7 @@ static inline void knee_lola_balance(struct knee_lola *l, const volatile struct 
 	queued = knee_lola_q_data((u64)a->cwnd * a->mss, l->rtt_now, l->rtt_min);
 	packets = knee_min(knee_div(knee_sub(target, queued), knee_max(a->mss, 1)), a->cwnd);
 	if (packets) {
-		/* A window of 2^30 packets is none that could be doubled. */
+		/* A window of 2^30 packets cannot be doubled. */
 		a->cwnd = knee_min((u64)a->cwnd + packets, 1 << 30);
 		l->adjusted = (u32)a->now + feedback;
 	}
@@ -376,7 +376,7 @@ static inline u32 knee_lola_on_loss(struct knee_lola *l, const volatile struct k
 	return knee_cubic_ssthresh(cwnd, p->beta);
 }
 
-/* A reduction is complete only now; its effect shows an RTT later. */
+/* The reduction ends now; its effect shows an RTT later. */
 static inline void knee_lola_on_reduced(struct knee_lola *l, const volatile struct knee_lola_params *p, u64 now)
 {
 	l->settled = (u32)now + knee_lola_feedback(l, p);

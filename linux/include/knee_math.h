@@ -42,13 +42,13 @@ static inline __attribute__((always_inline)) u64 knee_max(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* a - b, not below zero */
+/* a - b, at least 0 */
 static inline __attribute__((always_inline)) u64 knee_sub(u64 a, u64 b)
 {
 	return a > b ? a - b : 0;
 }
 
-/* a + b, not above KNEE_U64_MAX */
+/* a + b, at most KNEE_U64_MAX */
 static inline __attribute__((always_inline)) u64 knee_add(u64 a, u64 b)
 {
 	return a > KNEE_U64_MAX - b ? KNEE_U64_MAX : a + b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What congestion controls know of TCP whoever runs them: sequence numbers and the states of loss recovery. */
+/* What congestion controls share in the kernel and in BPF: sequence numbers and the states of loss recovery. */
 #ifndef KNEE_TCP_H
 #define KNEE_TCP_H
 

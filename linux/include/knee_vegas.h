@@ -19,9 +19,9 @@
 
 #include "knee_tcp.h"
 
-/* An RTT that no sample has. */
+/* Larger than every RTT sample. */
 #define KNEE_VEGAS_NONE		0x7fffffff
-/* More samples than one delayed ACK may give; below it rtt may be that of a delayed ACK. */
+/* With fewer samples, all may come from one delayed ACK. */
 #define KNEE_VEGAS_ENOUGH	3
 /* Decisions are made below windows of 2^20 packets and RTTs of 2^31 us: products stay below 2^51. */
 #define KNEE_VEGAS_MAX_CWND	(1u << 20)
@@ -32,7 +32,7 @@ struct knee_vegas_params {
 	u32 gamma;	/* leaves slow start with more */
 };
 
-/* The defaults; tests hold them against the registry. */
+/* The defaults; tests compare them with the registry. */
 #define KNEE_VEGAS_DEFAULTS {	\
 	.alpha = 2,		\
 	.beta = 4,		\
@@ -62,12 +62,12 @@ struct knee_vegas {
 
 /* How the window grows on an ACK. */
 enum knee_vegas_growth {
-	KNEE_VEGAS_HOLD,	/* not, or as was decided */
+	KNEE_VEGAS_HOLD,	/* not at all, or by the decision of the last round trip */
 	KNEE_VEGAS_SLOW_START,
 	KNEE_VEGAS_RENO,
 };
 
-/* An ACK, and what becomes of the window. */
+/* An ACK, and how the window changes. */
 struct knee_vegas_ack {
 	u32 una;
 	u32 snd_nxt;
@@ -91,7 +91,7 @@ static inline void knee_vegas_enable(struct knee_vegas *v, u32 snd_nxt)
 	knee_vegas_begin_round(v, snd_nxt);
 }
 
-/* A new connection, or one that pauses: what was measured before may no longer fit the path. */
+/* A new connection, or one after a pause: earlier measurements may no longer fit the path. */
 static inline void knee_vegas_restart(struct knee_vegas *v, u32 snd_nxt)
 {
 	v->base = KNEE_VEGAS_NONE;
@@ -108,7 +108,7 @@ static inline void knee_vegas_on_state(struct knee_vegas *v, u32 snd_nxt, u8 sta
 
 static inline void knee_vegas_sample(struct knee_vegas *v, u32 rtt)
 {
-	/* Never 0, which divides. */
+	/* Never 0: it is a divisor. */
 	rtt = knee_min((u64)rtt + 1, KNEE_VEGAS_NONE);
 	v->base = knee_min(v->base, rtt);
 	v->rtt = knee_min(v->rtt, rtt);
@@ -127,7 +127,7 @@ static inline enum knee_vegas_growth knee_vegas_decide(const struct knee_vegas *
 	if (cwnd < a->ssthresh) {
 		if (diff <= p->gamma)
 			return KNEE_VEGAS_SLOW_START;
-		/* One more than the target, which is rounded down. */
+		/* One more than the target, since that is rounded down. */
 		a->cwnd = knee_min(cwnd, knee_vegas_target(cwnd, v->rtt, v->base) + 1);
 		a->ssthresh = knee_min(a->ssthresh, a->cwnd);
 	} else if (diff > p->beta) {
@@ -155,7 +155,7 @@ static inline enum knee_vegas_growth knee_vegas_on_ack(const struct knee_vegas *
 	return knee_vegas_decide(v, p, a);
 }
 
-/* After a decision the window is 2 at least and the threshold three quarters of it. */
+/* After a decision the window is at least 2 and the threshold at least three quarters of it. */
 static inline void knee_vegas_bounds(struct knee_vegas_ack *a)
 {
 	a->cwnd = knee_max(a->cwnd, 2);

@@ -68,7 +68,7 @@ static int unlink_one(const char *path, const struct stat *about, int kind, stru
 	return 0;
 }
 
-/* Kills whatever descends from us: as their reaper we inherit all orphans. */
+/* Kills all descendants: as the subreaper, this process inherits all orphans. */
 static void kill_all(pid_t kernel)
 {
 	char path[64];
@@ -111,7 +111,7 @@ static int start(char **argv)
 	return 1;
 }
 
-/* What a watcher waits for: a child's end, its own parent's, or to be told. */
+/* A watcher waits for the end of a child or of its parent, or for a signal. */
 static sigset_t awaited(void)
 {
 	sigset_t set;
@@ -141,13 +141,13 @@ static int watch(pid_t child, int *orphaned)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* Ends with `parent`, and inherits orphans; whether the parent is still there. */
+/* Dies with `parent` and inherits orphans; returns whether the parent still exists. */
 static int serve(pid_t parent)
 {
 	return !prctl(PR_SET_PDEATHSIG, ORPHANED) && !prctl(PR_SET_CHILD_SUBREAPER, 1) && getppid() == parent;
 }
 
-/* There are two watchers: whichever is killed, the other one clears up. */
+/* There are two watchers: if one is killed, the other one cleans up. */
 static int watch_inside(pid_t parent, char **argv)
 {
 	pid_t kernel;
@@ -161,7 +161,7 @@ static int watch_inside(pid_t parent, char **argv)
 	return kernel ? watch(kernel, &orphaned) : start(argv);
 }
 
-/* Runs both watchers; whether the parent has gone meanwhile, and the kernel's exit code. */
+/* Runs both watchers; gives the kernel's exit code and whether the parent died meanwhile. */
 static int run(pid_t parent, char **argv, int *orphaned)
 {
 	pid_t inside, self = getpid();

@@ -23,9 +23,9 @@
 #include "knee_cocoa.h"
 #include "uapi/knee_pkt_sched.h"
 
-/* How long an idle flow is remembered: the authors' value. */
+/* How long an idle flow is remembered; the authors' value. */
 #define COCOA_REMEMBER_NS	(10 * (u64)NSEC_PER_SEC)
-/* Idle flows forgotten at one packet, at most: as fq. */
+/* At most so many idle flows are forgotten per packet, as in fq. */
 #define COCOA_GC_MAX		8
 
 enum cocoa_place {
@@ -60,7 +60,7 @@ struct cocoa_flows {
 	struct list_head	old;
 	struct list_head	idle;		/* longest idle first */
 	struct rb_root_cached	paced;		/* by next_packet_at */
-	u64			gc_at;		/* nothing to forget before */
+	u64			gc_at;		/* no flow can be forgotten before */
 };
 
 /* What a qdisc has. */
@@ -137,7 +137,7 @@ static inline void cocoa_put_paced(struct cocoa_flows *flows, struct cocoa_flow 
 	flows->paced_count++;
 }
 
-/* Puts the flows whose next packet is due by `now` back into the round. */
+/* Puts the flows whose next packet is due by `now` back on the old flows. */
 static inline void cocoa_release_paced(struct cocoa_flows *flows, u64 now)
 {
 	struct rb_node *node;
@@ -180,7 +180,7 @@ static inline struct sk_buff *cocoa_pop(struct cocoa_flows *flows, struct cocoa_
 	return skb;
 }
 
-/* Takes all packets but the first `keep` >= 1 out of a flow. */
+/* Removes all packets except the first `keep` >= 1 from a flow. */
 static inline struct sk_buff *cocoa_cut(struct cocoa_flow *f, u32 keep)
 {
 	struct sk_buff *last = f->head, *rest;

@@ -24,7 +24,7 @@
 #include "cocoa_show.h"
 #include "knee_compat.h"
 
-/* The longest that pacing holds a packet back, as fq. */
+/* The longest time for which pacing holds a packet back, as in fq. */
 #define COCOA_MAX_GAP	NSEC_PER_SEC
 
 static struct kmem_cache *cocoa_flow_cachep __read_mostly;
@@ -100,7 +100,7 @@ static void cocoa_trim(struct Qdisc *sch, struct cocoa_flow *f, struct sk_buff *
 	qdisc_tree_reduce_backlog(sch, packets, bytes);
 }
 
-/* The flow's buffer is full. Returns whether the packet is taken all the same. */
+/* The flow's buffer is full. Returns whether the packet is queued nevertheless. */
 static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now, struct sk_buff **to_free)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
@@ -176,7 +176,7 @@ static void cocoa_pace(struct cocoa_sched_data *q, struct cocoa_flow *f, u32 byt
 	}
 	/* bytes < 2^32, so that the product is below 2^62. */
 	gap = min_t(u64, div64_u64((u64)bytes * NSEC_PER_SEC, q->flow_max_rate), COCOA_MAX_GAP);
-	/* Makes up for the packet having left late, by half a gap at most. */
+	/* Compensates for a packet sent late, by at most half a gap. */
 	if (f->next_packet_at)
 		gap -= min(gap / 2, now - f->next_packet_at);
 	f->next_packet_at = now + gap;
@@ -204,7 +204,7 @@ static struct cocoa_flow *cocoa_turn(struct cocoa_flows *flows)
 	return f ?: list_first_entry_or_null(&flows->old, struct cocoa_flow, chain);
 }
 
-/* A flow has nothing at its turn: a new one passes through the old ones, an old one is idle. */
+/* A flow is empty at its turn: a new one joins the old ones, an old one becomes idle. */
 static void cocoa_pass(struct cocoa_flows *flows, struct cocoa_flow *f, u64 now)
 {
 	if (f->place == COCOA_NEW)
@@ -290,7 +290,7 @@ static void cocoa_shed(struct Qdisc *sch)
 	u64 now = ktime_get_ns();
 	struct cocoa_flow *f;
 
-	/* Flows held back take their share too; the round holds them back again. */
+	/* Paced flows lose packets too; their turn holds them back again. */
 	if (sch->q.qlen > sch->limit)
 		cocoa_release_paced(&q->flows, U64_MAX);
 	while (sch->q.qlen > sch->limit && (f = cocoa_turn(&q->flows))) {
@@ -351,7 +351,7 @@ static void cocoa_set_u64(const struct nlattr *attr, u64 *value)
 		*value = nla_get_u64(attr);
 }
 
-/* A time that is given in microseconds. */
+/* A time given in microseconds. */
 static void cocoa_set_time(const struct nlattr *attr, u64 *value)
 {
 	if (attr)

@@ -34,7 +34,7 @@ KNEE_PARAM(lola_params, filter_slow_start, 0, 1, "slow start sees the filtered R
 static void lola_init(struct sock *sk)
 {
 	knee_lola_init(inet_csk_ca(sk), tcp_sk(sk)->tcp_mstamp);
-	/* Unless the qdisc does it already. */
+	/* Unless the qdisc already paces. */
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
 

@@ -6,7 +6,7 @@
 #include "probe.h"
 #include "../modules/cocoa_flow.h"
 
-/* Begins to look at a queue, if it is cocoa. */
+/* Starts to watch a queue, if it is cocoa. */
 int probe_cocoa_watch(struct probe_link *link, struct Qdisc *queue)
 {
 	struct cocoa_sched_data *cocoa = qdisc_priv(queue);
@@ -20,7 +20,7 @@ int probe_cocoa_watch(struct probe_link *link, struct Qdisc *queue)
 	return 0;
 }
 
-/* The flow of a packet before it is taken in. */
+/* The flow of a packet before it is enqueued. */
 void probe_cocoa_before(struct probe_link *link, struct sk_buff *skb, struct probe_cocoa *seen)
 {
 	const struct cocoa_flow *f;
@@ -35,7 +35,7 @@ void probe_cocoa_before(struct probe_link *link, struct sk_buff *skb, struct pro
 		seen->before = f->cocoa;
 }
 
-/* The branches of Algorithm 1, told by what they leave behind. */
+/* Recognises the branches of Algorithm 1 by their effects. */
 static void tell_full(const struct probe_cocoa *seen, const struct knee_cocoa *after, u32 link)
 {
 	const struct knee_cocoa *before = &seen->before;
@@ -63,7 +63,7 @@ static void tell_full(const struct probe_cocoa *seen, const struct knee_cocoa *a
 	probe_row_event(now, seen->flow, link, KNEE_EVENT_GUARD_INTERVAL, 0, after->guard_end - after->start);
 }
 
-/* What became of the flow: it is new, or its buffer was full. */
+/* What happened to the flow: it is new, or its buffer was full. */
 void probe_cocoa_after(struct probe_link *link, const struct probe_cocoa *seen)
 {
 	u32 index = link - probe.links;

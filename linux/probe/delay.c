@@ -8,7 +8,7 @@
 
 #include "probe.h"
 
-/* Packets that wait equally long. */
+/* Packets with the same delay. */
 struct lane {
 	struct rb_node node;	/* in `waiting`, by when its first packet leaves */
 	struct list_head all;

@@ -49,7 +49,7 @@ static int mark(const struct knee_mark *told)
 	return 0;
 }
 
-/* All rows of an interval have the same time, whatever the clock says by now. */
+/* All rows of an interval have the same time, its end. */
 static int sample(u64 at_ns)
 {
 	u32 i;
@@ -133,7 +133,7 @@ static const struct file_operations knee_files = {
 };
 
 static struct miscdevice knee_device = {
-	.minor = 200,	/* not handed out in the guest, which has no other device */
+	.minor = 200,	/* free in the guest, which has no other device */
 	.name = "knee",
 	.fops = &knee_files,
 };

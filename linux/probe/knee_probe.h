@@ -57,7 +57,7 @@ enum knee_event {
 #define KNEE_IS_LINK	(1U << 31)	/* in `index`: a link, not a flow */
 #define KNEE_NOBODY	0xffffffffU
 
-/* A flow at some moment; counts are since the flow's start. */
+/* A flow at one time; counts are since the flow's start. */
 struct knee_flow_row {
 	__u64 at_ns;
 	__u32 kind;
@@ -69,7 +69,7 @@ struct knee_flow_row {
 	__u64 received_bytes;	/* their bytes, IP headers and link overhead included */
 	__u64 queued_ns;	/* their time in queues */
 	__u64 cwnd_ns;		/* integral of the window over time, packets * ns */
-	__u64 rtt_sum_us;	/* RTT samples of the interval, in sum */
+	__u64 rtt_sum_us;	/* sum of the interval's RTT samples */
 	__u64 pacing_rate;	/* bytes/s; ~0: none */
 	__u32 rtt_count;
 	__u32 rtt_min_us;
@@ -96,7 +96,7 @@ struct knee_link_row {
 	__u32 index;
 	__u64 bytes;		/* that left, overhead included */
 	__u64 packets;
-	__u64 delay_sum_ns;	/* time in the queue of the interval's packets, in sum */
+	__u64 delay_sum_ns;	/* sum of the queueing delays of the interval's packets */
 	__u64 delay_max_ns;
 	__u64 delay_count;
 	__u64 all_delay_sum_ns;	/* of those since figures began */
@@ -129,7 +129,7 @@ struct knee_histogram_row {
 	__u64 reserved[16];
 };
 
-/* A packet's way through the lab, once per run. */
+/* How packets cross the lab, set once per run. */
 struct knee_setup {
 	__u32 flows;
 	__u32 links;
@@ -184,13 +184,13 @@ struct knee_program {
 #define KNEE_LINK	_IOW('k', 3, struct knee_link)
 #define KNEE_MARK	_IOW('k', 4, struct knee_mark)
 #define KNEE_SAMPLE	_IOW('k', 5, __u64)	/* the end of the interval, ns since time zero */
-#define KNEE_LOSS	_IOW('k', 6, struct knee_mark)	/* index: link, kind: loss */
+#define KNEE_LOSS	_IOW('k', 6, struct knee_mark)	/* index: link; kind: loss */
 #define KNEE_DELAY	_IOW('k', 7, struct knee_delay)
-#define KNEE_FINISH	_IO('k', 8)	/* histograms become rows */
+#define KNEE_FINISH	_IO('k', 8)	/* reads give histograms, as rows */
 #define KNEE_EPOCH	_IOW('k', 9, __u64)	/* time zero of rows, CLOCK_MONOTONIC, ns */
 #define KNEE_PROGRAM	_IOW('k', 10, struct knee_program)
 
-/* All rows are of one size. */
+/* All rows have the same size. */
 #define KNEE_ROW_SIZE	152
 _Static_assert(sizeof(struct knee_flow_row) == KNEE_ROW_SIZE, "flow row");
 _Static_assert(sizeof(struct knee_link_row) == KNEE_ROW_SIZE, "link row");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the parts of knee_probe know of each other. */
+/* Interfaces between the parts of knee_probe. */
 #ifndef KNEE_PROBE_PARTS_H
 #define KNEE_PROBE_PARTS_H
 
@@ -13,7 +13,7 @@
 #include "knee_cocoa.h"
 #include "knee_probe.h"
 
-/* A flow: what is counted of it on the way, and its socket. */
+/* A flow: its counters and its socket. */
 struct probe_flow {
 	struct sock *sk;		/* the sender; NULL: not yet, or a program */
 	bool program;			/* only its packets are watched */
@@ -35,7 +35,7 @@ struct probe_flow {
 	u32 all_rtt_count, all_rtt_min_us, all_rtt_max_us;
 	u32 timeouts;
 	bool ready;			/* the algorithm has begun */
-	bool measured;			/* between the begin and the end of its figures */
+	bool measured;			/* while its figures are taken */
 	u32 *rtt;			/* histogram */
 };
 
@@ -53,13 +53,13 @@ struct probe_link {
 	bool measured;
 	u32 *delay;			/* histogram */
 	const struct cocoa_sched_data *cocoa;	/* NULL: the queue is another */
-	u32 *cocoa_flows;		/* which flow a bucket of it is of */
-	/* Drops not yet on record. */
+	u32 *cocoa_flows;		/* the flow of each of its buckets */
+	/* Drops not recorded yet. */
 	u32 dropping_flow, dropping_count;
 	u64 dropping_first_ns, dropping_last_ns;
 };
 
-/* A flow of cocoa as a packet comes. */
+/* A flow of cocoa when a packet arrives. */
 struct probe_cocoa {
 	struct knee_cocoa before;	/* where it is full */
 	u64 start;			/* of its interval; 0: there was none */

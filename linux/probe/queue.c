@@ -12,7 +12,7 @@
 
 #include "probe.h"
 
-/* Drops of one flow that follow within this are one event. */
+/* Drops of one flow within this time are one event. */
 #define DROPS_TOGETHER_NS	NSEC_PER_MSEC
 
 static struct probe_link *link_of(const struct Qdisc *queue)
@@ -30,7 +30,7 @@ static bool is_marked(const struct sk_buff *skb)
 	return skb->protocol == htons(ETH_P_IP) && INET_ECN_is_ce(ip_hdr(skb)->tos);
 }
 
-/* Puts the drops so far on record. */
+/* Records the drops so far. */
 void probe_queue_settle(u32 index)
 {
 	struct probe_link *link = &probe.links[index];
@@ -89,7 +89,7 @@ static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_f
 	struct probe_cocoa seen;
 	int ret;
 
-	/* A forwarded packet has no owner to be told of its end. */
+	/* A forwarded packet has no owner that is told when it is freed. */
 	if (program && !skb->sk && !skb->destructor)
 		skb->destructor = lost_in_queue;
 	if (link->loss && (u32)probe_random(&link->random) < link->loss) {
@@ -180,7 +180,7 @@ static struct Qdisc *find(struct net_device *device, u32 handle)
 	return NULL;
 }
 
-/* Begins to watch a queue of the caller's network namespace. */
+/* Starts to watch a queue of the caller's network namespace. */
 int probe_queue_watch(const struct knee_link *told)
 {
 	struct net_device *device;
@@ -209,7 +209,7 @@ int probe_queue_watch(const struct knee_link *told)
 	link->dequeue = queue->dequeue;
 	link->loss = told->loss;
 	link->random = probe.seed;
-	/* Links draw from streams of their own. */
+	/* Each link has its own random stream. */
 	link->random = probe_random(&link->random) ^ (told->link * 0x9e3779b97f4a7c15ULL);
 	link->dropping_flow = KNEE_NOBODY;
 	link->queue = queue;

@@ -5,7 +5,7 @@
 
 #include "probe.h"
 
-/* Histograms leave out the empty buckets at both ends. */
+/* Histograms omit empty buckets at both ends. */
 struct row {
 	u8 bytes[KNEE_ROW_SIZE];
 };
@@ -13,7 +13,7 @@ struct row {
 static struct {
 	struct row *rows;
 	u32 count, room;
-	u32 lost;		/* rows for which there was no room */
+	u32 lost;		/* rows that did not fit */
 	u32 next;		/* histogram to be read next, flows before links */
 	bool finishing;
 } out;
@@ -90,7 +90,7 @@ void probe_row_flow_locked(u32 kind, u32 index)
 		flow->measured = kind == KNEE_ROW_BEGIN;
 }
 
-/* A row of a flow that is a program: what its packets show. */
+/* A row of a flow that is a program, from its packets. */
 void probe_row_program(u32 kind, u32 index)
 {
 	struct probe_flow *flow = &probe.flows[index];
@@ -187,7 +187,7 @@ static u32 rows_of(u32 counts)
 	return DIV_ROUND_UP(counts * sizeof(u32), sizeof(struct row));
 }
 
-/* Adds a histogram, if there is room; whether there was. */
+/* Adds a histogram if there is room; returns whether there was. */
 static bool add_histogram(u32 index, const u32 *counts, u32 buckets)
 {
 	struct knee_histogram_row *row;
@@ -238,7 +238,7 @@ int probe_rows_finish(void)
 	return out.lost ? -EOVERFLOW : 0;
 }
 
-/* Whole rows, and what was read is gone. */
+/* Gives whole rows, each once. */
 ssize_t probe_rows_read(char __user *to, size_t size)
 {
 	u32 count;

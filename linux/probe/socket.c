@@ -15,7 +15,7 @@ static struct probe_flow *flow_of(const struct sock *sk)
 	return container_of(inet_csk(sk)->icsk_ca_ops, struct probe_flow, ops);
 }
 
-/* Adds the window's integral up to now. */
+/* Extends the window's integral up to now. */
 void probe_socket_window(struct probe_flow *flow)
 {
 	u64 now = ktime_get_ns();
@@ -38,7 +38,7 @@ static u16 phase_by_info(struct sock *sk, u32 phases)
 		return size >= 8 ? info.vegas.tcpv_rttcnt : 0;
 	if (attr != INET_DIAG_BBRINFO || size < sizeof(info.bbr))
 		return 0;
-	/* Gains in 1/256: a cwnd_gain of 2 is probe_bw's alone, 1 is probe_rtt's. */
+	/* Gains in 1/256: only probe_bw has a cwnd_gain of 2, only probe_rtt 1. */
 	if (info.bbr.bbr_cwnd_gain == 256)
 		return 3;
 	if (info.bbr.bbr_cwnd_gain == 512)
@@ -61,7 +61,7 @@ static void look_at_phase(struct sock *sk, struct probe_flow *flow, bool first)
 	probe_row_event(probe_now(), flow - probe.flows, KNEE_NOBODY, KNEE_EVENT_PHASE, phase, cwnd);
 }
 
-/* The connection is there. */
+/* The connection is established. */
 static void init(struct sock *sk)
 {
 	struct probe_flow *flow = flow_of(sk);
@@ -72,7 +72,7 @@ static void init(struct sock *sk)
 	look_at_phase(sk, flow, true);
 }
 
-/* Puts on record that a finite transfer is acknowledged; with it ends the time in which all flows run. */
+/* Records that a finite transfer is acknowledged, which ends the time in which all flows run. */
 static void look_at_end(struct sock *sk, struct probe_flow *flow)
 {
 	u32 i;
@@ -136,7 +136,7 @@ static void set_state(struct sock *sk, u8 state)
 	}
 }
 
-/* Begins to watch; the socket keeps its algorithm from here on. */
+/* Starts to watch; the socket's algorithm can no longer change. */
 int probe_socket_watch(const struct knee_flow *told)
 {
 	struct probe_flow *flow;
@@ -179,7 +179,7 @@ out:
 	return err;
 }
 
-/* The device is closed only when the guest ends; the sockets go with their namespaces. */
+/* The device is closed only when the guest ends; the sockets end with their namespaces. */
 void probe_sockets_exit(void)
 {
 	u32 i;

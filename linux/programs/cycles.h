@@ -9,13 +9,13 @@
 
 #include <stdint.h>
 
-/* What a program that reads the counter ends with. */
+/* Exit code of a program that reads the counter. */
 #define CYCLES_EXIT_CODE	113
 /* Where a marked process has a page, and what is there. A fork keeps it, an exec does not. */
 #define CYCLES_MARK_AT		0x3000000000ULL
 #define CYCLES_MARK		0x656e6b2064614d21ULL
 
-/* The length of an instruction that reads the counter, 0: it is another. */
+/* Length of an instruction that reads the counter; 0 for any other. */
 static inline int cycles_instruction(const uint8_t *at)
 {
 	if (at[0] == 0x0f && at[1] == 0x31)

@@ -23,7 +23,7 @@
 #include "cycles.h"
 
 #define OLD_SET_OPTIONS	21	/* PTRACE_OLDSETOPTIONS, of linux/ptrace.h */
-/* So often may a process without the mark read the counter; a loader does some tens of times. */
+/* An unmarked process may read the counter this often; a loader does so some tens of times. */
 #define FREE_READS	1000
 
 static long (*real_ptrace)(int request, ...);
@@ -91,7 +91,7 @@ static int begin_held(void *unused)
 	return held.function(held.argument);
 }
 
-/* With its own memory, it is the first of the guest's processes, from which all others come. */
+/* It has its own memory, so it is the guest's first process, from which all others descend. */
 int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
 	if (flags & CLONE_VM)
@@ -101,7 +101,7 @@ int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 	return real_clone(begin_held, stack, flags, NULL);
 }
 
-/* Whether a process stopped at its loader's read of the counter: then it has got a zero, and runs on. */
+/* Whether a process stopped at its loader's read of the counter; if so, it gets a zero and continues. */
 static int answered(pid_t pid)
 {
 	struct user_regs_struct registers;

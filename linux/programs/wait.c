@@ -30,7 +30,7 @@
 
 #define IDLE_CALLS	20
 #define SECOND		1000000000L
-/* The processor's number of that fault. */
+/* The number of that processor fault. */
 #define GENERAL_PROTECTION	13
 
 static struct timespec wait_time = { 0, 50000 };
@@ -132,7 +132,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return result;
 }
 
-/* The declaration has no null pointer for `now`, which callers may still give. */
+/* The declaration excludes a null `now`, which callers may still pass. */
 int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
 	int result = syscall(SYS_gettimeofday, now, zone);
@@ -151,7 +151,7 @@ time_t time(time_t *now)
 	return at.tv_sec;
 }
 
-/* What sends and receives: a call that found nothing was idle, any other was not. */
+/* Sending and receiving: a call that found nothing was idle. */
 
 #define COUNTED(type, name, parameters, arguments)				\
 	type name parameters							\
@@ -218,14 +218,14 @@ static int is_the_c_librarys(const char *name)
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-	/* Not a fault of a page: the instruction itself was forbidden, so it is there to be looked at. */
+	/* Not a page fault: the instruction itself was forbidden, so its bytes can be read. */
 	int forbidden = registers[REG_TRAPNO] == GENERAL_PROTECTION;
 	int length = forbidden ? cycles_instruction((const uint8_t *)registers[REG_RIP]) : 0;
 	char text[400];
 
 	(void)info;
 	if (!length) {
-		/* Any other fault ends the program as without us: it comes again. */
+		/* Any other fault ends the program as it would without this library: it occurs again. */
 		struct sigaction usual = { .sa_handler = SIG_DFL };
 
 		sigaction(signal, &usual, NULL);
@@ -256,7 +256,7 @@ __attribute__((constructor)) static void begin(void)
 
 	if (ns > 0)
 		wait_time = (struct timespec){ ns / SECOND, ns % SECOND };
-	/* Lines come out as they are said, with their time. */
+	/* Lines are written out at once, with their time. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGSEGV, &action, NULL);
 	mark = mmap((void *)CYCLES_MARK_AT, sizeof(*mark), PROT_READ | PROT_WRITE,

@@ -12,16 +12,16 @@ pub fn bandwidth(delivered: u64, interval_us: u64) -> Option<u64> {
     Some(bw.min(u64::from(u32::MAX)))
 }
 
-/// Which packets left while the algorithm held the window far below what the path takes. Linux marks the connection
-/// application-limited then; the interface has no such answer, but a packet is known by what was delivered before it.
+/// Which packets were sent while the algorithm kept the window far below the BDP. Linux marks the connection
+/// application-limited then; this interface cannot, but a packet is identified by what was delivered before it.
 #[derive(Clone, Debug, Default)]
 pub struct AppLimitedMark {
-    /// Values of the connection's `delivered` between which marked packets left.
+    /// Values of the connection's `delivered` between which marked packets were sent.
     range: Option<(u64, u64)>,
 }
 
 impl AppLimitedMark {
-    /// Marks what is sent from now on, until all that is in flight now is delivered.
+    /// Marks packets sent from now on, until all packets now in flight are delivered.
     pub fn set(&mut self, view: &View) {
         let from = match self.range {
             Some((from, until)) if view.delivered <= until => from,

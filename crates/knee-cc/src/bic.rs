@@ -13,7 +13,7 @@
 //!
 //! Growth is kept as `cnt`, the packets to acknowledge per packet of growth, and is corrected by the receiver's ratio
 //! of packets per ACK (in 16ths, smoothed by 1/16), as if growth were per ACK. It is not computed anew within `HZ / 32`
-//! while `cwnd` stands still.
+//! while `cwnd` does not change.
 //!
 //! Departures from the paper, all as Linux does: beta is 0.8, not 0.875; `cnt` goes by packets acknowledged, and yet is
 //! divided by the packets per ACK, so that with delayed ACKs BIC grows twice as fast as its equations say.
@@ -177,7 +177,7 @@ impl Bic {
         bic
     }
 
-    /// Forgets what was learnt; two packets per ACK are assumed.
+    /// Resets the state; assumes two packets per ACK.
     fn reset(&mut self) {
         (self.cnt, self.w_max, self.last_cwnd, self.last_time) = (0, 0, 0, 0);
         self.ack_ratio = 2 << ACK_RATIO_SHIFT;

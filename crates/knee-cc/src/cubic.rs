@@ -55,12 +55,12 @@ pub const ENTRY: Entry = Entry {
     make: |params, init| Box::new(Cubic::new(params, init)),
 };
 
-/// What a loss does to the window; shared with algorithms that treat loss as CUBIC does.
+/// The reaction to loss, shared with algorithms that react as CUBIC does.
 #[derive(Clone, Copy, Debug)]
 pub struct Decrease {
-    /// What is left of the window, in 1/1024.
+    /// The share of the window that remains, in 1/1024.
     pub beta: u32,
-    /// Whether `W_max` shrinks further where the window had not reached its former maximum.
+    /// Whether `W_max` shrinks further if the window had not reached its former maximum.
     pub fast_convergence: bool,
 }
 
@@ -81,7 +81,7 @@ impl Decrease {
     }
 }
 
-/// The module parameters, but for HyStart's own.
+/// The module parameters without HyStart's.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Params {
@@ -91,7 +91,7 @@ struct Params {
     reno_scale: u32,
     tcp_friendliness: bool,
     hystart: bool,
-    /// First `ssthresh`; 0: none, HyStart finds it.
+    /// Initial `ssthresh`; 0 for none, so that HyStart finds it.
     initial_ssthresh: u32,
     decrease: Decrease,
 }
@@ -142,7 +142,7 @@ struct Epoch {
     last_time: Time,
     /// When the epoch began; `Time::MAX` until the first ACK after a loss.
     start: Time,
-    /// Packets acknowledged that Reno's estimated window has not taken up.
+    /// Acknowledged packets that Reno's estimated window has not used yet.
     ack_cnt: u32,
     /// Reno's estimated window.
     tcp_cwnd: u32,
@@ -156,7 +156,7 @@ struct Epoch {
 }
 
 impl Epoch {
-    /// Before anything is known.
+    /// The state before the first loss.
     const NEW: Self = Self {
         cnt: 0,
         last_cwnd: 0,
@@ -175,9 +175,9 @@ impl Epoch {
 #[repr(C, align(64))]
 struct Cubic {
     epoch: Epoch,
-    /// When the newest packet that has been acknowledged was sent.
+    /// When the newest acknowledged packet was sent.
     last_sent: Time,
-    /// The jiffy that was asked for last.
+    /// The last jiffy computed.
     jiffy: Time,
     tick: Time,
     /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
@@ -215,7 +215,7 @@ impl Cubic {
         self.jiffy
     }
 
-    /// Takes the RTT sample of an ACK; false: RTTs right after a recovery say little.
+    /// Takes the RTT sample of an ACK; false if it is ignored, as right after a recovery.
     #[inline]
     fn take_rtt(&mut self, now: Time, rtt: Time) -> bool {
         let jiffy = self.jiffies(now);
@@ -239,7 +239,7 @@ impl Cubic {
         }
     }
 
-    /// Works `cnt` out anew, `now` in jiffies.
+    /// Computes `cnt`, `now` in jiffies.
     #[inline(never)]
     fn renew(&mut self, now: Time, cwnd: u32, acked: u32) {
         let epoch = &mut self.epoch;

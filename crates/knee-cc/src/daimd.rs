@@ -13,7 +13,7 @@
 //! - `tau0 = (1 - gamma) · tau0' + gamma · (RTTmax - RTTmin)` (Eq. 5), so that flows hold out beside loss-based ones;
 //!   `RTTmax = max(RTT, RTTmax - a · RTT / cwnd)`
 //! - slow start (Sec. IV) ends by the delay backoff; above `max_ssthresh` (Eq. 7, renewed where RTT > RTTmax) it grows
-//!   by no more than `max_ssthresh / 2` per round trip
+//!   by at most `max_ssthresh / 2` per round trip
 //! - loss: `beta · cwnd` (Eqs. 1, 6)
 //!
 //! The paper's figures by parameters: the basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`,

@@ -5,7 +5,7 @@ use knee_core::Time;
 /// Slots the span is divided into.
 const SLOTS: usize = 16;
 
-/// The least value of the last `span`: exact for all values within it, and a value may count for up to a slot longer,
+/// The minimum of the last `span`: exact for all values within it, though a value may count for up to a slot longer,
 /// which is a sixteenth of the span, rounded up to nanoseconds. Independent of how many values there are and how often they come.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowedMin {
@@ -19,7 +19,7 @@ pub struct WindowedMin {
 }
 
 impl WindowedMin {
-    /// Over `span`, empty.
+    /// An empty filter over `span`.
     pub fn new(span: Time) -> Self {
         let slot = Time::from_nanos(span.as_nanos().div_ceil(SLOTS as u64).max(1));
         Self { slot, end: Time::ZERO, minima: [u64::MAX; SLOTS + 1], current: 0, min: u64::MAX }

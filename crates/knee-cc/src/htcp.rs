@@ -75,7 +75,7 @@ impl Params {
     }
 }
 
-/// What a reduction changes, to be restored where it proves wrong.
+/// What a reduction changes; restored if the reduction was wrong.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     last_cong: u64,

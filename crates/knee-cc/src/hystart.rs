@@ -4,7 +4,7 @@
 //! - ACK train: closely spaced ACKs (at most [`Params::ack_delta_us`] apart) that go on for half of the least RTT
 //!   after the round began mean that half a round trip of data leaves in one train;
 //! - delay increase: the least of at least eight RTT samples of the round exceeds the least RTT by an eighth of it,
-//!   though by no less than 4 ms and no more than 16 ms.
+//!   but at least 4 ms and at most 16 ms.
 //!
 //! Source: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), in the form of
 //! Linux's `hystart_update` (net/ipv4/tcp_cubic.c, 6.12). Times in microseconds, windows in packets.
@@ -15,7 +15,7 @@
 
 use knee_core::Time;
 
-/// RTT samples a round needs before their minimum counts (`HYSTART_MIN_SAMPLES`).
+/// RTT samples that a round needs before their minimum counts (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u8 = 8;
 /// Bounds of the delay increase that ends slow start, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
 const DELAY_MIN_US: u64 = 4_000;
@@ -23,14 +23,14 @@ const DELAY_MAX_US: u64 = 16_000;
 /// Bytes of one aggregated packet: 64 KiB less the room Linux keeps for headers (`sk_gso_max_size`).
 const GSO_MAX_BYTES: u128 = 65_536 - 321;
 
-/// What to look for.
+/// Which signs to look for.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
     /// Whether to look for ACK trains.
     pub ack_train: bool,
     /// Whether to look for an increase of delay.
     pub delay: bool,
-    /// Least window at which slow start may end, in packets.
+    /// Smallest window at which slow start may end, in packets.
     pub low_window: u32,
     /// Longest gap between ACKs of a train.
     pub ack_delta_us: u64,
@@ -43,7 +43,7 @@ pub struct Params {
 pub struct Sample {
     /// Arrival of the ACK.
     pub now_us: u64,
-    /// First unacknowledged segment, this ACK taken into account.
+    /// First unacknowledged segment after this ACK.
     pub snd_una: u64,
     /// Next segment to be sent.
     pub snd_nxt: u64,

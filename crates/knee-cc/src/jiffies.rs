@@ -12,7 +12,7 @@ pub struct Jiffies {
 }
 
 impl Jiffies {
-    /// A clock with that tick; zero: 1 ms.
+    /// A clock with this tick; zero means 1 ms.
     pub const fn new(tick: Time) -> Self {
         Self { tick_ns: if tick.as_nanos() == 0 { 1_000_000 } else { tick.as_nanos() } }
     }

@@ -132,13 +132,13 @@ pub struct View {
     pub snd_una: u64,
     /// Next segment to be sent.
     pub snd_nxt: u64,
-    /// Packets in flight (sent, neither delivered nor deemed lost).
+    /// Packets in flight (sent, and neither delivered nor considered lost).
     pub in_flight: u32,
     /// Packets delivered so far, SACKed ones included.
     pub delivered: u64,
     /// Packets delivered with a CE mark so far.
     pub delivered_ce: u64,
-    /// Packets deemed lost so far.
+    /// Packets considered lost so far.
     pub lost: u64,
     /// Whether rate samples of what is sent now are marked as limited by the application (Linux's `app_limited`).
     pub app_limited: bool,
@@ -150,7 +150,7 @@ pub struct View {
 }
 
 impl View {
-    /// A sender on whose connection nothing has happened.
+    /// The sender of a new connection.
     pub const INITIAL: Self = Self {
         now: Time::ZERO,
         srtt: Time::ZERO,

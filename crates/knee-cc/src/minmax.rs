@@ -1,14 +1,14 @@
 //! A windowed maximum in three samples: constant space and time, almost always the exact answer.
 //!
-//! Source: Kathleen Nichols' filter in the form of Linux's `lib/win_minmax.c`. Kept are the best sample of the window,
+//! Source: Kathleen Nichols' filter in the form of Linux's `lib/win_minmax.c`. It keeps the best sample of the window,
 //! the best of those after it, and the best of those after that one, so `value` falls and `time` rises from the first
 //! to the third. A new maximum makes all older samples worthless. A best sample that outlives the window is replaced
 //! by the second, the second by the third. Where the best stays for a quarter (a half) of the window without a second
 //! (third) choice of its own, the newest sample takes that place, which bounds the error on a falling sequence.
 //!
-//! Values and times have the units of whoever uses it; time is any counter that never runs backwards.
+//! The caller chooses the units of values and times; time is any counter that never decreases.
 
-/// A measurement and when it was made.
+/// A measurement and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sample {
     time: u64,
@@ -33,7 +33,7 @@ impl WindowedMax {
         self.best[0].value
     }
 
-    /// Takes a sample in and returns the maximum over the last `window`.
+    /// Adds a sample and returns the maximum over the last `window`.
     pub fn update(&mut self, window: u64, time: u64, value: u64) -> u64 {
         let age = |sample: Sample| time.saturating_sub(sample.time);
         if value >= self.best[0].value || age(self.best[2]) > window {
@@ -51,7 +51,7 @@ impl WindowedMax {
         self.get()
     }
 
-    /// Moves the choices up as time passes.
+    /// Replaces choices that are too old by the next ones.
     fn age(&mut self, window: u64, new: Sample) {
         let [first, second, third] = self.best;
         let elapsed = new.time.saturating_sub(first.time);

@@ -95,7 +95,7 @@ struct AckedCount {
 }
 
 impl AckedCount {
-    /// The segments an ACK up to `una` stands for.
+    /// The segments that an ACK up to `una` acknowledges.
     fn take(&mut self, una: u64) -> u64 {
         // The first ACK sets the reference, and so counts as a duplicate.
         let advance = una.saturating_sub(self.una.unwrap_or(una));
@@ -137,7 +137,7 @@ impl Westwood {
         }
     }
 
-    /// Ends the sample where it spans an RTT and 50 ms.
+    /// Ends the sample if it spans an RTT and 50 ms.
     fn update_window(&mut self, now: u64) {
         let span = now.saturating_sub(self.since);
         if self.rtt > 0 && span > self.rtt.max(self.clock.hz() / 20) {

@@ -1,4 +1,4 @@
-//! Windows beyond whole packets: with a fraction, and for senders that are ruled by a rate.
+//! Windows with a fraction of a packet, and windows for senders that a rate controls.
 
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
@@ -22,9 +22,9 @@ impl Fractional {
         if cwnd == self.written { self.packets } else { f64::from(cwnd) }
     }
 
-    /// Keeps `packets`, at least `least`, and returns the sender's window for it.
+    /// Stores `packets`, at least `least`, and returns the sender's window for it.
     pub fn write(&mut self, packets: f64, least: u32) -> u32 {
-        // `max` also takes the number where the other is not one.
+        // `max` returns the number if the other value is NaN.
         self.packets = packets.max(f64::from(least)).min(LARGEST);
         self.written = self.packets as u32;
         self.written
@@ -41,7 +41,7 @@ pub fn rate_of(packets: f64, span: Time) -> Rate {
     if bps.is_nan() { Rate::MAX } else { Rate::from_bps((bps as u64).clamp(1, Rate::MAX.as_bps())) }
 }
 
-/// A window in packets that does not hold a paced sender of `rate` back: twice what the rate sends in `rtt`, and never
+/// A window in packets that does not limit a paced sender of `rate`: twice what the rate sends in `rtt`, and never
 /// below `least`.
 pub fn window_beyond(rate: Rate, rtt: Time, least: u32) -> u32 {
     let packets = 2.0 * rate.as_bps() as f64 * rtt.as_secs_f64() / PACKET_BITS;

@@ -6,11 +6,10 @@
 
 use crate::bound::Bound;
 use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
+use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate};
-use std::collections::VecDeque;
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
@@ -37,62 +36,39 @@ struct Codel {
     rate: Rate,
 }
 
-struct Fifo {
-    packets: VecDeque<Packet>,
-    bytes: u64,
-    overhead: u64,
-}
-
-impl Fifo {
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
-    }
-}
-
 impl Source for Fifo {
+    #[inline]
     fn pop(&mut self, packet: &mut Packet) -> bool {
-        let Some(head) = self.packets.front() else { return false };
-        *packet = *head;
-        self.packets.pop_front();
-        self.bytes -= self.wire_size(packet);
+        let Some(head) = Self::pop(self) else { return false };
+        *packet = head;
         true
     }
 
     fn bytes(&self) -> Bytes {
-        Bytes(self.bytes)
+        Bytes(self.bytes())
     }
 }
 
 impl Codel {
     fn new(params: &Params, init: &Init) -> Self {
-        let overhead = u64::from(init.overhead);
+        let fifo = Fifo::new(init);
         Self {
-            fifo: Fifo { packets: VecDeque::new(), bytes: 0, overhead },
-            params: CodelParams::new(params, u64::from(MTU) + overhead),
+            params: CodelParams::new(params, fifo.frame()),
+            fifo,
             state: CodelState::NEW,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
             rate: init.rate,
-        }
-    }
-
-    fn shrink(&mut self, cx: &mut Context) {
-        while !self.bound.holds(self.fifo.packets.len() as u64, self.fifo.bytes) {
-            let Some(packet) = self.fifo.packets.pop_back() else { return };
-            self.fifo.bytes -= self.fifo.wire_size(&packet);
-            cx.dropped.push(packet);
         }
     }
 }
 
 impl Queue for Codel {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let bytes = self.fifo.bytes + self.fifo.wire_size(&packet);
-        if !self.bound.holds(self.fifo.packets.len() as u64 + 1, bytes) {
+        if !self.fifo.has_room(&packet, &self.bound) {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
-        self.fifo.bytes = bytes;
-        self.fifo.packets.push_back(packet);
+        self.fifo.push(packet);
         Verdict::Queued
     }
 
@@ -102,18 +78,18 @@ impl Queue for Codel {
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.fifo.packets.len() as u64, bytes: Bytes(self.fifo.bytes) }
+        self.fifo.backlog()
     }
 
     fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
         self.bound = Bound::new(limit, self.rate);
-        self.shrink(cx);
+        self.fifo.shrink(&self.bound, cx);
     }
 
     fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
         self.rate = rate;
         self.bound = self.bound.at_rate(rate);
-        self.shrink(cx);
+        self.fifo.shrink(&self.bound, cx);
     }
 }
 
@@ -203,8 +179,7 @@ mod tests {
         assert_eq!((q.state.count, q.state.last_count()), (5, 1));
         // One short stay ends the cycle; then bad again: five less one drops were this cycle's.
         let mut cx = Context { now: Time::from_millis(400), ..Context::default() };
-        q.fifo.packets.clear();
-        q.fifo.bytes = 0;
+        while q.fifo.pop().is_some() {}
         q.dequeue(&mut cx);
         signals(&mut q, 400, 410..512, 0);
         assert_eq!((q.state.count, q.state.last_count()), (4, 4));

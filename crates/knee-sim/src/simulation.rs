@@ -8,6 +8,8 @@
 mod ack_path;
 mod alarms;
 mod batch_scheduler;
+#[cfg(test)]
+mod books;
 mod build;
 mod endpoints;
 mod event_scheduler;

@@ -23,7 +23,7 @@
 #include "startup.h"
 #include "probe_rtt.h"
 
-/* A connection that begins; rtt: the handshake's, 0 where there is none. */
+/* Initialises a new connection; rtt: the handshake's, 0 if unknown. */
 static void init(struct bbr3 *b, const struct view *v, u32 rtt, u32 mss)
 {
 	__builtin_memset(b, 0, __builtin_offsetof(struct bbr3, departures));
@@ -42,7 +42,7 @@ static void init(struct bbr3 *b, const struct view *v, u32 rtt, u32 mss)
 	b->origin = NO_ORIGIN;
 	b->initial_cwnd = v->cwnd;
 	b->mss = mss;
-	/* The window per RTT, 1 ms where there is none, times startup's gain. */
+	/* The window per RTT (1 ms if unknown), times startup's gain. */
 	b->rate = rate_of(knee_min(((u64)v->cwnd << BW_SHIFT) / (rtt ? rtt : 1000), INFINITE),
 			  bbr3_params()->startup_pacing_gain, mss, 0);
 	b->rate = knee_max(b->rate, 1);

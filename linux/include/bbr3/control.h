@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What comes of the model: gains, pacing rate, window (5.6). */
+/* Control parameters from the model: gains, pacing rate, window (5.6). */
 #ifndef KNEE_BBR3_CONTROL_H
 #define KNEE_BBR3_CONTROL_H
 
@@ -48,7 +48,7 @@ static inline u64 rate_of(u32 bw, u32 gain, u32 mss, u32 margin_percent)
 	return (product >> BW_SHIFT) * kept + (((product & ((1ull << BW_SHIFT) - 1)) * kept) >> BW_SHIFT);
 }
 
-/* Sets the rate; until the pipe has been full, it only rises. */
+/* Sets the pacing rate; until the pipe has been full, it only rises. */
 static void set_rate(struct bbr3 *b, u32 gain)
 {
 	u64 rate = rate_of(bw_of(b), gain, b->mss, bbr3_params()->pacing_margin_percent);
@@ -76,7 +76,7 @@ static u32 bound(const struct bbr3 *b)
 	return b->state == PROBE_RTT ? knee_min(bound, probe_rtt_cwnd(b)) : bound;
 }
 
-/* Grows the window by what was delivered, up to the model's limit and the bounds (5.6.4.6). */
+/* Grows the window by the packets delivered, up to the model's limit and the bounds (5.6.4.6). */
 static void set_cwnd(const struct bbr3 *b, struct view *v, const struct sample *s)
 {
 	u32 wanted = add(bdp(b, bw_of(b), cwnd_gain_of(b)), b->extra_acked[0].value);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Response to loss: probing lowers the long-term bound, else the short-term bounds follow the delivery (5.5.10). */
+/* Response to loss: lowers the long-term bound while probing, otherwise the short-term bounds (5.5.10). */
 #ifndef KNEE_BBR3_LOSS_H
 #define KNEE_BBR3_LOSS_H
 
 #include "probe_bw.h"
 #include "undo.h"
 
-/* How much was in flight when the `lost`th of `in_flight` packets crossed the threshold; both are at least 1. */
+/* What was in flight when the `lost`th loss among `in_flight` packets crossed the threshold; both at least 1. */
 static inline u32 inflight_at_loss(u32 in_flight, u32 lost)
 {
 	u64 kept = in_flight - 1, lost_before = lost - 1, thresh = bbr3_params()->loss_thresh;
@@ -14,7 +14,7 @@ static inline u32 inflight_at_loss(u32 in_flight, u32 lost)
 	return kept + knee_sub(kept * thresh, lost_before * UNIT) / (UNIT - thresh);
 }
 
-/* A probe put too much in flight: remembers how much, and ends it (5.5.10.2). */
+/* A probe put too much in flight: stores how much and ends the probe (5.5.10.2). */
 static void handle_inflight_too_high(struct bbr3 *b, const struct view *v, u32 in_flight, bool app_limited)
 {
 	b->prev_too_high = true;
@@ -48,13 +48,13 @@ static void handle_losses(struct bbr3 *b, const struct view *v, const struct sam
 	b->ranges_in_round = add(b->ranges_in_round, 1);
 	if (!b->probe_samples || !s->tx_in_flight)
 		return;
-	/* They count one by one: the first to cross the threshold decides, at what was in flight up to it. */
+	/* Counts them one by one: the first that crosses the threshold decides, with what was in flight up to it. */
 	crossing = knee_max(knee_sub(s->lost, lost), part(s->tx_in_flight, bbr3_params()->loss_thresh)) + 1;
 	if (crossing <= s->lost)
 		handle_inflight_too_high(b, v, inflight_at_loss(s->tx_in_flight, crossing), s->app_limited);
 }
 
-/* An echo of CE marks: congestion in this round, and too much in flight where it answers a probe. */
+/* A CE echo: congestion in this round, and too much in flight if it is feedback on a probe. */
 static void handle_echo(struct bbr3 *b, const struct view *v)
 {
 	note_loss(b, v);
@@ -62,7 +62,7 @@ static void handle_echo(struct bbr3 *b, const struct view *v)
 		handle_inflight_too_high(b, v, v->in_flight, false);
 }
 
-/* The latest round's greatest bandwidth and delivery (5.5.10.3). */
+/* The highest bandwidth and delivery of the latest round (5.5.10.3). */
 static void update_latest_delivery(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
 	b->bw_latest = knee_max(b->bw_latest, s->bw);

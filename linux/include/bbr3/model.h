@@ -5,13 +5,13 @@
 
 #include "state.h"
 
-/* Whoever includes this says what the parameters are, and draws random numbers. */
+/* Whoever includes this file supplies the parameters and random numbers. */
 static const volatile struct knee_bbr3_params *bbr3_params(void);
 static u32 bbr3_random(void);
 
 /* A BDP is below 2^27 packets; with gains below 2^12 its products stay below 2^63. */
 #define MAX_BDP_SHIFTED ((1ull << (27 + BW_SHIFT)) - 1)
-/* Bursts carry no more than this many bytes (5.6.3). */
+/* Bursts carry at most this many bytes (5.6.3). */
 #define MAX_BURST 65536
 
 static inline u32 max_bw_of(const struct bbr3 *b)
@@ -36,7 +36,7 @@ static u32 bdp(const struct bbr3 *b, u32 bw, u32 gain)
 	return (product + ((u64)UNIT << BW_SHIFT) - 1) / ((u64)UNIT << BW_SHIFT);
 }
 
-/* Packets per burst: a millisecond of the rate, two at least (5.6.3). */
+/* Packets per burst: a millisecond of the rate, at least two (5.6.3). */
 static inline u32 quantum(const struct bbr3 *b)
 {
 	return knee_max(knee_min(b->rate / 1000, MAX_BURST) / knee_max(b->mss, 1), 2);
@@ -50,25 +50,25 @@ static inline u32 quantization_budget(const struct bbr3 *b, u32 inflight)
 	return add(knee_max(inflight, least), b->state == PROBE_BW_UP ? 2 : 0);
 }
 
-/* Packets in flight that fill the path at a bandwidth. */
+/* Packets in flight that fill the path at the given bandwidth. */
 static inline u32 inflight(const struct bbr3 *b, u32 bw)
 {
 	return quantization_budget(b, bdp(b, bw, UNIT));
 }
 
-/* How much should be in flight: the BDP, unless congestion cut the window (5.3.3.8). */
+/* Target for packets in flight: the BDP, unless congestion reduced the window (5.3.3.8). */
 static inline u32 target_inflight(const struct bbr3 *b, const struct view *v)
 {
 	return knee_min(bdp(b, bw_of(b), UNIT), v->cwnd);
 }
 
-/* Whether packets that left after `delivered` carry probe_rtt's mark: the window was held far below the path's. */
+/* Whether packets sent after `delivered` carry probe_rtt's mark: the window was far below the BDP. */
 static inline bool is_marked(const struct bbr3 *b, u32 delivered)
 {
 	return b->marked && !before(delivered, b->mark_from) && !after(delivered, b->mark_until);
 }
 
-/* Marks what leaves from now on, until all that is in flight now is delivered. */
+/* Marks packets sent from now on, until all packets now in flight are delivered. */
 static inline void mark(struct bbr3 *b, const struct view *v)
 {
 	if (!b->marked || after(v->delivered, b->mark_until))
@@ -77,13 +77,13 @@ static inline void mark(struct bbr3 *b, const struct view *v)
 	b->mark_until = v->delivered + v->in_flight;
 }
 
-/* Begins a round now. */
+/* Starts a round. */
 static inline void start_round(struct bbr3 *b, const struct view *v)
 {
 	b->round_end = v->delivered;
 }
 
-/* Begins a cycle, unless the current one has no sample yet. */
+/* Starts a cycle, unless the current one has no sample yet. */
 static inline void advance_cycle(struct bbr3 *b)
 {
 	if (b->max_bw[1]) {

@@ -7,13 +7,13 @@
 
 /* The longest wait between probes in rounds, so that Reno and CUBIC reach a fair share (5.3.3.8). */
 #define MAX_PROBE_ROUNDS 63
-/* Least wait between probes in us; up to as much as SPREAD more is drawn. */
+/* Minimum wait between probes in us, to which a random time up to SPREAD is added. */
 #define MIN_WAIT 2000000
 #define SPREAD 1000000
-/* The slope doubles this often at most. */
+/* The slope doubles at most this often. */
 #define MAX_UP_ROUNDS 30
 
-/* Begins a search for a plateau at a bandwidth. */
+/* Starts to look for a plateau at the given bandwidth. */
 static inline void restart_full_pipe(struct bbr3 *b, u32 bw)
 {
 	b->full_bw = bw;
@@ -27,13 +27,13 @@ static inline void reset_short_term(struct bbr3 *b)
 	b->inflight_shortterm = INFINITE;
 }
 
-/* Whether more was lost since the sample's packet left than is tolerated. */
+/* Whether more than the tolerated share was lost since the sample's packet was sent. */
 static inline bool is_inflight_too_high(const struct sample *s)
 {
 	return (u64)s->lost * UNIT > (u64)s->tx_in_flight * bbr3_params()->loss_thresh;
 }
 
-/* The long-term bound less the room left to others, a packet at least. */
+/* The long-term bound less the headroom for others, at least one packet. */
 static inline u32 with_headroom(u32 bound)
 {
 	if (bound == INFINITE)
@@ -90,13 +90,13 @@ static bool is_time_to_probe(const struct bbr3 *b, const struct view *v)
 	       b->rounds_since_probe >= knee_min(target_inflight(b, v), MAX_PROBE_ROUNDS);
 }
 
-/* There is headroom, and no queue of ours. */
+/* There is headroom, and this flow has no queue. */
 static bool is_time_to_cruise(const struct bbr3 *b, const struct view *v)
 {
 	return v->in_flight <= with_headroom(b->inflight_longterm) && v->in_flight <= inflight(b, max_bw_of(b));
 }
 
-/* Where the last probe lost too much, at the bound it set; else where the bandwidth stays. */
+/* If the last probe lost too much: at the bound it set; otherwise where the bandwidth no longer grows. */
 static bool is_time_to_go_down(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
 	if (b->prev_too_high && v->in_flight >= b->inflight_longterm) {
@@ -104,14 +104,14 @@ static bool is_time_to_go_down(struct bbr3 *b, const struct view *v, const struc
 		return true;
 	}
 	if (v->cwnd_limited && v->cwnd >= b->inflight_longterm) {
-		/* The bound, not the path, holds the bandwidth down. */
+		/* The bound limits the bandwidth, not the path. */
 		restart_full_pipe(b, s->bw);
 		return false;
 	}
 	return b->full_now;
 }
 
-/* A round after a probe ended its samples are all in; a precautionary one that lost little is repeated at once. */
+/* A round after a probe its samples are complete; a cautious probe that lost little is repeated at once. */
 static bool advance_acks(struct bbr3 *b, const struct sample *s)
 {
 	if (b->acks == ACKS_PROBE_STARTING) {
@@ -128,7 +128,7 @@ static bool advance_acks(struct bbr3 *b, const struct sample *s)
 	return false;
 }
 
-/* Raises the bound where it is what limits. */
+/* Raises the bound if it is the limit. */
 static void probe_upward(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
 	if (!v->cwnd_limited || v->cwnd < b->inflight_longterm)
@@ -140,7 +140,7 @@ static void probe_upward(struct bbr3 *b, const struct view *v, const struct samp
 		raise_slope(b, v);
 }
 
-/* Follows a probe's feedback and raises the long-term bound where losses allow; tells whether it decided on a state. */
+/* Takes a probe's feedback and raises the long-term bound if losses allow; returns whether it changed the state. */
 static bool adapt_long_term(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
 	if (b->round_start && advance_acks(b, s)) {

@@ -20,7 +20,7 @@ static void update_min_rtt(struct bbr3 *b, const struct view *v, const struct sa
 	}
 }
 
-/* Leaves for cruise once the time is over, with the window of before (5.3.4.4). */
+/* Goes to cruise when the time is over, and restores the window (5.3.4.4). */
 static void check_probe_rtt_done(struct bbr3 *b, struct view *v)
 {
 	if (!b->probe_rtt_done || v->now <= b->probe_rtt_done)
@@ -67,7 +67,7 @@ static void check_probe_rtt(struct bbr3 *b, struct view *v, const struct sample 
 		b->idle_restart = false;
 }
 
-/* After a pause of the application (5.4.1). */
+/* The application sends again after a pause (5.4.1). */
 static void restart_from_idle(struct bbr3 *b, struct view *v)
 {
 	b->idle_restart = true;

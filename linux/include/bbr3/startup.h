@@ -7,10 +7,10 @@
 
 /* Rounds without growth that show a plateau. */
 #define FULL_ROUNDS 3
-/* Rounds after which drain ends also where the queue does not: the bandwidth was overestimated. */
+/* Rounds after which drain ends even if the queue remains: the bandwidth was overestimated. */
 #define MAX_DRAIN_ROUNDS 3
 
-/* At the begin of a round the application did not limit: growth by a quarter goes on from there (5.3.1.2). */
+/* Once per round that the application did not limit: growth by a quarter restarts the count (5.3.1.2). */
 static void update_full_pipe(struct bbr3 *b, const struct sample *s)
 {
 	if (!b->round_start || s->app_limited || b->full_now)
@@ -24,7 +24,7 @@ static void update_full_pipe(struct bbr3 *b, const struct sample *s)
 	b->full_reached |= b->full_now;
 }
 
-/* Ends startup where a whole round of recovery lost more than the threshold, in several places (5.3.1.3). */
+/* Ends startup if a full round of recovery lost more than the threshold, in several ranges (5.3.1.3). */
 static void check_startup_loss(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
 	u32 ranges = 0;

@@ -8,7 +8,7 @@
 
 #include "knee_tcp.h"
 
-/* Parameters; gains and shares in 1/1000, times in us. What each is stands with the parameters of the registry's entry. */
+/* Parameters; gains and shares in 1/1000, times in us. The registry's entry describes each. */
 struct knee_bbr3_params {
 	u32 startup_pacing_gain;
 	u32 drain_pacing_gain;
@@ -25,7 +25,7 @@ struct knee_bbr3_params {
 	u64 probe_rtt_duration;
 };
 
-/* The defaults; tests hold them against the registry. */
+/* The defaults; tests compare them with the registry. */
 #define KNEE_BBR3_DEFAULTS {			\
 	.startup_pacing_gain = 2770,		\
 	.drain_pacing_gain = 500,		\
@@ -44,11 +44,11 @@ struct knee_bbr3_params {
 
 /* A gain or share of 1. */
 #define UNIT 1000
-/* A bandwidth of one packet per microsecond is 2^24; the greatest that fits is 256 of them. */
+/* A bandwidth of one packet per microsecond is 2^24; the highest that fits is 256 times that. */
 #define BW_SHIFT 24
 /* No bound; as an RTT, none yet. */
 #define INFINITE KNEE_U32_MAX
-/* Least window aimed at, in packets (2.7): two in each direction with every other one acknowledged. */
+/* Minimum window in packets (2.7): two in each direction, with every second packet acknowledged. */
 #define MIN_PIPE_CWND 4
 
 /* In the order of the registry's phases. */
@@ -62,7 +62,7 @@ enum {
 	PROBE_RTT,
 };
 
-/* What the ACKs coming in tell about a probe (2.13). */
+/* What incoming ACKs say about a probe (2.13). */
 enum {
 	ACKS_INIT,		/* nothing */
 	ACKS_REFILLING,		/* they are of the refill */
@@ -71,16 +71,16 @@ enum {
 	ACKS_PROBE_STOPPING,	/* the probe is over, they may still be of it */
 };
 
-/* How the connection stood while some packets left. */
+/* State of the connection while some packets were sent. */
 struct departure {
 	u32 delivered;	/* packets delivered before */
-	u32 lost;		/* packets deemed lost before */
+	u32 lost;		/* packets considered lost before */
 	u32 snd_nxt;		/* sequence number of the first, if it is new */
 	u32 in_flight;	/* packets in flight before the first of them */
 	u32 in_flight_after;	/* and after the last */
 };
 
-/* Of two windows 64 departures each are kept, and room for one more per ACK that tells of a loss. */
+/* 64 departures for each of two windows, and room for one more per ACK that reports a loss. */
 #define DEPARTURES 256
 #define DEPARTURES_PER_WINDOW 64
 

@@ -12,7 +12,7 @@
 /* Within TCA_OPTIONS. Factors have 16 bits behind the point. */
 enum {
 	TCA_COCOA_UNSPEC,
-	TCA_COCOA_LIMIT,		/* u32: packets in all */
+	TCA_COCOA_LIMIT,		/* u32: total packets */
 	TCA_COCOA_FLOW_LIMIT,		/* u32: a flow's first buffer, packets */
 	TCA_COCOA_QUANTUM,		/* u32: bytes per round */
 	TCA_COCOA_INITIAL_QUANTUM,	/* u32: bytes of a new flow */
@@ -45,7 +45,7 @@ struct tc_cocoa_xstats {
 	__u64 ce_marks;		/* packets */
 	__u64 throttled;	/* times that pacing held a flow back */
 	__u64 gc_flows;		/* idle flows forgotten */
-	__u64 allocation_errors;	/* packets dropped for want of memory for a flow */
+	__u64 allocation_errors;	/* packets dropped because memory for a flow was not available */
 	__u32 flows;		/* now */
 	__u32 inactive_flows;	/* of them without a packet */
 	__u32 throttled_flows;	/* of them held back by pacing */

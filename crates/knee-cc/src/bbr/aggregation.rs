@@ -1,5 +1,5 @@
 //! How much ACKs come in clumps: the most delivered beyond `bw · time`, over the last 5 to 10 rounds, is added to the
-//! window, so that sending goes on through the silence between clumps.
+//! window, so that the sender does not stop in the silence between clumps.
 
 use super::{Bbr, UNIT, model::BwSample};
 use crate::Ack;
@@ -9,7 +9,7 @@ use crate::bandwidth::BW_UNIT;
 const WINDOW_ROUNDS: u32 = 5;
 /// Packets after which an epoch ends in any case (`bbr_ack_epoch_acked_reset_thresh`).
 const EPOCH_LIMIT: u64 = 1 << 20;
-/// The window grows by no more than the bandwidth delivers in this time (`bbr_extra_acked_max_us`).
+/// The window grows by at most what the bandwidth delivers in this time (`bbr_extra_acked_max_us`).
 const MAX_US: u64 = 100_000;
 
 /// The aggregation filter.

@@ -4,7 +4,7 @@ use super::{Bbr, Mode, UNIT};
 use crate::{Ack, Control};
 
 impl Bbr {
-    /// From startup to drain when the pipe is full, from drain to `probe_bw` when no more than a BDP is in flight
+    /// From startup to drain when the pipe is full, from drain to `probe_bw` when at most a BDP is in flight
     /// (`bbr_check_drain`). `ssthresh` only records the BDP.
     pub(super) fn check_drain(&mut self, ack: &Ack, control: &mut Control) {
         if self.mode == Mode::Startup && self.full_pipe.reached() {

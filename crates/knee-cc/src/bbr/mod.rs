@@ -221,7 +221,7 @@ impl Bbr {
         }
     }
 
-    /// The bandwidth in force: the policer's where one was found.
+    /// The bandwidth in force: the policer's if one was detected.
     fn bw(&self) -> u64 {
         self.policer.bw().unwrap_or(self.model.max_bw())
     }

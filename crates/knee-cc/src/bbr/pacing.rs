@@ -20,7 +20,7 @@ pub fn rate_bytes_per_sec(bw: u64, gain: u64, mss: u64, margin_percent: u64) -> 
     per_us.saturating_mul(1_000_000 / 100 * (100 - margin_percent.min(100))) / BW_UNIT
 }
 
-/// The pacing rate and what follows from it.
+/// The pacing rate and the burst size.
 #[derive(Clone, Debug)]
 pub struct Pacing {
     /// Payload of a packet in bytes.
@@ -34,7 +34,7 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Pacing at the start: the initial window per RTT, 1 ms where there is none, times the high gain.
+    /// Initial pacing: the initial window per RTT (1 ms if unknown) times the high gain.
     pub fn new(init: &Init, tunables: &Params) -> Self {
         let mut pacing =
             Self { mss: u64::from(init.mss.max(1)), rate: 1, has_seen_rtt: false, initial_cwnd: u64::from(init.cwnd) };

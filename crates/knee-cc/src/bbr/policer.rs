@@ -130,7 +130,7 @@ impl Policer {
             self.reset(now_us, view);
             return None;
         }
-        // An interval of less than a millisecond goes on.
+        // An interval shorter than a millisecond continues.
         let bw = bandwidth(view.delivered.saturating_sub(self.delivered), span_ms * 1000)?;
         let difference = bw.abs_diff(self.bw);
         if self.bw > 0 && (difference * UNIT <= BW_RATIO * self.bw || rate_of(difference) <= BW_DIFF) {

@@ -47,15 +47,15 @@ impl Bbr {
         self.cycle.advance(self.delivered_at);
     }
 
-    /// Goes to the next phase where it is time to.
+    /// Enters the next phase when it is time.
     pub(super) fn update_cycle(&mut self, ack: &Ack) {
         if self.mode == Mode::ProbeBw && self.is_next_phase(ack) {
             self.cycle.advance(self.delivered_at);
         }
     }
 
-    /// Whether the phase has done what it is for (`bbr_is_next_cycle_phase`): at gain 1 a `min_rtt` has passed; above,
-    /// also the pipe took what was aimed at, or lost packets; below, a `min_rtt` has passed or the queue is gone.
+    /// Whether the phase is complete (`bbr_is_next_cycle_phase`): at gain 1 a `min_rtt` has passed; above, also, the target
+    /// was reached or packets were lost; below, a `min_rtt` has passed or the queue is empty.
     fn is_next_phase(&self, ack: &Ack) -> bool {
         // Without any RTT sample Linux's min_rtt is all ones: no phase is long enough.
         let full_length =

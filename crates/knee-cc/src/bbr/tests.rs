@@ -159,7 +159,7 @@ fn recovery_begins_with_a_packet_out_per_packet_in_and_ends_with_the_window_of_b
     (ack.delivered, ack.lost) = (2, 3);
     flow.on_ack(&ack, &mut control);
     assert_eq!(control.cwnd, 62);
-    // A loss takes off what was lost, yet never below what was in flight.
+    // A loss reduces the window by the packets lost, but not below what is in flight.
     ack.view = testing::changed(ack.view, |view| view.in_flight = 59);
     ack.lost = 1;
     flow.on_ack(&ack, &mut control);

@@ -1,4 +1,4 @@
-//! The window: towards the target by what was delivered, and packet conservation in the first round of recovery.
+//! The window: grows to the target by the packets delivered; packet conservation in the first round of recovery.
 
 use super::model::{INIT_CWND, bdp};
 use super::probe_rtt::CWND_MIN_TARGET;

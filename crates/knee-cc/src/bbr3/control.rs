@@ -1,4 +1,4 @@
-//! What comes of the model: gains, pacing rate, size of bursts, window (5.6).
+//! Control parameters from the model: gains, pacing rate, burst size, window (5.6).
 
 use super::probe_bw::with_headroom;
 use super::{Bbr3, INFINITE, MIN_PIPE_CWND, Params, State, UNIT};
@@ -8,7 +8,7 @@ use knee_core::{Rate, Time};
 
 /// Window gain in `probe_bw_up`, in 1/1000 (5.3.3.5).
 const UP_CWND_GAIN: u64 = 2250;
-/// Bursts carry no more than this many bytes (5.6.3).
+/// Bursts carry at most this many bytes (5.6.3).
 const MAX_BURST_BYTES: u64 = 64 * 1024;
 
 /// `gain · bw` in payload bytes/s less the margin; `gain` in 1/1000 (`SetPacingRateWithGain`).
@@ -30,7 +30,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The initial window per RTT, 1 ms where there is none, times startup's gain (`InitPacingRate`).
+    /// The initial window per RTT (1 ms if unknown) times startup's gain (`InitPacingRate`).
     pub fn new(init: &Init, tunables: &Params) -> Self {
         let mss = u64::from(init.mss.max(1));
         let rtt_us = if init.rtt > Time::ZERO { init.rtt.as_micros().max(1) } else { 1000 };
@@ -79,7 +79,7 @@ impl Bbr3 {
         }
     }
 
-    /// Grows the window by what was delivered, up to the model's limit and the bounds (`SetCwnd`, 5.6.4.6).
+    /// Grows the window by the packets delivered, up to the model's limit and the bounds (`SetCwnd`, 5.6.4.6).
     pub(super) fn set_cwnd(&self, ack: &Ack, control: &mut Control) {
         let wanted = self.bdp(self.bw(), self.cwnd_gain()).saturating_add(self.model.extra_acked());
         let max_inflight = self.quantization_budget(wanted);

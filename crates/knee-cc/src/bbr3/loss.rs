@@ -13,7 +13,7 @@ pub enum Origin {
     Up,
 }
 
-/// Bounds for the rest of the probing cycle; [`INFINITE`] where no loss set them.
+/// Bounds for the rest of the probing cycle; [`INFINITE`] if no loss set them.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortTerm {
     /// Bandwidth.
@@ -99,7 +99,7 @@ impl Bbr3 {
         if !self.probe.is_sample || sample.tx_in_flight == 0 {
             return;
         }
-        // They are handled one by one: the first to cross the threshold decides, at what was in flight up to it.
+        // They are handled one by one: the first that crosses the threshold decides, with what was in flight up to it.
         let before = sample.lost.saturating_sub(lost);
         let tolerated = sample.tx_in_flight.saturating_mul(self.tunables.loss_thresh) / UNIT;
         let crossing = before.max(tolerated) + 1;
@@ -109,7 +109,7 @@ impl Bbr3 {
         }
     }
 
-    /// An echo of CE marks: congestion in this round, and too much in flight where it answers a probe.
+    /// A CE echo: congestion in this round, and too much in flight if it is feedback on a probe.
     pub(super) fn handle_echo(&mut self, view: &View, control: &Control) {
         self.note_loss(view, control.cwnd);
         if self.probe.is_sample {

@@ -11,7 +11,7 @@ use knee_core::Time;
 pub struct Sample {
     /// Whether it is a valid sample of the delivery rate.
     pub valid: bool,
-    /// Bandwidth; 0 where there is none.
+    /// Bandwidth; 0 if there is no sample.
     pub bw: u64,
     /// Packets delivered since the sample's packet left.
     pub delivered: u64,

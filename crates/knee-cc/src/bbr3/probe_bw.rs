@@ -224,7 +224,7 @@ impl Bbr3 {
         false
     }
 
-    /// Raises the bound where it is what limits (`ProbeInflightLongtermUpward`).
+    /// Raises the bound if it is the limit (`ProbeInflightLongtermUpward`).
     fn probe_upward(&mut self, ack: &Ack, cwnd: u32) {
         if !ack.cwnd_limited || u64::from(cwnd) < self.inflight_longterm {
             return;

@@ -29,7 +29,7 @@ impl FullPipe {
         self.now = false;
     }
 
-    /// At the begin of a round the application did not limit: growth by a quarter goes on from there
+    /// Once per round that the application did not limit: growth by a quarter restarts the count
     /// (`CheckFullBWReached`).
     pub fn update(&mut self, bw: u64) {
         if self.now {

@@ -48,7 +48,7 @@ impl Bbr3 {
         self.saved.inflight_longterm = self.inflight_longterm;
     }
 
-    /// A loss was none: bounds are at least what they were, and the probe it ended starts again
+    /// A loss proved wrong: bounds are at least what they were, and the probe that it ended starts again
     /// (`HandleSpuriousLossDetection`).
     pub(super) fn restore_state(&mut self, view: &View) {
         self.delivery.is_loss_in_round = false;

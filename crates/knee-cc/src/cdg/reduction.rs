@@ -21,7 +21,7 @@ impl Reduction {
         view.snd_una > self.began_at
     }
 
-    /// The window after this ACK on the way to `ssthresh`; none where it delivered nothing.
+    /// The window after this ACK on the way to `ssthresh`; `None` if the ACK delivered nothing.
     pub fn window(&mut self, ack: &Ack, ssthresh: u32) -> Option<u32> {
         if ack.delivered == 0 {
             return None;

@@ -119,7 +119,7 @@ impl Program {
         }
     }
 
-    /// The sender moves its window too; what it set counts.
+    /// The sender changes the window too; its value takes precedence.
     fn read(&mut self, cwnd: u32) {
         if cwnd != self.written {
             self.window = f64::from(cwnd) * self.packet;
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_window_acknowledged_at_once_moves_it_by_up_to_3000_bytes() {
         assert!(close(change(6000.0, 6000.0, 1.0), 3000.0) && close(change(6000.0, 6000.0, -1.0), -3000.0));
-        // A tenth of it; and more than it, which counts as no more than one.
+        // A tenth of it; and more than it, which counts as one.
         assert!(close(change(15_000.0, 1500.0, 0.5), 150.0) && close(change(1500.0, 3000.0, 1.0), 1500.0));
     }
 

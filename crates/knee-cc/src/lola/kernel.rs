@@ -295,7 +295,7 @@ fn an_idle_time_within_a_round_is_taken_out_of_the_cubic_function_once() {
     // Idle since 13 ms before the round began, when the packet acknowledged last left.
     let away = twins.now - begin + Time::from_millis(13);
     assert_eq!(twins.rust.epoch.start.unwrap() - start, away);
-    // The module's lies where growth goes on alike, ACK by ACK.
+    // Growth by equal steps, ACK by ACK, continues at the window of the module.
     for _ in 0..200 {
         full(&mut twins, 20);
     }

@@ -2,7 +2,7 @@
 //!
 //! Each flow raises the window until a small standing queue shows that the link is full; then all flows grow their own
 //! part of that queue along the same function of time, so that the smaller ones catch up; at the target delay all stop,
-//! wait for one another and take out just what they have queued.
+//! wait for one another and then reduce their windows by what they have queued.
 //!
 //! Source: M. Hock, F. Neumeister, M. Zitterbart, R. Bless, "TCP LoLa: Congestion Control for Low Latencies and High
 //! Throughput", IEEE LCN 2017. The equations stand in [`equations`], the states are those of its Fig. 1:
@@ -30,7 +30,7 @@
 //!   it sees is shorter, and it would come away with a larger share than it had.
 //! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
-//!   round. The cubic function goes on from where it was left.
+//!   round. The cubic function continues where it stopped.
 //! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
 //! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could double
 //!   several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.

@@ -118,3 +118,50 @@ impl AckPath {
         self.last_home = self.acks[self.acks.len() - 1].at;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Visits of a flow, in each of which ACKs leave after each other on ways of any delay, by one pipe for each delay;
+        /// then those are taken that are home before the end of the visit.
+        #[test]
+        fn acks_come_home_once_at_their_time_in_order(
+            visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
+        ) {
+            let (mut path, mut parked) = (AckPath::default(), Parked::default());
+            // Time, pipe, rank and number of those under way.
+            let mut expected: Vec<(Time, u32, u16, u64)> = Vec::new();
+            let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
+            for (length, acks) in visits {
+                until += Time::from_nanos(length);
+                path.enter(&mut parked);
+                for (gap, delay, rank) in acks {
+                    now += Time::from_nanos(gap);
+                    // At home within this visit at the earliest, or later, even long after one that leaves next.
+                    let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
+                    let ack_pipe = delay as u32;
+                    let way = Way { route: 0, ack_pipe, data_hops: 1, ack_hops: 0, ack_delay, base_rtt: ack_delay };
+                    path.push(&Packet { seq: sent, stamp: 7, extra: 9, ..Packet::default() }, now, &way, rank);
+                    expected.push((now + ack_delay, way.ack_pipe, rank, sent));
+                    sent += 1;
+                }
+                expected.sort_unstable();
+                let home = expected.iter().take_while(|ack| ack.0 < until).count();
+                for (at, pipe, rank, seq) in expected.drain(..home) {
+                    prop_assert_eq!(path.home(), at);
+                    let came = path.next(until).expect("it is home");
+                    let Ack { seq: number, stamp, sacks, .. } = came.ack();
+                    prop_assert_eq!((came.at, came.pipe, came.rank, number), (at, pipe, rank, seq));
+                    prop_assert_eq!((stamp, sacks), (7, 9));
+                }
+                prop_assert!(path.next(until).is_none());
+                prop_assert_eq!(path.home(), expected.first().map_or(Time::MAX, |ack| ack.0));
+                path.leave(&mut parked);
+                prop_assert_eq!(parked.acks.len(), expected.len());
+            }
+        }
+    }
+}

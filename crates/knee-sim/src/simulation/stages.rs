@@ -238,3 +238,49 @@ fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
     }
     Some(order)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Event;
+    use proptest::prelude::*;
+
+    /// What is due at one time, as events and as turns.
+    fn due(kind: u8, i: u32) -> (Event, u64) {
+        match kind {
+            0 => (Event::Wire(i), u64::from(i)),
+            1 => (Event::Pipe(i), turn_of_ack(i, 0, 0)),
+            2 => (Event::Retransmit(i), RETRANSMIT | u64::from(i)),
+            3 => (Event::Pace(i), PACE | u64::from(i)),
+            _ => (Event::Start(i), START | u64::from(i)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn turns_have_the_order_of_events(a in (0u8..5, 0u32..1024), b in (0u8..5, 0u32..1024)) {
+            let ((a, turn_a), (b, turn_b)) = (due(a.0, a.1), due(b.0, b.1));
+            prop_assert_eq!(turn_a.cmp(&turn_b), a.cmp(&b), "{:?} and {:?}", a, b);
+        }
+
+        /// ACKs of one pipe come as they left: for what lands from links, by link, then from pipes, then those of timers;
+        /// of one rank by flow.
+        #[test]
+        fn acks_of_one_pipe_come_by_what_they_answer(
+            pipe in 0..MAX_PIPES as u32, a in (0u16..5, 0u32..1 << 20), b in (0u16..5, 0u32..1 << 20)
+        ) {
+            let ranks = [0, MAX_LINKS as u16 - 1, FROM_PIPE, DELAYED_ACK, COMPRESSED_SACK];
+            let turn = |(rank, flow): (u16, u32)| turn_of_ack(pipe, ranks[usize::from(rank)], flow);
+            prop_assert_eq!(turn(a).cmp(&turn(b)), a.cmp(&b));
+            prop_assert!(turn(a) < turn_of_ack(pipe + 1, 0, 0));
+            prop_assert!(turn(a) < RETRANSMIT);
+        }
+    }
+
+    #[test]
+    fn links_are_in_an_order_in_which_every_path_goes_forward() {
+        assert_eq!(topological_order(4, &[&[2, 0], &[0, 3], &[2, 3]]), Some(vec![2, 0, 3]), "nobody crosses 1");
+        assert_eq!(topological_order(2, &[&[0, 1], &[1, 0]]), None);
+        assert_eq!(topological_order(3, &[&[0, 1], &[1, 2], &[2, 0]]), None);
+    }
+}

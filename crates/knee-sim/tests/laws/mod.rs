@@ -131,7 +131,7 @@ fn crosses(spec: &Value, flow: usize, link: usize, reverse: bool) -> bool {
 }
 
 /// The least base RTT a flow ever has, ms.
-fn base_rtt(spec: &Value, flow: usize) -> f64 {
+pub fn base_rtt(spec: &Value, flow: usize) -> f64 {
     let path = spec["flows"][flow]["path"].as_array().into_iter().flatten().filter_map(Value::as_u64);
     let links: u64 = path.filter_map(|l| spec["links"][l as usize]["delay"].as_u64()).sum();
     let changed = spec["changes"].as_array().into_iter().flatten().map(|change| &change["what"]["rtt"]);

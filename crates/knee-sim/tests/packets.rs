@@ -1,0 +1,247 @@
+//! What a capture on the senders' machines shows, in random networks: handshakes, segments, ACKs and timers follow the
+//! RFCs, nothing is known before it can have come home, and what is counted is what was seen.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+#[expect(dead_code, reason = "each test takes the laws that it needs")]
+mod laws;
+mod networks;
+
+use knee_cc::Ecn;
+use knee_core::packet::{ACK_SIZE, MSS, MTU};
+use knee_core::{Packet, Time};
+use knee_sim::receiver::Range;
+use knee_sim::{Output, Rows, Simulation, Spec, Tap};
+use networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// SYN and SYN-ACK: 40 bytes of headers and 20 of options.
+const SYN_SIZE: u16 = 60;
+/// RFC 6298, 2.1: the first timeout is a second.
+const FIRST_RTO: u64 = S;
+
+/// Something that a sender's machine sees.
+enum Seen {
+    Sent(Packet),
+    /// An ACK and its SACK blocks.
+    Received(Packet, Vec<Range>),
+}
+
+type Capture = Vec<(Time, Seen)>;
+
+struct Writer(Arc<Mutex<Capture>>);
+
+impl Tap for Writer {
+    fn sent(&mut self, at: Time, packet: &Packet) {
+        self.0.lock().unwrap().push((at, Seen::Sent(*packet)));
+    }
+
+    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+        self.0.lock().unwrap().push((at, Seen::Received(*ack, blocks.to_vec())));
+    }
+}
+
+fn captured(spec: &Value) -> (Output, Rows, Capture) {
+    let spec: Spec = serde_json::from_value(spec.clone()).unwrap();
+    let mut simulation = Simulation::new(&spec).unwrap();
+    let capture = Arc::new(Mutex::new(Vec::new()));
+    simulation.tap(Box::new(Writer(capture.clone())));
+    let (output, rows) = simulation.run().unwrap();
+    let seen = std::mem::take(&mut *capture.lock().unwrap());
+    (output, rows, seen)
+}
+
+/// What is to hold of a flow.
+struct Flow<'a> {
+    spec: &'a Value,
+    base_rtt: Time,
+    /// Flags of its data.
+    codepoint: u8,
+    /// ACKs count marks, and CWR says nothing of the window (RFC 9768).
+    accurate: bool,
+    tick: u64,
+    end: Time,
+    /// When SYNs left, and when the first answer came.
+    syns: Vec<Time>,
+    established: Option<Time>,
+    /// When each segment was sent first.
+    first_sent: Vec<Time>,
+    stamps: Vec<u32>,
+    sent: u64,
+    repeated: u64,
+    /// There was a reason to reduce the window since the last CWR: an ECE or a loss.
+    may_reduce: bool,
+}
+
+impl<'a> Flow<'a> {
+    fn new(spec: &'a Value, i: usize) -> Self {
+        let flow = &spec["flows"][i];
+        let needs = knee_cc::find(flow["cc"].as_str().unwrap()).unwrap().needs.ecn;
+        let l4s = needs == Ecn::Scalable || flow["ecn"] == "l4s";
+        let capable = l4s || needs != Ecn::Classic || ["on", "accurate"].iter().any(|on| flow["ecn"] == *on);
+        Self {
+            spec: flow,
+            base_rtt: Time::from_nanos((laws::base_rtt(spec, i) * 1e6) as u64),
+            codepoint: if capable { Packet::ECT } else { 0 } | if l4s { Packet::L4S } else { 0 },
+            accurate: l4s || flow["ecn"] == "accurate",
+            tick: spec["tcp"]["tick"].as_u64().unwrap_or(4 * MS),
+            end: Time::from_nanos(spec["duration"].as_u64().unwrap()),
+            syns: Vec::new(),
+            established: None,
+            first_sent: Vec::new(),
+            stamps: Vec::new(),
+            sent: 0,
+            repeated: 0,
+            may_reduce: false,
+        }
+    }
+
+    fn time(&self, key: &str) -> Time {
+        Time::from_nanos(self.spec[key].as_u64().unwrap())
+    }
+
+    /// RFC 9293, 3.10 and RFC 6298, 2.1 and 5.5: a SYN at the start, again after 1, 2, 4, ... s, and none once answered.
+    fn on_syn(&mut self, at: Time, packet: &Packet) {
+        assert_eq!((packet.size, packet.flags), (SYN_SIZE, Packet::SYN));
+        assert_eq!(self.established, None, "a SYN at {at}");
+        match self.syns.last() {
+            None => assert_eq!(at, self.time("start")),
+            Some(&before) => {
+                let rto = FIRST_RTO << (self.syns.len() - 1);
+                let gap = (at - before).as_nanos();
+                assert!((rto..=rto + 2 * self.tick).contains(&gap), "a SYN {gap} ns after another, not {rto}");
+            }
+        }
+        self.syns.push(at);
+    }
+
+    fn on_data(&mut self, at: Time, packet: &Packet) {
+        let next = self.first_sent.len() as u64;
+        let again = packet.seq < next;
+        if next == 0 {
+            assert_eq!(self.established, Some(at), "the first window leaves as the connection is there");
+        }
+        if again {
+            self.repeated += 1;
+        } else {
+            assert_eq!(packet.seq, next, "new segments leave in order");
+            assert!(at < self.time("stop"), "a new segment at {at}, after the stop");
+            self.first_sent.push(at);
+        }
+        self.sent += 1;
+        self.stamps.push(packet.stamp);
+        assert_eq!(packet.enqueued, at);
+        let left = self.spec["bytes"].as_u64().map_or(u64::MAX, |bytes| bytes - packet.seq * u64::from(MSS));
+        assert_eq!(u64::from(packet.size), u64::from(MTU - MSS) + left.min(MSS.into()), "segment {}", packet.seq);
+        // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3). 6.1.2: the first
+        // new segment after a reduction, whatever its reason, has CWR.
+        let codepoint = if again && !self.accurate { 0 } else { self.codepoint };
+        assert_eq!(packet.flags & !Packet::CWR, codepoint, "flags of data");
+        if packet.has(Packet::CWR) {
+            assert!(self.may_reduce && !again && !self.accurate, "CWR without a reason");
+            self.may_reduce = false;
+        }
+        self.may_reduce |= again;
+    }
+
+    fn on_ack(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+        if ack.has(Packet::SYN) {
+            assert_eq!((ack.size, blocks.len()), (SYN_SIZE, 0));
+            assert!(at >= self.syns[0] + self.base_rtt, "an answer at {at}");
+            self.established = self.established.or(Some(at));
+            return;
+        }
+        // What is reported has been sent, half a way there and back ago.
+        let highest = blocks.iter().map(|&(_, end)| end).fold(ack.seq, u64::max);
+        assert!(highest <= self.first_sent.len() as u64, "{highest} reported");
+        if let Some(last) = highest.checked_sub(1) {
+            let sent = self.first_sent[last as usize];
+            assert!(at >= sent + self.base_rtt, "{last} of {sent} reported at {at}");
+        }
+        // Before data comes in order there is nothing to echo.
+        let echo = if ack.seq == 0 { ack.stamp == 0 } else { self.stamps.contains(&ack.stamp) };
+        assert!(echo, "the echo of timestamp {}, which was not sent", ack.stamp);
+        // RFC 2018: blocks lie above the cumulative ACK. RFC 2883: only the first may be a D-SACK, below it or within another.
+        assert!(blocks.iter().all(|(start, end)| start < end), "{blocks:?}");
+        assert!(blocks.iter().skip(1).all(|&(start, _)| start > ack.seq), "{} {blocks:?}", ack.seq);
+        let option = if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() as u16 };
+        assert_eq!(ack.size, ACK_SIZE + option, "{} blocks", blocks.len());
+        self.may_reduce |= ack.has(Packet::ECE);
+    }
+}
+
+fn check(spec: &Value) {
+    let (output, rows, capture) = captured(spec);
+    let mut flows: Vec<Flow> = (0..output.flows.len()).map(|i| Flow::new(spec, i)).collect();
+    let mut now = Time::ZERO;
+    for (at, seen) in &capture {
+        assert!(*at >= now, "time goes back");
+        now = *at;
+        match seen {
+            Seen::Sent(packet) if packet.has(Packet::SYN) => flows[packet.flow as usize].on_syn(*at, packet),
+            Seen::Sent(packet) => flows[packet.flow as usize].on_data(*at, packet),
+            Seen::Received(ack, blocks) => flows[ack.flow as usize].on_ack(*at, ack, blocks),
+        }
+    }
+    let timeout = output.event_names.iter().position(|name| name == "timeout");
+    for (i, (flow, figures)) in flows.iter().zip(&output.flows).enumerate() {
+        assert!(flow.syns.len() == 1 || flow.established.is_none() || flow.syns[1] < flow.established.unwrap());
+        if spec["warmup"] == 0 && flow.time("stop") >= flow.end {
+            let counted = (figures.sent_packets, figures.retransmitted_packets);
+            assert_eq!(counted, (flow.sent, flow.repeated), "flow {i}");
+            let recorded = rows.events.iter().filter(|row| row.flow == i as i32 && Some(row.event as usize) == timeout);
+            assert_eq!(recorded.count() as u64, figures.timeouts, "timeouts of flow {i}");
+        }
+    }
+    let sent: u64 = flows.iter().map(|flow| flow.sent).sum();
+    assert!(output.packets <= sent, "{} packets arrived of {sent}", output.packets);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_capture_at_the_senders_follows_the_rfcs(spec in prop_oneof![any_dumbbell(), any_chain(), any_network()]) {
+        check(&spec);
+    }
+}
+
+#[test]
+fn a_syn_is_sent_again_after_one_two_and_four_seconds() {
+    let mut lossy = link(10_000_000, &json!({"packets": 50}));
+    lossy["loss"] = json!(1.0);
+    let spec = spec(20 * S, &[lossy], &[flow("reno", 20 * MS, MS / 3, 20 * S)]);
+    check(&spec);
+    let at: Vec<u64> = captured(&spec).2.iter().map(|(at, _)| at.as_millis()).collect();
+    // Each timer fires a tick of 4 ms after its span, as the kernel's clock shows it.
+    assert_eq!(at, [0, 1004, 3008, 7012, 15_016]);
+}
+
+/// RFC 3168, 6.1: what a queue marks is echoed, the sender reduces its window once per round trip, says so with CWR, and no
+/// packet needs to be lost for it.
+#[test]
+fn marks_are_echoed_and_answered() {
+    let mut marking = link(20_000_000, &json!({"packets": 300}));
+    (marking["queue"], marking["queue_params"]) = (json!("codel"), json!({"ecn": {"bool": true}}));
+    let mut capable = flow("reno", 40 * MS, 0, 10 * S);
+    capable["ecn"] = json!("on");
+    let spec = spec(10 * S, &[marking], &[capable]);
+    check(&spec);
+    let (output, rows, capture) = captured(&spec);
+    let reductions = output.event_names.iter().position(|name| name == "cwr").unwrap();
+    let reductions = rows.events.iter().filter(|row| row.event as usize == reductions).count();
+    let seen = |flag: u8, sent: bool| {
+        let has = |seen: &Seen| match seen {
+            Seen::Sent(packet) => sent && packet.has(flag),
+            Seen::Received(ack, _) => !sent && ack.has(flag),
+        };
+        capture.iter().filter(|(_, seen)| has(seen)).count()
+    };
+    let (echoes, answers) = (seen(Packet::ECE, false), seen(Packet::CWR, true));
+    assert!(reductions > 5 && output.links[0].drops == 0, "{reductions} reductions, {:?}", output.links);
+    assert_eq!(answers, reductions);
+    // Each is echoed with every ACK of about a round trip, up to the CWR.
+    assert!(echoes > 5 * reductions, "{echoes} echoes");
+}
