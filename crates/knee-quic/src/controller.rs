@@ -9,6 +9,7 @@
 
 use crate::factory::Control as Factory;
 use crate::flight::{Burst, Counters, Flight};
+use crate::rtt::Sampler;
 use crate::watch::Watch;
 use knee_cc::{
     Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
@@ -59,8 +60,7 @@ pub struct Controller {
     initial_window: u32,
     /// Bytes in flight.
     in_flight: u64,
-    /// The newest packet acknowledged so far was sent then.
-    newest_acked: Option<Time>,
+    rtt: Sampler,
     /// What was sent until then belongs to the reduction under way.
     recovery_start: Option<Time>,
     app_limited_until: u64,
@@ -87,7 +87,7 @@ impl Controller {
             told_mtu: mtu,
             initial_window,
             in_flight: 0,
-            newest_acked: None,
+            rtt: Sampler::default(),
             recovery_start: None,
             app_limited_until: 0,
             lost_since_ack: 0,
@@ -191,13 +191,6 @@ impl Controller {
         self.tell(StateEvent::Start);
     }
 
-    /// Takes the RTT of the newest packet newly acknowledged (RFC 9002, 5.3).
-    fn sample_rtt(&mut self, rtt: Time) {
-        let srtt = self.view.srtt;
-        self.view.srtt = if srtt == Time::ZERO { rtt } else { (srtt.mul_div(7, 8)).saturating_add(rtt.mul_div(1, 8)) };
-        self.view.min_rtt = self.view.min_rtt.min(rtt);
-    }
-
     /// Notes whether what is sent from now on is limited by the application (Linux's `tcp_rate_check_app_limited`).
     fn note_app_limit(&mut self, app_limited: bool) {
         if app_limited {
@@ -255,7 +248,7 @@ impl Controller {
     /// Forgets what can no longer be acknowledged: what left before the newest packet acknowledged, longer ago than
     /// any stack waits before it declares a packet lost.
     fn forget_old(&mut self, newest: Time) {
-        let patience = self.view.srtt.mul_div(4, 1).saturating_add(Time::from_millis(10));
+        let patience = (self.view.srtt * 4).saturating_add(Time::from_millis(10));
         self.flight.forget_before(newest.min(self.view.now.saturating_sub(patience)));
     }
 }
@@ -298,12 +291,7 @@ impl QuicController for Controller {
         if let Some(burst) = newest {
             self.view.snd_una = prior_una.max(burst.end);
         }
-        // An ACK for older packets alone, which came late, says nothing about the RTT now.
-        let rtt = (self.newest_acked.is_none_or(|before| sent >= before)).then(|| now.saturating_sub(sent));
-        if let Some(rtt) = rtt {
-            self.newest_acked = Some(sent);
-            self.sample_rtt(rtt);
-        }
+        let rtt = self.rtt.sample(sent, &mut self.view);
         let counters = self.counters();
         let rate =
             newest.map_or(RateSample::NONE, |burst| self.flight.sample(&burst, now, self.view.min_rtt, &counters));
@@ -412,7 +400,7 @@ impl QuicController for Controller {
             told_mtu: self.told_mtu,
             initial_window: self.initial_window,
             in_flight: self.in_flight,
-            newest_acked: self.newest_acked,
+            rtt: self.rtt,
             recovery_start: self.recovery_start,
             app_limited_until: self.app_limited_until,
             lost_since_ack: self.lost_since_ack,
