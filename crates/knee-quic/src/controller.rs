@@ -61,7 +61,7 @@ pub struct Controller {
     /// Bytes in flight.
     in_flight: u64,
     rtt: Sampler,
-    /// What was sent until then belongs to the reduction under way.
+    /// What was sent until then, when the latest reduction began, reduces no more, even once recovery is over.
     recovery_start: Option<Time>,
     app_limited_until: u64,
     /// Packets found lost since the last ACK.
@@ -201,10 +201,13 @@ impl Controller {
         }
     }
 
+    fn recovering(&self) -> bool {
+        self.view.ca != CaState::Open
+    }
+
     /// Ends a reduction once a packet is acknowledged that was sent after it began.
     fn end_recovery(&mut self, newest: Time) {
-        if self.recovery_start.is_some_and(|start| newest > start) {
-            self.recovery_start = None;
+        if self.recovering() && self.recovery_start.is_some_and(|start| newest > start) {
             if !self.entry.needs.full_control {
                 self.tell(StateEvent::ReductionDone);
             }
@@ -303,7 +306,7 @@ impl QuicController for Controller {
         }
         self.end_recovery(sent);
         let lost = std::mem::take(&mut self.lost_since_ack);
-        let (recovering, full_control) = (self.recovery_start.is_some(), self.entry.needs.full_control);
+        let (recovering, full_control) = (self.recovering(), self.entry.needs.full_control);
         let rate = if self.entry.needs.rate { rate } else { RateSample::NONE };
         self.ask(|cc, view, control| {
             let ack = Ack {

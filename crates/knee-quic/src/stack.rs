@@ -116,7 +116,7 @@ struct Watched {
     in_flight: u64,
     /// When the newest packet left that the ACK being taken acknowledges.
     newest: Option<Time>,
-    /// What was sent until then belongs to the latest reduction.
+    /// The latest reduction, of what was sent until then, began then.
     recovery_start: Option<Time>,
     rtt: Sampler,
     view: View,
@@ -163,7 +163,6 @@ impl QuicController for Watched {
         self.in_flight = in_flight;
         let newest = self.newest.take();
         if newest > self.recovery_start {
-            self.recovery_start = None;
             self.view.ca = CaState::Open;
         }
         let rtt = newest.and_then(|sent| self.rtt.sample(sent, &mut self.view));
