@@ -192,11 +192,7 @@ class Flow(_Table):
     @field_validator("cc")
     @classmethod
     def _cc_is_known(cls, name: str) -> str:
-        return (
-            name
-            if name == PROGRAM_CC
-            else registry.find("congestion control", name, registry.flow_controls()).name
-        )
+        return name if name == PROGRAM_CC else registry.find("congestion control", name, registry.flow_controls()).name
 
     @field_validator("cc_params")
     @classmethod
