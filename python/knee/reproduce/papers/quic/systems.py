@@ -62,9 +62,9 @@ def _says(made: Quantities) -> str:
         f"gets {made['pfifo_lola_goodput']:.1f} Mbit/s of 50. Through cocoa each flow has a queue of its own, and its "
         f"delay is its own doing: LoLa {ms('cocoa', 'lola')}, delay-based AIMD {ms('cocoa', 'daimd')}, CUBIC "
         f"{ms('cocoa', 'cubic')} over QUIC and {ms('cocoa', 'tcp')} over TCP, with equal shares (Jain's index "
-        f"{made['cocoa_jain']:.3f}). fq_codel shares as fairly, with {ms('fq_codel', 'lola')}, {ms('fq_codel', "
-        f"'daimd')}, {ms('fq_codel', 'cubic')} and {ms('fq_codel', 'tcp')}; it drops {made['fq_codel_drops']:.0f} "
-        f"packets, cocoa {made['cocoa_drops']:.0f}."
+        f"{made['cocoa_jain']:.3f}). fq_codel shares as fairly, with {ms('fq_codel', 'lola')}, "
+        f"{ms('fq_codel', 'daimd')}, {ms('fq_codel', 'cubic')} and {ms('fq_codel', 'tcp')}; it drops "
+        f"{made['fq_codel_drops']:.0f} packets, cocoa {made['cocoa_drops']:.0f}."
     )
 
 
