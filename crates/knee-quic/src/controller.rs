@@ -39,6 +39,28 @@ struct Batch {
     sent: Time,
 }
 
+/// Turns quinn's instants into times from the start of the connection on.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    zero: Instant,
+    latest: (Instant, Time),
+}
+
+impl Clock {
+    const fn new(zero: Instant) -> Self {
+        Self { zero, latest: (zero, Time::ZERO) }
+    }
+
+    fn time(&mut self, at: Instant) -> Time {
+        if at != self.latest.0 {
+            let since = at.saturating_duration_since(self.zero);
+            let ns = since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos()));
+            self.latest = (at, Time::from_nanos(ns.min(u64::MAX >> 1)));
+        }
+        self.latest.1
+    }
+}
+
 /// Congestion control of one QUIC connection.
 pub struct Controller {
     /// What the algorithm is made from.
@@ -48,8 +70,9 @@ pub struct Controller {
     /// The algorithm, from the first RTT sample on. quinn shares controllers between threads by contract, but calls those
     /// methods that reach the algorithm one at a time: the lock is never taken.
     cc: Option<Mutex<Box<dyn DynCongestionControl>>>,
-    /// Time zero.
-    base: Instant,
+    /// The connection's clock, and that of what it sent: packets that quinn reports one after the other often share both.
+    clock: Clock,
+    sent_clock: Clock,
     control: Control,
     view: View,
     flight: Flight,
@@ -78,7 +101,8 @@ impl Controller {
             factory,
             rng,
             cc: None,
-            base: now,
+            clock: Clock::new(now),
+            sent_clock: Clock::new(now),
             control: Control::initial(initial_window),
             view: View::INITIAL,
             flight: Flight::new(),
@@ -129,13 +153,9 @@ impl Controller {
 
     /// The connection's clock. It does not go back.
     fn advance(&mut self, now: Instant) -> Time {
-        let now = self.time(now).max(self.view.now);
+        let now = self.clock.time(now).max(self.view.now);
         self.view.now = now;
         now
-    }
-
-    fn time(&self, at: Instant) -> Time {
-        Time::from_nanos(at.saturating_duration_since(self.base).as_nanos().min(u128::from(u64::MAX >> 1)) as u64)
     }
 
     /// Shows who watches what has become of this event, and the RTT sample it gave.
@@ -147,6 +167,10 @@ impl Controller {
     }
 
     fn packets(&self, bytes: u64) -> u32 {
+        // The usual case; divisions are slow.
+        if bytes == u64::from(self.mtu) {
+            return 1;
+        }
         bytes.div_ceil(u64::from(self.mtu)).min(u64::from(u32::MAX >> 2)) as u32
     }
 
@@ -219,7 +243,7 @@ impl Controller {
     /// of the RTT, which nobody else can make. That one is of the ACK before, so the RTT is sampled here.
     pub fn acknowledged(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.advance(now);
-        let sent = self.time(sent);
+        let sent = self.sent_clock.time(sent);
         let burst = self.flight.acknowledge(sent, bytes);
         self.batch.packets += 1;
         if self.batch.packets == 1 || sent >= self.batch.sent {
@@ -333,7 +357,7 @@ impl QuicController for Controller {
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
         self.advance(now);
-        let sent = self.time(sent);
+        let sent = self.sent_clock.time(sent);
         let signal = if lost_bytes == 0 { Signal::Ecn } else { Signal::Loss };
         match signal {
             Signal::Loss => {
@@ -394,7 +418,8 @@ impl QuicController for Controller {
             entry: self.entry,
             rng: self.rng.clone(),
             cc: None,
-            base: self.base,
+            clock: self.clock,
+            sent_clock: self.sent_clock,
             control: self.control,
             view: self.view,
             flight: self.flight.clone(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from knee.reproduce import drawing
@@ -41,6 +42,11 @@ def _share(results: Results, name: str) -> float:
     return results.mean(name, of)
 
 
+def _lost_percent(result: Any, flow: int) -> float:
+    figures = result.summary["flows"][flow]
+    return 100 * float(figures["lost_packets"]) / float(figures["sent_packets"])
+
+
 def _measure(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for cc in ALGORITHMS:
@@ -67,7 +73,7 @@ def _says(made: Quantities) -> str:
 def _table(results: Results, made: Quantities) -> list[Table]:
     rows = []
     for cc in ALGORITHMS:
-        lost = [results.mean(f"beside-{cc}", lambda result, i=i: _lost_percent(result, i)) for i in (0, 1)]
+        lost = [results.mean(f"beside-{cc}", partial(_lost_percent, flow=flow)) for flow in (0, 1)]
         rows.append(
             [
                 cc,
@@ -78,11 +84,6 @@ def _table(results: Results, made: Quantities) -> list[Table]:
         )
     head = ["algorithm", "QUIC's share, %", "beside paced TCP, %", "QUIC lost, %", "TCP lost, %"]
     return [Table(f"Means of {_SEEDS} runs with different starts.", head, rows)]
-
-
-def _lost_percent(result: Any, flow: int) -> float:
-    figures = result.summary["flows"][flow]
-    return 100 * float(figures["lost_packets"]) / float(figures["sent_packets"])
 
 
 def _draw(results: Results) -> Figure:
