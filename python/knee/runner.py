@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from knee import forked, grounds, memory, programs
 from knee.errors import InputError, PhysicsError, ProgramError
 from knee.owned import writing
-from knee.scenario import Scenario, from_dict, load
+from knee.scenario import Scenario, from_dict, l4s, load
 
 if TYPE_CHECKING:
     from knee.result import Result
@@ -95,6 +95,7 @@ def run(
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
         result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
+        _remark(result, l4s.warnings(scenario))
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
@@ -111,6 +112,13 @@ def run(
         error.result = result
         raise error
     return result
+
+
+def _remark(result: Result, remarks: list[str]) -> None:
+    """Adds remarks to a result's summary, where the terminal and the report take them from, and to its manifest."""
+    if remarks:
+        result.summary["remarks"] = [*remarks, *result.summary.get("remarks", ())]
+        result.manifest["remarks"] = remarks
 
 
 def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:

@@ -82,6 +82,8 @@ def _tcp(tcp: Tcp) -> None:
 def _flow(flow: Flow) -> None:
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
+    if isinstance(flow.ecn, str):
+        raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")
     if flow.cc not in (here := available()):
         accepted = f"expected one of {', '.join(here)}"
         if flow.cc in loadable():
