@@ -7,12 +7,12 @@ mod record;
 mod rows;
 mod spread;
 
-pub use flow::{FlowCounts, FlowRates, FlowWatch, no_figures};
+pub use flow::{FlowCounts, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};
 pub use record::{Interval, Record};
 pub use rows::Rows;
-pub use spread::{RttSpread, Spread};
+pub use spread::Spread;
 
 use crate::receiver::Range;
 use knee_core::{Packet, Time};
