@@ -94,7 +94,7 @@ def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, 
         title=paper.title,
         paper=paper,
         facts=[paper.source, *_made(ground, short)],
-        totals=_totals([row for row in rows(done) if not row.finding]),
+        totals=_totals(rows(done)),
         sections=[_section(one) for one in done],
     )
     write(path, text)
@@ -102,7 +102,6 @@ def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, 
 
 def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short: bool) -> None:
     """Writes the summary of all papers."""
-    judged = [row for paper in papers for row in paper.rows if not row.finding]
     text = pages.page(
         "reproduce/summary.html",
         scripts=SCRIPTS,
@@ -110,7 +109,7 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
         title="Published figures and tables, rerun",
         facts=_made(ground, short),
         papers=[(paper, _count(paper)) for paper in papers],
-        totals=_totals(judged),
+        totals=_totals([row for paper in papers for row in paper.rows]),
         items=_lines(papers, finding=False),
         findings=_lines(papers, finding=True),
     )
@@ -118,7 +117,8 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
 
 
 def _count(paper: PaperRows) -> str:
-    tried = [row for row in paper.rows if not row.finding and row.verdict != Verdict.NOT_RUN]
+    judged, _ = _judged(paper.rows)
+    tried = [row for row in judged if row.verdict != Verdict.NOT_RUN]
     held = sum(row.verdict == Verdict.REPRODUCED for row in tried)
     return f"{held} of {len(tried)}"
 
@@ -127,11 +127,18 @@ def _made(ground: str, short: bool) -> list[str]:
     return [f"knee {_core.version()}", f"ground {ground}", *(["short form"] if short else [])]
 
 
-def _totals(judged: Sequence[Row]) -> list[tuple[str, str]]:
+def _judged(rows: Sequence[Row]) -> tuple[list[Row], str]:
+    """The rows that totals count, and the word for those that hold: findings only where there is nothing else."""
+    items = [row for row in rows if not row.finding]
+    return (items, "reproduced") if items or not rows else (list(rows), "findings true")
+
+
+def _totals(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    judged, word = _judged(rows)
     count = Counter(row.verdict for row in judged)
     explained = sum(row.explained for row in judged if row.verdict == Verdict.DIFFERS)
     tried = len(judged) - count[Verdict.NOT_RUN]
-    parts = [(f"{count[Verdict.REPRODUCED]} of {tried}", "reproduced")]
+    parts = [(f"{count[Verdict.REPRODUCED]} of {tried}", word)]
     if count[Verdict.DIFFERS]:
         parts.append((str(count[Verdict.DIFFERS]), f"differ, {explained} of them explained"))
     if count[Verdict.NOT_RUN]:

@@ -1,6 +1,6 @@
 //! From a specification to a world at rest.
 
-use super::quic::QuicFlow;
+use super::quic::{QuicFlow, Told};
 use super::world::{Algorithm, Flow, World};
 use crate::SpecError;
 use crate::ecn::Ecn;
@@ -14,6 +14,9 @@ use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
+use knee_quic::Watch;
+use knee_quic::proto::congestion::ControllerFactory;
+use knee_quic::stack::{self, StackControl};
 use slab::Slab;
 use std::sync::Arc;
 
@@ -81,7 +84,7 @@ impl World {
         };
         for (i, flow) in spec.flows.iter().enumerate() {
             let before = i.checked_sub(1).map(|before| &spec.flows[before]);
-            if before.is_none_or(|before| !before.same_cc(flow)) {
+            if before.is_none_or(|before| !before.same_cc(flow) || before.transport != flow.transport) {
                 world.algorithms.push(algorithm(flow, own)?);
             }
             world.add_flow(flow, spec);
@@ -112,10 +115,16 @@ impl World {
         });
         if flow.transport == Transport::Quic {
             self.quic.resize_with(self.senders.len() + 1, || None);
-            let seed = Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64();
-            let control = self.algorithms[algorithm].control(self.senders.len());
-            self.quic[self.senders.len()] =
-                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn.is_on(), seed, Time::from_nanos(flow.start))));
+            let told = Told {
+                bytes: flow.bytes,
+                ecn: ecn.is_on(),
+                tls: flow.tls,
+                seed: Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64(),
+                start: Time::from_nanos(flow.start),
+            };
+            let watch = Arc::new(Watch::default());
+            let control = self.algorithms[algorithm].control(self.senders.len(), told.seed, watch.clone());
+            self.quic[self.senders.len()] = Some(Box::new(QuicFlow::new(control, watch, told)));
         }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(ecn));
@@ -155,15 +164,18 @@ pub fn agenda(spec: &Spec) -> Events {
 }
 
 impl Algorithm {
-    /// What makes it for the QUIC connection of flow `i`.
-    fn control(&self, i: usize) -> knee_quic::Control {
-        let control = knee_quic::Control::of(self.entry, self.params.clone());
+    /// What makes it for the QUIC connection of flow `i`; `watch` sees its controllers.
+    fn control(&self, i: usize, seed: u64, watch: Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        if let Some(control) = StackControl::of(self.entry, &self.params, watch.clone()) {
+            return Arc::new(control);
+        }
+        let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
         match &self.make {
             Some(make) => {
                 let make = make.clone();
-                control.made_by(Arc::new(move |params, init| make(params, init, i)))
+                Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
             }
-            None => control,
+            None => Arc::new(control),
         }
     }
 }
@@ -174,6 +186,7 @@ fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
     let entry = own
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))
+        .or_else(|| if flow.transport == Transport::Quic { stack::find(&flow.cc) } else { None })
         .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
     let owner = format!("flow `{}`", flow.label);
     let given = flow.cc_params.as_ref().map(|raw| serde_json::from_str(raw.get())).transpose();
