@@ -1,6 +1,9 @@
 //! What the process may do, and how it is run.
 
-use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::process::{
+    Gid, Pid, Resource, Rlimit, Signal, Uid, getppid, getrlimit, set_parent_process_death_signal, setpriority_process,
+    setrlimit,
+};
 use rustix::thread::{set_current_timer_slack, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::io;
 use std::num::NonZeroU64;
@@ -26,13 +29,20 @@ pub fn be_prompt() -> &'static str {
     }
 }
 
+/// Asks that the calling thread be run first among ordinary ones, and at once when a timer or a packet wakes it.
+pub fn be_first() {
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    // The kernel takes this for the thread alone.
+    let _ = setpriority_process(None, FIRST);
+}
+
 /// The least of the real-time priorities: ordinary processes have none.
 fn real_time() -> Result<(), thread_priority::Error> {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
-/// Becomes `user` for good, without any capability. The process must have one thread only.
+/// Makes the calling thread one of `user` for good, without any capability.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -43,6 +53,12 @@ pub fn drop_all(user: u32) -> io::Result<()> {
     // With the last user id that is root's go all capabilities.
     set_thread_res_uid(uid, uid, uid)?;
     Ok(())
+}
+
+/// Lets this process open as many files as it may.
+pub fn open_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Ends this process when `parent` ends, however that does. To be asked for after the user has changed.

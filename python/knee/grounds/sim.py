@@ -32,6 +32,7 @@ class Sim:
     name = "sim"
     about = "the packet simulator; needs no privileges"
     captures = True
+    logs = frozenset({"tcp", "quic"})
     real_time = False
 
     def missing(self) -> Sequence[Missing]:
@@ -58,6 +59,7 @@ class Sim:
         progress: Progress | None = None,
         command: str | None = None,
         capture: Path | None = None,
+        qlog: Path | None = None,
     ) -> Result:
         """Simulates a scenario."""
         # Slow to import, and a rejected scenario needs none of it.
@@ -66,16 +68,13 @@ class Sim:
         from knee.metrics import summary
         from knee.result import Result
 
-        if capture is not None and any(flow.transport == "quic" for flow in scenario.flows):
-            found = "packets of QUIC flows are not captured"
-            raise ScenarioError(scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap')
         told = json.dumps(spec(scenario))
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")
         begin = time.perf_counter()
         try:
             figures, sample_rows, link_rows, event_rows = _core.simulate(
-                told, str(spool), progress, _own(scenario), None if capture is None else str(capture)
+                told, str(spool), progress, _own(scenario), *(None if to is None else str(to) for to in (capture, qlog))
             )
         except _core.SpecError as error:
             raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error

@@ -74,6 +74,7 @@ impl World {
             recovery_spares: sender::Spares::default(),
             departures: Vec::new(),
             record: Record::new(spec),
+            logs: Vec::new(),
             interval: Time::from_nanos(spec.interval),
             warmup: Time::from_nanos(spec.warmup),
             seed: spec.seed,
@@ -114,7 +115,7 @@ impl World {
         });
         if flow.transport == Transport::Quic {
             self.quic.resize_with(self.senders.len() + 1, || None);
-            let seed = Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64();
+            let seed = quic_seed(spec, self.senders.len());
             let control = self.algorithms[algorithm].control(self.senders.len());
             let ecn = flow.ecn || per_packet;
             self.quic[self.senders.len()] =
@@ -155,6 +156,19 @@ pub fn agenda(spec: &Spec) -> Events {
     }
     agenda.push(Time::from_nanos(spec.interval), Event::Sample);
     agenda
+}
+
+/// What makes the algorithm of a QUIC connection that runs outside a simulation, and the seed of its ends: what the same
+/// flow has inside one.
+///
+/// # Errors
+/// If the flow's congestion control or a parameter of it does not exist.
+pub fn quic_control(spec: &Spec, i: usize) -> Result<(knee_quic::Control, u64), SpecError> {
+    Ok((algorithm(&spec.flows[i], &[])?.control(i), quic_seed(spec, i)))
+}
+
+fn quic_seed(spec: &Spec, i: usize) -> u64 {
+    Rng::stream(spec.seed, &format!("quic/{i}")).next_u64()
 }
 
 impl Algorithm {
