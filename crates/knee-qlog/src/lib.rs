@@ -164,3 +164,109 @@ impl Inside {
         self.failed = written.err();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qlog::events::quic::MetricsUpdated;
+    use serde_json::Value;
+
+    /// What was written so far.
+    #[derive(Clone, Default)]
+    pub struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Sink {
+        /// The records, of which each begins and ends as RFC 7464 says.
+        fn records(&self, log: &Log) -> Vec<Value> {
+            log.finish().unwrap();
+            let bytes = self.0.lock().unwrap().clone();
+            assert_eq!((bytes.first(), bytes.last()), (Some(&RECORD_SEPARATOR), Some(&b'\n')));
+            let records = bytes[1..].split(|byte| *byte == RECORD_SEPARATOR);
+            records.map(|record| serde_json::from_slice(record.strip_suffix(b"\n").unwrap()).unwrap()).collect()
+        }
+    }
+
+    fn log() -> (Log, Sink) {
+        let sink = Sink::default();
+        (Log::new(sink.clone(), About { title: "a", description: "b", protocol: "QUIC" }), sink)
+    }
+
+    #[test]
+    fn a_state_is_written_when_it_changes_with_the_one_before() {
+        let (log, sink) = log();
+        for (ms, state) in [(1, "slow_start"), (2, "slow_start"), (3, "recovery")] {
+            log.state(Time::from_millis(ms), state);
+        }
+        let records = sink.records(&log);
+        assert_eq!(records[0]["trace"]["common_fields"]["protocol_type"], json!(["QUIC"]));
+        let name = "recovery:congestion_state_updated";
+        assert_eq!(records[1], json!({"time": 1.0, "name": name, "data": {"new": "slow_start"}}));
+        assert_eq!(records[2], json!({"time": 3.0, "name": name, "data": {"old": "slow_start", "new": "recovery"}}));
+        assert_eq!(records.len(), 3);
+    }
+
+    #[test]
+    fn times_have_nanoseconds_and_do_not_go_back() {
+        let (log, sink) = log();
+        let metrics = MetricsUpdated { congestion_window: Some(7), ..MetricsUpdated::default() };
+        let event = EventData::MetricsUpdated(metrics);
+        log.event(Time::from_nanos(150_000_000_001), &event);
+        log.event(Time::from_nanos(5), &event);
+        let records = sink.records(&log);
+        assert_eq!((&records[1]["time"], &records[2]["time"]), (&json!(150_000.000_001), &json!(150_000.000_001)));
+    }
+
+    #[test]
+    fn quinns_events_are_brought_to_the_form_of_the_drafts() {
+        let (log, sink) = log();
+        let mut quinn = FromQuinn::new(log.clone());
+        log.set_time(Time::from_millis(9));
+        log.set_acked(Some(vec![(3, 5)]));
+        let header = json!({"qlog_version": "0.3"});
+        let sent = json!({"time": 1.5, "name": "transport:packet_sent", "group_id": "x",
+            "data": {"header": {"packet_type": "1RTT", "packet_number": 4, "length": 1200}}});
+        let received = json!({"time": 1.5, "name": "transport:packet_received",
+            "data": {"header": {"packet_type": "1RTT", "packet_number": 1}}});
+        let metrics = json!({"time": 1.5, "name": "recovery:metrics_updated", "data": {"min_rtt": 0.040_993_6}});
+        for record in [&header, &sent, &received, &received, &metrics] {
+            // In pieces, as a streaming serialiser writes.
+            let text = format!("\u{1e}{record}\n");
+            text.as_bytes().chunks(7).for_each(|piece| quinn.write_all(piece).unwrap());
+        }
+        let records = sink.records(&log);
+        let data = |i: usize| records[i]["data"].clone();
+        assert!(records[1..].iter().all(|record| record["time"] == 9.0 && record.get("group_id").is_none()));
+        assert_eq!(data(1), json!({"header": {"packet_type": "1RTT", "packet_number": 4}, "raw": {"length": 1200}}));
+        assert_eq!(data(2)["frames"], json!([{"frame_type": "ack", "acked_ranges": [[3, 5]]}]));
+        assert_eq!(data(3).get("frames"), None, "an ACK belongs to one packet");
+        assert_eq!(data(4), json!({"min_rtt": 40.993_6}));
+    }
+
+    #[test]
+    fn the_first_error_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let log = Log::new(Full, About { title: "", description: "", protocol: "TCP" });
+        (0..2000).for_each(|ms| log.state(Time::from_millis(ms), &ms.to_string()));
+        assert_eq!(log.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -4,6 +4,7 @@
 use crate::account::Account;
 use crate::clock::{self, Clock};
 use crate::config::Config;
+use crate::ferry::{self, BREATH, STRETCH};
 use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
@@ -28,19 +29,23 @@ const RECEIVE_WINDOW: u64 = 1 << 30;
 const PACING_CREDIT: Time = Time::from_millis(1);
 /// Datagrams that an end may send in a row before others have their turn.
 const BURST: usize = 64;
+/// How long the endpoints sleep at the most: how late they wake up then shows how late they would have taken a packet.
+const LOOK: Time = Time::from_millis(10);
 /// Sockets that are looked at after one wait.
 const READY: usize = 256;
 
 /// How the machine did with the endpoints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Effort {
-    /// How late timers and paced departures were.
+    /// How late timers, paced departures and a look every 10 ms were.
     #[serde(flatten)]
     pub late: LateFigures,
     /// Datagrams that the kernel refused to send.
     pub refused: u64,
     /// Processor time, s.
     pub processor_s: f64,
+    /// As the switch's.
+    pub priority: &'static str,
 }
 
 /// One end of a connection and its socket.
@@ -143,17 +148,23 @@ impl Endpoints {
         Ok(((!flows.is_empty()).then_some(Self { flows, ready, refused: 0 }), accounts))
     }
 
-    /// Sends and receives until `end`.
+    /// Sends and receives until `end`, on a thread of this priority. With a real-time one it sleeps now and then, as the
+    /// switch does.
     ///
     /// # Errors
     /// If sockets cannot be waited for, or a connection broke.
-    pub fn run(mut self, clock: Clock, end: Time) -> Result<Effort, String> {
+    pub fn run(mut self, clock: Clock, end: Time, priority: &'static str) -> Result<Effort, String> {
         let (mut late, mut buffers) = (Late::default(), Buffers::default());
         let mut events = Vec::with_capacity(READY);
+        let (mut slept, mut look) = (Time::ZERO, LOOK);
         loop {
             let now = clock.now();
             if now >= end {
                 break;
+            }
+            if look <= now {
+                late.count(now - look);
+                look = now + LOOK;
             }
             for flow in self.flows.iter_mut().filter(|flow| flow.due <= now) {
                 late.count(now - flow.due);
@@ -161,8 +172,15 @@ impl Endpoints {
                 self.refused += flow.transmit(clock);
                 flow.check()?;
             }
-            let next = self.flows.iter().map(|flow| flow.due).min().unwrap_or(end).min(end);
+            let next = self.flows.iter().map(|flow| flow.due).min().unwrap_or(end).min(look).min(end);
+            let before = clock.now();
+            if priority == "fifo" && before > slept + STRETCH {
+                ferry::sleep(&[], BREATH).map_err(|error| error.to_string())?;
+            }
             wait(&self.ready, next.saturating_sub(clock.now()), &mut events).map_err(|error| error.to_string())?;
+            if clock.now() > before + BREATH {
+                slept = clock.now();
+            }
             for key in &events {
                 let flow = &mut self.flows[key / 2];
                 flow.receive(key % 2, &mut buffers, clock);
@@ -173,7 +191,12 @@ impl Endpoints {
         for log in self.flows.iter().filter_map(|flow| flow.account.log.as_ref()) {
             log.finish().map_err(|error| format!("a qlog file cannot be written: {error}"))?;
         }
-        Ok(Effort { late: late.figures(), refused: self.refused, processor_s: clock::processor().as_secs_f64() })
+        Ok(Effort {
+            late: late.figures(),
+            refused: self.refused,
+            processor_s: clock::processor().as_secs_f64(),
+            priority,
+        })
     }
 }
 

@@ -36,7 +36,6 @@ fn run() -> Result<(), Box<dyn Error>> {
     let config: Config = serde_json::from_str(&line()?)?;
     let file = config.capture.as_ref().map(File::create).transpose()?;
     privileges::open_many_files();
-    // Started before this thread gets its own priority, which it would inherit.
     let beside = Beside::start(config.user);
     let priority = privileges::be_prompt();
     // A side's namespace is entered with its device.
@@ -81,11 +80,11 @@ impl Beside {
     fn start(user: u32) -> Self {
         let (give, take) = channel::<(Endpoints, Clock, Time)>();
         let work = move || {
-            privileges::be_first();
+            let priority = privileges::be_prompt();
             let dropped = privileges::drop_all(user).map_err(|error| error.to_string());
             let (endpoints, clock, end) = take.recv().ok()?;
             let done = dropped.and_then(|()| {
-                let done = catch_unwind(AssertUnwindSafe(|| endpoints.run(clock, end)));
+                let done = catch_unwind(AssertUnwindSafe(|| endpoints.run(clock, end, priority)));
                 done.unwrap_or_else(|_| Err("a programming error, reported above".into()))
             });
             Some(done.unwrap_or_else(|error| fail(&error)))

@@ -15,8 +15,8 @@ use thread_priority::{
 /// Least nice value: first in turn among ordinary processes.
 const FIRST: i32 = -20;
 
-/// Asks to be run at once when a timer or a packet wakes us: before all ordinary processes, where another processor is
-/// left to them; else as the first of them. Gives what the machine allowed.
+/// Asks that the calling thread be run at once when a timer or a packet wakes it: before all ordinary processes, where
+/// another processor is left to them; else as the first of them. Gives what the machine allowed.
 pub fn be_prompt() -> &'static str {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let shared = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
@@ -27,13 +27,6 @@ pub fn be_prompt() -> &'static str {
     } else {
         "ordinary"
     }
-}
-
-/// Asks that the calling thread be run first among ordinary ones, and at once when a timer or a packet wakes it.
-pub fn be_first() {
-    let _ = set_current_timer_slack(NonZeroU64::new(1));
-    // The kernel takes this for the thread alone.
-    let _ = setpriority_process(None, FIRST);
 }
 
 /// The least of the real-time priorities: ordinary processes have none.

@@ -30,7 +30,8 @@ fn config(flows: &[Value]) -> Config {
         "spec": {
             "duration": LENGTH, "seed": 1, "warmup": 0, "interval": 100_000_000,
             "links": [{"name": "bottleneck", "capacity": {"rate": 100_000_000}, "queue": "pfifo",
-                "limit": {"packets": 5}, "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false}],
+                "limit": {"packets": 5}, "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false,
+                "reverse": {"capacity": {"rate": 100_000_000}, "queue": "pfifo", "limit": null}}],
             "flows": flows.iter().enumerate().map(flow).collect::<Vec<_>>(),
         },
         "sides": [side, side], "port": port, "addresses": ["127.0.0.1", "127.0.0.1"],
@@ -51,7 +52,7 @@ fn run(config: &Config) -> (Effort, Value) {
     let now = clock_gettime(ClockId::Monotonic);
     let clock = Clock::new(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
     let end = Time::from_nanos(LENGTH);
-    let effort = endpoints.unwrap().run(clock, end).unwrap();
+    let effort = endpoints.unwrap().run(clock, end, "ordinary").unwrap();
     let outcome = Outcome { late: Late::default().figures(), refused: 0, processor_s: 0.0, priority: "ordinary" };
     let told = network.finish(end, outcome, Some(effort.clone())).0;
     (effort, serde_json::to_value(told).unwrap())

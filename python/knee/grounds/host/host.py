@@ -126,8 +126,8 @@ def _remarks(switch: dict[str, Any], quic: dict[str, Any] | None) -> list[str]:
     if quic and quic["behind"]:
         share = 100 * quic["behind"] / quic["departures"]
         remarks.append(
-            f"The endpoints of QUIC flows fell behind: {quic['behind']} of {quic['departures']} timers and paced "
-            f"departures ({share:.2g} %) were more than 1 ms late, the latest {quic['late_max_us'] / 1e3:.1f} ms."
+            f"The endpoints of QUIC flows fell behind: {quic['behind']} of {quic['departures']} times ({share:.2g} %) "
+            f"they were more than 1 ms late, the latest {quic['late_max_us'] / 1e3:.1f} ms."
         )
     if quic and quic["refused"]:
         remarks.append(
