@@ -110,8 +110,9 @@ def _flow(dice: random.Random, links: list[dict[str, Any]], duration_ms: int) ->
         "cc": dice.choice(_BUILT_IN),
         "rtt": f"{int(10 ** dice.uniform(1, 2.2)) + 10} ms",
         "pacing": dice.choice(["auto", "auto", "on"]),
-        "ecn": dice.random() < 0.3,
     }
+    if dice.random() < 0.3:
+        made["ecn"] = "l4s" if made["cc"] == "prague" else dice.choice([True, "accurate", "l4s"])
     if dice.random() < 0.5:
         made["start"] = f"{dice.randrange(0, duration_ms // 2)} ms"
     if dice.random() < 0.25:
@@ -126,7 +127,12 @@ def _flow(dice: random.Random, links: list[dict[str, Any]], duration_ms: int) ->
     crossed = [link for link in links if link["name"] in made.get("path", [link["name"]])]
     if all("reverse" in link for link in crossed) and dice.random() < 0.5:
         made["direction"] = "reverse"
-    if made["pacing"] == "auto" and made["cc"] != "dctcp" and dice.random() < 0.15:
+    if (
+        made["pacing"] == "auto"
+        and made["cc"] not in ("dctcp", "prague")
+        and made.get("ecn") in (None, True)
+        and dice.random() < 0.15
+    ):
         made["transport"] = "quic"
     return made
 

@@ -203,7 +203,7 @@ flow = st.fixed_dictionaries(
         "count": st.integers(1, 50),
         "stagger": st.integers(0, 10**6).map(units.format_time),
         "pacing": st.sampled_from(["auto", "on"]),
-        "ecn": st.booleans(),
+        "ecn": st.just("l4s"),
         "lasts": some_times,
         "transport": st.sampled_from(["tcp", "quic"]),
     },

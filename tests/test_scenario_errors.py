@@ -44,7 +44,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"link": LINK | {"overhead": 14}}, "link.overhead", "has no unit"),
     ({"flows": [FLOW | {"rtt": "0 ms"}]}, "flows[0].rtt", "zero"),
     ({"flows": [FLOW | {"bytes": "0 B"}]}, "flows[0].bytes", "zero"),
-    ({"flows": [FLOW | {"ecn": "yes"}]}, "flows[0].ecn", "true or false"),
+    ({"flows": [FLOW | {"ecn": "yes"}]}, "flows[0].ecn", "true, false"),
     ({"flows": [FLOW | {"pacing": "off"}]}, "flows[0].pacing", "auto, on"),
     ({"seed": -1}, "seed", "from 0"),
     ({"seed": 1.5}, "seed", "whole number"),

@@ -12,7 +12,7 @@ from knee import forked, grounds, memory, programs
 from knee import qlog as logs
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.owned import writing
-from knee.scenario import Scenario, from_dict, load
+from knee.scenario import Scenario, from_dict, l4s, load
 
 if TYPE_CHECKING:
     from knee.result import Result
@@ -110,6 +110,7 @@ def run(
             log_folder.mkdir()
         packets = Path(folder) / CAPTURE if capture else None
         result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
+        _remark(result, l4s.warnings(scenario))
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:
@@ -126,6 +127,13 @@ def run(
         error.result = result
         raise error
     return result
+
+
+def _remark(result: Result, remarks: list[str]) -> None:
+    """Adds remarks to a result's summary, where the terminal and the report take them from, and to its manifest."""
+    if remarks:
+        result.summary["remarks"] = [*remarks, *result.summary.get("remarks", ())]
+        result.manifest["remarks"] = remarks
 
 
 def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:

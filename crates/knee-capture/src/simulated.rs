@@ -122,8 +122,8 @@ impl Inside {
         bytes.extend(port.to_be_bytes());
         bytes.extend(seq.to_be_bytes());
         bytes.extend(ack.to_be_bytes());
-        // The length of the header in words of four bytes.
-        bytes.push(((20 + options.len()) as u8 / 4) << 4);
+        // The length of the header in words of four bytes, then AE (RFC 9768, Fig. 2).
+        bytes.push(((20 + options.len()) as u8 / 4) << 4 | u8::from(packet.has(Packet::AE)));
         bytes.push(flags(packet));
         bytes.extend((window as u16).to_be_bytes());
         // Checksum and urgent pointer.
@@ -176,14 +176,8 @@ fn options(scale: Option<u8>, stamps: [u32; 2], blocks: impl ExactSizeIterator<I
 }
 
 fn ip(packet: &Packet, from: u32, to: u32) -> [u8; IP_HEADER] {
-    let ecn = match (packet.has(Packet::CE), packet.has(Packet::ECT), packet.has(Packet::L4S)) {
-        (true, ..) => 3,
-        (false, true, true) => 1,
-        (false, true, false) => 2,
-        (false, false, _) => 0,
-    };
     let mut bytes = [0; IP_HEADER];
-    bytes[0..2].copy_from_slice(&[0x45, ecn]);
+    bytes[0..2].copy_from_slice(&[0x45, packet.ecn_field()]);
     bytes[2..4].copy_from_slice(&packet.size.to_be_bytes());
     // Not to be fragmented; 64 hops.
     bytes[6..10].copy_from_slice(&[0x40, 0, 64, TCP]);

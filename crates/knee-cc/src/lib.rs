@@ -36,6 +36,7 @@ mod lola;
 mod lp;
 mod minmax;
 mod nv;
+mod prague;
 mod reno;
 mod scalable;
 #[cfg(test)]
@@ -69,6 +70,9 @@ pub struct Control {
     pub cwnd_cnt: u32,
     /// Minimum number of packets in a burst, even if pacing or the ACK clock would allow fewer (Linux's `min_tso_segs`).
     pub min_burst: u8,
+    /// Maximum number of packets in a burst, even if that is below `min_burst` (with it, Linux's `tso_segs`); 255 leaves it to
+    /// the sender.
+    pub max_burst: u8,
     /// The algorithm's phase, an index into [`Entry::phases`], for the `state` column and events.
     pub phase: u8,
     /// Pacing rate of payload bytes without headers (Linux's `sk_pacing_rate`); `None` for the sender's own rate, a
@@ -87,6 +91,7 @@ impl Control {
             ssthresh: INFINITE_SSTHRESH,
             cwnd_cnt: 0,
             min_burst: 2,
+            max_burst: u8::MAX,
             phase: 0,
             pacing_rate: None,
             restart_pacing: false,

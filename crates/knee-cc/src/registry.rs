@@ -2,7 +2,7 @@
 
 use crate::{
     Entry, bbr, bbr3, bic, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois, ledbat,
-    lola, lp, nv, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
+    lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
 };
 
 static REGISTRY: &[Entry] = &[
@@ -36,6 +36,7 @@ static REGISTRY: &[Entry] = &[
     vivace::ENTRY,
     // ECN-based
     dctcp::ENTRY,
+    prague::ENTRY,
 ];
 
 /// All algorithms, in the order of listings.

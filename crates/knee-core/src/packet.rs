@@ -50,11 +50,33 @@ impl Packet {
     pub const SYN: u8 = 1 << 5;
     /// L4S: ECT(1) rather than ECT(0) (RFC 9331); goes with `ECT`.
     pub const L4S: u8 = 1 << 6;
-    /// On ACKs: the first SACK block is a D-SACK (RFC 2883).
-    pub const DSACK: u8 = 1 << 7;
+    /// The third bit of accurate ECN's counter, on ACKs (RFC 9768, 2.1).
+    pub const AE: u8 = 1 << 7;
+    /// The bits of an ACK that carry accurate ECN's counter (RFC 9768, 3.2.2): AE, CWR and ECE, highest first.
+    pub const ACE: u8 = Self::AE | Self::CWR | Self::ECE;
 
     /// Resolution of the accumulated queueing delay: 64 ns, so that 32 bits hold 274 s.
     pub const QUEUED_UNIT: Time = Time::from_nanos(64);
+
+    /// The flags that carry the low three bits of `count` as accurate ECN's counter.
+    pub const fn ace(count: u8) -> u8 {
+        (count & 4) << 5 | (count & 2) << 3 | (count & 1) << 3
+    }
+
+    /// The counter that `flags` of an ACK carry, below 8.
+    pub const fn ace_count(flags: u8) -> u8 {
+        (flags & Self::AE) >> 5 | (flags & Self::CWR) >> 3 | (flags & Self::ECE) >> 3
+    }
+
+    /// The ECN field of the IP header (RFC 3168, 5): 0 not ECN-capable, 1 ECT(1), 2 ECT(0), 3 CE.
+    pub const fn ecn_field(&self) -> u8 {
+        match (self.has(Self::CE), self.has(Self::ECT), self.has(Self::L4S)) {
+            (true, ..) => 3,
+            (false, true, true) => 1,
+            (false, true, false) => 2,
+            (false, false, _) => 0,
+        }
+    }
 
     /// Whether `flag` is set.
     pub const fn has(&self, flag: u8) -> bool {
@@ -87,11 +109,21 @@ mod tests {
     #[test]
     fn each_flag_has_a_bit_of_its_own() {
         let all =
-            [Packet::ACK, Packet::ECT, Packet::CE, Packet::ECE, Packet::CWR, Packet::SYN, Packet::L4S, Packet::DSACK];
+            [Packet::ACK, Packet::ECT, Packet::CE, Packet::ECE, Packet::CWR, Packet::SYN, Packet::L4S, Packet::AE];
         for (i, flag) in all.into_iter().enumerate() {
             assert_eq!(flag, 1 << i);
             let packet = Packet { flags: flag, ..Packet::default() };
             assert!(all.iter().all(|other| packet.has(*other) == (*other == flag)));
+        }
+    }
+
+    #[test]
+    fn accurate_ecn_counts_in_three_bits_of_an_ack() {
+        // RFC 9768, Fig. 3: AE, CWR, ECE.
+        assert_eq!([1, 2, 4].map(Packet::ace), [Packet::ECE, Packet::CWR, Packet::AE]);
+        for count in 0..=u8::MAX {
+            assert_eq!(Packet::ace(count) & !Packet::ACE, 0);
+            assert_eq!(Packet::ace_count(Packet::ace(count) | !Packet::ACE), count % 8);
         }
     }
 

@@ -94,6 +94,9 @@ pub(crate) struct CodelParams {
     interval: CodelTime,
     /// `CodelTime::MAX`: off.
     ce_threshold: CodelTime,
+    /// The IP header's ECN field is compared with the selector in these bits; 0: any packet is marked beyond the threshold.
+    ce_threshold_mask: u8,
+    ce_threshold_selector: u8,
     /// With at most so many bytes queued nothing is dropped: one full frame.
     mtu: u64,
     ecn: bool,
@@ -107,9 +110,20 @@ impl CodelParams {
             target: codel_time(params.time("target")),
             interval: codel_time(params.time("interval")),
             ce_threshold: if threshold == Time::ZERO { CodelTime::MAX } else { codel_time(threshold) },
+            ce_threshold_mask: 0,
+            ce_threshold_selector: 0,
             mtu,
             ecn: params.switch("ecn"),
         }
+    }
+
+    /// The same, marking beyond `ce_threshold` only packets whose ECN field, with `mask`, is `selector`.
+    pub(crate) const fn selecting(self, selector: u8, mask: u8) -> Self {
+        Self { ce_threshold_mask: mask, ce_threshold_selector: selector, ..self }
+    }
+
+    const fn selects(&self, packet: &Packet) -> bool {
+        self.ce_threshold_mask == 0 || packet.ecn_field() & self.ce_threshold_mask == self.ce_threshold_selector
     }
 }
 
@@ -186,7 +200,7 @@ impl CodelParams {
             }
             self.enter(state, now);
         }
-        if held && now - codel_time(packet.enqueued) > self.ce_threshold {
+        if held && now - codel_time(packet.enqueued) > self.ce_threshold && self.selects(packet) {
             cx.mark(packet);
         }
         held

@@ -22,7 +22,7 @@
 //! due are made up for, at whole multiples of `tupdate`, each with the heads' delays at its time.
 //!
 //! Departures: the change of p' is bounded, where in Linux it wraps in 32 bits; a draw hits with exactly p', in Linux
-//! with 2^-32 more; step by time only, at any length of the queue; no memory limit beside that on packets; where the
+//! with 2^-32 more; step by time only; no memory limit beside that on packets; where the
 //! limit is lowered, tails go first, the classic one's before the other's.
 
 use crate::bound::Bound;
@@ -30,6 +30,7 @@ use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
 use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+use std::collections::VecDeque;
 
 const DEFAULT: &str = "RFC 9332, A.1; Linux dualpi2_reset_default";
 
@@ -63,6 +64,13 @@ pub const ENTRY: Entry = Entry {
             DEFAULT,
             "every L4S packet that stayed longer is marked",
         ),
+        Param::count(
+            "min_qlen_step",
+            0,
+            (0, 1 << 20),
+            DEFAULT,
+            "but only if so many packets were in the L queue when it came; RFC 9332, A.1, has 1 (Th_len)",
+        ),
         Param::count("classic_protection", 10, (0, 100), DEFAULT, "percent of the bytes kept for classic traffic"),
         Param::switch("drop_overload", true, DEFAULT, "on overload drop L4S packets too, rather than only mark them"),
         Param::switch("drop_early", false, DEFAULT, "decide when a packet comes rather than when it leaves"),
@@ -87,6 +95,7 @@ struct Settings {
     beta: u64,
     coupling: u64,
     step: Time,
+    min_qlen_step: u64,
     /// Weight of the classic queue, of [`WEIGHTS`].
     classic_weight: i64,
     drop_overload: bool,
@@ -106,6 +115,8 @@ struct DualPi2 {
     /// Above zero it is the classic queue's turn, else the L queue's; bytes times weight.
     credit: i64,
     l: Fifo,
+    /// Of each packet in the L queue, whether the step applies to it.
+    l_steps: VecDeque<bool>,
     c: Fifo,
     bound: Bound,
     rate: Rate,
@@ -153,6 +164,7 @@ impl DualPi2 {
             beta: gain(params.ratio("beta")),
             coupling: params.count("coupling_factor"),
             step: params.time("step_thresh"),
+            min_qlen_step: params.count("min_qlen_step"),
             classic_weight: params.count("classic_protection") as i64,
             drop_overload: params.switch("drop_overload"),
             drop_early: params.switch("drop_early"),
@@ -166,6 +178,7 @@ impl DualPi2 {
             credit: set.initial_credit(),
             set,
             l,
+            l_steps: VecDeque::new(),
             c,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
             rate: init.rate,
@@ -226,11 +239,12 @@ impl DualPi2 {
         false
     }
 
-    /// The next packet in turn, and what the credit changes by once it is sent.
-    fn take(&mut self) -> Option<(Packet, i64)> {
+    /// The next packet in turn, whether the step applies to it, and what the credit changes by once it is sent.
+    fn take(&mut self) -> Option<(Packet, bool, i64)> {
         let (l, c) = (self.l.len() > 0, self.c.len() > 0);
         let from_l = l && (!c || self.credit <= 0);
         let packet = if from_l { self.l.pop() } else { self.c.pop() };
+        let steps = from_l && self.l_steps.pop_front().unwrap_or(true);
         let Some(packet) = packet else {
             self.credit = self.set.initial_credit();
             return None;
@@ -242,13 +256,17 @@ impl DualPi2 {
             (false, true) => self.set.classic_weight - WEIGHTS,
         };
         let size = self.l.wire_size(&packet) as i64;
-        Some((packet, weight * size))
+        Some((packet, steps, weight * size))
     }
 
     fn shrink(&mut self, cx: &mut Context) {
         while !self.bound.holds(self.l.len() + self.c.len(), self.l.bytes() + self.c.bytes()) {
-            let longest = if self.c.len() > 0 { &mut self.c } else { &mut self.l };
-            longest.drop_tail(cx);
+            if self.c.len() > 0 {
+                self.c.drop_tail(cx);
+            } else {
+                self.l.drop_tail(cx);
+                self.l_steps.pop_back();
+            }
         }
     }
 }
@@ -264,20 +282,23 @@ impl Queue for DualPi2 {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
-        let queue = if is_l4s { &mut self.l } else { &mut self.c };
-        queue.push(packet);
+        if is_l4s {
+            self.l_steps.push_back(self.l.len() >= self.set.min_qlen_step);
+            self.l.push(packet);
+        } else {
+            self.c.push(packet);
+        }
         if cx.marks > marks { Verdict::Marked } else { Verdict::Queued }
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         self.catch_up(cx.now);
-        while let Some((mut packet, change)) = self.take() {
-            let is_l4s = self.set.is_l4s(&packet);
+        while let Some((mut packet, steps, change)) = self.take() {
             if !self.set.drop_early && self.strikes(&mut packet, cx) {
                 cx.dropped.push(packet);
                 continue;
             }
-            if is_l4s && cx.now - packet.enqueued > self.set.step {
+            if steps && cx.now - packet.enqueued > self.set.step {
                 cx.mark(&mut packet);
             }
             self.credit += change;
@@ -462,5 +483,18 @@ mod tests {
         let sent: Vec<_> = (0..1000).map(|_| q.dequeue(&mut cx).unwrap().has(Packet::ECT)).collect();
         assert!(sent[..9].iter().all(|&l4s| l4s) && !sent[9] && sent[10..19].iter().all(|&l4s| l4s) && !sent[19]);
         assert_eq!(sent.iter().filter(|&&l4s| !l4s).count(), 100);
+    }
+
+    #[test]
+    fn the_step_applies_to_packets_that_found_others_in_the_l_queue() {
+        for (least, expected) in [(0, [true, true, true]), (1, [false, true, true]), (2, [false, false, true])] {
+            let (mut q, mut cx) = (queue(&[("min_qlen_step", Value::Count(least))]), Context::default());
+            for _ in 0..3 {
+                q.enqueue(packet(L4S, Time::ZERO), &mut cx);
+            }
+            cx.now = Time::from_millis(2);
+            let marked = [(); 3].map(|()| q.dequeue(&mut cx).unwrap().has(Packet::CE));
+            assert_eq!(marked, expected, "{least}");
+        }
     }
 }

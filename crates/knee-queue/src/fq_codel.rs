@@ -30,6 +30,20 @@ pub const ENTRY: Entry = Entry {
         TARGET,
         INTERVAL,
         CE_THRESHOLD,
+        Param::count(
+            "ce_threshold_selector",
+            0,
+            (0, 3),
+            "Linux fq_codel: tc's ce_threshold_selector",
+            "mark beyond ce_threshold only packets whose ECN field is this in the bits of the mask: 1 for ECT(1), L4S",
+        ),
+        Param::count(
+            "ce_threshold_mask",
+            0,
+            (0, 3),
+            "Linux fq_codel: tc's ce_threshold_selector",
+            "the bits compared, 3 for the whole field; 0: mark all ECN-capable packets",
+        ),
         Param::switch("ecn", true, "RFC 8290, 5.2.7; Linux fq_codel_init", "mark ECN-capable packets, not drop them"),
         Param::count("flows", 1024, (1, 65_536), "RFC 8290, 5.2.4; Linux fq_codel_init", "queues"),
         Param::bytes(
@@ -171,7 +185,8 @@ impl FqCodel {
             listed: false,
         };
         Self {
-            codel: CodelParams::new(params, u64::from(MTU) + overhead),
+            codel: CodelParams::new(params, u64::from(MTU) + overhead)
+                .selecting(params.count("ce_threshold_selector") as u8, params.count("ce_threshold_mask") as u8),
             quantum: params.bytes("quantum").0 as i64,
             memory_limit: params.bytes("memory_limit").0,
             drop_batch: params.count("drop_batch"),
@@ -337,6 +352,23 @@ mod tests {
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqCodel {
         FqCodel::new(&params(&ENTRY, given), &init(&ENTRY, limit, 12))
+    }
+
+    #[test]
+    fn beyond_ce_threshold_the_selector_says_which_packets_are_marked() {
+        let marked = |given: &[(&'static str, u64)], flags| {
+            let mut given: Vec<_> = given.iter().map(|&(name, count)| (name, Value::Count(count))).collect();
+            given.push(("ce_threshold", Value::Time(Time::from_millis(1))));
+            let (mut q, mut cx) = (queue(None, &given), Context::default());
+            q.enqueue(Packet { flags, ..packet(0, 0, Time::ZERO) }, &mut cx);
+            cx.now = Time::from_millis(2);
+            q.dequeue(&mut cx).is_some_and(|packet| packet.has(Packet::CE))
+        };
+        let (ect0, ect1) = (Packet::ECT, Packet::ECT | Packet::L4S);
+        assert_eq!([0, ect0, ect1].map(|flags| marked(&[], flags)), [false, true, true]);
+        // tc: ce_threshold_selector 0x01/0x03
+        let l4s = [("ce_threshold_selector", 1), ("ce_threshold_mask", 3)];
+        assert_eq!([0, ect0, ect1].map(|flags| marked(&l4s, flags)), [false, false, true]);
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn flow(rng: &mut Rng, i: usize, links: &[Value], round: bool) -> Value {
         "rtt": rounded(between(rng, 10 * MS, 90 * MS)).max(10 * MS), "start": start,
         "stop": if rng.chance(0.2) { between(rng, start + MS, 3 * S) } else { 3 * S },
         "bytes": if rng.chance(0.2) { json!(between(rng, 1, 600_000)) } else { Value::Null },
-        "path": path, "reverse": reversible && rng.chance(0.5), "pacing": rng.chance(0.2), "ecn": rng.chance(0.3),
+        "path": path, "reverse": reversible && rng.chance(0.5), "pacing": rng.chance(0.2), "ecn": if rng.chance(0.3) { "on" } else { "off" },
     })
 }
 

@@ -3,6 +3,7 @@
 //! [`Spec`] says what to simulate, [`Simulation`] does it, [`Output`] and [`Rows`] are what comes out. Times are whole
 //! nanoseconds; the same specification gives the same bits on every machine.
 
+pub mod ecn;
 pub mod events;
 pub mod network;
 pub mod observe;

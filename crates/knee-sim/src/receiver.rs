@@ -12,8 +12,8 @@ mod disorder;
 
 pub use disorder::{Blocks, Disorder, Range, Spares};
 
+use crate::ecn::{Ecn, FIRST_COUNT, Feedback};
 use crate::timer::{Clock, Timer};
-use knee_cc::Ecn;
 use knee_core::cache::fetch;
 use knee_core::packet::{ACK_SIZE, MSS};
 use knee_core::{Packet, Time};
@@ -25,6 +25,8 @@ const MAX_QUICK_ACKS: u8 = 16;
 const INITIAL_WINDOW: u64 = 65_535;
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
+/// Marks that come before an ACK leaves at once, with accurate ECN (RFC 9768, 3.2.2.5.1: n; Linux's TCP_ACCECN_ACE_MAX_DELTA).
+const CE_PER_ACK: u8 = 2;
 /// Compression waits for at most this part of the RTT, 33 % (tcp_comp_sack_rtt_percent).
 const COMPRESSION_RTT_PERCENT: u64 = 33;
 
@@ -66,9 +68,13 @@ pub struct Receiver {
     quick_acks: u8,
     ack_now: bool,
     ecn: Ecn,
-    /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet ECN: where
-    /// the last packet was marked (RFC 8257, 3.2).
+    /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and accurate
+    /// ECN: whether the last packet was marked.
     echo: bool,
+    /// Packets that came with a mark, with accurate ECN; its low three bits are told.
+    ce_count: u8,
+    /// Of those the ones that no ACK has told yet.
+    ce_untold: u8,
     /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
     window: u64,
     /// Delay of ACKs, adapted to the intervals of arrivals.
@@ -106,6 +112,8 @@ impl Receiver {
             compressed_at: Time::MAX,
             ecn,
             echo: false,
+            ce_count: FIRST_COUNT,
+            ce_untold: 0,
             packets: 0,
             bytes: 0,
             queued_units: 0,
@@ -251,15 +259,15 @@ impl Receiver {
     /// Whether an ACK for what came before has to leave before an ECN-capable data packet is taken, since per-packet
     /// echoes would otherwise be mixed.
     pub fn echoes_apart(&self, packet: &Packet) -> bool {
-        let per_packet = matches!(self.ecn, Ecn::PerPacket | Ecn::Scalable);
+        let per_packet = self.ecn.feedback == Feedback::PerPacket;
         per_packet && packet.has(Packet::CE) != self.echo && self.rcv_nxt > self.acked
     }
 
     /// Notes the mark, or its absence, of an ECN-capable data packet that is about to be taken.
     pub fn note_ecn(&mut self, packet: &Packet) {
         let ce = packet.has(Packet::CE);
-        match self.ecn {
-            Ecn::Classic => {
+        match self.ecn.feedback {
+            Feedback::Classic => {
                 if packet.has(Packet::CWR) {
                     self.echo = false;
                 }
@@ -269,10 +277,18 @@ impl Receiver {
                     self.quick_acks = self.quick_acks.max(2);
                 }
             }
-            Ecn::PerPacket | Ecn::Scalable => {
+            Feedback::PerPacket => {
                 self.ack_now |= ce != self.echo;
                 self.echo = ce;
             }
+            // RFC 9768, 3.2.2.5.1: an ACK for the first mark after none, and for every second one.
+            Feedback::Accurate if ce => {
+                self.ce_count = self.ce_count.wrapping_add(1);
+                self.ce_untold += 1;
+                self.ack_now |= !self.echo || self.ce_untold >= CE_PER_ACK;
+                self.echo = true;
+            }
+            Feedback::Accurate => self.echo = false,
         }
     }
 
@@ -287,7 +303,14 @@ impl Receiver {
             disorder.compressed = 0;
         }
         self.compressed_at = Time::MAX;
-        let echo = if self.echo { Packet::ECE } else { 0 };
+        let echo = if self.ecn.is_accurate() {
+            self.ce_untold = 0;
+            Packet::ace(self.ce_count) | self.ecn.of_acks()
+        } else if self.echo {
+            Packet::ECE
+        } else {
+            0
+        };
         Reply { seq: self.rcv_nxt, stamp: self.ts_recent, flags: Packet::ACK | echo }
     }
 
@@ -303,9 +326,9 @@ impl Receiver {
         self.disorder.as_ref().is_some_and(|disorder| disorder.has_blocks())
     }
 
-    /// The SACK blocks of the ACK that leaves now, and whether the first is a D-SACK.
+    /// The SACK blocks of the ACK that leaves now.
     #[cold]
-    pub fn blocks(&mut self, spares: &mut Spares) -> (Blocks, bool) {
+    pub fn blocks(&mut self, spares: &mut Spares) -> Blocks {
         let Some(mut disorder) = self.disorder.take() else { return Default::default() };
         let report = disorder.report();
         self.keep(disorder, spares);
@@ -332,13 +355,12 @@ mod tests {
     }
 
     /// An ACK and its SACK blocks.
-    type Answer = (Reply, Vec<Range>);
+    type Answer = (Reply, Vec<Range>, bool);
 
     fn answer(receiver: &mut Receiver) -> Answer {
         let reply = receiver.reply();
-        let (blocks, dsack) = receiver.blocks(&mut Spares::default());
-        let flags = if dsack { reply.flags | Packet::DSACK } else { reply.flags };
-        (Reply { flags, ..reply }, blocks.as_slice().to_vec())
+        let blocks = receiver.blocks(&mut Spares::default());
+        (reply, blocks.as_slice().to_vec(), blocks.dsack())
     }
 
     fn arrives(receiver: &mut Receiver, seq: u64, config: &Config) -> bool {
@@ -356,14 +378,14 @@ mod tests {
     }
 
     fn settled() -> Receiver {
-        let mut receiver = Receiver::new(Ecn::Classic);
+        let mut receiver = Receiver::new(Ecn::OFF);
         feed(&mut receiver, 0..u64::from(MAX_QUICK_ACKS));
         receiver
     }
 
     #[test]
     fn the_first_sixteen_segments_are_acknowledged_each_then_every_second() {
-        let mut receiver = Receiver::new(Ecn::Classic);
+        let mut receiver = Receiver::new(Ecn::OFF);
         assert_eq!(feed(&mut receiver, 0..16).len(), 16);
         let seqs: Vec<u64> = feed(&mut receiver, 16..24).iter().map(|r| r.0.seq).collect();
         assert_eq!(seqs, [18, 20, 22, 24]);
@@ -409,8 +431,34 @@ mod tests {
     fn a_duplicate_is_reported_by_d_sack() {
         let mut receiver = settled();
         let replies = feed(&mut receiver, [3]);
-        assert!(replies[0].0.flags & Packet::DSACK != 0);
+        assert!(replies[0].2);
         assert_eq!(replies[0].1, [(3, 4)]);
+    }
+
+    #[test]
+    fn accurate_ecn_acks_the_first_mark_and_every_second_one_at_once_and_counts_them() {
+        let mut receiver = Receiver::new(Ecn::L4S);
+        receiver.rcv_nxt = 100;
+        receiver.acked = 100;
+        receiver.ato = CONFIG.delayed_ack;
+        receiver.last_arrival = Time::ZERO;
+        receiver.quick_acks = 0;
+        let marks = [false, true, true, true, true, false, true];
+        let acks: Vec<_> = marks
+            .into_iter()
+            .zip(100..)
+            .map(|(marked, seq)| {
+                let flags = Packet::ECT | Packet::L4S | if marked { Packet::CE } else { 0 };
+                let packet = Packet { flags, ..data(seq) };
+                assert!(!receiver.echoes_apart(&packet));
+                receiver.note_ecn(&packet);
+                let (now, rtt) = (Time::from_millis(1), Time::from_millis(40));
+                let leaves = receiver.on_data(&packet, now, &CONFIG, rtt, &mut Spares::default());
+                leaves.then(|| Packet::ace_count(receiver.reply().flags))
+            })
+            .collect();
+        // RFC 9768, 3.2.1 and 3.2.2.5.1: the count begins with 5. The ACK of the fifth packet is that of two packets too.
+        assert_eq!(acks, [None, Some(6), None, Some(0), None, Some(1), Some(2)]);
     }
 
     proptest! {

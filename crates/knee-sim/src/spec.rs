@@ -1,6 +1,7 @@
 //! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
 //! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
+use crate::ecn::EcnSpec;
 use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -237,9 +238,9 @@ pub struct FlowSpec {
     /// Whether window-based algorithms are paced too.
     #[serde(default)]
     pub pacing: bool,
-    /// Whether packets are ECN-capable (RFC 3168); algorithms that need ECN have it in any case.
+    /// How ECN is used; algorithms that need ECN have it in any case.
     #[serde(default)]
-    pub ecn: bool,
+    pub ecn: EcnSpec,
     /// What carries the data.
     #[serde(default)]
     pub transport: Transport,

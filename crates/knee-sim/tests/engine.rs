@@ -74,6 +74,10 @@ fn any_cc() -> impl Strategy<Value = &'static str> {
     prop::sample::select(names)
 }
 
+fn any_ecn() -> impl Strategy<Value = &'static str> {
+    prop_oneof![4 => Just("off"), 2 => Just("on"), 1 => Just("accurate"), 1 => Just("l4s")]
+}
+
 prop_compose! {
     /// Flows over one link. In half of them all times are round, so that much happens at the same nanosecond: a full
     /// packet takes a whole number of microseconds then.
@@ -89,7 +93,7 @@ prop_compose! {
         endless in any::<bool>(),
         loss in prop_oneof![Just(0.0), 0.0..0.02],
         flows in prop::collection::vec(
-            (any_cc(), 2 * MS..80 * MS, 0..S, prop::option::of(1u64..300_000), any::<bool>(), any::<bool>()), 1..9
+            (any_cc(), 2 * MS..80 * MS, 0..S, prop::option::of(1u64..300_000), any::<bool>(), any_ecn()), 1..9
         ),
         new_rtt in 2 * MS..80 * MS,
         held_back in any::<bool>(),

@@ -11,6 +11,7 @@ use knee_core::Time;
 use knee_qlog::Log;
 use knee_quic::{Control, Datagram, Peer, Settings};
 use knee_sim::SpecError;
+use knee_sim::ecn::EcnSpec;
 use knee_sim::observe::open_logs;
 use knee_sim::simulation::quic_control;
 use knee_sim::spec::{FlowSpec, Transport};
@@ -212,7 +213,7 @@ impl Flow {
             control,
             account,
             bytes: spec.bytes,
-            ecn: spec.ecn,
+            ecn: spec.ecn != EcnSpec::Off,
             seed,
             stop: Time::from_nanos(spec.stop),
             ends: [End { socket: sender, peer: None, to: Some(to) }, End { socket: receiver, peer: None, to: None }],

@@ -6,6 +6,7 @@ says what it takes; error messages quote it.
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -164,6 +165,12 @@ class Program(_Table):
     )
 
 
+#: How a flow uses ECN: ECT(0) or not, with accurate feedback, or with that and ECT(1).
+Ecn = Literal[True, False, "accurate", "l4s"]
+#: What an algorithm has at least, by its reaction to marks.
+_LEAST_ECN: dict[str, Ecn] = {"classic": False, "per_packet": True, "scalable": "l4s"}
+
+
 class Flow(_Table):
     """A flow, or ``count`` identical ones."""
 
@@ -186,7 +193,7 @@ class Flow(_Table):
     path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
     pacing: Literal["auto", "on"] = Field("auto", description='"auto" or "on"')
-    ecn: bool = Field(False, description="whether its packets are ECN-capable: true or false")
+    ecn: Ecn = Field(None, validate_default=True, description='true or false, "accurate" or "l4s"')
 
     @field_validator("cc")
     @classmethod
@@ -211,6 +218,20 @@ class Flow(_Table):
     @field_serializer("cc_params")
     def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
         return registry.congestion_controls()[self.cc].plain(values) if self.cc != PROGRAM_CC else {}
+
+    @field_validator("ecn", mode="before")
+    @classmethod
+    def _ecn_is_what_the_algorithm_needs(cls, asked: object, info: ValidationInfo) -> object:
+        if asked is not None and not (isinstance(asked, bool) or asked in ("accurate", "l4s")):
+            raise Refused(f"{json.dumps(asked, default=str)} is not known", 'expected true, false, "accurate" or "l4s"')
+        cc = info.data.get("cc", PROGRAM_CC)
+        least = _LEAST_ECN[registry.congestion_controls()[cc].needs["ecn"] if cc != PROGRAM_CC else "classic"]
+        if asked is None:
+            return least
+        if least and (asked is False or least == "l4s" != asked):
+            enough = '"l4s"' if least == "l4s" else 'true, "accurate" or "l4s"'
+            raise Refused(f"{cc} needs ECN", f"expected {enough}, or no such key")
+        return asked
 
     @model_validator(mode="after")
     def _program_brings_its_own(self) -> Flow:

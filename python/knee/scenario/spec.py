@@ -91,7 +91,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "path": [numbers[name] for name in flow.path or []],
             "reverse": flow.direction == "reverse",
             "pacing": flow.pacing == "on",
-            "ecn": flow.ecn,
+            "ecn": flow.ecn if isinstance(flow.ecn, str) else "on" if flow.ecn else "off",
             "transport": flow.transport,
         }
         for j in range(flow.count):
@@ -106,6 +106,9 @@ def _check_quic(flow: Flow, key: str) -> None:
     if entry.needs["ecn"] != "classic":
         found = f"{flow.cc} counts CE marks one by one, and the QUIC stack reports only that there were some"
         raise Refused(found, 'expected transport = "tcp", or another congestion control', key=f"{key}.cc")
+    if isinstance(flow.ecn, str):
+        found = "the QUIC stack has feedback of its own and sends ECT(0)"
+        raise Refused(found, "expected true or false", key=f"{key}.ecn")
     if flow.pacing == "on":
         raise Refused("QUIC paces every flow", 'expected pacing = "auto", or no such key', key=f"{key}.pacing")
 

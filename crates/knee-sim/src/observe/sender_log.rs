@@ -128,7 +128,7 @@ impl FlowLog {
         };
         let event = PacketSent {
             header: header(number),
-            raw: raw(packet),
+            raw: Some(raw(packet)),
             frames: Some([stream].into_iter().collect()),
             ..PacketSent::default()
         };
@@ -147,7 +147,7 @@ impl FlowLog {
         }
         let event = PacketReceived {
             header: header(number),
-            raw: raw(ack),
+            raw: Some(raw(ack)),
             frames: (!acked.is_empty()).then(|| vec![ack_frame(acked)]),
             ..PacketReceived::default()
         };
@@ -166,7 +166,9 @@ impl FlowLog {
             let found = self.open.iter_mut().filter(|(segment, sent)| is_lost(**segment, sent));
             let numbers: Vec<u64> = found.map(|(_, sent)| (sent.lost = true, sent.number).1).collect();
             self.unlogged = self.unlogged.saturating_sub(numbers.len() as u64);
-            numbers.into_iter().for_each(|number| self.lose(at, number));
+            for number in numbers {
+                self.lose(at, number);
+            }
         }
         let now = metrics(sender);
         if let Some(changes) = changes(&self.metrics, &now) {
@@ -186,8 +188,8 @@ fn header(number: u64) -> PacketHeader {
 }
 
 /// Bytes of an IP packet.
-fn raw(packet: &Packet) -> Option<RawInfo> {
-    Some(RawInfo { length: Some(u64::from(packet.size)), ..RawInfo::default() })
+fn raw(packet: &Packet) -> RawInfo {
+    RawInfo { length: Some(u64::from(packet.size)), ..RawInfo::default() }
 }
 
 /// An ACK of these transmissions, as ranges that include their ends.

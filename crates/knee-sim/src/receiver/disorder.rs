@@ -20,19 +20,29 @@ pub type Range = (u64, u64);
 /// SACK blocks of an ACK, the D-SACK block first where there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks {
-    count: usize,
+    count: u8,
+    /// Whether the first is a D-SACK (RFC 2883).
+    dsack: bool,
     ranges: [Range; MAX_BLOCKS],
 }
 
 impl Blocks {
+    /// None.
+    pub const NONE: Self = Self { count: 0, dsack: false, ranges: [(0, 0); MAX_BLOCKS] };
+
     /// The blocks.
     pub fn as_slice(&self) -> &[Range] {
-        &self.ranges[..self.count]
+        &self.ranges[..usize::from(self.count)]
+    }
+
+    /// Whether the first is a D-SACK.
+    pub const fn dsack(&self) -> bool {
+        self.dsack
     }
 
     fn push(&mut self, range: Range) {
-        if self.count < MAX_BLOCKS {
-            self.ranges[self.count] = range;
+        if let Some(free) = self.ranges.get_mut(usize::from(self.count)) {
+            *free = range;
             self.count += 1;
         }
     }
@@ -92,16 +102,16 @@ impl Disorder {
         self.dsack.is_some() || !self.recent.is_empty()
     }
 
-    /// The blocks of an ACK that leaves now, and whether the first is a D-SACK.
-    pub(super) fn report(&mut self) -> (Blocks, bool) {
-        let mut blocks = Blocks::default();
+    /// The blocks of an ACK that leaves now.
+    pub(super) fn report(&mut self) -> Blocks {
         let dsack = self.dsack.take();
+        let mut blocks = Blocks { dsack: dsack.is_some(), ..Blocks::default() };
         dsack
             .map(|seq| (seq, seq + 1))
             .into_iter()
             .chain(self.recent.iter().copied())
             .for_each(|range| blocks.push(range));
-        (blocks, dsack.is_some())
+        blocks
     }
 
     /// Whether a SACK leaves now that a segment has come beyond the gap at `rcv_nxt`; otherwise it waits to be sent with

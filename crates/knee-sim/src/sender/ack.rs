@@ -4,7 +4,7 @@ use super::micros::Micros;
 use super::rate::{RateBase, RateStart};
 use super::{AckInfo, Config, Departure, Resend, Sender, Spares, flags};
 use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample, View};
-use knee_core::Time;
+use knee_core::{Packet, Time};
 
 /// What is found out while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
 #[derive(Debug, Default)]
@@ -118,8 +118,13 @@ impl Sender {
         }
         let stamp = Micros::of(now);
         let prior = Prior { una, delivered, lost, in_flight: self.in_flight() };
-        let mut found = Findings { advanced: ack.seq > una, ece: ack.ece(), ..Findings::default() };
+        let accurate = self.ecn.is_accurate();
+        let mut found = Findings { advanced: ack.seq > una, ece: !accurate && ack.ece(), ..Findings::default() };
+        let newer = ack.tsecr > self.tsecr;
         self.take_in(ack, stamp, &mut found, spares);
+        if accurate && (found.advanced || found.sacked || newer) {
+            self.count_marks(ack, &mut found);
+        }
         let rtt = self.sample_rtt(&mut found, stamp).map(Micros::time);
         let mut resend = Resend::None;
         let mut timer_waits = false;
@@ -155,6 +160,17 @@ impl Sender {
         if found.advanced {
             self.take_acknowledged(ack.seq, fack, stamp, found);
         }
+    }
+
+    /// Adds the marks that the receiver has counted since the last ACK (RFC 9768, 3.2.2). The counter has three bits: with more
+    /// than seven marks in between, which takes a row of lost ACKs, eight are missed.
+    #[cold]
+    fn count_marks(&mut self, ack: &AckInfo, found: &mut Findings) {
+        let count = Packet::ace_count(ack.flags);
+        let marked = count.wrapping_sub(self.ce_count) % 8;
+        self.ce_count = count;
+        self.view.delivered_ce += u64::from(marked);
+        found.ece = marked > 0;
     }
 
     /// Lets the algorithm and the state machine react. Gives which segments to send first, and whether the timer is to be set

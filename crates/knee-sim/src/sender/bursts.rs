@@ -52,13 +52,13 @@ impl Sender {
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
         }
         let segments = bytes.min(MAX_BURST_BYTES) as u32 / u32::from(MSS);
-        segments.clamp(self.least_burst(), MAX_BURST as u32)
+        segments.clamp(self.least_burst(), MAX_BURST as u32).min(u32::from(self.control.max_burst).max(1))
     }
 
     /// What the largest burst is at least, with TSO.
     #[inline]
     pub(super) fn least_burst(&self) -> u32 {
-        u32::from(self.control.min_burst).min(MAX_BURST as u32)
+        u32::from(self.control.min_burst.min(self.control.max_burst)).min(MAX_BURST as u32)
     }
 
     /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger one, if
@@ -101,6 +101,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ecn::Ecn;
     use crate::sender::SenderInit;
     use crate::timer::Clock;
 
@@ -110,7 +111,7 @@ mod tests {
         let rto_min = Time::from_millis(200);
         let config = Config { clock, initial_window: 10, rto_min, tso: true, tso_rtt_log, receive_window: 1000 };
         let needs = knee_cc::find("reno").unwrap().needs;
-        let mut sender = Sender::new(&SenderInit { needs, paced: false, ecn: false, bytes: None }, &config);
+        let mut sender = Sender::new(&SenderInit { needs, paced: false, ecn: Ecn::OFF, bytes: None }, &config);
         sender.connect(Time::ZERO);
         sender.establish(Some(Time::from_micros(rtt_us)), Time::from_micros(rtt_us));
         sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(6_250_000));

@@ -18,7 +18,7 @@ impl Sender {
         self.view.snd_una < ack.seq
             && ack.seq <= self.view.snd_nxt
             && ack.blocks.is_empty()
-            && !ack.ece()
+            && self.tells_no_mark(ack)
             && self.view.ca == CaState::Open
             && !self.probing
             && !self.view.app_limited
@@ -170,7 +170,7 @@ mod tests {
             for (segments, us) in acks {
                 now += Time::from_micros(us);
                 let seq = (fast.view.snd_una + segments).min(fast.view.snd_nxt);
-                let ack = AckInfo { seq, blocks: &[], tsecr: 1, flags: 0 };
+                let ack = AckInfo { seq, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
                 if !fast.takes_fast_path(&ack) {
                     break;
                 }

@@ -11,6 +11,7 @@
 //!   other timers in proportion to what is sent.
 
 use super::{AckInfo, Config, Departure, Sender, SenderInit, Spares};
+use crate::ecn::{Ecn, EcnSpec, FIRST_COUNT};
 use crate::timer::Clock;
 use knee_cc::{DynCongestionControl, Entry, Init, Make};
 use knee_core::testing::{Source, params};
@@ -38,7 +39,10 @@ pub(super) struct Case {
 impl Case {
     pub fn draw(entry: &Entry, source: &mut Source) -> Self {
         let config = config(source);
-        let (bytes, paced, ecn) = (source.maybe(|source| source.log_uniform(24)), source.chance(64), source.chance(64));
+        let (bytes, paced) = (source.maybe(|source| source.log_uniform(24)), source.chance(64));
+        let asked =
+            source.one_of(&[EcnSpec::Off, EcnSpec::Off, EcnSpec::Off, EcnSpec::On, EcnSpec::Accurate, EcnSpec::L4s]);
+        let ecn = Ecn::new(asked, entry.needs.ecn);
         // 1 us to 17 s.
         let rtt = Time::from_micros(source.log_uniform(24));
         let now = rtt + Time::from_millis(source.below(100));
@@ -88,6 +92,8 @@ pub(super) struct Bench<'a> {
     beyond: BTreeSet<u64>,
     /// ACKs that are late: where the receiver was.
     late: Vec<u64>,
+    /// Marked packets that came, below 8.
+    ce_count: u8,
     sent: u64,
     una: u64,
     nxt: u64,
@@ -120,6 +126,7 @@ impl<'a> Bench<'a> {
             next: 0,
             beyond: BTreeSet::new(),
             late: Vec::new(),
+            ce_count: FIRST_COUNT % 8,
             sent: 0,
             una: 0,
             nxt: 0,
@@ -182,8 +189,8 @@ impl<'a> Bench<'a> {
         (self.una, self.nxt) = (una, nxt);
     }
 
-    fn ack(&mut self, seq: u64, blocks: &[(u64, u64)], flags: u8, tsecr: u32) {
-        let info = AckInfo { seq, blocks, tsecr, flags };
+    fn ack(&mut self, seq: u64, blocks: &[(u64, u64)], dsack: bool, flags: u8, tsecr: u32) {
+        let info = AckInfo { seq, blocks, dsack, tsecr, flags };
         let (config, now) = (&self.config, self.now);
         let rtt = self.sender.on_ack(&info, now, config, &mut self.out, &mut self.spares);
         self.done(&Call::Ack(info), rtt);
@@ -203,7 +210,7 @@ impl<'a> Bench<'a> {
         }
         blocks.truncate(3);
         let stamp = Sender::tsval(self.now.saturating_sub(self.sender.srtt()));
-        self.ack(self.next, &blocks, flags, stamp);
+        self.ack(self.next, &blocks, false, flags, stamp);
     }
 
     /// A segment of those under way lands, or is lost.
@@ -217,24 +224,35 @@ impl<'a> Bench<'a> {
             return;
         }
         let twice = seq < self.next || self.beyond.contains(&seq);
-        let ece = if self.sender.ecn && source.chance(32) { Packet::ECE } else { 0 };
+        let flags = self.marks(source);
         if twice {
             // RFC 2883: the first block says what came twice.
             let mut blocks = vec![(seq, seq + 1)];
             blocks.extend(self.beyond.last().map(|last| (*last, *last + 1)));
             let stamp = Sender::tsval(self.now);
-            return self.ack(self.next, &blocks, Packet::DSACK | ece, stamp);
+            return self.ack(self.next, &blocks, true, flags, stamp);
         }
         self.beyond.insert(seq);
         while self.beyond.remove(&self.next) {
             self.next += 1;
         }
         match source.weighted(&[12, 4, 1]) {
-            0 => self.reply(seq, ece),
+            0 => self.reply(seq, flags),
             // The ACK is lost, or delayed for good.
             1 => {}
             _ => self.late.push(self.next),
         }
+    }
+
+    /// The flags of an ACK for a segment that came, with a mark or not.
+    fn marks(&mut self, source: &mut Source) -> u8 {
+        let ecn = self.sender.ecn;
+        let marked = ecn.is_on() && source.chance(32);
+        if !ecn.is_accurate() {
+            return if marked { Packet::ECE } else { 0 };
+        }
+        self.ce_count = (self.ce_count + u8::from(marked)) % 8;
+        Packet::ace(self.ce_count)
     }
 
     /// Time goes by; what is due happens.
@@ -277,7 +295,13 @@ impl<'a> Bench<'a> {
             3 => self.wait(Time::from_nanos(source.log_uniform(46))),
             4 => {
                 if let Some(seq) = self.late.pop() {
-                    self.ack(seq, &[], 0, Sender::tsval(self.now.saturating_sub(self.sender.srtt() * 2)));
+                    self.ack(
+                        seq,
+                        &[],
+                        false,
+                        Packet::ace(self.ce_count),
+                        Sender::tsval(self.now.saturating_sub(self.sender.srtt() * 2)),
+                    );
                 }
             }
             _ => self.lie(source),
@@ -293,11 +317,12 @@ impl<'a> Bench<'a> {
                 (start, start + source.below(40))
             })
             .collect();
-        let flags = source.one_of(&[0, Packet::ECE, Packet::DSACK, Packet::ECE | Packet::DSACK]);
+        let dsack = source.chance(64) && !blocks.is_empty();
+        let flags = source.one_of(&[0, Packet::ECE, Packet::ACE]);
         // Nothing of what the receiver has not got is acknowledged: a sender may rely on that much.
         let seq = near(source, self.una).min(self.next);
         let tsecr = source.bytes(4) as u32;
-        self.ack(seq, &blocks, flags, tsecr);
+        self.ack(seq, &blocks, dsack, flags, tsecr);
     }
 }
 
@@ -336,7 +361,7 @@ mod tests {
         }
         // Its retransmission arrives: segments 1 and 2 leave again.
         now += Time::from_millis(20);
-        let ack = |seq, tsecr| AckInfo { seq, blocks: &[], tsecr, flags: 0 };
+        let ack = |seq, tsecr| AckInfo { seq, blocks: &[], dsack: false, tsecr, flags: 0 };
         sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out, &mut spares);
         assert_eq!(sender.scoreboard(), (0, 9, 2));
         // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK), all but

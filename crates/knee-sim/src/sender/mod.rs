@@ -38,6 +38,7 @@ mod tracking;
 mod transmit;
 mod undo;
 
+use crate::ecn::Ecn;
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch_first, fetch_range};
@@ -124,6 +125,8 @@ pub struct AckInfo<'a> {
     pub seq: u64,
     /// SACK blocks.
     pub blocks: &'a [(u64, u64)],
+    /// Whether the first of them is a D-SACK (RFC 2883).
+    pub dsack: bool,
     /// Echoed timestamp, ms.
     pub tsecr: u32,
     /// Of its [`Packet`].
@@ -131,14 +134,7 @@ pub struct AckInfo<'a> {
 }
 
 impl AckInfo<'_> {
-    /// Whether the first of `blocks` is a D-SACK.
-    #[inline]
-    pub const fn dsack(&self) -> bool {
-        self.flags & Packet::DSACK != 0
-    }
-
-    /// ECN echo.
-    #[inline]
+    /// ECN echo, where ACKs do not count marks.
     pub const fn ece(&self) -> bool {
         self.flags & Packet::ECE != 0
     }
@@ -181,8 +177,10 @@ pub struct Sender {
     /// Whether the window held the sender back when it last sent.
     held_back: bool,
     established: bool,
-    /// Whether packets are ECN-capable.
-    pub ecn: bool,
+    /// How it uses ECN.
+    pub ecn: Ecn,
+    /// The receiver's count of marked packets as last heard, below 8, with accurate ECN.
+    ce_count: u8,
     needs: Needs,
     // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate samples.
     first_tx: Micros,
@@ -325,6 +323,13 @@ impl Sender {
             self.view.ca = state;
             self.tell(StateEvent::Entered(state), now);
         }
+    }
+
+    /// Whether an ACK tells of no mark that was not known.
+    #[inline]
+    const fn tells_no_mark(&self, ack: &AckInfo) -> bool {
+        let known = if self.ecn.is_accurate() { Packet::ace(self.ce_count) } else { 0 };
+        ack.flags & Packet::ACE == known
     }
 
     const fn reducing(&self) -> bool {

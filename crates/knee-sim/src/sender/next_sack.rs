@@ -6,7 +6,7 @@ use super::ack::{Prior, Told};
 use super::micros::Micros;
 use super::{AckInfo, Config, Departure, Resend, Sender};
 use knee_cc::{CaState, RateSample, View};
-use knee_core::{Packet, Time};
+use knee_core::Time;
 
 impl Sender {
     /// The segment that an ACK reports, if that is all it does.
@@ -16,7 +16,8 @@ impl Sender {
         let expected = self.view.ca == CaState::Recovery
             && ack.seq == self.view.snd_una
             && self.view.snd_una < self.high_seq
-            && ack.flags & (Packet::DSACK | Packet::ECE) == 0;
+            && !ack.dsack
+            && self.tells_no_mark(ack);
         let asks = self.probing || self.widened || needs.rate || needs.full_control || self.undo_retrans == 0;
         let (&newest, known) = ack.blocks.split_first().filter(|_| expected && !asks)?;
         self.rtx.next_sacked(newest).filter(|_| known.iter().all(|&block| self.rtx.is_sacked(block)))
@@ -72,6 +73,7 @@ mod tests {
     use super::*;
     use crate::sender::Spares;
     use crate::sender::testing::{Receiving, config, sender, state};
+    use knee_core::Packet;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
@@ -99,7 +101,7 @@ mod tests {
                 // The newest first, as receivers do.
                 blocks.sort_by_key(|block| !(block.0..block.1).contains(&seq));
                 let flags = if flags == 0 { Packet::ECE } else { 0 };
-                let info = AckInfo { seq: receiver.next, blocks: &blocks, tsecr: 1, flags };
+                let info = AckInfo { seq: receiver.next, blocks: &blocks, dsack: false, tsecr: 1, flags };
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
                 let rtt = quick.on_ack(&info, now, &config, &mut out, &mut spares);
                 prop_assert_eq!(rtt, slow.ack_slow(&info, now, &config, &mut expected, &mut others));
@@ -117,7 +119,7 @@ mod tests {
         let mut sender = sender("cubic", None, false, &config);
         let mut taken = Vec::new();
         for seq in 1..8 {
-            let info = AckInfo { seq: 0, blocks: &[(1, seq + 1)], tsecr: 1, flags: 0 };
+            let info = AckInfo { seq: 0, blocks: &[(1, seq + 1)], dsack: false, tsecr: 1, flags: 0 };
             taken.push(sender.next_sack(&info));
             sender.on_ack(&info, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
         }

@@ -139,7 +139,7 @@ impl Sender {
         self.set_state(CaState::Loss, now);
         self.high_seq = self.view.snd_nxt;
         self.set_probe_end(0);
-        self.cwr_to_signal = self.ecn;
+        self.cwr_to_signal = self.ecn.reports_reductions();
         self.frto = fresh || self.backoffs > 0;
     }
 
@@ -211,7 +211,7 @@ impl Sender {
         self.prr_delivered = 0;
         self.prr_out = 0;
         self.ask_ssthresh(signal, now);
-        self.cwr_to_signal = self.ecn;
+        self.cwr_to_signal = self.ecn.reports_reductions();
     }
 
     /// Proportional rate reduction (RFC 6937 with the bounds of Linux's `tcp_cwnd_reduction`): the window moves to

@@ -10,7 +10,7 @@ impl Sender {
     #[cold]
     pub(super) fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings, spares: &mut Spares) {
         let mut blocks = ack.blocks;
-        if ack.dsack() {
+        if ack.dsack {
             let block = blocks[0];
             blocks = &blocks[1..];
             self.take_dsack(block, ack.seq, found);
@@ -140,7 +140,7 @@ mod tests {
         let config = config(false, 9, 1000);
         let mut sender = sender("reno", None, false, &config);
         for (i, block) in blocks.iter().enumerate() {
-            let info = AckInfo { seq: 0, blocks: &[*block], tsecr: 1, flags: 0 };
+            let info = AckInfo { seq: 0, blocks: &[*block], dsack: false, tsecr: 1, flags: 0 };
             let now = Time::from_millis(40) + Time::from_micros(i as u64);
             sender.on_ack(&info, now, &config, &mut Vec::new(), &mut Spares::default());
         }
@@ -168,7 +168,7 @@ mod tests {
         let mut sender = after(&[(4, 5), (4, 6), (4, 7), (4, 8), (4, 9), (4, 10)]);
         let resent = (1..4).filter(|&seq| sender.rtx.flags(seq) & flags::EVER_RETRANSMITTED != 0).max().unwrap();
         let config = config(false, 9, 1000);
-        let info = AckInfo { seq: 0, blocks: &[(resent, resent + 1)], tsecr: 100, flags: 0 };
+        let info = AckInfo { seq: 0, blocks: &[(resent, resent + 1)], dsack: false, tsecr: 100, flags: 0 };
         sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new(), &mut Spares::default());
         assert!(!sender.rack.reorder_seen);
     }

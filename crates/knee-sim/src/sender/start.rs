@@ -6,6 +6,7 @@ use super::queue::RetransmitQueue;
 use super::rack::Rack;
 use super::rtt::{LeastRtts, RttEstimator};
 use super::{Config, Pending, Sender};
+use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Timer;
 use knee_cc::{Control, DynCongestionControl, Needs, StateEvent, View};
 use knee_core::Time;
@@ -18,8 +19,8 @@ pub struct SenderInit {
     pub needs: Needs,
     /// Whether it is paced whatever the algorithm.
     pub paced: bool,
-    /// Whether packets are ECN-capable.
-    pub ecn: bool,
+    /// How it uses ECN.
+    pub ecn: Ecn,
     /// Bytes to send.
     pub bytes: Option<u64>,
 }
@@ -57,6 +58,7 @@ impl Sender {
             held_back: false,
             established: false,
             ecn: init.ecn,
+            ce_count: FIRST_COUNT % 8,
             needs: init.needs,
             first_tx: Micros(0),
             delivered_at: Micros(0),

@@ -1,6 +1,7 @@
 //! Senders for tests that hold another path of an ACK against the slow one.
 
 use super::{Config, Sender, SenderInit};
+use crate::ecn::Ecn;
 use crate::timer::Clock;
 use knee_cc::Init;
 use knee_core::{Params, Rng, Time};
@@ -15,7 +16,7 @@ pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
 /// A connection that has just sent its first window.
 pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
     let entry = knee_cc::find(cc).unwrap();
-    let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: false, bytes }, config);
+    let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: Ecn::OFF, bytes }, config);
     let now = Time::from_millis(20);
     sender.connect(Time::ZERO);
     sender.establish(Some(now), now);

@@ -3,6 +3,7 @@
 use super::quic::QuicFlow;
 use super::world::{Algorithm, Flow, SackStore, World};
 use crate::SpecError;
+use crate::ecn::Ecn;
 use crate::events::{Event, Events};
 use crate::network::{Network, params};
 use crate::observe::{Histogram, Record, RttSpread};
@@ -10,7 +11,7 @@ use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
 use crate::timer::Clock;
-use knee_cc::{CaState, DynCongestionControl, Ecn, Entry, Init};
+use knee_cc::{CaState, DynCongestionControl, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
 use slab::Slab;
@@ -95,9 +96,8 @@ impl World {
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
         let entry = self.algorithms[algorithm].entry;
-        let per_packet = entry.needs.ecn != Ecn::Classic;
-        let init =
-            SenderInit { needs: entry.needs, paced: flow.pacing, ecn: flow.ecn || per_packet, bytes: flow.bytes };
+        let ecn = Ecn::new(flow.ecn, entry.needs.ecn);
+        let init = SenderInit { needs: entry.needs, paced: flow.pacing, ecn, bytes: flow.bytes };
         let mut sender = Sender::new(&init, &self.sender_config);
         sender.cwnd_integral.1 = Time::from_nanos(flow.start);
         self.flows.push(Flow {
@@ -117,12 +117,11 @@ impl World {
             self.quic.resize_with(self.senders.len() + 1, || None);
             let seed = quic_seed(spec, self.senders.len());
             let control = self.algorithms[algorithm].control(self.senders.len());
-            let ecn = flow.ecn || per_packet;
             self.quic[self.senders.len()] =
-                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn, seed, Time::from_nanos(flow.start))));
+                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn.is_on(), seed, Time::from_nanos(flow.start))));
         }
         self.senders.push(sender);
-        self.receivers.push(Receiver::new(entry.needs.ecn));
+        self.receivers.push(Receiver::new(ecn));
     }
 }
 

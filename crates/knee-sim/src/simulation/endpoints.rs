@@ -71,8 +71,7 @@ impl World {
     /// Puts the SACK blocks of its receiver into an ACK.
     #[inline(never)]
     fn add_blocks(&mut self, ack: &mut Packet) {
-        let (blocks, dsack) = self.receivers[ack.flow as usize].blocks(&mut self.disorder_spares);
-        ack.flags |= if dsack { Packet::DSACK } else { 0 };
+        let blocks = self.receivers[ack.flow as usize].blocks(&mut self.disorder_spares);
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
         ack.size += 4 + 8 * blocks.as_slice().len() as u16;
         ack.extra = self.sacks.put(blocks);
@@ -124,7 +123,9 @@ impl World {
             return self.establish(i, out);
         }
         let (sender, now) = (&mut self.senders[k], self.now);
-        let info = AckInfo { seq: ack.seq, blocks: self.sacks.get(ack.sacks), tsecr: ack.stamp, flags: ack.flags };
+        let sacks = self.sacks.get(ack.sacks);
+        let (blocks, dsack) = (sacks.as_slice(), sacks.dsack());
+        let info = AckInfo { seq: ack.seq, blocks, dsack, tsecr: ack.stamp, flags: ack.flags };
         let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
         self.sacks.release(ack.sacks);
         self.flows[k].book_rtt(rtt);
@@ -259,7 +260,7 @@ fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now:
     let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
     if let &[Departure { start, count, .. }] = departures.as_slice()
-        && !sender.ecn
+        && !sender.ecn.is_on()
         && start + u64::from(count) != sender.end
     {
         out.data(packet(start), count);
@@ -277,8 +278,8 @@ fn packets_of_any(
     out: &mut impl Outbox,
 ) {
     for &Departure { start, count, retransmission } in departures.iter() {
-        // RFC 3168, 6.1.5: retransmissions are not ECN-capable; the first new packet tells of a reduction.
-        let ect = if sender.ecn && !retransmission { Packet::ECT } else { 0 };
+        // The first new packet tells of a reduction.
+        let ect = sender.ecn.of_data(retransmission);
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
         let last_size = sender.packet_size(start + u64::from(count) - 1);
         let mut packet = Packet { flags: ect, ..packet(start) };

@@ -222,7 +222,7 @@ impl EventScheduler {
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
         for tap in &mut self.taps {
-            tap.received(world.now, packet, world.sacks.get(sacks));
+            tap.received(world.now, packet, world.sacks.get(sacks).as_slice());
         }
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
         self.after_sender(world, packet.flow);

@@ -142,7 +142,7 @@ pub fn network(bytes: &[u8]) -> Value {
             "stop": if source.chance(200) { duration } else { time(source) },
             "bytes": source.maybe(|source| source.log_uniform(24)),
             "path": if source.chance(128) { vec![0] } else { (from..links).collect::<Vec<_>>() },
-            "reverse": source.chance(20), "pacing": source.chance(64), "ecn": source.chance(64),
+            "reverse": source.chance(20), "pacing": source.chance(64), "ecn": source.one_of(&["off", "off", "off", "on", "accurate", "l4s"]),
         })
     };
     let flows: Vec<Value> = (0..source.range(1, 14)).map(|_| flow(source)).collect();

@@ -132,8 +132,8 @@ impl SackStore {
     }
 
     #[inline]
-    pub(super) fn get(&self, handle: u32) -> &[receiver::Range] {
-        if handle == 0 { &[] } else { self.blocks[handle as usize - 1].as_slice() }
+    pub(super) fn get(&self, handle: u32) -> &Blocks {
+        if handle == 0 { &Blocks::NONE } else { &self.blocks[handle as usize - 1] }
     }
 
     #[inline]

@@ -50,7 +50,7 @@ def sides(scenario: Scenario) -> list[dict[str, Any]]:
 def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) -> dict[str, Any]:
     start, stop = span(scenario, flow, i)
     entry = congestion_controls()[flow.cc]
-    ecn = flow.ecn or entry.needs["ecn"] == "per_packet"
+    ecn = bool(flow.ecn) or entry.needs["ecn"] == "per_packet"
     shown = bpf.shown(flow.cc) if len(entry.phases) > 2 else None
     phases = "bbr" if flow.cc == "bbr" else "window" if len(entry.phases) == 2 else "bpf" if shown else "unknown"
     return {

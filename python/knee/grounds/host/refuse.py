@@ -86,6 +86,8 @@ def _flow(flow: Flow) -> None:
         if flow.cc in classes():
             raise Refused(f"{flow.cc} is a Python class", "expected a congestion control of knee list cc", key="cc")
         return
+    if isinstance(flow.ecn, str):
+        raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")
     if flow.cc not in (here := available()):
         accepted = f"expected one of {', '.join(here)}"
         if flow.cc in loadable():

@@ -129,6 +129,9 @@ def _fq_codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     options += u32(4, int(params["ecn"])) + u32(5, int(params["flows"])) + u32(6, int(params["quantum"]))
     if params["ce_threshold"]:
         options += u32(7, _us(params, "ce_threshold"))
+    if params["ce_threshold_mask"]:
+        options += attribute(10, bytes([int(params["ce_threshold_selector"])]))
+        options += attribute(11, bytes([int(params["ce_threshold_mask"])]))
     return options + u32(8, int(params["drop_batch"])) + u32(9, _fits(int(params["memory_limit"])))
 
 

@@ -107,6 +107,8 @@ def _flow(flow: Flow) -> None:
         return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
+    if isinstance(flow.ecn, str):
+        raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")
     known = (*modules.kernel_ccs(), *modules.module_ccs())
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")

@@ -318,7 +318,7 @@ class Topology:
             unsent=min(max(rate // 200, _UNSENT[0]), _UNSENT[1]),
             window_clamp=self._scenario.tcp.receive_window or 0,
             paced=flow.pacing == "on",
-            ecn=flow.ecn or needs["ecn"] == "per_packet",
+            ecn=bool(flow.ecn) or needs["ecn"] == "per_packet",
             same_at_receiver=needs["ecn"] == "per_packet",
             cc=flow.cc,
         )

@@ -40,7 +40,9 @@ impl Reference {
         }
         let (prior_in_flight, prior_delivered, prior_lost) = (self.in_flight(), self.view.delivered, self.view.lost);
         let prior_fack = self.highest_sacked();
-        let ece = ack.flags & Packet::ECE != 0;
+        let accurate = self.case.init.ecn.is_accurate();
+        let ece = !accurate && ack.flags & Packet::ECE != 0;
+        let newer = ack.tsecr > self.tsecr;
         let mut found = Found { advanced: ack.seq > una, ece, ..Found::default() };
         if ack.seq >= una {
             self.tsecr = ack.tsecr;
@@ -53,6 +55,14 @@ impl Reference {
         }
         if found.advanced {
             self.clean_rtx_queue(ack.seq, prior_fack, us, &mut found);
+        }
+        // tcp_accecn_process, without the option.
+        if accurate && (found.advanced || found.sacked || newer) {
+            let [now, before] = [ack.flags, self.ace].map(|flags| u64::from(Packet::ace_count(flags)));
+            let marked = (now + 8 - before) % 8;
+            self.view.delivered_ce += marked;
+            found.ece = marked > 0;
+            self.ace = ack.flags;
         }
         let rtt = self.ack_update_rtt(&mut found, us).map(Time::from_micros);
         let mut resend = Resend::None;
@@ -70,7 +80,7 @@ impl Reference {
                 prior_in_flight,
                 prior_una: una,
                 cwnd_limited: self.is_cwnd_limited(),
-                ece,
+                ece: found.ece,
                 rate: &rate,
             };
             self.ask(now, |cc, view, control| {
@@ -119,7 +129,7 @@ impl Reference {
 
     fn sacktag_write_queue(&mut self, ack: &AckInfo, us: u64, found: &mut Found) {
         let mut blocks = ack.blocks;
-        if ack.flags & Packet::DSACK != 0 {
+        if ack.dsack {
             self.check_dsack(blocks[0], ack.seq, found);
             blocks = &blocks[1..];
         }
@@ -507,7 +517,7 @@ impl Reference {
         self.prior_cwnd = self.control.cwnd;
         (self.prr_delivered, self.prr_out) = (0, 0);
         self.ask_ssthresh(signal, now);
-        self.cwr_to_signal = self.case.init.ecn;
+        self.cwr_to_signal = self.case.init.ecn.reports_reductions();
     }
 
     /// tcp_cwnd_reduction (RFC 6937).

@@ -14,8 +14,8 @@ use super::rate::RateStart;
 use super::{Departure, Pending};
 use crate::timer::Timer;
 use knee_cc::{CaState, Control, DynCongestionControl, StateChange, StateEvent, View};
-use knee_core::Time;
 use knee_core::packet::MSS;
+use knee_core::{Packet, Time};
 use rtt::Rtt;
 use std::collections::VecDeque;
 
@@ -55,6 +55,8 @@ pub struct Reference {
     retransmitted: u64,
     timeouts: u32,
     tsecr: u32,
+    /// Flags of the last ACK whose count of marks was taken.
+    ace: u8,
     backoffs: u32,
     first_tx: u64,
     delivered_at: u64,
@@ -133,6 +135,7 @@ impl Reference {
             retransmitted: 0,
             timeouts: 0,
             tsecr: 0,
+            ace: Packet::ace(crate::ecn::FIRST_COUNT),
             backoffs: 0,
             first_tx: case.now.as_micros(),
             delivered_at: case.now.as_micros(),

@@ -120,7 +120,7 @@ impl Reference {
         let shift = self.rtt.min_rtt_us().map_or(64, |least| least >> self.case.config.tso_rtt_log);
         let near = if shift < 32 { most >> shift } else { 0 };
         let bytes = ((self.rate().as_bytes_per_sec() >> 10) + near).min(most);
-        (bytes / u64::from(MSS)).max(u64::from(self.control.min_burst)).min(45)
+        (bytes / u64::from(MSS)).max(u64::from(self.control.min_burst)).min(45).min(u64::from(self.control.max_burst))
     }
 
     /// tcp_tso_should_defer.
@@ -352,7 +352,7 @@ impl Reference {
         self.set_ca_state(CaState::Loss, now);
         self.high_seq = self.view.snd_nxt;
         self.tlp_end = 0;
-        self.cwr_to_signal = self.case.init.ecn;
+        self.cwr_to_signal = self.case.init.ecn.reports_reductions();
         self.frto = fresh || self.backoffs > 0;
         self.backoffs += 1;
         self.retransmit_skb(una, 1, now);

@@ -1,0 +1,89 @@
+//! How a connection uses ECN: the codepoint of its packets, and what its receiver tells of CE marks.
+
+use knee_cc::Ecn as Reaction;
+use knee_core::Packet;
+use serde::Deserialize;
+
+/// What a receiver tells of CE marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// ACKs echo a mark until the sender reports that it reduced its window (RFC 3168, 6.1).
+    Classic,
+    /// ACKs echo whether the packets they acknowledge were marked (DCTCP: RFC 8257, 3.2).
+    PerPacket,
+    /// ACKs count the marked packets in three bits (accurate ECN: RFC 9768).
+    Accurate,
+}
+
+/// What a scenario asks of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnSpec {
+    /// ECN only if the algorithm needs it.
+    #[default]
+    Off,
+    /// ECT(0), with the feedback that the algorithm asks for.
+    On,
+    /// The same with accurate feedback.
+    Accurate,
+    /// ECT(1) (RFC 9331) and accurate feedback.
+    L4s,
+}
+
+/// How a connection uses ECN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ecn {
+    /// Flags of data packets: none, [`Packet::ECT`], or that and [`Packet::L4S`].
+    pub codepoint: u8,
+    /// What the receiver tells.
+    pub feedback: Feedback,
+}
+
+impl Ecn {
+    /// Not used.
+    pub const OFF: Self = Self { codepoint: 0, feedback: Feedback::Classic };
+    /// As RFC 3168 has it.
+    pub const CLASSIC: Self = Self { codepoint: Packet::ECT, feedback: Feedback::Classic };
+    /// As L4S requires (RFC 9331, 4.1 and 4.2).
+    pub const L4S: Self = Self { codepoint: Packet::ECT | Packet::L4S, feedback: Feedback::Accurate };
+
+    /// That of a flow whose algorithm has this reaction.
+    pub const fn new(asked: EcnSpec, reaction: Reaction) -> Self {
+        match (reaction, asked) {
+            (Reaction::Scalable, _) | (_, EcnSpec::L4s) => Self::L4S,
+            (_, EcnSpec::Accurate) => Self { codepoint: Packet::ECT, feedback: Feedback::Accurate },
+            (Reaction::PerPacket, _) => Self { codepoint: Packet::ECT, feedback: Feedback::PerPacket },
+            (Reaction::Classic, EcnSpec::On) => Self::CLASSIC,
+            (Reaction::Classic, EcnSpec::Off) => Self::OFF,
+        }
+    }
+
+    /// Whether data packets are ECN-capable.
+    pub const fn is_on(self) -> bool {
+        self.codepoint != 0
+    }
+
+    /// Whether ACKs carry a counter of marks.
+    pub const fn is_accurate(self) -> bool {
+        matches!(self.feedback, Feedback::Accurate)
+    }
+
+    /// Whether the sender reports a reduced window with CWR. Accurate ECN uses that bit otherwise.
+    pub const fn reports_reductions(self) -> bool {
+        self.is_on() && !self.is_accurate()
+    }
+
+    /// Flags of a data packet. RFC 3168, 6.1.5: retransmissions are not ECN-capable; accurate ECN lifts that, as Linux does
+    /// (RFC 9768, 3.2.2.5, with RFC 8311, 4.3).
+    pub const fn of_data(self, retransmission: bool) -> u8 {
+        if retransmission && !self.is_accurate() { 0 } else { self.codepoint }
+    }
+
+    /// Flags of a pure ACK: ECN-capable with accurate feedback only, as in Linux.
+    pub const fn of_acks(self) -> u8 {
+        if self.is_accurate() { self.codepoint } else { 0 }
+    }
+}
+
+/// Where both ends begin to count (RFC 9768, 3.2.1: `s.cep` and `r.cep`).
+pub const FIRST_COUNT: u8 = 5;
