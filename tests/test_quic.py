@@ -87,6 +87,77 @@ def test_ce_marks_reduce_the_window_without_a_loss() -> None:
     assert result.summary["flows"][0]["goodput_mbps"] > 16
 
 
+def _figures(result: knee.Result) -> tuple[Any, ...]:
+    return result.summary["flows"], result.summary["links"], result.samples.to_dicts(), result.events.to_dicts()
+
+
+def test_encryption_changes_no_figure() -> None:
+    """With TLS the bytes of packets differ from run to run, their sizes and times do not: nor from those without."""
+    flow = {"cc": "cubic", "rtt": "40 ms", "transport": "quic", "count": 2, "stagger": "300 ms"}
+    told = {"duration": "4 s", "link": _LINK | {"loss": 0.002}}
+    first, second, without = (knee.run(told | {"flows": [flow | {"tls": tls}]}) for tls in (True, True, False))
+    assert _figures(first) == _figures(second)
+    assert _figures(first) == _figures(without)
+
+
+@pytest.mark.parametrize("cc", ["quinn:cubic", "quinn:reno"])
+def test_quinns_own_controllers_carry_what_ours_do(cc: str) -> None:
+    """The same algorithms: on a link of 20 Mbit/s their goodputs differ by less than a twentieth."""
+    theirs, ours = (_run(name, duration="20 s") for name in (cc, cc.removeprefix("quinn:")))
+    ratio = theirs.summary["flows"][0]["goodput_mbps"] / ours.summary["flows"][0]["goodput_mbps"]
+    assert 0.95 < ratio < 1.05
+    assert theirs.summary["flows"][0]["cwnd_mean_packets"] > 60
+    assert "remarks" not in theirs.summary
+    assert _figures(theirs) == _figures(_run(cc, duration="20 s"))
+
+
+def test_quinns_bbr_is_paced_only_on_request_and_its_randomness_is_told() -> None:
+    flow = {"cc": "quinn:bbr", "rtt": "40 ms", "transport": "quic"}
+    told = {"duration": "10 s", "link": _LINK}
+    unpaced, paced = (knee.run(told | {"flows": [flow | {"cc_params": {"paced": paced}}]}) for paced in (False, True))
+    # A window of two BDPs and no pacing fill the buffer; paced, BBR keeps the queue short.
+    assert unpaced.summary["flows"][0]["rtt_mean_ms"] > 60 > 50 > paced.summary["flows"][0]["rtt_mean_ms"]
+    assert unpaced.samples["pacing_rate_mbps"].null_count() == unpaced.samples.height
+    assert paced.samples["pacing_rate_mbps"].drop_nulls().len() > 0
+    assert any("random" in remark for remark in unpaced.summary["remarks"])
+
+
+def test_a_transfer_over_quic_in_the_reverse_direction_through_changes() -> None:
+    """Data against the link's direction, ACKs along it, and the rate, the loss and the RTT change on the way."""
+    link = _LINK | {"reverse": {"rate": "10 Mbit/s", "limit": "50 kB"}}
+    flow = {"cc": "cubic", "rtt": "30 ms", "transport": "quic", "direction": "reverse", "bytes": "4 MB", "label": "up"}
+    changes = [
+        {"at": "1 s", "link": "bottleneck", "loss": 0.01},
+        {"at": "2 s", "flow": "up", "rtt": "80 ms"},
+        {"at": "3 s", "link": "bottleneck", "loss": 0.0},
+    ]
+    result = knee.run({"duration": "20 s", "link": link, "flows": [flow], "changes": changes})
+    (figures,) = result.summary["flows"]
+    # 4 MB take 3.4 s of a link of 10 Mbit/s with its headers.
+    assert 3.4 < figures["completion_s"] < 10
+    assert figures["goodput_mbps"] * figures["completion_s"] == pytest.approx(32, rel=0.02)
+
+
+def test_a_link_that_becomes_slower_slows_the_flow() -> None:
+    changes = [{"at": "4 s", "link": "bottleneck", "rate": "5 Mbit/s"}]
+    result = knee.run(_told() | {"duration": "8 s", "changes": changes})
+    samples = result.samples
+    before = samples.filter(samples["t_s"].is_between(2, 4))["goodput_mbps"].mean()
+    after = samples.filter(samples["t_s"] > 6)["goodput_mbps"].mean()
+    assert before == pytest.approx(19, rel=0.05)
+    assert after == pytest.approx(4.75, rel=0.1)
+
+
+@pytest.mark.parametrize("queue", registry.queues())
+def test_quic_goes_through_each_queue(queue: str) -> None:
+    """Beside TCP, with jitter that reorders: both move data, and the same twice."""
+    link = {"rate": "20 Mbit/s", "queue": queue, "jitter": "2 ms", "reorder": True}
+    flows = [{"cc": "cubic", "rtt": "40 ms", "transport": transport} for transport in ("quic", "tcp")]
+    first, second = (knee.run({"duration": "3 s", "link": link, "flows": flows}) for _ in range(2))
+    assert all(flow["goodput_mbps"] > 1 for flow in first.summary["flows"])
+    assert _figures(first) == _figures(second)
+
+
 def test_a_python_algorithm_controls_quic() -> None:
     class Fixed(knee.CongestionControl):
         def on_ack(self, ack: Any, control: Any) -> None:
@@ -104,6 +175,20 @@ def test_a_python_algorithm_controls_quic() -> None:
         ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "quic", "pacing": "on"}]}, r"flows\[0\]\.pacing"),
         ({"tcp": {"tick": "1 ms"}}, r"tcp: all flows are QUIC flows"),
         ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "sctp"}]}, r"flows\[0\]\.transport"),
+        ({"flows": [{"cc": "cubic", "rtt": "40 ms", "tls": True}]}, r"flows\[0\]\.tls: TCP flows are not encrypted"),
+        ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "quic", "tls": "yes"}]}, r"flows\[0\]\.tls"),
+        (
+            {"flows": [{"cc": "quinn:cubic", "rtt": "40 ms"}]},
+            r'flows\[0\]\.cc: "quinn:cubic" is a controller of the QUIC',
+        ),
+        (
+            {"flows": [{"cc": "quinn:cubik", "rtt": "40 ms", "transport": "quic"}]},
+            r"flows\[0\]\.cc: .*quinn:cubic",
+        ),
+        (
+            {"flows": [{"cc": "quinn:cubic", "cc_params": {"paced": True}, "rtt": "40 ms", "transport": "quic"}]},
+            r"flows\[0\]\.cc_params\.paced",
+        ),
     ],
 )
 def test_what_means_nothing_to_quic_is_refused_by_key(change: dict[str, Any], key: str) -> None:

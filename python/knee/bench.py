@@ -80,9 +80,9 @@ def _lot16() -> Scenario:
     return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
 
 
-def _quic2() -> Scenario:
+def _quic2(*, tls: bool) -> Scenario:
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic"}]
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic", "tls": tls}]
     return _read({"duration": "5 s", "link": link, "flows": flows})
 
 
@@ -109,7 +109,8 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "python2": ("reno2 with Reno written in Python", _python2),
-    "quic2": ("reno2 over QUIC, 5 s", _quic2),
+    "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
+    "quic2-tls": ("quic2 with encryption", partial(_quic2, tls=True)),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
@@ -121,6 +122,7 @@ GROUPS: dict[str, list[str]] = {
     "engine": ["reno2", "lola18", "cubic10k"],
     "controls": ["reno2", "bbr2", "lola2", "python2"],
     "uml": ["uml2", "uml-lola2"],
+    "quic": ["quic2", "quic2-tls"],
     "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],
 }
 

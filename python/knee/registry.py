@@ -155,15 +155,23 @@ def _entry(raw: dict[str, Any]) -> Entry:
 
 
 @cache
-def _registry() -> tuple[dict[str, Entry], dict[str, Entry]]:
-    raw = json.loads(_core.registry())
-    ccs, queues = ({e["name"]: _entry(e) for e in raw[part]} for part in ("cc", "queues"))
-    return ccs, queues
+def _registry() -> dict[str, dict[str, Entry]]:
+    return {part: {e["name"]: _entry(e) for e in entries} for part, entries in json.loads(_core.registry()).items()}
 
 
 def congestion_controls() -> dict[str, Entry]:
     """All congestion controls by name, in the order of listings; classes written in Python come last."""
-    return _registry()[0] | {name: _own_entry(name, own) for name, own in classes().items()}
+    return _registry()["cc"] | {name: _own_entry(name, own) for name, own in classes().items()}
+
+
+def quic_controllers() -> dict[str, Entry]:
+    """The controllers that the QUIC stack brings itself, by name; only flows over QUIC can have them."""
+    return _registry()["quic"]
+
+
+def flow_controls() -> dict[str, Entry]:
+    """All that a flow's ``cc`` can name: congestion controls, then the QUIC stack's own controllers."""
+    return congestion_controls() | quic_controllers()
 
 
 def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
@@ -174,7 +182,7 @@ def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
 
 def queues() -> dict[str, Entry]:
     """All queue disciplines by name, in the order of listings."""
-    return _registry()[1]
+    return _registry()["queues"]
 
 
 def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from knee.errors import RunError
-from knee.registry import Entry, congestion_controls
+from knee.registry import Entry, flow_controls
 from knee.scenario.commands import PROGRAM_CC
 
 SAMPLE = np.dtype(
@@ -118,7 +118,7 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
     cc_of_flow = np.array([number[name] for name in ccs], dtype=np.uint64)
     codes = cc_of_flow[rows["flow"]] << np.uint64(32) | rows["state"]
     unique, inverse = np.unique(codes, return_inverse=True)
-    entries = congestion_controls()
+    entries = flow_controls()
     states = [
         PROGRAM_STATE
         if (cc := known[int(code) >> 32]) == PROGRAM_CC

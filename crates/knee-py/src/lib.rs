@@ -27,7 +27,8 @@ mod _core {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// JSON with all congestion controls (`cc`) and queue disciplines (`queues`), their parameters and phases.
+    /// JSON with all congestion controls (`cc`), queue disciplines (`queues`) and the QUIC stack's own controllers (`quic`),
+    /// their parameters and phases.
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()

@@ -4,11 +4,12 @@ use knee_cc::Ecn;
 use knee_core::{Kind, Param, Value};
 use serde_json::{Value as Json, json};
 
-/// The registries of algorithms and queue disciplines. Times in ns, rates in bit/s, sizes in bytes.
+/// The registries of algorithms, of queue disciplines, and of the QUIC stack's own controllers. Times in ns, rates in bit/s, sizes in bytes.
 pub fn registry() -> Json {
     let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
     let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();
-    json!({ "cc": cc, "queues": queues })
+    let stack: Vec<Json> = knee_quic::stack::ENTRIES.iter().map(algorithm).collect();
+    json!({ "cc": cc, "queues": queues, "quic": stack })
 }
 
 fn algorithm(entry: &knee_cc::Entry) -> Json {

@@ -9,6 +9,7 @@
 
 use crate::factory::Control as Factory;
 use crate::flight::{Burst, Counters, Flight};
+use crate::rtt::Sampler;
 use crate::watch::Watch;
 use knee_cc::{
     Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
@@ -38,6 +39,28 @@ struct Batch {
     sent: Time,
 }
 
+/// Turns quinn's instants into times from the start of the connection on.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    zero: Instant,
+    latest: (Instant, Time),
+}
+
+impl Clock {
+    const fn new(zero: Instant) -> Self {
+        Self { zero, latest: (zero, Time::ZERO) }
+    }
+
+    fn time(&mut self, at: Instant) -> Time {
+        if at != self.latest.0 {
+            let since = at.saturating_duration_since(self.zero);
+            let ns = since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos()));
+            self.latest = (at, Time::from_nanos(ns.min(u64::MAX >> 1)));
+        }
+        self.latest.1
+    }
+}
+
 /// Congestion control of one QUIC connection.
 pub struct Controller {
     /// What the algorithm is made from.
@@ -47,8 +70,9 @@ pub struct Controller {
     /// The algorithm, from the first RTT sample on. quinn shares controllers between threads by contract, but calls those
     /// methods that reach the algorithm one at a time: the lock is never taken.
     cc: Option<Mutex<Box<dyn DynCongestionControl>>>,
-    /// Time zero.
-    base: Instant,
+    /// The connection's clock, and that of what it sent: packets that quinn reports one after the other often share both.
+    clock: Clock,
+    sent_clock: Clock,
     control: Control,
     view: View,
     flight: Flight,
@@ -59,9 +83,8 @@ pub struct Controller {
     initial_window: u32,
     /// Bytes in flight.
     in_flight: u64,
-    /// The newest packet acknowledged so far was sent then.
-    newest_acked: Option<Time>,
-    /// What was sent until then belongs to the reduction under way.
+    rtt: Sampler,
+    /// What was sent until then, when the latest reduction began, reduces no more, even once recovery is over.
     recovery_start: Option<Time>,
     app_limited_until: u64,
     /// Packets found lost since the last ACK.
@@ -78,7 +101,8 @@ impl Controller {
             factory,
             rng,
             cc: None,
-            base: now,
+            clock: Clock::new(now),
+            sent_clock: Clock::new(now),
             control: Control::initial(initial_window),
             view: View::INITIAL,
             flight: Flight::new(),
@@ -87,7 +111,7 @@ impl Controller {
             told_mtu: mtu,
             initial_window,
             in_flight: 0,
-            newest_acked: None,
+            rtt: Sampler::default(),
             recovery_start: None,
             app_limited_until: 0,
             lost_since_ack: 0,
@@ -129,13 +153,9 @@ impl Controller {
 
     /// The connection's clock. It does not go back.
     fn advance(&mut self, now: Instant) -> Time {
-        let now = self.time(now).max(self.view.now);
+        let now = self.clock.time(now).max(self.view.now);
         self.view.now = now;
         now
-    }
-
-    fn time(&self, at: Instant) -> Time {
-        Time::from_nanos(at.saturating_duration_since(self.base).as_nanos().min(u128::from(u64::MAX >> 1)) as u64)
     }
 
     /// Shows who watches what has become of this event, and the RTT sample it gave.
@@ -147,6 +167,10 @@ impl Controller {
     }
 
     fn packets(&self, bytes: u64) -> u32 {
+        // The usual case; divisions are slow.
+        if bytes == u64::from(self.mtu) {
+            return 1;
+        }
         bytes.div_ceil(u64::from(self.mtu)).min(u64::from(u32::MAX >> 2)) as u32
     }
 
@@ -191,13 +215,6 @@ impl Controller {
         self.tell(StateEvent::Start);
     }
 
-    /// Takes the RTT of the newest packet newly acknowledged (RFC 9002, 5.3).
-    fn sample_rtt(&mut self, rtt: Time) {
-        let srtt = self.view.srtt;
-        self.view.srtt = if srtt == Time::ZERO { rtt } else { (srtt.mul_div(7, 8)).saturating_add(rtt.mul_div(1, 8)) };
-        self.view.min_rtt = self.view.min_rtt.min(rtt);
-    }
-
     /// Notes whether what is sent from now on is limited by the application (Linux's `tcp_rate_check_app_limited`).
     fn note_app_limit(&mut self, app_limited: bool) {
         if app_limited {
@@ -208,10 +225,13 @@ impl Controller {
         }
     }
 
+    fn recovering(&self) -> bool {
+        self.view.ca != CaState::Open
+    }
+
     /// Ends a reduction once a packet is acknowledged that was sent after it began.
     fn end_recovery(&mut self, newest: Time) {
-        if self.recovery_start.is_some_and(|start| newest > start) {
-            self.recovery_start = None;
+        if self.recovering() && self.recovery_start.is_some_and(|start| newest > start) {
             if !self.entry.needs.full_control {
                 self.tell(StateEvent::ReductionDone);
             }
@@ -223,7 +243,7 @@ impl Controller {
     /// of the RTT, which nobody else can make. That one is of the ACK before, so the RTT is sampled here.
     pub fn acknowledged(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.advance(now);
-        let sent = self.time(sent);
+        let sent = self.sent_clock.time(sent);
         let burst = self.flight.acknowledge(sent, bytes);
         self.batch.packets += 1;
         if self.batch.packets == 1 || sent >= self.batch.sent {
@@ -255,7 +275,7 @@ impl Controller {
     /// Forgets what can no longer be acknowledged: what left before the newest packet acknowledged, longer ago than
     /// any stack waits before it declares a packet lost.
     fn forget_old(&mut self, newest: Time) {
-        let patience = self.view.srtt.mul_div(4, 1).saturating_add(Time::from_millis(10));
+        let patience = (self.view.srtt * 4).saturating_add(Time::from_millis(10));
         self.flight.forget_before(newest.min(self.view.now.saturating_sub(patience)));
     }
 }
@@ -298,12 +318,7 @@ impl QuicController for Controller {
         if let Some(burst) = newest {
             self.view.snd_una = prior_una.max(burst.end);
         }
-        // An ACK for older packets alone, which came late, says nothing about the RTT now.
-        let rtt = (self.newest_acked.is_none_or(|before| sent >= before)).then(|| now.saturating_sub(sent));
-        if let Some(rtt) = rtt {
-            self.newest_acked = Some(sent);
-            self.sample_rtt(rtt);
-        }
+        let rtt = self.rtt.sample(sent, &mut self.view);
         let counters = self.counters();
         let rate =
             newest.map_or(RateSample::NONE, |burst| self.flight.sample(&burst, now, self.view.min_rtt, &counters));
@@ -315,7 +330,7 @@ impl QuicController for Controller {
         }
         self.end_recovery(sent);
         let lost = std::mem::take(&mut self.lost_since_ack);
-        let (recovering, full_control) = (self.recovery_start.is_some(), self.entry.needs.full_control);
+        let (recovering, full_control) = (self.recovering(), self.entry.needs.full_control);
         let rate = if self.entry.needs.rate { rate } else { RateSample::NONE };
         self.ask(|cc, view, control| {
             let ack = Ack {
@@ -342,7 +357,7 @@ impl QuicController for Controller {
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
         self.advance(now);
-        let sent = self.time(sent);
+        let sent = self.sent_clock.time(sent);
         let signal = if lost_bytes == 0 { Signal::Ecn } else { Signal::Loss };
         match signal {
             Signal::Loss => {
@@ -403,7 +418,8 @@ impl QuicController for Controller {
             entry: self.entry,
             rng: self.rng.clone(),
             cc: None,
-            base: self.base,
+            clock: self.clock,
+            sent_clock: self.sent_clock,
             control: self.control,
             view: self.view,
             flight: self.flight.clone(),
@@ -412,7 +428,7 @@ impl QuicController for Controller {
             told_mtu: self.told_mtu,
             initial_window: self.initial_window,
             in_flight: self.in_flight,
-            newest_acked: self.newest_acked,
+            rtt: self.rtt,
             recovery_start: self.recovery_start,
             app_limited_until: self.app_limited_until,
             lost_since_ack: self.lost_since_ack,

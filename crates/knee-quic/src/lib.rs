@@ -19,6 +19,9 @@ mod factory;
 mod flight;
 mod peer;
 mod plain;
+mod rtt;
+pub mod stack;
+mod tls;
 mod watch;
 
 pub use controller::Controller;

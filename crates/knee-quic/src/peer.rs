@@ -6,8 +6,8 @@
 //! them `transmit` is called until it gives nothing.
 
 use crate::acks::acked_ranges;
-use crate::factory::Control;
 use crate::plain::Plain;
+use crate::tls::{self, TLS};
 use bytes::{Bytes, BytesMut};
 use knee_core::{Rng, Time};
 use knee_qlog::Log;
@@ -15,7 +15,7 @@ use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
     Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig,
-    ValidationTokenConfig, VarInt,
+    ValidationTokenConfig, VarInt, crypto,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};
@@ -42,6 +42,8 @@ pub struct Settings {
     pub receive_window: u64,
     /// Names the random numbers and identifiers of this end.
     pub seed: u64,
+    /// Whether packets are encrypted: both ends alike. What is encrypted differs from run to run; its size does not.
+    pub tls: bool,
     /// What a paced end that is called late makes up for by a burst, at the most. Zero where calls are never late.
     pub pacing_credit: Time,
     /// Where what this end does is logged.
@@ -82,15 +84,12 @@ pub struct Peer {
     next_departure: Time,
     pacing_credit: Time,
     log: Option<Log>,
+    tls: bool,
 }
 
 impl Peer {
-    /// The end that connects at `now` and sends `bytes` (`None`: without end), controlled by `control`.
-    pub fn sender(control: &Arc<Control>, bytes: Option<u64>, settings: &Settings, now: Time) -> Self {
-        Self::connect(control.clone(), bytes, settings, now)
-    }
-
-    /// The same with any controller of quinn's interface, such as its own.
+    /// The end that connects at `now` and sends `bytes` (`None`: without end), controlled by a [`crate::Control`], or any
+    /// other controller of quinn's interface, such as its own.
     #[expect(clippy::missing_panics_doc, reason = "the name and the address are constants")]
     pub fn connect(
         control: Arc<dyn ControllerFactory + Send + Sync>,
@@ -99,13 +98,14 @@ impl Peer {
         now: Time,
     ) -> Self {
         let mut endpoint = Endpoint::new(endpoint_config(settings), None, true, None);
-        let mut config = ClientConfig::new(Arc::new(Plain));
+        let crypto: Arc<dyn crypto::ClientConfig> = if settings.tls { TLS.client.clone() } else { Arc::new(Plain) };
+        let mut config = ClientConfig::new(crypto);
         config.transport_config(transport(settings, Some(control)));
         let mut cids = CountedIds::new(settings.seed, "initial");
         let initial = cids.generate_cid();
         config.initial_dst_cid_provider(Arc::new(move || initial));
         let connection = endpoint
-            .connect(instant(now), config, REMOTE, "knee")
+            .connect(instant(now), config, REMOTE, tls::NAME)
             .expect("the name and address of the other end are valid");
         let mut peer = Self::new(endpoint, bytes, settings);
         peer.connection = Some(connection);
@@ -114,7 +114,8 @@ impl Peer {
 
     /// The end that waits for a connection and reads what it is sent.
     pub fn receiver(settings: &Settings) -> Self {
-        let mut config = ServerConfig::new(Arc::new(Plain), Arc::new(Plain));
+        let crypto: Arc<dyn crypto::ServerConfig> = if settings.tls { TLS.server.clone() } else { Arc::new(Plain) };
+        let mut config = ServerConfig::new(crypto, Arc::new(Plain));
         config.transport_config(transport(settings, None));
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
@@ -137,13 +138,14 @@ impl Peer {
             next_departure: Time::ZERO,
             pacing_credit: settings.pacing_credit,
             log: settings.log.clone(),
+            tls: settings.tls,
         }
     }
 
     /// A datagram of the other end has come.
     pub fn receive(&mut self, now: Time, datagram: Datagram) {
         self.set_log_time(now);
-        if let Some(log) = &self.log {
+        if let Some(log) = self.log.as_ref().filter(|_| !self.tls) {
             log.set_acked(acked_ranges(&datagram.bytes, CID_BYTES));
         }
         let mut answer = Vec::new();

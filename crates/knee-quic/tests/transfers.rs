@@ -97,7 +97,7 @@ fn run(mut sender: Peer, mut receiver: Peer, mut there: Path, mut back: Path, du
 }
 
 fn settings(seed: u64) -> Settings {
-    Settings { receive_window: 16 << 20, seed, pacing_credit: Time::ZERO, log: None }
+    Settings { receive_window: 16 << 20, seed, tls: false, pacing_credit: Time::ZERO, log: None }
 }
 
 /// 20 Mbit/s, 40 ms, a buffer of one bandwidth-delay product.
@@ -108,7 +108,7 @@ fn paths() -> (Path, Path) {
 fn transfer(cc: &str, bytes: Option<u64>, duration: Time) -> Outcome {
     let control = Arc::new(Control::named(cc).unwrap());
     let (there, back) = paths();
-    let sender = Peer::sender(&control, bytes, &settings(1), Time::ZERO);
+    let sender = Peer::connect(control, bytes, &settings(1), Time::ZERO);
     run(sender, Peer::receiver(&settings(2)), there, back, duration)
 }
 

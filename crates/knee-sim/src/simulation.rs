@@ -29,7 +29,7 @@ use batch_scheduler::BatchScheduler;
 use event_scheduler::EventScheduler;
 use world::World;
 
-pub use build::{Own, OwnMake, agenda, quic_control};
+pub use build::{Own, OwnMake, QuicSetup, agenda, quic_setup};
 
 /// A running simulation.
 pub struct Simulation {

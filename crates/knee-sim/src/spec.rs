@@ -244,6 +244,9 @@ pub struct FlowSpec {
     /// What carries the data.
     #[serde(default)]
     pub transport: Transport,
+    /// Whether QUIC's packets are encrypted.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// What carries a flow's data.

@@ -37,14 +37,14 @@ struct Figures {
 }
 
 impl Account {
-    /// The account of a flow that starts at `start` with an algorithm of `entry`, and logs its events.
-    pub fn new(entry: &'static Entry, start: Time, log: Option<Log>) -> Self {
+    /// The account of a flow that starts at `start` with an algorithm of `entry`, whose controllers `watch` sees.
+    pub fn new(entry: &'static Entry, watch: Arc<Watch>, start: Time, log: Option<Log>) -> Self {
         let states = States { phase: 0, ca: CaState::Open, timeouts: 0 };
         let cwnd_integral = (0, start, 0);
         let figures =
             Figures { received: 0, lost: 0, mtu: 0, cwnd_integral, completed: None, states, events: Vec::new() };
         let complete = AtomicBool::new(false);
-        Self { entry, watch: Arc::default(), log, figures: Mutex::new(figures), complete }
+        Self { entry, watch, log, figures: Mutex::new(figures), complete }
     }
 
     fn look<T>(&self, look: impl FnOnce(&mut Figures) -> T) -> T {

@@ -9,11 +9,11 @@ use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
 use knee_qlog::Log;
-use knee_quic::{Control, Datagram, Peer, Settings};
+use knee_quic::proto::congestion::ControllerFactory;
+use knee_quic::{Datagram, Peer, Settings, Watch};
 use knee_sim::SpecError;
-use knee_sim::ecn::EcnSpec;
 use knee_sim::observe::open_logs;
-use knee_sim::simulation::quic_control;
+use knee_sim::simulation::{QuicSetup, quic_setup};
 use knee_sim::spec::{FlowSpec, Transport};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
@@ -59,11 +59,12 @@ struct End {
 
 /// A QUIC flow.
 struct Flow {
-    control: Arc<Control>,
+    control: Arc<dyn ControllerFactory + Send + Sync>,
     account: Arc<Account>,
     bytes: Option<u64>,
     ecn: bool,
     seed: u64,
+    tls: bool,
     stop: Time,
     /// Sender and receiver.
     ends: [End; 2],
@@ -204,17 +205,18 @@ impl Endpoints {
 impl Flow {
     fn new(config: &Config, i: usize, ends: [Socket; 2], to: SocketAddr, log: Option<Log>) -> Result<Self, SpecError> {
         let spec = &config.spec.flows[i];
-        let (control, seed) = quic_control(&config.spec, i)?;
+        let watch = Arc::new(Watch::default());
+        let QuicSetup { entry, control, seed, ecn } = quic_setup(&config.spec, i, watch.clone())?;
         let start = Time::from_nanos(spec.start);
-        let account = Arc::new(Account::new(control.entry(), start, log));
-        let control = Arc::new(control.seeded(seed).watched(account.watch.clone()));
+        let account = Arc::new(Account::new(entry, watch, start, log));
         let [sender, receiver] = ends;
         Ok(Self {
             control,
             account,
             bytes: spec.bytes,
-            ecn: spec.ecn != EcnSpec::Off,
+            ecn,
             seed,
+            tls: spec.tls,
             stop: Time::from_nanos(spec.stop),
             ends: [End { socket: sender, peer: None, to: Some(to) }, End { socket: receiver, peer: None, to: None }],
             due: start,
@@ -228,11 +230,12 @@ impl Flow {
             let settings = |end, log| Settings {
                 receive_window: RECEIVE_WINDOW,
                 seed: self.seed ^ end,
+                tls: self.tls,
                 pacing_credit: PACING_CREDIT,
                 log,
             };
             let log = self.account.log.clone();
-            let sender = Peer::sender(&self.control, self.bytes, &settings(0, log), now);
+            let sender = Peer::connect(self.control.clone(), self.bytes, &settings(0, log), now);
             let receiver = Peer::receiver(&settings(1, None));
             (self.ends[0].peer, self.ends[1].peer) = (Some(sender), Some(receiver));
         }

@@ -22,7 +22,7 @@ def ccs(incomplete: str) -> list[str]:
     """Congestion controls."""
     from knee import registry
 
-    return _from(registry.congestion_controls(), incomplete)
+    return _from(registry.flow_controls(), incomplete)
 
 
 def queues(incomplete: str) -> list[str]:

@@ -61,7 +61,7 @@ def _ccs(console: Console) -> None:
 
     rows = table("Congestion controls", ["name", "family", "what", "source"], text=4)
     against = standing.brief(standing.congestion_controls())
-    for entry in registry.congestion_controls().values():
+    for entry in registry.flow_controls().values():
         rows.add_row(entry.name, entry.family, entry.about, _origin(entry, against))
     console.print(rows)
 
@@ -88,7 +88,7 @@ def _one(console: Console, what: str, name: str) -> None:
         console.print(shipped()[name].read_text(encoding="utf-8"), markup=False, soft_wrap=True)
         return
     kind, known = {
-        "cc": ("congestion control", registry.congestion_controls()),
+        "cc": ("congestion control", registry.flow_controls()),
         "queues": ("queue discipline", registry.queues()),
     }[what]
     try:

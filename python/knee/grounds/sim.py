@@ -88,7 +88,7 @@ class Sim:
         samples = rows.samples(rows.from_bytes(sample_rows, rows.SAMPLE, spool), scenario.labels, ccs)
         spool.unlink(missing_ok=True)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s) | _remarks(own),
+            summary=summary(scenario, self.name, output, samples, wall_s) | _remarks(own, set(ccs)),
             manifest=manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
@@ -98,10 +98,21 @@ class Sim:
         )
 
 
-def _remarks(own: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+#: Controllers whose figures differ from run to run.
+_RANDOM = {
+    "quinn:bbr": "quinn's BBR draws random numbers from the system: another run of this scenario gives other figures."
+}
+
+
+def _remarks(own: Sequence[dict[str, Any]], ccs: set[str]) -> dict[str, list[str]]:
     """Remarks on what the result's scenario.toml alone does not reproduce."""
+    remarks = [*_own_remark(own), *(_RANDOM[name] for name in sorted(ccs & set(_RANDOM)))]
+    return {"remarks": remarks} if remarks else {}
+
+
+def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
     if not own:
-        return {}
+        return []
     told = []
     for one in own:
         where = f"{one['module']}, {one['file']}" if one["file"] else str(one["module"])
@@ -111,7 +122,7 @@ def _remarks(own: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     said = (
         f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not reproduce this result without "
     )
-    return {"remarks": [said + ("them." if plural else "it.")]}
+    return [said + ("them." if plural else "it.")]
 
 
 def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:

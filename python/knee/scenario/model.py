@@ -189,6 +189,7 @@ class Flow(_Table):
     count: int = Field(1, ge=1, description="a number of identical flows, 1 or more")
     stagger: Time = Field(0, description='the time between the starts of identical flows, such as "4 s"')
     transport: Literal["tcp", "quic"] = Field("tcp", description='"tcp" or "quic"')
+    tls: bool = Field(False, description="whether QUIC's packets are encrypted: true or false")
     label: Name | None = Field(None, description="the flow's name in results")
     path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
@@ -198,11 +199,7 @@ class Flow(_Table):
     @field_validator("cc")
     @classmethod
     def _cc_is_known(cls, name: str) -> str:
-        return (
-            name
-            if name == PROGRAM_CC
-            else registry.find("congestion control", name, registry.congestion_controls()).name
-        )
+        return name if name == PROGRAM_CC else registry.find("congestion control", name, registry.flow_controls()).name
 
     @field_validator("cc_params")
     @classmethod
@@ -213,11 +210,11 @@ class Flow(_Table):
             if given:
                 raise Refused("a program takes its parameters in its command line", "leave it out")
             return {}
-        return registry.congestion_controls()[info.data["cc"]].resolve(given)
+        return registry.flow_controls()[info.data["cc"]].resolve(given)
 
     @field_serializer("cc_params")
     def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.congestion_controls()[self.cc].plain(values) if self.cc != PROGRAM_CC else {}
+        return registry.flow_controls()[self.cc].plain(values) if self.cc != PROGRAM_CC else {}
 
     @field_validator("ecn", mode="before")
     @classmethod
@@ -243,10 +240,22 @@ class Flow(_Table):
             return self
         if self.cc != PROGRAM_CC:
             raise Refused("a program has a congestion control of its own", "expected one of cc and program", key="cc")
-        usual = {"transport": "tcp", "bytes": None, "pacing": "auto", "ecn": False}
+        usual = {"transport": "tcp", "tls": False, "bytes": None, "pacing": "auto", "ecn": False}
         for key, value in usual.items():
             if getattr(self, key) != value:
                 raise Refused("this is the program's own business", "leave it out", key=key)
+        return self
+
+    @model_validator(mode="after")
+    def _quic_has_its_own(self) -> Flow:
+        if self.transport == "quic":
+            return self
+        if self.tls:
+            raise Refused("TCP flows are not encrypted", 'expected transport = "quic", or no such key', key="tls")
+        if self.cc in registry.quic_controllers():
+            algorithm = self.cc.partition(":")[2]
+            found = f"{units.shown(self.cc)} is a controller of the QUIC stack"
+            raise Refused(found, f'expected transport = "quic", or cc = "{algorithm}"', key="cc")
         return self
 
 

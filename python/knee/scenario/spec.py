@@ -85,7 +85,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             _check_quic(flow, f"flows[{i}]")
         shared = {
             "cc": flow.cc,
-            "cc_params": registry.congestion_controls()[flow.cc].tagged(flow.cc_params),
+            "cc_params": registry.flow_controls()[flow.cc].tagged(flow.cc_params),
             "rtt": flow.rtt,
             "bytes": flow.bytes,
             "path": [numbers[name] for name in flow.path or []],
@@ -93,6 +93,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "pacing": flow.pacing == "on",
             "ecn": flow.ecn if isinstance(flow.ecn, str) else "on" if flow.ecn else "off",
             "transport": flow.transport,
+            "tls": flow.tls,
         }
         for j in range(flow.count):
             start, stop = span(scenario, flow, j)
@@ -102,7 +103,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
 
 def _check_quic(flow: Flow, key: str) -> None:
     """Refuses what means nothing to a QUIC flow."""
-    entry = registry.congestion_controls()[flow.cc]
+    entry = registry.flow_controls()[flow.cc]
     if entry.needs["ecn"] != "classic":
         found = f"{flow.cc} counts CE marks one by one, and the QUIC stack reports only that there were some"
         raise Refused(found, 'expected transport = "tcp", or another congestion control', key=f"{key}.cc")

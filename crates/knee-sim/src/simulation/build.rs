@@ -1,6 +1,6 @@
 //! From a specification to a world at rest.
 
-use super::quic::QuicFlow;
+use super::quic::{QuicFlow, Told};
 use super::world::{Algorithm, Flow, SackStore, World};
 use crate::SpecError;
 use crate::ecn::Ecn;
@@ -14,6 +14,9 @@ use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Entry, Init};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
+use knee_quic::Watch;
+use knee_quic::proto::congestion::ControllerFactory;
+use knee_quic::stack::{self, StackControl};
 use slab::Slab;
 use std::sync::Arc;
 
@@ -84,7 +87,7 @@ impl World {
         };
         for (i, flow) in spec.flows.iter().enumerate() {
             let before = i.checked_sub(1).map(|before| &spec.flows[before]);
-            if before.is_none_or(|before| !before.same_cc(flow)) {
+            if before.is_none_or(|before| !before.same_cc(flow) || before.transport != flow.transport) {
                 world.algorithms.push(algorithm(flow, own)?);
             }
             world.add_flow(flow, spec);
@@ -115,10 +118,16 @@ impl World {
         });
         if flow.transport == Transport::Quic {
             self.quic.resize_with(self.senders.len() + 1, || None);
-            let seed = quic_seed(spec, self.senders.len());
-            let control = self.algorithms[algorithm].control(self.senders.len());
-            self.quic[self.senders.len()] =
-                Some(Box::new(QuicFlow::new(control, flow.bytes, ecn.is_on(), seed, Time::from_nanos(flow.start))));
+            let told = Told {
+                bytes: flow.bytes,
+                ecn: ecn.is_on(),
+                tls: flow.tls,
+                seed: quic_seed(spec, self.senders.len()),
+                start: Time::from_nanos(flow.start),
+            };
+            let watch = Arc::new(Watch::default());
+            let control = self.algorithms[algorithm].control(self.senders.len(), told.seed, watch.clone());
+            self.quic[self.senders.len()] = Some(Box::new(QuicFlow::new(control, watch, told)));
         }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(ecn));
@@ -157,13 +166,27 @@ pub fn agenda(spec: &Spec) -> Events {
     agenda
 }
 
-/// What makes the algorithm of a QUIC connection that runs outside a simulation, and the seed of its ends: what the same
-/// flow has inside one.
+/// A QUIC connection that runs outside a simulation: what the same flow has inside one.
+pub struct QuicSetup {
+    /// Its algorithm, as the registry describes it.
+    pub entry: &'static Entry,
+    /// Makes its controllers.
+    pub control: Arc<dyn ControllerFactory + Send + Sync>,
+    /// Names its random numbers.
+    pub seed: u64,
+    /// Whether its packets are ECN-capable.
+    pub ecn: bool,
+}
+
+/// The setup of flow `i`, whose controllers `watch` sees.
 ///
 /// # Errors
 /// If the flow's congestion control or a parameter of it does not exist.
-pub fn quic_control(spec: &Spec, i: usize) -> Result<(knee_quic::Control, u64), SpecError> {
-    Ok((algorithm(&spec.flows[i], &[])?.control(i), quic_seed(spec, i)))
+pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup, SpecError> {
+    let (flow, seed) = (&spec.flows[i], quic_seed(spec, i));
+    let algorithm = algorithm(flow, &[])?;
+    let ecn = Ecn::new(flow.ecn, algorithm.entry.needs.ecn).is_on();
+    Ok(QuicSetup { entry: algorithm.entry, control: algorithm.control(i, seed, watch), seed, ecn })
 }
 
 fn quic_seed(spec: &Spec, i: usize) -> u64 {
@@ -171,15 +194,18 @@ fn quic_seed(spec: &Spec, i: usize) -> u64 {
 }
 
 impl Algorithm {
-    /// What makes it for the QUIC connection of flow `i`.
-    fn control(&self, i: usize) -> knee_quic::Control {
-        let control = knee_quic::Control::of(self.entry, self.params.clone());
+    /// What makes it for the QUIC connection of flow `i`; `watch` sees its controllers.
+    fn control(&self, i: usize, seed: u64, watch: Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        if let Some(control) = StackControl::of(self.entry, &self.params, watch.clone()) {
+            return Arc::new(control);
+        }
+        let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
         match &self.make {
             Some(make) => {
                 let make = make.clone();
-                control.made_by(Arc::new(move |params, init| make(params, init, i)))
+                Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
             }
-            None => control,
+            None => Arc::new(control),
         }
     }
 }
@@ -190,6 +216,7 @@ fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
     let entry = own
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))
+        .or_else(|| if flow.transport == Transport::Quic { stack::find(&flow.cc) } else { None })
         .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
     let owner = format!("flow `{}`", flow.label);
     let given = flow.cc_params.as_ref().map(|raw| serde_json::from_str(raw.get())).transpose();

@@ -9,6 +9,7 @@ use crate::sender::Counters;
 use knee_cc::{CaState, Control};
 use knee_core::{Packet, Time};
 use knee_quic::proto::EcnCodepoint;
+use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::{Datagram, Peer, Settings, Watch};
 use std::sync::Arc;
 
@@ -19,12 +20,10 @@ const RECEIVE_WINDOW: u64 = 1 << 30;
 
 /// Both ends of a QUIC flow.
 pub(super) struct QuicFlow {
-    /// What its controller is made from.
-    control: Arc<knee_quic::Control>,
+    /// What its controller is made from, which `watch` sees.
+    control: Arc<dyn ControllerFactory + Send + Sync>,
     watch: Arc<Watch>,
-    bytes: Option<u64>,
-    ecn: bool,
-    seed: u64,
+    told: Told,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
     /// Datagrams that left the sender, and their bytes as IP packets.
@@ -32,6 +31,18 @@ pub(super) struct QuicFlow {
     sent_bytes: u64,
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     cwnd_integral: (u128, Time),
+}
+
+/// What a specification says of a QUIC flow.
+pub(super) struct Told {
+    pub(super) bytes: Option<u64>,
+    /// Whether its packets are ECN-capable.
+    pub(super) ecn: bool,
+    /// Whether they are encrypted.
+    pub(super) tls: bool,
+    /// Names its random numbers.
+    pub(super) seed: u64,
+    pub(super) start: Time,
 }
 
 /// What the figures say of a sender.
@@ -51,12 +62,10 @@ pub(super) struct SenderFigures {
 }
 
 impl QuicFlow {
-    /// A flow that has not begun: `control` without a watch, what it sends, and whether its packets are ECN-capable.
-    pub(super) fn new(control: knee_quic::Control, bytes: Option<u64>, ecn: bool, seed: u64, start: Time) -> Self {
-        let watch = Arc::new(Watch::default());
-        let control = Arc::new(control.seeded(seed).watched(watch.clone()));
-        let cwnd_integral = (0, start);
-        Self { control, watch, bytes, ecn, seed, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
+    /// A flow that has not begun, with controllers that `watch` sees.
+    pub(super) fn new(control: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>, told: Told) -> Self {
+        let cwnd_integral = (0, told.start);
+        Self { control, watch, told, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
     }
 
     /// Datagrams that left the sender.
@@ -163,13 +172,15 @@ impl World {
         let now = self.now;
         let log = self.logs.get(i as usize).cloned().flatten();
         if let Some(flow) = self.quic_flow(i) {
+            let Told { bytes, seed, tls, .. } = flow.told;
             let settings = |end, log| Settings {
                 receive_window: RECEIVE_WINDOW,
-                seed: flow.seed ^ end,
+                seed: seed ^ end,
+                tls,
                 pacing_credit: Time::ZERO,
                 log,
             };
-            let sender = Peer::sender(&flow.control, flow.bytes, &settings(0, log), now);
+            let sender = Peer::connect(flow.control.clone(), bytes, &settings(0, log), now);
             flow.ends = Some(Box::new((sender, Peer::receiver(&settings(1, None)))));
         }
         self.transmit_quic(i, out);
@@ -224,13 +235,13 @@ impl World {
             Packet { enqueued: now, flow: i, size, flags: flags | ect, ..Packet::default() }
         };
         while let Some(datagram) = ends.0.transmit(now) {
-            let packet = packet(&datagram, flow.ecn, 0);
+            let packet = packet(&datagram, flow.told.ecn, 0);
             flow.sent += 1;
             flow.sent_bytes += u64::from(packet.size);
             out.data(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, 1);
         }
         while let Some(datagram) = ends.1.transmit(now) {
-            let packet = packet(&datagram, flow.ecn, Packet::ACK);
+            let packet = packet(&datagram, flow.told.ecn, Packet::ACK);
             out.ack(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
         }
         let finished = ends.0.finished();
