@@ -118,7 +118,13 @@ class TestMixed:
     pytestmark = real_time
 
     def test_quic_beside_tcp_with_logs(self, tmp_path: Path) -> None:
-        told = _told({}, {"transport": "tcp"}, {"bytes": "500 kB", "start": "1 s"}, {"stop": "2 s"}, duration="5 s")
+        told = _told(
+            {},
+            {"transport": "tcp"},
+            {"bytes": "500 kB", "start": "1 s", "tls": True},
+            {"stop": "2 s", "cc": "quinn:cubic"},
+            duration="5 s",
+        )
         result = knee.run(told, "host", tmp_path / "out", report=False, qlog=True)
         quic, tcp, transfer, stopped = result.summary["flows"]
         assert [flow["transport"] for flow in result.summary["flows"]] == ["quic", "tcp", "quic", "quic"]

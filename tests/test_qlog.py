@@ -131,6 +131,19 @@ def test_a_scenario_gives_the_same_bits_twice(tmp_path: Path, scenario: str) -> 
     assert [name for name, _ in digests[0]] == [f"flow-{i + 1}.sqlog" for i in range(len(told["flows"]))]
 
 
+def test_an_encrypted_flow_has_the_same_log_but_for_acks(tmp_path: Path) -> None:
+    """Sizes and times are the same with TLS; what an ACK says cannot be read, and must not be guessed from cipher text."""
+    logs = []
+    for tls in (False, True):
+        _run(tmp_path / str(tls), _told({"transport": "quic", "tls": tls}, duration="1 s"))
+        logs.append(read(tmp_path / str(tls) / "qlog" / "flow-1.sqlog")[1])
+    without, encrypted = logs
+    assert not _acked(encrypted)
+    for event in without:
+        event["data"].pop("frames", None)
+    assert encrypted == without
+
+
 def test_a_log_changes_nothing_else(tmp_path: Path) -> None:
     told = _told({}, {"transport": "quic"})
     without = knee.run(told, out=tmp_path / "without", report=False)
