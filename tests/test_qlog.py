@@ -132,7 +132,7 @@ def test_a_scenario_gives_the_same_bits_twice(tmp_path: Path, scenario: str) -> 
 
 
 def test_an_encrypted_flow_has_the_same_log_but_for_acks(tmp_path: Path) -> None:
-    """Sizes and times are the same with TLS; what an ACK says cannot be read, and must not be guessed from cipher text."""
+    """Sizes and times are the same with TLS; what an ACK says cannot be read, and is not guessed from ciphertext."""
     logs = []
     for tls in (False, True):
         _run(tmp_path / str(tls), _told({"transport": "quic", "tls": tls}, duration="1 s"))

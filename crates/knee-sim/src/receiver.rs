@@ -329,7 +329,7 @@ impl Receiver {
     /// The SACK blocks of the ACK that leaves now.
     #[cold]
     pub fn blocks(&mut self, spares: &mut Spares) -> Blocks {
-        let Some(mut disorder) = self.disorder.take() else { return Default::default() };
+        let Some(mut disorder) = self.disorder.take() else { return Blocks::default() };
         let report = disorder.report();
         self.keep(disorder, spares);
         report

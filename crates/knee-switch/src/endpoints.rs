@@ -288,7 +288,7 @@ impl Flow {
 
     /// Whether the connection still is there.
     fn check(&self) -> Result<(), String> {
-        let ended = self.ends.iter().filter_map(|end| end.peer.as_ref()?.ended()).next();
+        let ended = self.ends.iter().find_map(|end| end.peer.as_ref()?.ended());
         ended.map_or(Ok(()), |why| Err(why.to_string()))
     }
 }
