@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Any
 
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
@@ -98,3 +101,14 @@ def test_options_have_the_numbers_that_pyroute2_knows() -> None:
         "FLOWS": 64,
         "QUANTUM": 300,
     }
+
+
+def test_constants_are_those_of_the_kernel_headers(tmp_path: Path) -> None:
+    ours = {name: value for name, value in vars(queues).items() if re.match(r"TCA?_|CAKE_", name)}
+    assert len(ours) > 40
+    lines = "".join(f'printf("%d ", {name});' for name in ours)
+    program = tmp_path / "constants.c"
+    program.write_text(f"#include <linux/pkt_sched.h>\n#include <stdio.h>\nint main(void) {{ {lines} }}\n")
+    subprocess.run(["cc", "-o", tmp_path / "constants", program], check=True)
+    printed = subprocess.run([tmp_path / "constants"], check=True, capture_output=True, text=True).stdout
+    assert dict(zip(ours, map(int, printed.split()), strict=True)) == ours

@@ -9,13 +9,13 @@ mod sender_log;
 mod spread;
 mod states;
 
-pub use flow::{FlowCounts, FlowRates, FlowWatch, no_figures};
+pub use flow::{FlowCounts, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};
 pub use record::{Interval, Record};
 pub use rows::Rows;
 pub use sender_log::{SenderLogs, open_logs};
-pub use spread::{RttSpread, Spread};
+pub use spread::Spread;
 pub use states::States;
 
 use crate::receiver::Range;

@@ -10,7 +10,7 @@
 
 mod disorder;
 
-pub use disorder::{Blocks, Disorder, Range, Spares};
+pub use disorder::{Blocks, Disorder, Range};
 
 use crate::ecn::{Ecn, FIRST_COUNT, Feedback};
 use crate::timer::{Clock, Timer};
@@ -136,7 +136,7 @@ impl Receiver {
     /// Takes a data packet. True: an ACK leaves at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
-    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time, spares: &mut Spares) -> bool {
+    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
         self.count(packet);
         if packet.seq >= self.rcv_nxt && self.window < config.window_growth {
             // tcp_grow_window: the sender shall hear of the new window at once.
@@ -147,7 +147,7 @@ impl Receiver {
             self.ts_recent = packet.stamp;
         }
         if packet.seq != self.rcv_nxt || self.disorder.is_some() {
-            return self.on_disorder(packet.seq, now, config, rtt, spares);
+            return self.on_disorder(packet.seq, now, config, rtt);
         }
         self.rcv_nxt += 1;
         self.adapt_ato(now, config);
@@ -160,8 +160,8 @@ impl Receiver {
 
     /// A packet that is not the next one, or the next one where later ones are there already.
     #[cold]
-    fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time, spares: &mut Spares) -> bool {
-        let mut disorder = self.disorder.take().unwrap_or_else(|| spares.take());
+    fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> bool {
+        let mut disorder = self.disorder.take().unwrap_or_default();
         match seq.cmp(&self.rcv_nxt) {
             Ordering::Equal => {
                 self.rcv_nxt = disorder.close_gap(seq + 1);
@@ -185,13 +185,8 @@ impl Receiver {
         } else if !at_once {
             self.delay_ack(now);
         }
-        self.keep(disorder, spares);
+        self.disorder = Some(disorder).filter(|disorder| !disorder.is_over());
         at_once
-    }
-
-    /// Keeps what there is of disorder, if any is left.
-    fn keep(&mut self, disorder: Box<Disorder>, spares: &mut Spares) {
-        if disorder.is_over() { spares.put(disorder) } else { self.disorder = Some(disorder) }
     }
 
     /// Fetches what a packet will need beside the receiver itself.
@@ -328,10 +323,12 @@ impl Receiver {
 
     /// The SACK blocks of the ACK that leaves now.
     #[cold]
-    pub fn blocks(&mut self, spares: &mut Spares) -> Blocks {
-        let Some(mut disorder) = self.disorder.take() else { return Blocks::default() };
+    pub fn blocks(&mut self) -> Blocks {
+        let Some(disorder) = &mut self.disorder else { return Blocks::default() };
         let report = disorder.report();
-        self.keep(disorder, spares);
+        if disorder.is_over() {
+            self.disorder = None;
+        }
         report
     }
 }
@@ -359,12 +356,12 @@ mod tests {
 
     fn answer(receiver: &mut Receiver) -> Answer {
         let reply = receiver.reply();
-        let blocks = receiver.blocks(&mut Spares::default());
+        let blocks = receiver.blocks();
         (reply, blocks.as_slice().to_vec(), blocks.dsack())
     }
 
     fn arrives(receiver: &mut Receiver, seq: u64, config: &Config) -> bool {
-        receiver.on_data(&data(seq), Time::from_millis(1), config, Time::from_millis(40), &mut Spares::default())
+        receiver.on_data(&data(seq), Time::from_millis(1), config, Time::from_millis(40))
     }
 
     fn feed(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Answer> {
@@ -453,7 +450,7 @@ mod tests {
                 assert!(!receiver.echoes_apart(&packet));
                 receiver.note_ecn(&packet);
                 let (now, rtt) = (Time::from_millis(1), Time::from_millis(40));
-                let leaves = receiver.on_data(&packet, now, &CONFIG, rtt, &mut Spares::default());
+                let leaves = receiver.on_data(&packet, now, &CONFIG, rtt);
                 leaves.then(|| Packet::ace_count(receiver.reply().flags))
             })
             .collect();

@@ -105,6 +105,14 @@ pub struct LinkSpec {
     pub reverse: Option<ReverseSpec>,
 }
 
+impl LinkSpec {
+    /// Its forward direction, described as the reverse one is.
+    pub(crate) fn forward(&self) -> ReverseSpec {
+        let Self { capacity, queue, limit, queue_params, .. } = self.clone();
+        ReverseSpec { capacity, queue, limit, queue_params }
+    }
+}
+
 /// The reverse direction of a link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

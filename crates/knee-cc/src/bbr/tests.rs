@@ -120,7 +120,7 @@ fn ten_seconds_without_a_lower_rtt_lead_to_probe_rtt_for_200_ms_at_4_packets() {
 fn after_the_rate_halves_the_estimate_follows_within_ten_rounds() {
     let mut net = alone(400);
     net.run(Time::from_secs(3));
-    net.rate = Rate::from_mbps(6);
+    net.set_rate(Rate::from_mbps(6));
     net.run(Time::from_secs(6));
     let delivered = net.measure(Time::from_secs(8)).delivered[0];
     assert!((975..=1001).contains(&delivered), "{delivered}");
@@ -135,8 +135,7 @@ fn after_the_rate_halves_the_estimate_follows_within_ten_rounds() {
 #[test]
 fn five_percent_random_loss_leaves_nine_tenths_of_the_link() {
     for seed in 0..4 {
-        let mut net = alone(400).with_loss(0.05);
-        net.rng = Rng::stream(seed, "loss");
+        let mut net = alone(400).with_loss_from(0.05, Rng::stream(seed, "loss"));
         net.run(Time::from_secs(5));
         // 95 % of 99 % of the link's 5000 packets are 4702; some are missed while packets are conserved, probing and
         // chance (a standard deviation of 15) may add some.

@@ -148,8 +148,8 @@ fn a_shallow_buffer_ends_startup_by_loss_and_loses_less_than_two_percent_from_th
 #[test]
 fn one_percent_random_loss_leaves_most_of_the_link() {
     for seed in 0..4 {
-        let mut net = Dumbbell::single(&ENTRY, Rate::from_mbps(120), 4000, Time::from_millis(40)).with_loss(0.01);
-        net.rng = Rng::stream(seed, "loss");
+        let mut net = Dumbbell::single(&ENTRY, Rate::from_mbps(120), 4000, Time::from_millis(40))
+            .with_loss_from(0.01, Rng::stream(seed, "loss"));
         net.run(Time::from_secs(5));
         let seen = net.measure(Time::from_secs(35));
         // Reno would have sqrt(3/(2p)) packets in 40 ms (Mathis et al. 1997), 3.7 Mbit/s.
@@ -161,9 +161,9 @@ fn one_percent_random_loss_leaves_most_of_the_link() {
 #[test]
 fn ten_times_the_bandwidth_is_found_in_a_few_probes() {
     let mut net = alone(400);
-    net.rate = Rate::from_mbps(3);
+    net.set_rate(Rate::from_mbps(3));
     net.run(Time::from_secs(4));
-    net.rate = Rate::from_mbps(30);
+    net.set_rate(Rate::from_mbps(30));
     net.run(Time::from_secs(16));
     let delivered = net.measure(Time::from_secs(18)).delivered[0];
     // 2500 packets a second.
@@ -174,9 +174,9 @@ fn ten_times_the_bandwidth_is_found_in_a_few_probes() {
 #[test]
 fn a_tenth_of_the_bandwidth_is_followed_within_two_cycles() {
     let mut net = alone(100);
-    net.rate = Rate::from_mbps(30);
+    net.set_rate(Rate::from_mbps(30));
     net.run(Time::from_secs(4));
-    net.rate = Rate::from_mbps(3);
+    net.set_rate(Rate::from_mbps(3));
     for _ in 0..2 {
         // A cycle takes 3 s, half a second of probe_rtt, and a few round trips of up to 440 ms.
         let end = net.now + Time::from_secs(8);

@@ -35,7 +35,7 @@ fn fig_2(given: &[(&str, Value)]) -> (f64, Time, Time, u64) {
     net.add(&ENTRY, given, BASE_RTT, Time::ZERO);
     net.run(Time::from_secs(20));
     let seen = net.measure(Time::from_secs(60));
-    (seen.total() / 50.0, seen.delay.0, seen.delay.1, net.drops)
+    (seen.total() / 50.0, seen.delay.0, seen.delay.1, net.drops())
 }
 
 #[test]

@@ -307,7 +307,7 @@ mod tests {
         // All of the 50 000 packets that the link takes in a minute; within two packets of the target.
         assert!(seen.delivered[0] >= 49_999, "{seen:?}");
         assert!(seen.delay.0 > Time::from_millis(97) && seen.delay.1 < Time::from_millis(103), "{seen:?}");
-        assert_eq!(net.drops, 0);
+        assert_eq!(net.drops(), 0);
     }
 
     #[test]

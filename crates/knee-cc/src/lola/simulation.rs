@@ -32,7 +32,7 @@ fn peak(net: &Dumbbell, from: usize, to: usize) -> Time {
 /// Share of the link that a flow had over a span of seconds.
 fn share(net: &Dumbbell, flow: usize, from: u64, to: u64) -> f64 {
     let at = |s: u64| net.flows[flow].series[s as usize * 10 - 1];
-    (at(to) - at(from)) as f64 * 12_000.0 / net.rate.as_bps() as f64 / (to - from) as f64
+    (at(to) - at(from)) as f64 * 12_000.0 / net.rate().as_bps() as f64 / (to - from) as f64
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod dumbbell;
 mod events;
+mod flow;
 
 pub use dumbbell::{Dumbbell, close};
 pub use events::{

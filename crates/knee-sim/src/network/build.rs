@@ -1,7 +1,7 @@
 //! From the specification of links to links at rest.
 
 use super::{Direction, SpecError};
-use crate::spec::{Capacity, LimitSpec, LinkSpec, Spec, ValueSpec};
+use crate::spec::{Capacity, LinkSpec, ReverseSpec, Spec, ValueSpec};
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::{Link, Server};
 use std::collections::BTreeMap;
@@ -40,31 +40,23 @@ fn mean_rate(capacity: &Capacity) -> Option<Rate> {
     }
 }
 
-/// One direction of a link, as both directions are described.
-struct Described<'a> {
-    name: &'a str,
-    capacity: &'a Capacity,
-    queue: &'a str,
-    limit: Option<LimitSpec>,
-    params: &'a BTreeMap<String, ValueSpec>,
-}
-
-fn build_link(way: &Described, spec: &LinkSpec, seed: u64) -> Result<Direction, SpecError> {
-    let rate = mean_rate(way.capacity).ok_or_else(|| SpecError::NoCapacity(way.name.into()))?;
-    let entry = knee_queue::find(way.queue)
-        .ok_or_else(|| SpecError::UnknownQueue { link: way.name.into(), name: way.queue.into() })?;
-    let params = params(entry.params, way.params, &format!("link `{}`", way.name))?;
-    let stream = |what: &str| Rng::stream(seed, &format!("{what}/{}", way.name));
+fn build_link(name: String, way: &ReverseSpec, spec: &LinkSpec, seed: u64) -> Result<Direction, SpecError> {
+    let rate = mean_rate(&way.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
+    let entry = knee_queue::find(&way.queue)
+        .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: way.queue.clone() })?;
+    let params = params(entry.params, &way.queue_params, &format!("link `{name}`"))?;
+    let stream = |what: &str| Rng::stream(seed, &format!("{what}/{name}"));
     let init =
         knee_queue::Init { limit: way.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
-    let server = match (way.capacity, spec.burst) {
+    let server = match (&way.capacity, spec.burst) {
         (Capacity::Rate(_), None) => Server::wire(rate),
         (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
         (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
     };
     let link = Link::new(queue, server, spec.overhead, stream("loss"));
-    Ok(Direction::new(way.name.into(), link, stream("jitter")))
+    let jitter = stream("jitter");
+    Ok(Direction::new(name, link, jitter))
 }
 
 /// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind them;
@@ -75,14 +67,7 @@ fn build_link(way: &Described, spec: &LinkSpec, seed: u64) -> Result<Direction, 
 pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
     for link in &spec.links {
-        let way = Described {
-            name: &link.name,
-            capacity: &link.capacity,
-            queue: &link.queue,
-            limit: link.limit,
-            params: &link.queue_params,
-        };
-        let mut built = build_link(&way, link, spec.seed)?;
+        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed)?;
         built.link.set_loss(link.loss);
         built.delay = Time::from_nanos(link.delay);
         built.jitter = Time::from_nanos(link.jitter);
@@ -91,16 +76,8 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
     }
     for (link, index) in spec.links.iter().zip(&mut reverse) {
         let Some(back) = &link.reverse else { continue };
-        let name = format!("{} (reverse)", link.name);
-        let way = Described {
-            name: &name,
-            capacity: &back.capacity,
-            queue: &back.queue,
-            limit: back.limit,
-            params: &back.queue_params,
-        };
         *index = Some(all.len() as u32);
-        all.push(build_link(&way, link, spec.seed)?);
+        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed)?);
     }
     Ok((all, reverse))
 }

@@ -39,7 +39,7 @@ impl Direction {
             jitter_rng,
             reorder: false,
             pipe: None,
-            watch: LinkWatch::new(),
+            watch: LinkWatch::default(),
         }
     }
 

@@ -35,34 +35,6 @@ pub struct FlowCounts {
     pub cwnd_integral: u128,
 }
 
-/// Those of the counts whose growth over an interval goes into the time series.
-#[derive(Clone, Copy, Default)]
-pub struct FlowRates {
-    /// Payload acknowledged.
-    pub acked_bytes: u64,
-    /// Bytes sent, with the overhead of the first link.
-    pub sent_bytes: u64,
-    /// Bytes received, with the same overhead.
-    pub received_bytes: u64,
-    /// Packets deemed lost.
-    pub lost: u64,
-    /// Packets retransmitted.
-    pub retransmitted: u64,
-}
-
-impl FlowCounts {
-    /// Those that the time series needs.
-    pub const fn rates(&self) -> FlowRates {
-        FlowRates {
-            acked_bytes: self.acked_bytes,
-            sent_bytes: self.sent_bytes,
-            received_bytes: self.received_bytes,
-            lost: self.lost,
-            retransmitted: self.retransmitted,
-        }
-    }
-}
-
 /// What is watched of a flow between the start and the end of its figures.
 pub struct FlowWatch {
     /// Counts when the figures began.

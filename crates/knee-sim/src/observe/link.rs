@@ -65,19 +65,14 @@ pub struct Drops {
     pub count: u32,
 }
 
-impl LinkWatch {
-    /// Watches from the start.
-    pub fn new() -> Self {
-        Self {
-            delay: Histogram::new(10),
-            interval: Spread::EMPTY,
-            before: Spread::EMPTY,
-            from: None,
-            last: LinkCounts::default(),
-            dropping: None,
-        }
+impl Default for LinkWatch {
+    fn default() -> Self {
+        let (interval, before) = (Spread::EMPTY, Spread::EMPTY);
+        Self { delay: Histogram::new(10), interval, before, from: None, last: LinkCounts::default(), dropping: None }
     }
+}
 
+impl LinkWatch {
     /// Books the queueing delays of packets that have left.
     #[inline]
     pub fn book(&mut self, departed: &[Departure]) {
@@ -147,11 +142,5 @@ impl LinkWatch {
             drops: end.drops - from.drops,
             marks: end.marks - from.marks,
         }
-    }
-}
-
-impl Default for LinkWatch {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -1,6 +1,6 @@
 //! What is recorded of a run: rows at the end of each interval, and figures of windows of it.
 
-use super::{FlowCounts, FlowRates, FlowWatch, Histogram, Rows, Spread, no_figures};
+use super::{FlowCounts, FlowWatch, Histogram, Rows, Spread, no_figures};
 use crate::network::Direction;
 use crate::output::{Output, SampleRow};
 use crate::spec::{FlowSpec, Spec};
@@ -11,7 +11,7 @@ struct FlowRecord {
     start: Time,
     /// RTTs of the interval.
     rtt: Spread,
-    last: FlowRates,
+    last: FlowCounts,
     watch: Option<Box<FlowWatch>>,
     completion: Option<Time>,
     /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
@@ -45,7 +45,7 @@ impl Record {
         let flow = |flow: &FlowSpec| FlowRecord {
             start: Time::from_nanos(flow.start),
             rtt: Spread::EMPTY,
-            last: FlowRates::default(),
+            last: FlowCounts::default(),
             watch: None,
             completion: None,
             common: 0,
@@ -133,7 +133,7 @@ impl Record {
     /// The row of a flow that has these counts at the end of an interval, without what only its sender knows.
     pub fn row(&mut self, i: usize, interval: Interval, counts: &FlowCounts) -> SampleRow {
         let flow = &mut self.flows[i];
-        let last = std::mem::replace(&mut flow.last, counts.rates());
+        let last = std::mem::replace(&mut flow.last, *counts);
         let mbps = |bytes: u64| (bytes as f64 * 8.0 / interval.span / 1e6) as f32;
         let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = std::mem::take(&mut flow.rtt).mean_min_max_ms();
         SampleRow {

@@ -22,6 +22,7 @@ impl Spread {
     pub const EMPTY: Self = Self { sum: 0, count: 0, min: u64::MAX, max: 0 };
 
     /// Takes a span.
+    #[inline]
     pub fn add(&mut self, span: Time) {
         let ns = span.as_nanos();
         self.sum += ns;
@@ -45,39 +46,5 @@ impl Spread {
         }
         let ms = |ns: f64| (ns / 1e6) as f32;
         (ms(self.sum as f64 / self.count as f64), ms(self.min as f64), ms(self.max as f64))
-    }
-}
-
-/// As [`Spread`], in little memory, of RTTs, which are whole microseconds.
-#[derive(Clone, Copy)]
-pub struct RttSpread {
-    sum_us: u64,
-    count: u32,
-    min_us: u32,
-    max_us: u32,
-}
-
-impl RttSpread {
-    /// Of no RTTs at all.
-    pub const EMPTY: Self = Self { sum_us: 0, count: 0, min_us: u32::MAX, max_us: 0 };
-
-    /// Takes an RTT of less than 71 minutes.
-    #[inline]
-    pub fn add(&mut self, rtt: Time) {
-        let us = rtt.as_micros();
-        self.sum_us += us;
-        self.count += 1;
-        self.min_us = self.min_us.min(us as u32);
-        self.max_us = self.max_us.max(us as u32);
-    }
-
-    /// The same as a spread, which begins anew.
-    pub fn take(&mut self) -> Spread {
-        let Self { sum_us, count, min_us, max_us } = std::mem::replace(self, Self::EMPTY);
-        if count == 0 {
-            return Spread::EMPTY;
-        }
-        let [min, max] = [min_us, max_us].map(|us| u64::from(us) * 1000);
-        Spread { sum: sum_us * 1000, count: u64::from(count), min, max }
     }
 }

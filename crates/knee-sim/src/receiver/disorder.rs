@@ -1,7 +1,6 @@
 //! What a receiver holds beyond a gap, and what its SACK and D-SACK blocks tell of it.
 //!
-//! Few flows have a gap at any time, so this is kept apart from the receiver, and what one flow does not need any more is
-//! there for the next one, still in the caches.
+//! Few flows have a gap at any time, so this is kept apart from the receiver.
 
 use smallvec::SmallVec;
 
@@ -66,24 +65,6 @@ pub struct Disorder {
 }
 
 const _: () = assert!(size_of::<Disorder>() == 192);
-
-/// Those that no flow needs now. The one that came last is used first.
-#[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "the boxes go to and fro")]
-pub struct Spares(Vec<Box<Disorder>>);
-
-impl Spares {
-    /// One that holds nothing.
-    pub(super) fn take(&mut self) -> Box<Disorder> {
-        self.0.pop().unwrap_or_default()
-    }
-
-    /// Takes back one that is over.
-    pub(super) fn put(&mut self, mut disorder: Box<Disorder>) {
-        *disorder = Disorder::default();
-        self.0.push(disorder);
-    }
-}
 
 impl Disorder {
     /// Whether segments wait beyond a gap.

@@ -2,7 +2,7 @@
 
 use super::micros::Micros;
 use super::rate::{RateBase, RateStart};
-use super::{AckInfo, Config, Departure, Resend, Sender, Spares, flags};
+use super::{AckInfo, Config, Departure, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample, View};
 use knee_core::{Packet, Time};
 
@@ -70,16 +70,9 @@ pub(super) struct Told<'a> {
 impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
     #[inline]
-    pub fn on_ack(
-        &mut self,
-        ack: &AckInfo,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<Departure>,
-        spares: &mut Spares,
-    ) -> Option<Time> {
+    pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         if !self.takes_fast_path(ack) {
-            self.ack_other(ack, now, config, out, spares)
+            self.ack_other(ack, now, config, out)
         } else if self.needs.rate {
             self.ack_fast::<true>(ack.seq, ack.tsecr, now, config, out)
         } else {
@@ -88,17 +81,10 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn ack_other(
-        &mut self,
-        ack: &AckInfo,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<Departure>,
-        spares: &mut Spares,
-    ) -> Option<Time> {
+    fn ack_other(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
         match self.next_sack(ack) {
             Some(seq) => self.ack_next_sack(seq, ack, now, config, out),
-            None => self.ack_slow(ack, now, config, out, spares),
+            None => self.ack_slow(ack, now, config, out),
         }
     }
 
@@ -110,7 +96,6 @@ impl Sender {
         now: Time,
         config: &Config,
         out: &mut Vec<Departure>,
-        spares: &mut Spares,
     ) -> Option<Time> {
         let View { snd_una: una, snd_nxt: nxt, delivered, lost, .. } = self.view;
         if ack.seq > nxt || (ack.seq < una && ack.blocks.is_empty()) {
@@ -121,7 +106,7 @@ impl Sender {
         let accurate = self.ecn.is_accurate();
         let mut found = Findings { advanced: ack.seq > una, ece: !accurate && ack.ece(), ..Findings::default() };
         let newer = ack.tsecr > self.tsecr;
-        self.take_in(ack, stamp, &mut found, spares);
+        self.take_in(ack, stamp, &mut found);
         if accurate && (found.advanced || found.sacked || newer) {
             self.count_marks(ack, &mut found);
         }
@@ -132,7 +117,7 @@ impl Sender {
             (resend, timer_waits) = self.react(ack.seq, rtt, &prior, &mut found, now, config);
         }
         if self.rtx.tracking() && (found.advanced || self.sacked_out == 0) {
-            self.tidy(found.advanced, spares);
+            self.tidy(found.advanced);
         }
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
@@ -144,7 +129,7 @@ impl Sender {
 
     /// Books what an ACK reports of segments.
     #[inline]
-    fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings, spares: &mut Spares) {
+    fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let una = self.view.snd_una;
         let fack = if found.advanced && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
         if ack.seq >= una {
@@ -154,7 +139,7 @@ impl Sender {
             self.backoffs = 0;
         }
         if !ack.blocks.is_empty() && self.packets_out() > 0 {
-            self.tag_sacks(ack, stamp, found, spares);
+            self.tag_sacks(ack, stamp, found);
             self.check_sack_reordering(found);
         }
         if found.advanced {
@@ -221,7 +206,7 @@ impl Sender {
     }
 
     #[cold]
-    fn tidy(&mut self, advanced: bool, spares: &mut Spares) {
+    fn tidy(&mut self, advanced: bool) {
         if advanced {
             self.rtx.tidy(self.view.snd_una);
         }
@@ -229,7 +214,7 @@ impl Sender {
         let head = (self.packets_out() > 0).then(|| self.rtx.burst_of(self.view.snd_una).sent());
         let in_order = head.is_none_or(|sent| sent >= self.rack.newest.0);
         if in_order && self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.view.snd_una, spares);
+            self.rtx.untrack(self.view.snd_una);
         }
     }
 

@@ -102,8 +102,8 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
+    use crate::sender::AckInfo;
     use crate::sender::testing::{config, sender};
-    use crate::sender::{AckInfo, Spares};
     use knee_core::Time;
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let mut sender = sender("reno", Some(2000), false, &config);
         sender.stop();
         let ack = AckInfo { seq: 2, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
-        sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
+        sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new());
         assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
     }
 }

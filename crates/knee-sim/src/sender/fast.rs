@@ -1,5 +1,5 @@
 //! The fast path of ACKs (Linux's header prediction): new data is acknowledged in order while nothing is SACKed, lost,
-//! retransmitted, probed for or marked, and the application does not limit what is sent.
+//! retransmitted, probed for or marked, and no limit by the application ends.
 //!
 //! Nearly all ACKs take it, and for them most of what `ack.rs` asks is known beforehand. A test holds the two paths against
 //! each other.
@@ -21,8 +21,8 @@ impl Sender {
             && self.tells_no_mark(ack)
             && self.view.ca == CaState::Open
             && !self.probing
-            && !self.view.app_limited
             && !self.rtx.tracking()
+            && !(self.view.app_limited && self.ends_app_limit(ack.seq))
     }
 
     /// Takes such an ACK. Returns its RTT sample. `RATE`: whether the algorithm reads rate samples.
@@ -149,8 +149,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::AckInfo;
     use crate::sender::testing::{config, sender, state};
-    use crate::sender::{AckInfo, Spares};
     use proptest::prelude::*;
 
     proptest! {
@@ -175,8 +175,8 @@ mod tests {
                     break;
                 }
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                let rtt = fast.on_ack(&ack, now, &config, &mut out, &mut Spares::default());
-                prop_assert_eq!(rtt, slow.ack_slow(&ack, now, &config, &mut expected, &mut Spares::default()));
+                let rtt = fast.on_ack(&ack, now, &config, &mut out);
+                prop_assert_eq!(rtt, slow.ack_slow(&ack, now, &config, &mut expected));
                 prop_assert_eq!(out, expected);
                 fast.note_cwnd(now);
                 slow.note_cwnd(now);

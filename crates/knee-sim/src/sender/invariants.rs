@@ -10,7 +10,7 @@
 //! * no timer is in the past; without ACKs, timeouts come no more often than doubling up to two minutes lets them, and
 //!   other timers in proportion to what is sent.
 
-use super::{AckInfo, Config, Departure, Sender, SenderInit, Spares};
+use super::{AckInfo, Config, Departure, Sender, SenderInit};
 use crate::ecn::{Ecn, EcnSpec, FIRST_COUNT};
 use crate::timer::Clock;
 use knee_cc::{DynCongestionControl, Entry, Init, Make};
@@ -82,7 +82,6 @@ pub(super) struct Bench<'a> {
     sender: Sender,
     config: Config,
     watch: Watch<'a>,
-    spares: Spares,
     out: Vec<Departure>,
     now: Time,
     /// Segments under way.
@@ -119,7 +118,6 @@ impl<'a> Bench<'a> {
             sender,
             config: case.config,
             watch,
-            spares: Spares::default(),
             out: Vec::new(),
             now,
             network: Vec::new(),
@@ -192,7 +190,7 @@ impl<'a> Bench<'a> {
     fn ack(&mut self, seq: u64, blocks: &[(u64, u64)], dsack: bool, flags: u8, tsecr: u32) {
         let info = AckInfo { seq, blocks, dsack, tsecr, flags };
         let (config, now) = (&self.config, self.now);
-        let rtt = self.sender.on_ack(&info, now, config, &mut self.out, &mut self.spares);
+        let rtt = self.sender.on_ack(&info, now, config, &mut self.out);
         self.done(&Call::Ack(info), rtt);
     }
 
@@ -267,7 +265,7 @@ impl<'a> Bench<'a> {
             }
             self.now = due;
             if timer <= self.sender.pace_at {
-                self.sender.on_timer(due, &self.config, &mut self.out, &mut self.spares);
+                self.sender.on_timer(due, &self.config, &mut self.out);
                 self.done(&Call::Timer, None);
             } else {
                 self.sender.on_pace(due, &self.config, &mut self.out);
@@ -348,31 +346,31 @@ mod tests {
     fn a_retransmission_that_leaves_again_on_a_timeout_is_counted_once() {
         let config = testing::config(false, 9, 1_000);
         let mut sender = testing::sender("reno", Some(10 * 1448), false, &config);
-        let (mut out, mut spares) = (Vec::new(), Spares::default());
-        let due = |sender: &mut Sender, out: &mut Vec<Departure>, spares: &mut Spares| {
+        let mut out = Vec::new();
+        let due = |sender: &mut Sender, out: &mut Vec<Departure>| {
             let now = config.clock.expiry(&sender.timer);
-            sender.on_timer(now, &config, out, spares);
+            sender.on_timer(now, &config, out);
             now
         };
         // Until the timeout itself, after a probe: segment 0 leaves again, all are deemed lost.
-        let mut now = due(&mut sender, &mut out, &mut spares);
+        let mut now = due(&mut sender, &mut out);
         while sender.counters().timeouts == 0 {
-            now = due(&mut sender, &mut out, &mut spares);
+            now = due(&mut sender, &mut out);
         }
         // Its retransmission arrives: segments 1 and 2 leave again.
         now += Time::from_millis(20);
         let ack = |seq, tsecr| AckInfo { seq, blocks: &[], dsack: false, tsecr, flags: 0 };
-        sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out, &mut spares);
+        sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 9, 2));
         // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK), all but
         // segment 2 are lost again, and segment 3 leaves; the retransmission of segment 2 is still under way.
         now += Time::from_millis(20);
-        sender.on_ack(&ack(2, Sender::tsval(Time::from_millis(20))), now, &config, &mut out, &mut spares);
+        sender.on_ack(&ack(2, Sender::tsval(Time::from_millis(20))), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 7, 2));
         // On the next timeout that leaves once more: of eight segments, all lost, one is sent again.
         let before = sender.counters().timeouts;
         while sender.counters().timeouts == before {
-            due(&mut sender, &mut out, &mut spares);
+            due(&mut sender, &mut out);
         }
         assert_eq!(sender.scoreboard(), (0, 8, 1));
     }

@@ -52,7 +52,6 @@ use rtt::{LeastRtts, RttEstimator};
 pub use counters::Counters;
 pub use start::SenderInit;
 use std::mem::offset_of;
-pub use tracking::Spares;
 
 /// Flags of a segment (Linux's `TCPCB_*`).
 mod flags {

@@ -71,7 +71,6 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::Spares;
     use crate::sender::testing::{Receiving, config, sender, state};
     use knee_core::Packet;
     use proptest::prelude::*;
@@ -92,7 +91,6 @@ mod tests {
             let mut receiver = Receiving::default();
             let mut flight: VecDeque<u64> = (1..quick.view.snd_nxt).collect();
             let mut now = Time::from_millis(40);
-            let [mut spares, mut others] = [(); 2].map(|()| Spares::default());
             for (lost, arrives, us, flags) in steps {
                 flight.drain(..usize::from(lost == 0).min(flight.len()));
                 let last = flight.len().saturating_sub(1);
@@ -103,8 +101,8 @@ mod tests {
                 let flags = if flags == 0 { Packet::ECE } else { 0 };
                 let info = AckInfo { seq: receiver.next, blocks: &blocks, dsack: false, tsecr: 1, flags };
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
-                let rtt = quick.on_ack(&info, now, &config, &mut out, &mut spares);
-                prop_assert_eq!(rtt, slow.ack_slow(&info, now, &config, &mut expected, &mut others));
+                let rtt = quick.on_ack(&info, now, &config, &mut out);
+                prop_assert_eq!(rtt, slow.ack_slow(&info, now, &config, &mut expected));
                 prop_assert_eq!(&out, &expected);
                 prop_assert_eq!(state(&mut quick), state(&mut slow));
                 flight.extend(out.iter().flat_map(|sent| sent.start..sent.start + u64::from(sent.count)));
@@ -121,7 +119,7 @@ mod tests {
         for seq in 1..8 {
             let info = AckInfo { seq: 0, blocks: &[(1, seq + 1)], dsack: false, tsecr: 1, flags: 0 };
             taken.push(sender.next_sack(&info));
-            sender.on_ack(&info, Time::from_millis(40), &config, &mut Vec::new(), &mut Spares::default());
+            sender.on_ack(&info, Time::from_millis(40), &config, &mut Vec::new());
         }
         // The third SACK begins recovery.
         assert_eq!(taken, [None, None, None, Some(4), Some(5), Some(6), Some(7)]);

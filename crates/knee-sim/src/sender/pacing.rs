@@ -94,8 +94,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::AckInfo;
     use crate::sender::testing::{config, sender};
-    use crate::sender::{AckInfo, Spares};
 
     /// When the next packet may leave after an ACK at 40 ms opened a window that was full, at 100 packets a second.
     fn next_departure(restart: bool) -> Time {
@@ -104,13 +104,7 @@ mod tests {
         sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
         sender.control.restart_pacing = restart;
         let (now, mut out) = (Time::from_millis(40), Vec::new());
-        sender.on_ack(
-            &AckInfo { seq: 2, blocks: &[], dsack: false, tsecr: 1, flags: 0 },
-            now,
-            &config,
-            &mut out,
-            &mut Spares::default(),
-        );
+        sender.on_ack(&AckInfo { seq: 2, blocks: &[], dsack: false, tsecr: 1, flags: 0 }, now, &config, &mut out);
         if out.is_empty() { sender.view.paced_until } else { now }
     }
 

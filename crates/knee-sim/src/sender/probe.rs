@@ -3,7 +3,7 @@
 use super::ack::Findings;
 use super::rtt::RTO_INITIAL;
 use super::transmit::Push;
-use super::{Config, Departure, Pending, Sender, Spares};
+use super::{Config, Departure, Pending, Sender};
 use knee_cc::{CaState, Signal};
 use knee_core::Time;
 
@@ -39,7 +39,7 @@ impl Sender {
     }
 
     /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
-    pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
+    pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         if !self.probing && self.packets_out() > 0 {
             self.tlp_retransmitted = false;
             let before = self.view.snd_nxt;
@@ -47,7 +47,7 @@ impl Sender {
             if self.view.snd_nxt < self.end && window_open {
                 self.send_new(Push::Probe, now, config, out);
             } else {
-                self.rtx.track(self.view.snd_una, self.view.snd_nxt, spares);
+                self.rtx.track(self.view.snd_una, self.view.snd_nxt);
                 self.resend(self.view.snd_nxt - 1, 1, now, out);
                 self.tlp_retransmitted = true;
             }

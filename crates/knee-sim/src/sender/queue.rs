@@ -9,7 +9,7 @@ use super::flags;
 use super::micros::Micros;
 use super::rate::RateStart;
 use super::ring::{Burst, Ring};
-use super::tracking::{NUMBERS, Segment, Spares, Tracking, hole};
+use super::tracking::{NUMBERS, Segment, Tracking, hole};
 use knee_core::cache::fetch;
 use std::collections::VecDeque;
 
@@ -129,16 +129,15 @@ impl RetransmitQueue {
 
     /// Gives each of the segments from `una` to before `nxt` a state of its own.
     #[inline]
-    pub fn track(&mut self, una: u64, nxt: u64, spares: &mut Spares) {
+    pub fn track(&mut self, una: u64, nxt: u64) {
         if self.tracking.is_none() {
-            self.begin_tracking(una, nxt, spares);
+            self.begin_tracking(una, nxt);
         }
     }
 
     #[inline(never)]
-    fn begin_tracking(&mut self, una: u64, nxt: u64, spares: &mut Spares) {
-        let mut tracking = spares.take();
-        tracking.begin(una, (nxt - una) as usize, self.bursts.first());
+    fn begin_tracking(&mut self, una: u64, nxt: u64) {
+        let mut tracking = Box::new(Tracking::new(una, (nxt - una) as usize, self.bursts.first()));
         for i in 0..self.bursts.len() as u32 {
             let number = self.bursts.first().wrapping_add(i);
             let burst = self.bursts.at_mut(number);
@@ -152,17 +151,15 @@ impl RetransmitQueue {
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
     #[inline]
-    pub fn untrack(&mut self, una: u64, spares: &mut Spares) {
+    pub fn untrack(&mut self, una: u64) {
         if self.tracking.as_ref().is_some_and(|t| una >= t.untrack_at && t.sacked.is_empty()) {
-            self.end_tracking(una, spares);
+            self.end_tracking(una);
         }
     }
 
     #[inline(never)]
-    fn end_tracking(&mut self, una: u64, spares: &mut Spares) {
-        if let Some(tracking) = self.tracking.take() {
-            spares.put(tracking);
-        }
+    fn end_tracking(&mut self, una: u64) {
+        self.tracking = None;
         self.drop_before(una);
         if let Some(starts) = &mut self.starts {
             let mut bursts = self.bursts.iter();

@@ -112,6 +112,12 @@ impl Sender {
         self.view.app_limited = self.view.delivered <= self.app_limited_until;
     }
 
+    /// Whether that ends with an ACK in order up to `seq`: what an algorithm is told of it changes while the ACK is taken.
+    #[cold]
+    pub(super) const fn ends_app_limit(&self, seq: u64) -> bool {
+        self.view.delivered + (seq - self.view.snd_una) > self.app_limited_until
+    }
+
     /// The delivery state that a transmission of `count` segments takes along (tcp_rate_skb_sent).
     fn rate_start(&self, count: u32) -> RateStart {
         RateStart {

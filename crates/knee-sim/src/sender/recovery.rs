@@ -10,7 +10,7 @@
 
 use super::ack::Findings;
 use super::micros::Micros;
-use super::{Departure, Pending, Resend, Sender, Spares, flags};
+use super::{Departure, Pending, Resend, Sender, flags};
 use knee_cc::{CaState, Congestion, Signal, StateEvent};
 use knee_core::Time;
 
@@ -93,12 +93,12 @@ impl Sender {
     }
 
     /// The retransmission timeout fired (tcp_retransmit_timer).
-    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Departure>, spares: &mut Spares) {
+    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Departure>) {
         if self.packets_out() == 0 {
             return;
         }
         self.timeouts += 1;
-        self.enter_loss(now, spares);
+        self.enter_loss(now);
         self.backoffs += 1;
         let head = self.view.snd_una;
         self.retransmit(head, 1, now, out);
@@ -107,9 +107,9 @@ impl Sender {
     }
 
     /// All that is old counts as lost; the window falls to one packet (tcp_enter_loss).
-    fn enter_loss(&mut self, now: Time, spares: &mut Spares) {
+    fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.view.ca, CaState::Recovery | CaState::Loss);
-        self.rtx.track(self.view.snd_una, self.view.snd_nxt, spares);
+        self.rtx.track(self.view.snd_una, self.view.snd_nxt);
         let stamp = Micros::of(now);
         for seq in self.view.snd_una..self.view.snd_nxt {
             if self.rtx.flags(seq) & flags::SACKED != 0 {

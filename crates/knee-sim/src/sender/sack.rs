@@ -2,13 +2,13 @@
 
 use super::ack::Findings;
 use super::micros::Micros;
-use super::{AckInfo, Sender, Spares, flags};
+use super::{AckInfo, Sender, flags};
 use knee_cc::CaState;
 
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
     #[cold]
-    pub(super) fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings, spares: &mut Spares) {
+    pub(super) fn tag_sacks(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let mut blocks = ack.blocks;
         if ack.dsack {
             let block = blocks[0];
@@ -20,7 +20,7 @@ impl Sender {
         if let [block] = blocks {
             let block = clip(block);
             if block.0 < block.1 {
-                self.rtx.track(self.view.snd_una, nxt, spares);
+                self.rtx.track(self.view.snd_una, nxt);
                 self.tag_block(block, stamp, found);
             }
             return;
@@ -37,7 +37,7 @@ impl Sender {
         if count == 0 {
             return;
         }
-        self.rtx.track(self.view.snd_una, nxt, spares);
+        self.rtx.track(self.view.snd_una, nxt);
         sorted[..count].sort_unstable();
         sorted[..count].iter().for_each(|&block| self.tag_block(block, stamp, found));
     }
@@ -142,7 +142,7 @@ mod tests {
         for (i, block) in blocks.iter().enumerate() {
             let info = AckInfo { seq: 0, blocks: &[*block], dsack: false, tsecr: 1, flags: 0 };
             let now = Time::from_millis(40) + Time::from_micros(i as u64);
-            sender.on_ack(&info, now, &config, &mut Vec::new(), &mut Spares::default());
+            sender.on_ack(&info, now, &config, &mut Vec::new());
         }
         sender
     }
@@ -169,7 +169,7 @@ mod tests {
         let resent = (1..4).filter(|&seq| sender.rtx.flags(seq) & flags::EVER_RETRANSMITTED != 0).max().unwrap();
         let config = config(false, 9, 1000);
         let info = AckInfo { seq: 0, blocks: &[(resent, resent + 1)], dsack: false, tsecr: 100, flags: 0 };
-        sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new(), &mut Spares::default());
+        sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new());
         assert!(!sender.rack.reorder_seen);
     }
 

@@ -1,7 +1,7 @@
 //! The pacing timer, and the one that is set for the reordering window, a loss probe or the retransmission timeout.
 
 use super::micros::Micros;
-use super::{Config, Departure, Pending, Sender, Spares};
+use super::{Config, Departure, Pending, Sender};
 use crate::timer::Timer;
 use knee_core::Time;
 
@@ -16,14 +16,14 @@ impl Sender {
     }
 
     /// The retransmission timer fired.
-    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>, spares: &mut Spares) {
+    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
         match pending {
             Pending::Nothing => {}
             Pending::Reordering => self.on_reordering_timeout(now, config, out),
-            Pending::Probe => self.send_probe(now, config, out, spares),
-            Pending::Timeout => self.on_timeout(now, out, spares),
+            Pending::Probe => self.send_probe(now, config, out),
+            Pending::Timeout => self.on_timeout(now, out),
         }
     }
 

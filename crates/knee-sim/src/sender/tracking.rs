@@ -1,16 +1,10 @@
 //! What is known of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
-//!
-//! It is handed on from flow to flow: few flows are in recovery at a time, and the memory of the last one is warm.
 
 use super::flags;
-use knee_core::cache::fetch;
 use smallvec::SmallVec;
 
 /// Segments that have room inside; so many are there at least.
 const USUAL: usize = 32;
-/// Most segments for which the room is kept for others, and how many such are kept.
-const HANDY: usize = 4096;
-const LARGE_SPARES: usize = 1024;
 
 /// Bits of a burst's number that are kept with a segment. There are never as many bursts as that.
 pub const NUMBERS: u32 = u32::MAX >> 8;
@@ -64,49 +58,14 @@ pub struct Tracking {
 
 const _: () = assert!(size_of::<Tracking>() == 256);
 
-/// Those that nobody uses, which senders hand on, the last one first.
-#[derive(Default)]
-#[expect(clippy::vec_box, reason = "the boxes go to and fro")]
-pub struct Spares(Vec<Box<Tracking>>);
-
-impl Spares {
-    /// One in any state.
-    pub(super) fn take(&mut self) -> Box<Tracking> {
-        let spare = self.0.pop();
-        // The next one will be asked for soon.
-        if let Some(next) = self.0.last() {
-            fetch(next.as_ref());
-        }
-        spare.unwrap_or_default()
-    }
-
-    /// Takes back one that is over.
-    pub(super) fn put(&mut self, tracking: Box<Tracking>) {
-        if tracking.is_usual() || tracking.is_handy() && self.0.len() < LARGE_SPARES {
-            self.0.push(tracking);
-        }
-    }
-}
-
 impl Tracking {
-    /// Begins anew, with `una` as the next segment and `first` as the number of the first burst; there will be `count`
-    /// segments soon.
-    pub fn begin(&mut self, una: u64, count: usize, first: u32) {
-        (self.base, self.end, self.retransmit_hint, self.untrack_at) = (una, una, una, una);
-        self.open_from = first;
-        self.sacked.clear();
-        self.segments.clear();
-        self.make_room(count);
-    }
-
-    /// Whether nothing of it lies elsewhere.
-    fn is_usual(&self) -> bool {
-        !self.segments.spilled() && !self.sacked.spilled()
-    }
-
-    /// Whether it is small enough to be kept for others.
-    fn is_handy(&self) -> bool {
-        self.segments.capacity() <= HANDY && self.sacked.capacity() <= HANDY
+    /// Begins with `una` as the next segment and `first` as the number of the first burst; there will be `count` segments
+    /// soon.
+    pub fn new(una: u64, count: usize, first: u32) -> Self {
+        let (base, end, retransmit_hint, untrack_at) = (una, una, una, una);
+        let mut new = Self { base, end, retransmit_hint, untrack_at, open_from: first, ..Self::default() };
+        new.make_room(count);
+        new
     }
 
     /// From the first unacknowledged segment to the last one.

@@ -1,12 +1,12 @@
 //! From a specification to a world at rest.
 
 use super::quic::{QuicFlow, Told};
-use super::world::{Algorithm, Flow, SackStore, World};
+use super::world::{Algorithm, Flow, World};
 use crate::SpecError;
 use crate::ecn::Ecn;
 use crate::events::{Event, Events};
 use crate::network::{Network, params};
-use crate::observe::{Histogram, Record, RttSpread};
+use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
@@ -73,9 +73,7 @@ impl World {
                 sack_delay: Time::from_nanos(spec.tcp.sack_delay),
                 window_growth: spec.tcp.window_growth,
             },
-            sacks: SackStore::default(),
-            disorder_spares: receiver::Spares::default(),
-            recovery_spares: sender::Spares::default(),
+            sacks: Slab::new(),
             departures: Vec::new(),
             record: Record::new(spec),
             logs: Vec::new(),
@@ -106,14 +104,14 @@ impl World {
         self.flows.push(Flow {
             algorithm: algorithm as u32,
             complete_at: flow.bytes.unwrap_or(u64::MAX),
-            syn_at: None,
+            syn_at: Time::MAX,
             overhead: spec.links[flow.path[0]].overhead,
             dropped: 0,
             phase: sender.control.phase,
             ca: CaState::Open,
             watched: false,
             rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
-            rtt: RttSpread::EMPTY,
+            rtt: Spread::EMPTY,
             seen_timeouts: 0,
         });
         if flow.transport == Transport::Quic {

@@ -1,6 +1,6 @@
 //! What receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
 
-use super::world::{Algorithm, Outbox, World};
+use super::world::{Algorithm, Outbox, World, blocks};
 use crate::network::Way;
 use crate::observe::States;
 use crate::sender::{AckInfo, Departure, Sender};
@@ -31,15 +31,11 @@ impl World {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, way, out);
             }
-            self.note_ecn(packet, out);
+            self.note_ecn(packet, way, out);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt, &mut self.disorder_spares) {
-            let mut ack = receiver.ack(i, self.now);
-            if receiver.has_blocks() {
-                self.add_blocks(&mut ack);
-            }
-            out.ack(ack, self.now, way);
+        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
+            self.reply(i, way, out);
         }
     }
 
@@ -50,31 +46,30 @@ impl World {
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet, out: &mut impl Outbox) {
+    fn note_ecn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         if self.receivers[packet.flow as usize].echoes_apart(packet) {
-            self.reply(packet.flow, out);
+            self.reply(packet.flow, way, out);
         }
         self.receivers[packet.flow as usize].note_ecn(packet);
     }
 
     /// An ACK leaves whatever has come.
-    #[inline(never)]
-    fn reply(&mut self, i: u32, out: &mut impl Outbox) {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet or every second one")]
+    fn reply(&mut self, i: u32, way: &Way, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
-        let mut ack = receiver.ack(i, self.now);
-        if receiver.has_blocks() {
-            self.add_blocks(&mut ack);
-        }
-        out.ack(ack, self.now, &self.network.ways[i as usize]);
+        let ack = receiver.ack(i, self.now);
+        let (extra, size) = if receiver.has_blocks() { self.put_blocks(i) } else { (0, 0) };
+        out.ack(Packet { extra, size: ack.size + size, ..ack }, self.now, way);
     }
 
-    /// Puts the SACK blocks of its receiver into an ACK.
+    /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size.
     #[inline(never)]
-    fn add_blocks(&mut self, ack: &mut Packet) {
-        let blocks = self.receivers[ack.flow as usize].blocks(&mut self.disorder_spares);
+    fn put_blocks(&mut self, i: u32) -> (u32, u16) {
+        let blocks = self.receivers[i as usize].blocks();
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
-        ack.size += 4 + 8 * blocks.as_slice().len() as u16;
-        ack.extra = self.sacks.put(blocks);
+        let size = 4 + 8 * blocks.as_slice().len() as u16;
+        (self.sacks.insert(blocks) as u32 + 1, size)
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
@@ -84,7 +79,8 @@ impl World {
         receiver.delayed = Timer::at(due);
         if due <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
-            self.reply(i, out);
+            let way = self.network.ways[i as usize];
+            self.reply(i, &way, out);
         }
     }
 
@@ -92,7 +88,8 @@ impl World {
     pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
-            self.reply(i, out);
+            let way = self.network.ways[i as usize];
+            self.reply(i, &way, out);
         }
     }
 
@@ -104,7 +101,7 @@ impl World {
         if self.quic_flow(i).is_some() {
             return self.start_quic(i, out);
         }
-        self.flows[i as usize].syn_at = Some(self.now);
+        self.flows[i as usize].syn_at = self.now;
         self.senders[i as usize].connect(self.now);
         self.send_syn(i, out);
         self.after_other(i, out);
@@ -123,11 +120,11 @@ impl World {
             return self.establish(i, out);
         }
         let (sender, now) = (&mut self.senders[k], self.now);
-        let sacks = self.sacks.get(ack.sacks);
+        let sacks = blocks(&self.sacks, ack.sacks);
         let (blocks, dsack) = (sacks.as_slice(), sacks.dsack());
         let info = AckInfo { seq: ack.seq, blocks, dsack, tsecr: ack.stamp, flags: ack.flags };
-        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
-        self.sacks.release(ack.sacks);
+        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures);
+        self.release_blocks(ack.sacks);
         self.flows[k].book_rtt(rtt);
         self.after_sender(i, out);
     }
@@ -140,7 +137,8 @@ impl World {
         }
         let now = self.now;
         let flow = &mut self.flows[i as usize];
-        let rtt = flow.syn_at.map(|at| now.floor_to(Time::from_micros(1)) - at.floor_to(Time::from_micros(1)));
+        let micros = |at: Time| at.floor_to(Time::from_micros(1));
+        let rtt = (flow.syn_at < Time::MAX).then(|| micros(now) - micros(flow.syn_at));
         sender.establish(rtt, now);
         let init = Init {
             now,
@@ -172,10 +170,10 @@ impl World {
             return;
         }
         if sender.established() {
-            sender.on_timer(now, &self.sender_config, &mut self.departures, &mut self.recovery_spares);
+            sender.on_timer(now, &self.sender_config, &mut self.departures);
         } else {
             sender.reconnect(now);
-            self.flows[i as usize].syn_at = None;
+            self.flows[i as usize].syn_at = Time::MAX;
             self.send_syn(i, out);
         }
         self.after_other(i, out);

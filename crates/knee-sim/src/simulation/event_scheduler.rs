@@ -5,7 +5,7 @@
 
 use super::alarms::Alarms;
 use super::endpoints::Ack;
-use super::world::{Outbox, World};
+use super::world::{Outbox, World, blocks};
 use crate::events::{Event, Events};
 use crate::network::Way;
 use crate::observe::Tap;
@@ -222,7 +222,7 @@ impl EventScheduler {
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
         for tap in &mut self.taps {
-            tap.received(world.now, packet, world.sacks.get(sacks).as_slice());
+            tap.received(world.now, packet, blocks(&world.sacks, sacks).as_slice());
         }
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
         self.after_sender(world, packet.flow);
@@ -307,7 +307,9 @@ fn fetch_behind_head(world: &World, pipe: u32) {
     if let Some(packet) = pipe.peek(2) {
         world.senders[packet.flow as usize].fetch();
         fetch_first(&world.flows[packet.flow as usize], 1);
-        world.sacks.fetch(packet.extra);
+        if let Some(blocks) = (packet.extra as usize).checked_sub(1).and_then(|key| world.sacks.get(key)) {
+            fetch(blocks);
+        }
     }
     if let Some(packet) = pipe.peek(1) {
         world.senders[packet.flow as usize].fetch_behind();

@@ -61,7 +61,7 @@ impl World {
     /// Folds the interval's RTT samples, and adds them to the figures, if those are being taken.
     fn fold_rtt(&mut self, i: usize) {
         let flow = &mut self.flows[i];
-        let spread = flow.rtt.take();
+        let spread = std::mem::take(&mut flow.rtt);
         if flow.watched {
             flow.rtt_histogram.fold(&spread);
         }
@@ -165,7 +165,7 @@ impl World {
             self.drop_datagram(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
-            self.sacks.release(packet.extra);
+            self.release_blocks(packet.extra);
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
         }

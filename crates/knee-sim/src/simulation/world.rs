@@ -3,12 +3,11 @@
 use super::build::OwnMake;
 use super::quic::QuicFlow;
 use crate::network::{Network, Way};
-use crate::observe::{Histogram, Record, RttSpread};
+use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
 use crate::spec::ChangeSpec;
 use knee_cc::{CaState, Entry};
-use knee_core::cache::fetch;
 use knee_core::{Packet, Params, Time};
 use knee_qlog::Log;
 use knee_quic::Datagram;
@@ -30,11 +29,8 @@ pub(super) struct World {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
-    pub(super) sacks: SackStore,
-    /// What receivers keep of disorder, where none needs it now.
-    pub(super) disorder_spares: receiver::Spares,
-    /// What senders hand on for loss recovery.
-    pub(super) recovery_spares: sender::Spares,
+    /// SACK blocks of the ACKs under way, few of which carry any. An ACK's handle is the key plus one; 0 stands for none.
+    pub(super) sacks: Slab<Blocks>,
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
     pub(super) record: Record,
@@ -71,27 +67,27 @@ pub(super) struct Algorithm {
 /// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
 #[repr(C, align(64))]
 pub(super) struct Flow {
-    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
-    pub(super) complete_at: u64,
     pub(super) seen_timeouts: u32,
     pub(super) phase: u8,
     pub(super) ca: CaState,
     /// Whether the window of the figures has begun and not ended.
     pub(super) watched: bool,
     /// RTT samples of the interval, since they were last folded.
-    pub(super) rtt: RttSpread,
+    pub(super) rtt: Spread,
     /// Those of the window of the figures; beside `rtt`, since both take each sample.
     pub(super) rtt_histogram: Histogram,
+    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
+    pub(super) complete_at: u64,
+    /// When the SYN left; `Time::MAX`: it has not, or had to be sent again.
+    pub(super) syn_at: Time,
+    pub(super) dropped: u64,
     /// Index of its algorithm.
     pub(super) algorithm: u32,
     /// Overhead of the first link, counted in throughput.
     pub(super) overhead: u32,
-    /// When the SYN left, unless it had to be sent again.
-    pub(super) syn_at: Option<Time>,
-    pub(super) dropped: u64,
 }
 
-const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64);
+const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
 
 impl Flow {
     /// Takes the RTT sample of an ACK, if it gave one.
@@ -113,45 +109,21 @@ impl Flow {
     }
 }
 
-/// SACK blocks of the ACKs under way: few ACKs carry any.
-#[derive(Default)]
-pub(super) struct SackStore {
-    blocks: Vec<Blocks>,
-    free: Vec<u32>,
-}
-
-impl SackStore {
-    /// Stores blocks; gives their handle, never 0, which stands for none.
-    pub(super) fn put(&mut self, blocks: Blocks) -> u32 {
-        if let Some(handle) = self.free.pop() {
-            self.blocks[handle as usize - 1] = blocks;
-            return handle;
-        }
-        self.blocks.push(blocks);
-        self.blocks.len() as u32
-    }
-
-    #[inline]
-    pub(super) fn get(&self, handle: u32) -> &Blocks {
-        if handle == 0 { &Blocks::NONE } else { &self.blocks[handle as usize - 1] }
-    }
-
-    #[inline]
-    pub(super) fn fetch(&self, handle: u32) {
-        if handle != 0 {
-            fetch(&self.blocks[handle as usize - 1]);
-        }
-    }
-
-    #[inline]
-    pub(super) fn release(&mut self, handle: u32) {
-        if handle != 0 {
-            self.free.push(handle);
-        }
-    }
+/// The SACK blocks of an ACK that has this handle.
+#[inline]
+pub(super) fn blocks(sacks: &Slab<Blocks>, handle: u32) -> &Blocks {
+    if handle == 0 { &Blocks::NONE } else { &sacks[handle as usize - 1] }
 }
 
 impl World {
+    /// An ACK is gone.
+    #[inline]
+    pub(super) fn release_blocks(&mut self, handle: u32) {
+        if handle != 0 {
+            self.sacks.remove(handle as usize - 1);
+        }
+    }
+
     /// Checks the books, where so many packets are between links, receivers and senders.
     pub(super) fn audit(&self, between_links: u64) -> Result<(), String> {
         let mut under_way = 0u64;

@@ -1,6 +1,6 @@
-"""Queue disciplines as Linux is told of them: htb for the rate, and the discipline of the scenario below it.
+"""Queue disciplines as Linux is told to set them up: htb for the rate, and the scenario's discipline below it.
 
-The numbers are those of linux/pkt_sched.h. Where Linux has no such option, a value that is not the default is refused.
+Where Linux has no such option, a value other than the default is rejected.
 """
 
 from __future__ import annotations
@@ -14,6 +14,26 @@ from knee.errors import Refused
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
 from knee.registry import Value, queues
 from knee.units import Limit
+
+# linux/pkt_sched.h
+TCA_HTB_PARMS, TCA_HTB_INIT, TCA_HTB_RATE64, TCA_HTB_CEIL64 = 1, 2, 6, 7
+TCA_CODEL_TARGET, TCA_CODEL_LIMIT, TCA_CODEL_INTERVAL, TCA_CODEL_ECN, TCA_CODEL_CE_THRESHOLD = 1, 2, 3, 4, 5
+TCA_FQ_CODEL_TARGET, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_ECN = 1, 2, 3, 4
+TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_CE_THRESHOLD = 5, 6, 7
+TCA_FQ_CODEL_DROP_BATCH_SIZE, TCA_FQ_CODEL_MEMORY_LIMIT = 8, 9
+TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, TCA_FQ_CODEL_CE_THRESHOLD_MASK = 10, 11
+TCA_PIE_TARGET, TCA_PIE_LIMIT, TCA_PIE_TUPDATE, TCA_PIE_ALPHA, TCA_PIE_BETA = 1, 2, 3, 4, 5
+TCA_PIE_ECN, TCA_PIE_BYTEMODE = 6, 7
+TCA_FQ_PLIMIT, TCA_FQ_FLOW_PLIMIT, TCA_FQ_QUANTUM, TCA_FQ_INITIAL_QUANTUM = 1, 2, 3, 4
+TCA_FQ_RATE_ENABLE, TCA_FQ_FLOW_MAX_RATE, TCA_FQ_FLOW_REFILL_DELAY, TCA_FQ_ORPHAN_MASK = 5, 7, 9, 10
+TCA_FQ_LOW_RATE_THRESHOLD, TCA_FQ_CE_THRESHOLD = 11, 12
+TCA_RED_PARMS, TCA_RED_STAB, TCA_RED_MAX_P = 1, 2, 3
+TC_RED_ECN, TC_RED_HARDDROP, TC_RED_ADAPTATIVE = 1, 2, 4
+TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_RTT = 2, 3, 5, 7
+TCA_CAKE_TARGET, TCA_CAKE_MEMORY = 8, 10
+CAKE_FLOW_NONE, CAKE_FLOW_FLOWS, CAKE_FLOW_DUAL_SRC, CAKE_FLOW_DUAL_DST, CAKE_FLOW_TRIPLE = 0, 4, 5, 6, 7
+CAKE_DIFFSERV_BESTEFFORT = 3
+TC_LINKLAYER_ETHERNET = 1
 
 #: Handles: htb at the root, its class, the discipline of the scenario.
 ROOT, CLASS, LEAF = 0x00010000, 0x00010001, 0x00100000
@@ -29,18 +49,18 @@ Params = dict[str, Value]
 
 def htb(device: int) -> bytes:
     """The root of a device that is a link."""
-    # TCA_HTB_INIT: version 3, rate2quantum 10, default class 1. TCA_HTB_DIRECT_QLEN stays the device's.
-    return qdisc(device, ROOT, None, "htb", attribute(2, struct.pack("=IIIII", 3, 10, 1, 0, 0)))
+    # struct tc_htb_glob: version 3, rate2quantum 10, default class 1. TCA_HTB_DIRECT_QLEN stays the device's.
+    return qdisc(device, ROOT, None, "htb", attribute(TCA_HTB_INIT, struct.pack("=IIIII", 3, 10, 1, 0, 0)))
 
 
 def htb_class(device: int, rate_bps: int, burst: int | None, *, change: bool = False) -> bytes:
     """The class that holds a link to its rate; ``burst`` in bytes."""
     rate = rate_bps // 8
     bucket = max(1, math.ceil((burst or BURST) * 1e9 / rate / _TICK_NS))
-    # Ethernet, no overhead beyond the frame; the 32 bits of the rate, with the whole beside them.
-    spec = struct.pack("=BBHhHI", 0, 1, 0, 0, 0, min(rate, 0xFFFFFFFF))
+    # struct tc_ratespec: no overhead beyond the frame, and the rate as far as 32 bits hold it; RATE64 has all of it.
+    spec = struct.pack("=BBHhHI", 0, TC_LINKLAYER_ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))
     parms = spec + spec + struct.pack("=IIIII", bucket, bucket, FRAME, 0, 0)
-    options = attribute(1, parms) + u64(6, rate) + u64(7, rate)
+    options = attribute(TCA_HTB_PARMS, parms) + u64(TCA_HTB_RATE64, rate) + u64(TCA_HTB_CEIL64, rate)
     return tclass(device, CLASS, ROOT, "htb", options, change=change)
 
 
@@ -93,13 +113,16 @@ def _fits(value: int) -> int:
 
 def _packets(limit: Limit | None, kind: int) -> bytes:
     """The attribute with a limit that Linux counts in packets."""
-    if limit is None:
-        return b""
+    return b"" if limit is None else u32(kind, _fits(_counted_in_packets(limit)))
+
+
+def _counted_in_packets(limit: Limit) -> int:
+    """The packets of a limit in packets; another one is rejected."""
     if limit.kind != "packets":
         unit = "bytes" if limit.kind == "bytes" else "time"
         found = f"{limit} is a limit in {unit}, which this discipline does not support"
         raise Refused(found, 'expected a limit in packets, such as "250 packets"', key="limit")
-    return u32(kind, _fits(limit.amount))
+    return limit.amount
 
 
 def _default_only(name: str, params: Params, *keys: str) -> None:
@@ -119,38 +142,49 @@ def _us(params: Params, key: str) -> int:
 
 
 def _codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    options = u32(1, _us(params, "target")) + _packets(limit, 2) + u32(3, _us(params, "interval"))
-    options += u32(4, int(params["ecn"]))
-    return options + (u32(5, _us(params, "ce_threshold")) if params["ce_threshold"] else b"")
+    options = u32(TCA_CODEL_TARGET, _us(params, "target")) + _packets(limit, TCA_CODEL_LIMIT)
+    options += u32(TCA_CODEL_INTERVAL, _us(params, "interval")) + u32(TCA_CODEL_ECN, int(params["ecn"]))
+    return options + _ce_threshold(params, TCA_CODEL_CE_THRESHOLD)
+
+
+def _ce_threshold(params: Params, kind: int) -> bytes:
+    """The attribute with the sojourn above which packets are marked, where there is one."""
+    return u32(kind, _us(params, "ce_threshold")) if params["ce_threshold"] else b""
 
 
 def _fq_codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    options = u32(1, _us(params, "target")) + _packets(limit, 2) + u32(3, _us(params, "interval"))
-    options += u32(4, int(params["ecn"])) + u32(5, int(params["flows"])) + u32(6, int(params["quantum"]))
-    if params["ce_threshold"]:
-        options += u32(7, _us(params, "ce_threshold"))
+    options = u32(TCA_FQ_CODEL_TARGET, _us(params, "target")) + _packets(limit, TCA_FQ_CODEL_LIMIT)
+    options += u32(TCA_FQ_CODEL_INTERVAL, _us(params, "interval")) + u32(TCA_FQ_CODEL_ECN, int(params["ecn"]))
+    options += u32(TCA_FQ_CODEL_FLOWS, int(params["flows"])) + u32(TCA_FQ_CODEL_QUANTUM, int(params["quantum"]))
+    options += _ce_threshold(params, TCA_FQ_CODEL_CE_THRESHOLD)
     if params["ce_threshold_mask"]:
-        options += attribute(10, bytes([int(params["ce_threshold_selector"])]))
-        options += attribute(11, bytes([int(params["ce_threshold_mask"])]))
-    return options + u32(8, int(params["drop_batch"])) + u32(9, _fits(int(params["memory_limit"])))
+        selector, mask = (bytes([int(params[f"ce_threshold_{name}"])]) for name in ("selector", "mask"))
+        options += attribute(TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, selector)
+        options += attribute(TCA_FQ_CODEL_CE_THRESHOLD_MASK, mask)
+    options += u32(TCA_FQ_CODEL_DROP_BATCH_SIZE, int(params["drop_batch"]))
+    return options + u32(TCA_FQ_CODEL_MEMORY_LIMIT, _fits(int(params["memory_limit"])))
 
 
 def _pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     # The tick is the kernel's own.
     _default_only("pie", params, "max_burst")
-    options = u32(1, _us(params, "target")) + _packets(limit, 2) + u32(3, _us(params, "tupdate"))
-    options += u32(4, int(params["alpha"])) + u32(5, int(params["beta"]))
-    return options + u32(6, int(params["ecn"])) + u32(7, int(params["bytemode"]))
+    options = u32(TCA_PIE_TARGET, _us(params, "target")) + _packets(limit, TCA_PIE_LIMIT)
+    options += u32(TCA_PIE_TUPDATE, _us(params, "tupdate"))
+    options += u32(TCA_PIE_ALPHA, int(params["alpha"])) + u32(TCA_PIE_BETA, int(params["beta"]))
+    return options + u32(TCA_PIE_ECN, int(params["ecn"])) + u32(TCA_PIE_BYTEMODE, int(params["bytemode"]))
 
 
 def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    options = _packets(limit, 1) + u32(2, int(params["flow_limit"])) + u32(3, int(params["quantum"]))
-    options += u32(4, int(params["initial_quantum"])) + u32(9, _us(params, "refill_delay"))
-    # Nobody behind the router is paced; without a rate, fq has nothing to do there.
+    options = _packets(limit, TCA_FQ_PLIMIT) + u32(TCA_FQ_FLOW_PLIMIT, int(params["flow_limit"]))
+    options += u32(TCA_FQ_QUANTUM, int(params["quantum"]))
+    options += u32(TCA_FQ_INITIAL_QUANTUM, int(params["initial_quantum"]))
+    options += u32(TCA_FQ_FLOW_REFILL_DELAY, _us(params, "refill_delay"))
+    # Senders behind the router are not paced there; without a rate, fq has nothing to pace.
     rate = int(params["flow_max_rate"]) // 8
-    options += u32(5, int(rate > 0)) + (u32(7, _fits(rate)) if rate else b"")
-    options += u32(10, int(params["orphan_mask"])) + u32(11, _fits(int(params["low_rate_threshold"]) // 8))
-    return options + (u32(12, _us(params, "ce_threshold")) if params["ce_threshold"] else b"")
+    options += u32(TCA_FQ_RATE_ENABLE, int(rate > 0)) + (u32(TCA_FQ_FLOW_MAX_RATE, _fits(rate)) if rate else b"")
+    options += u32(TCA_FQ_ORPHAN_MASK, int(params["orphan_mask"]))
+    options += u32(TCA_FQ_LOW_RATE_THRESHOLD, _fits(int(params["low_rate_threshold"]) // 8))
+    return options + _ce_threshold(params, TCA_FQ_CE_THRESHOLD)
 
 
 def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
@@ -167,9 +201,11 @@ def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     # -log2 of the probability per byte of average queue between min and max.
     slope_log = max(0, math.ceil(math.log2((most - least) / probability)))
     cell_log, table = _idle_decay(weight_log, average, rate_bps)
-    flags = int(params["ecn"]) | int(params["harddrop"]) << 1 | int(params["adaptive"]) << 2
+    flags = (TC_RED_ECN if params["ecn"] else 0) | (TC_RED_HARDDROP if params["harddrop"] else 0)
+    flags |= TC_RED_ADAPTATIVE if params["adaptive"] else 0
     parms = struct.pack("=IIIBBBB", _fits(size), least, most, weight_log, slope_log, cell_log, flags)
-    return attribute(1, parms) + attribute(2, table) + u32(3, min(int(probability * 2**32), 2**32 - 1))
+    max_p = min(int(probability * 2**32), 2**32 - 1)
+    return attribute(TCA_RED_PARMS, parms) + attribute(TCA_RED_STAB, table) + u32(TCA_RED_MAX_P, max_p)
 
 
 def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, bytes]:
@@ -189,8 +225,7 @@ def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
 
     given: Params = dict(params)
     if limit is not None:
-        _packets(limit, 1)
-        given["limit"] = limit.amount
+        given["limit"] = _counted_in_packets(limit)
     try:
         values = qdisc.attributes(given)
     except Refused as refused:
@@ -200,19 +235,25 @@ def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     return b"".join(attribute(kinds[name][0], struct.pack(formats[kinds[name][1]], value)) for name, value in values)
 
 
-_ISOLATION = {"flowblind": 0, "flows": 4, "dual-srchost": 5, "dual-dsthost": 6, "triple-isolate": 7}
-#: CAKE_DIFFSERV_BESTEFFORT: one tin, as the simulator's cake has.
-_BESTEFFORT = 3
+_ISOLATION = {
+    "flowblind": CAKE_FLOW_NONE,
+    "flows": CAKE_FLOW_FLOWS,
+    "dual-srchost": CAKE_FLOW_DUAL_SRC,
+    "dual-dsthost": CAKE_FLOW_DUAL_DST,
+    "triple-isolate": CAKE_FLOW_TRIPLE,
+}
 
 
 def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     if limit is not None:
         found = "Linux's cake limits only its memory"
         raise Refused(found, 'expected queue_params = { memlimit = "4 MB" }', key="limit")
-    options = u64(2, int(params["bandwidth"]) // 8) + u32(3, _BESTEFFORT)
-    options += u32(5, _ISOLATION[str(params["isolation"])]) + u32(7, _us(params, "interval"))
-    options += u32(8, _us(params, "target"))
-    return options + (u32(10, _fits(int(params["memlimit"]))) if params["memlimit"] else b"")
+    # One tin, as the simulator's cake has.
+    options = u64(TCA_CAKE_BASE_RATE64, int(params["bandwidth"]) // 8)
+    options += u32(TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT)
+    options += u32(TCA_CAKE_FLOW_MODE, _ISOLATION[str(params["isolation"])])
+    options += u32(TCA_CAKE_RTT, _us(params, "interval")) + u32(TCA_CAKE_TARGET, _us(params, "target"))
+    return options + (u32(TCA_CAKE_MEMORY, _fits(int(params["memlimit"]))) if params["memlimit"] else b"")
 
 
 _BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {

@@ -25,7 +25,7 @@ proptest! {
         rtx.push(burst(0, first, 0, false));
         rtx.push_start(begun(0));
         let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
-        rtx.track(una, nxt, &mut Spares::default());
+        rtx.track(una, nxt);
         for (now, (step, at, count)) in (1..).zip(steps) {
             let seq = (una + at).min(nxt - 1);
             let sacked = model[&seq].1;
@@ -83,7 +83,7 @@ proptest! {
 fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
     let mut rtx = RetransmitQueue::default();
     (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
-    rtx.track(0, 8, &mut Spares::default());
+    rtx.track(0, 8);
     rtx.retransmit(0, burst(0, 1, 8, true));
     for seq in 1..15 {
         assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
@@ -103,7 +103,7 @@ fn more_segments_are_retransmitted_at_one_time_than_a_burst_can_hold() {
     rtx.push_start(begun(0));
     rtx.push(burst(u64::from(Burst::MOST), 2, 0, false));
     rtx.push_start(begun(0));
-    rtx.track(0, segments, &mut Spares::default());
+    rtx.track(0, segments);
     for seq in 0..segments {
         if rtx.retransmit(seq, burst(seq, 1, 7, true)) {
             rtx.push_start(begun(7));

@@ -1,19 +1,37 @@
-//! The sender in its plainest form, to hold the real one against: a record for each segment, one way for all ACKs, nothing
-//! that is remembered could be worked out.
+//! A second sender in its simplest form, to compare the real one with: a record for each segment, one way for all ACKs, and
+//! nothing remembered that can be worked out.
 //!
-//! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. `acks.rs` has what ACKs do,
-//! `sending.rs` what leaves and the timers, `tests.rs` the comparison.
+//! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. What a rule says is written here
+//! again and not shared with the sender, also where both come out alike (`enter_recovery`, `may_undo`): a mistake in a shared
+//! function would show in neither.
+//!
+//! | file | kernel | what |
+//! |---|---|---|
+//! | `acks.rs` | tcp_ack | what an ACK does, its RTT and rate samples |
+//! | `sack.rs` | tcp_sacktag_write_queue, tcp_clean_rtx_queue | which segments it delivers |
+//! | `rack.rs` | tcp_rack_detect_loss, tcp_process_tlp_ack | which are lost |
+//! | `recovery.rs` | tcp_fastretrans_alert | the state machine |
+//! | `reduction.rs` | tcp_cwnd_reduction, tcp_undo_cwnd_reduction | the window's reductions, and undoing them |
+//! | `rtt.rs` | tcp_rtt_estimator | RTT, RTO, the least RTT |
+//! | `sending.rs` | tcp_write_xmit, tcp_xmit_retransmit_queue | what leaves |
+//! | `timers.rs` | tcp_retransmit_timer, tcp_send_loss_probe | the timers |
+//! | `tests.rs` | | the comparison |
 
 mod acks;
+mod rack;
+mod recovery;
+mod reduction;
 mod rtt;
+mod sack;
 mod sending;
 mod tests;
+mod timers;
 
 use super::invariants::Case;
 use super::rate::RateStart;
 use super::{Departure, Pending};
 use crate::timer::Timer;
-use knee_cc::{CaState, Control, DynCongestionControl, StateChange, StateEvent, View};
+use knee_cc::{Control, DynCongestionControl, StateChange, StateEvent, View};
 use knee_core::packet::MSS;
 use knee_core::{Packet, Time};
 use rtt::Rtt;
@@ -107,21 +125,8 @@ impl Reference {
         let mut reference = Self {
             cc,
             control: Control::initial(case.config.initial_window),
-            view: View {
-                now: case.now,
-                srtt: Time::ZERO,
-                min_rtt: Time::MAX,
-                snd_una: 0,
-                snd_nxt: 0,
-                in_flight: 0,
-                // The SYN.
-                delivered: 1,
-                delivered_ce: 0,
-                lost: 0,
-                app_limited: false,
-                paced_until: case.now,
-                ca: CaState::Open,
-            },
+            // The SYN counts as delivered.
+            view: View { now: case.now, paced_until: case.now, delivered: 1, ..View::INITIAL },
             segments: VecDeque::new(),
             end,
             last_payload: case.init.bytes.map_or(mss, |bytes| bytes - (end - 1) * mss),
