@@ -22,14 +22,14 @@ _SWITCHED = ("codel", "fq_codel", "pie", "red")
 
 def is_scalable(flow: Flow) -> bool:
     """Whether a flow's reaction to marks is proportional to their fraction."""
-    return flow.program is None and registry.congestion_controls()[flow.cc].needs["ecn"] != "classic"
+    return flow.program is None and registry.flow_controls()[flow.cc].needs["ecn"] != "classic"
 
 
 def sends_ect1(flow: Flow) -> bool:
     """Whether a flow's packets say that they are L4S traffic."""
     if flow.program is not None:
         return False
-    return flow.ecn == "l4s" or registry.congestion_controls()[flow.cc].needs["ecn"] == "scalable"
+    return flow.ecn == "l4s" or registry.flow_controls()[flow.cc].needs["ecn"] == "scalable"
 
 
 def warnings(scenario: Scenario) -> list[str]:

@@ -222,7 +222,7 @@ class Flow(_Table):
         if asked is not None and not (isinstance(asked, bool) or asked in ("accurate", "l4s")):
             raise Refused(f"{json.dumps(asked, default=str)} is not known", 'expected true, false, "accurate" or "l4s"')
         cc = info.data.get("cc", PROGRAM_CC)
-        least = _LEAST_ECN[registry.congestion_controls()[cc].needs["ecn"] if cc != PROGRAM_CC else "classic"]
+        least = _LEAST_ECN[registry.flow_controls()[cc].needs["ecn"] if cc != PROGRAM_CC else "classic"]
         if asked is None:
             return least
         if least and (asked is False or least == "l4s" != asked):
