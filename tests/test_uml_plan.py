@@ -23,6 +23,22 @@ from knee.units import Limit
 from uml import scenario
 
 
+def test_a_receivers_window_grows_as_far_as_in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Until it has grown each packet is acknowledged, which changes RTTs by some percent (docs/fidelity.md). The kernel
+    # doubles SO_RCVBUF, and half of that is the window.
+    started: list[plan.FlowStart] = []
+    pack = plan.FlowStart.pack
+    monkeypatch.setattr(plan.FlowStart, "pack", lambda self: started.append(self) or pack(self))
+    for rate in ("20 Mbit/s", "10 Gbit/s"):
+        Topology(
+            from_dict(scenario(link={"rate": rate, "limit": "10 packets"}, flows=[{"cc": "reno", "rtt": "40 ms"}]))
+        )
+    short, long = started
+    assert (short.send_buffer, short.receive_buffer) == (64 << 20, 16 << 20)
+    # Never what limits: a bandwidth-delay product of 50 MB.
+    assert long.receive_buffer == long.send_buffer > 4 * 50_000_000
+
+
 def decoded(message: bytes) -> Any:
     """What another netlink library reads in a message."""
     read = tcmsg(message)

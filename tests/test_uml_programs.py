@@ -185,21 +185,66 @@ def test_a_program_reaches_nobody_but_its_partner(transport: Path) -> None:
 def test_what_a_program_prints_without_end_is_cut(transport: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "PATIENCE_S", 3.0)
     monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
-    text, result = failed(misbehaving(f"sh -c 'head -c 20000000 /dev/zero; exec {transport} flood'"))
-    assert "sender (sh) computed for 3 s without letting virtual time pass" in text
-    assert any("more than 16 MiB" in remark for remark in result.summary["remarks"])
+    with pytest.raises(ProgramError) as failure:
+        run(misbehaving(f"sh -c 'head -c 20000000 /dev/zero; exec {transport} flood'"))
+    assert "sender (sh) computed for 3 s without letting virtual time pass" in str(failure.value)
+    assert any("more than 16 MiB" in remark for remark in failure.value.result.summary["remarks"])
 
 
-def test_a_program_that_computes_without_end_is_ended_by_its_name(
+def after_a_second(transport: Path, then: str) -> dict[str, Any]:
+    """A program that sends 2 Mbit/s for a second and then does something else, of the three seconds that it should."""
+    return misbehaving(f"sh -c '{transport} sleep {{address}} {{port}} 2 1; {then}'", duration="3 s")
+
+
+def ended(data: dict[str, Any], out: Path) -> tuple[str, knee.Result]:
+    """What is said of a program that ended the run, and the result: whole up to there, and with nothing after it."""
+    with pytest.raises(ProgramError) as failure:
+        run(data, out)
+    result: knee.Result = failure.value.result
+    program, cubic = result.summary["flows"]
+    assert program["throughput_mbps"] == pytest.approx(2 * ON_LINK / (PAYLOAD + 28), rel=0.05)
+    assert cubic["goodput_mbps"] > 10
+    until = result.summary["duration_s"]
+    assert until == pytest.approx(1.0, abs=0.1)
+    assert result.summary["window_s"][1] == pytest.approx(until, abs=1e-3)
+    # Whole intervals of 100 ms, no part of one.
+    assert result.samples["t_s"].max() == result.links["t_s"].max() == int(until * 10) / 10
+    assert not physics.breaches(result)
+    assert not guests(out.parent)
+    assert (out / "report.html").exists()
+    text = str(failure.value)
+    assert "\n" not in text
+    return text, result
+
+
+def test_a_program_that_computes_without_end_ends_the_run_with_its_name(
     transport: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "PATIENCE_S", 3.0)
     monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
-    text, _ = failed(misbehaving(f"{transport} compute"), tmp_path / "result")
-    assert "sender (transport) computed for 3 s without letting virtual time pass" in text
+    text, result = ended(after_a_second(transport, f"exec {transport} compute"), tmp_path / "result")
+    assert "sender (sh) computed for 3 s without letting virtual time pass" in text
     assert "about to compute" in text
-    assert not guests(tmp_path)
-    assert (tmp_path / "result" / "report.html").exists()
+    assert f"That ended the run at {result.summary['duration_s']:.3f} s of 3 s." in text
+
+
+def test_a_run_that_ends_before_its_warmup_has_no_figures(transport: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE_S", 3.0)
+    monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
+    with pytest.raises(RunError, match=r"sender \(transport\) computed for 3 s.*Nothing had been measured") as failure:
+        run(misbehaving(f"{transport} compute", warmup="1 s"))
+    assert not isinstance(failure.value, ProgramError)
+
+
+def test_what_a_program_started_ends_the_run_too(
+    transport: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "PATIENCE_S", 3.0)
+    monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
+    # The shell outlives what it started.
+    text, _ = ended(after_a_second(transport, f"{transport} compute; sleep 100"), tmp_path / "result")
+    assert "A process that one of the programs started computed for 3 s" in text
+    assert "ended the run at 1." in text
 
 
 def test_the_command_says_what_failed_and_keeps_the_result(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

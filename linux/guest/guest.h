@@ -39,7 +39,8 @@ void flows_event(uint64_t data, uint32_t events);
 void programs_init(int epoll_fd);
 void programs_start(uint32_t index, const struct plan_program *told);
 void programs_signal(uint32_t index, int signal);
-void programs_event(uint64_t data);
+int programs_event(uint64_t data);
+int programs_spun(void);
 void programs_finish(void);
 
 /* run.c */

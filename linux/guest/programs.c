@@ -355,17 +355,20 @@ static void reap(void)
 				ended(i, status);
 }
 
-void programs_event(uint64_t data)
+/* Whether processes have ended. */
+int programs_event(uint64_t data)
 {
 	uint64_t count;
 
-	if (data >> 32 == CHILD) {
-		while (read(ended_fd, &count, sizeof(count)) > 0)
-			;
-		reap();
-	} else if (programs[(uint32_t)data].output >= 0) {
-		listen_to((uint32_t)data);
+	if (data >> 32 != CHILD) {
+		if (programs[(uint32_t)data].output >= 0)
+			listen_to((uint32_t)data);
+		return 0;
 	}
+	while (read(ended_fd, &count, sizeof(count)) > 0)
+		;
+	reap();
+	return 1;
 }
 
 void programs_signal(uint32_t index, int signal)
@@ -376,6 +379,12 @@ void programs_signal(uint32_t index, int signal)
 		signal_all(index, SIGKILL, 0);
 	else if (programs[index].pid)
 		kill(-programs[index].pid, signal);
+}
+
+/* Whether the host ended a process that let no virtual time pass. The file is there before the process is gone. */
+int programs_spun(void)
+{
+	return notes >= 0 && !access("/spun", F_OK);
 }
 
 void programs_finish(void)

@@ -62,10 +62,11 @@ static void mark_all(uint32_t kind)
 	}
 }
 
-static void finish(int out_fd, int sampled)
+static void finish(int out_fd, uint64_t end_ns, uint64_t sampled_ns)
 {
-	if (!sampled)
-		probe_call(KNEE_SAMPLE, &plan->duration_ns, "cannot sample");
+	/* A run that is ended early has no sample of part of an interval. */
+	if (sampled_ns < end_ns && end_ns >= plan->duration_ns)
+		probe_call(KNEE_SAMPLE, &end_ns, "cannot sample");
 	mark_all(KNEE_ROW_COMMON);
 	mark_all(KNEE_ROW_END);
 	errno = 0;
@@ -109,7 +110,8 @@ void run(int out_fd)
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = TIMER }, events[BATCH];
 	const struct plan_record *record;
 	uint64_t sample_ns = plan->interval_ns, progress_ns = plan->progress_ns, sampled_ns = 0;
-	uint64_t waiting_for = -1;
+	uint64_t waiting_for = -1, end_ns = plan->duration_ns;
+	int waited = 0;
 
 	if (epoll < 0 || timer < 0 || progress_fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event))
 		fail("cannot wait");
@@ -120,7 +122,7 @@ void run(int out_fd)
 	for (;;) {
 		uint64_t next = least(least(sample_ns, progress_ns), plan->duration_ns);
 		uint64_t expirations;
-		int count, due = 0;
+		int count, due = 0, ended = 0;
 
 		if (record)
 			next = least(next, record->at_ns);
@@ -132,9 +134,14 @@ void run(int out_fd)
 			if (events[i].data.u64 == TIMER)
 				due = 1;
 			else if (events[i].data.u64 >> 32 >= ROLES_OF_PROGRAMS)
-				programs_event(events[i].data.u64);
+				ended |= programs_event(events[i].data.u64);
 			else
 				flows_event(events[i].data.u64, events[i].events);
+		/* What the host ended may be the child of a program that goes on: of that nothing is heard, so not for long. */
+		if ((due || ended) && programs_spun() && (ended || ++waited > 1)) {
+			end_ns = least(run_now(), end_ns);
+			break;
+		}
 		if (!due)
 			continue;
 		if (read(timer, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
@@ -156,6 +163,6 @@ void run(int out_fd)
 		if (next >= plan->duration_ns)
 			break;
 	}
-	finish(out_fd, sampled_ns >= plan->duration_ns);
+	finish(out_fd, end_ns, sampled_ns);
 	programs_finish();
 }

@@ -3,8 +3,8 @@
 //! Source: C. Jin, D. X. Wei, S. H. Low, "FAST TCP: Motivation, Architecture, Algorithms, Performance", INFOCOM 2004;
 //! enlarged in IEEE/ACM ToN 14(6), 2006.
 //!
-//! - average RTT: `RTT += eta (sample - RTT)`, `eta = min(3 / w, 1/4)` (Sec. IV-A); `baseRTT`: the least sample
-//! - window: `w = min(2 w, (1 - gamma) w + gamma (baseRTT / RTT w + alpha))` (Sec. IV-B), where `alpha` is `a w` while the
+//! - average RTT: `RTT += eta (sample - RTT)`, `eta = min(3 / w, 1/4)`; `baseRTT`: the least sample
+//! - window: `w = min(2 w, (1 - gamma) w + gamma (baseRTT / RTT w + alpha))`, where `alpha` is `a w` while the
 //!   queueing delay is zero (multiplicative increase)
 //! - equilibrium: `w - w baseRTT / RTT = alpha`: each flow keeps `alpha` packets in the queue
 //! - loss: the window is halved
@@ -36,12 +36,12 @@ pub const ENTRY: Entry = Entry {
             "alpha",
             100,
             (1, 100_000),
-            "INFOCOM 2004, Sec. IV-B; the paper gives no default, 100 is the authors' ns-2 model's",
+            "INFOCOM 2004; the paper gives no default, 100 is the authors' ns-2 model's",
             "packets each flow keeps in the queue; the buffer must hold them for all flows",
         ),
-        Param::ratio("gamma", 0.5, (0.01, 1.0), "INFOCOM 2004, Sec. IV-B", "weight of the new window in each step"),
-        Param::ratio("a", 1.0, (0.0, 10.0), "INFOCOM 2004, Sec. IV-B", "alpha = a w while there is no queueing delay"),
-        Param::count("update_every", 2, (1, 16), "INFOCOM 2004, Sec. IV-B", "round trips between steps"),
+        Param::ratio("gamma", 0.5, (0.01, 1.0), "INFOCOM 2004", "weight of the new window in each step"),
+        Param::ratio("a", 1.0, (0.0, 10.0), "INFOCOM 2004", "alpha = a w while there is no queueing delay"),
+        Param::count("update_every", 2, (1, 16), "INFOCOM 2004", "round trips between steps"),
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
@@ -86,7 +86,7 @@ struct Fast {
 /// The least window of the equation, in packets.
 const LEAST: u32 = 2;
 
-/// Weight of a sample in the average RTT at window `w` in packets (Sec. IV-A).
+/// Weight of a sample in the average RTT at window `w` in packets.
 pub fn eta(w: f64) -> f64 {
     (3.0 / w).min(0.25)
 }
@@ -96,7 +96,7 @@ pub fn backlog(w: f64, base_rtt: f64, rtt: f64) -> f64 {
     if rtt > base_rtt { w * (1.0 - base_rtt / rtt) } else { 0.0 }
 }
 
-/// The next window (Sec. IV-B).
+/// The next window.
 pub fn next_window(w: f64, base_rtt: f64, rtt: f64, alpha: f64, gamma: f64) -> f64 {
     let target = w - backlog(w, base_rtt, rtt) + alpha;
     (2.0 * w).min((1.0 - gamma) * w + gamma * target)

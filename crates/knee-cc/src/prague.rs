@@ -381,7 +381,7 @@ mod tests {
     }
 
     /// An ACK of `delivered` packets.
-    fn ack<'a>(view: &'a View, delivered: u32) -> Ack<'a> {
+    fn ack(view: &View, delivered: u32) -> Ack<'_> {
         let rate = &RateSample::NONE;
         let (acked, prior_in_flight, prior_una) = (delivered, 100, view.snd_una - u64::from(delivered));
         Ack {
@@ -408,7 +408,7 @@ mod tests {
             while view.snd_una < end {
                 view.snd_una += 1;
                 view.delivered += 1;
-                view.delivered_ce += u64::from(marks > 0 && view.delivered % marks == 0);
+                view.delivered_ce += u64::from(marks > 0 && view.delivered.is_multiple_of(marks));
                 view.snd_nxt = view.snd_una + u64::from(control.cwnd);
                 cc.on_ack(&ack(&view, 1), &mut control);
             }

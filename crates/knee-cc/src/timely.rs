@@ -177,17 +177,17 @@ fn mbps(rate: Rate) -> f64 {
     rate.as_bps() as f64 / 1e6
 }
 
-/// The smoothed RTT difference after a new one (Algorithm 1, line 4).
+/// The smoothed RTT difference after a new one.
 pub fn smoothed(rtt_diff: f64, new_diff: f64, alpha: f64) -> f64 {
     (1.0 - alpha) * rtt_diff + alpha * new_diff
 }
 
-/// The rate after an RTT above T_high (Algorithm 1, line 9).
+/// The rate after an RTT above T_high.
 pub fn above_high(rate: f64, beta: f64, t_high: f64, rtt: f64) -> f64 {
     rate * (1.0 - beta * (1.0 - t_high / rtt))
 }
 
-/// The rate after a rising RTT (Algorithm 1, line 15); a gradient above 1 / beta leaves nothing.
+/// The rate after a rising RTT; a gradient above 1 / beta leaves nothing.
 pub fn rising(rate: f64, beta: f64, gradient: f64) -> f64 {
     (rate * (1.0 - beta * gradient)).max(0.0)
 }

@@ -324,7 +324,7 @@ impl Receiver {
     /// The SACK blocks of the ACK that leaves now.
     #[cold]
     pub fn blocks(&mut self) -> Blocks {
-        let Some(disorder) = &mut self.disorder else { return Blocks::default() };
+        let Some(disorder) = &mut self.disorder else { return Blocks::NONE };
         let report = disorder.report();
         if disorder.is_over() {
             self.disorder = None;

@@ -16,7 +16,7 @@ import polars as pl
 from knee import runner
 from knee.fidelity.cases import Case, KernelFlow
 from knee.fidelity.compare import CaseResult, Curve, FlowResult, Report
-from knee.fidelity.translate import INTERVAL_NS, Skipped, runs, scenario
+from knee.fidelity.translate import INTERVAL_NS, Skipped, runs, scale, scenario
 from knee.report.thin import Floats
 from knee.result import Result
 
@@ -137,10 +137,10 @@ def _result(case: Case, each: list[list[_Measured]]) -> CaseResult:
 
 def measure(case: Case, result: Result) -> list[_Measured]:
     """The figures of every flow over its window."""
-    return [_measure(lived) for lived in lives(case, result)]
+    return [_measure(lived, scale(case)) for lived in lives(case, result)]
 
 
-def _measure(life: Life) -> _Measured:
+def _measure(life: Life, scale: float) -> _Measured:
     rate_is = life.flow.rate_is
     if life.flow.transfer_bytes is not None:
         # A transfer that did not end took at least as long as there was time.
@@ -148,7 +148,7 @@ def _measure(life: Life) -> _Measured:
         curve = life.curve("cwnd_packets", until_s=seconds)
         return _Measured(life.flow.transfer_bytes * 8 / seconds / 1e6, seconds * 1000, curve)
     return _Measured(
-        goodput_mbps=float(np.mean(life.within(_RATES[rate_is]))) * (PAYLOAD if rate_is == "sent" else 1.0),
+        goodput_mbps=float(np.mean(life.within(_RATES[rate_is]))) * (PAYLOAD if rate_is == "sent" else 1.0) / scale,
         srtt_ms=life.summary["rtt_mean_ms"] if rate_is == "wire" else float(np.nanmean(life.looked("srtt_ms"))),
         cwnd=life.curve("cwnd_packets"),
     )

@@ -50,6 +50,10 @@ RECORDINGS = {
         "the Copa and Vivace authors' programs over UDP on Linux 7.2",
         {"copa": "its authors' program", "vivace": "its authors' program"},
     ),
+    "vivace-reference": Recording(
+        "the Vivace authors' program beside CUBIC on Linux 6.1, 20 runs",
+        {"vivace": "its authors' program", "cubic": "Linux 6.1"},
+    ),
     "libutp-reference": Recording("libutp's LEDBAT over a FIFO in virtual time", {"ledbat": "libutp"}),
 }
 

@@ -29,8 +29,13 @@ SHIFTS_MS = (0, 3, 7, 11, 13)
 
 #: Authors' programs send packet by packet and acknowledge each.
 PROGRAM_TCP = {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}
-#: Copa's polls without waiting, which was made a wait of 50 us on the rig: a packet leaves up to that late.
-POLLING = {"copa": "50 us"}
+#: Parameters of the programs' forms that come from the rig. Copa polls without waiting, which was made a wait of 50 us
+#: there, and Linux ends a wait up to 50 us late (timer slack): 75 us on average.
+RIG_PARAMS = {"copa": {"timer": "75 us"}}
+#: Bytes of a packet of theirs on the wire, Ethernet included, where they are not as long as the simulator's.
+PACKETS = {"copa": 1482}
+#: Of the simulator's packets, with tc's 14 bytes for Ethernet.
+PACKET = 1514
 
 #: Their control loops magnify microseconds (docs/fidelity.md has by how much), so the shifts are gone through so often.
 PROGRAM_ROUNDS = 4
@@ -64,6 +69,14 @@ def runs(case: Case) -> list[int]:
     return [0] if plain and case.flows[0].cc not in RANDOMIZED else list(SHIFTS_MS)
 
 
+def scale(case: Case) -> float:
+    """How many times as fast as recorded the link is, so that packets of another size take as long here as there."""
+    sizes = {PACKETS.get(flow.cc, PACKET) if flow.beside_program else PACKET for flow in case.flows}
+    if len(sizes) > 1:
+        raise Skipped(f"packets of {' and '.join(str(size) for size in sorted(sizes))} bytes share a link")
+    return PACKET / sizes.pop()
+
+
 def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
     """A case as plain data of a scenario.
 
@@ -79,7 +92,6 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
             raise Skipped(f"no congestion control {flow.cc}")
     paced = case.window_from_s is not None
     program = any(flow.beside_program for flow in case.flows)
-    waits = [POLLING[flow.cc] for flow in case.flows if program and flow.cc in POLLING]
     flows = [
         {
             "cc": flow.cc,
@@ -90,7 +102,11 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
             **({"direction": "reverse"} if flow.reverse else {}),
             **({"bytes": f"{flow.transfer_bytes} B"} if flow.transfer_bytes else {}),
             # The program's way where it is not the paper's.
-            **({"cc_params": {"form": "program"}} if program and "form" in known[flow.cc].params else {}),
+            **(
+                {"cc_params": {"form": "program", **RIG_PARAMS.get(flow.cc, {})}}
+                if program and "form" in known[flow.cc].params
+                else {}
+            ),
         }
         for flow in case.flows
     ]
@@ -103,11 +119,10 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
         "interval": format_time(INTERVAL_NS),
         "tcp": {"tick": TICK} | (PROGRAM_TCP if program else {}),
         "link": {
-            "rate": format_rate(case.rate_bps),
+            "rate": format_rate(round(case.rate_bps * scale(case))),
             "overhead": OVERHEAD,
             "burst": BURST,
             "loss": case.loss,
-            **({"jitter": waits[0]} if waits else {}),
             **_queue(case.qdisc),
             **_reverse(case),
         },

@@ -61,6 +61,13 @@ pub const ENTRY: Entry = Entry {
             "NSDI 2018; genericCC, markoviancc.cc",
             "the paper's algorithm, or that of the authors' sender",
         ),
+        Param::time(
+            "timer",
+            Time::ZERO,
+            (Time::ZERO, Time::from_millis(10)),
+            "genericCC, ctcp.hh",
+            "how coarse the waits of the authors' sender are; only with form = \"program\"",
+        ),
     ],
     phases: &["slow_start", "default", "competitive"],
     edges: &[(SLOW_START, DEFAULT), (SLOW_START, COMPETITIVE), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
@@ -71,6 +78,7 @@ pub const ENTRY: Entry = Entry {
             delta: params.ratio("delta"),
             mode_switching: params.switch("mode_switching"),
             min_rtt_window: params.time("min_rtt_window"),
+            timer: params.time("timer"),
         };
         if params.choice("form") == "program" {
             return Box::new(program::Program::new(given, init));
@@ -104,6 +112,8 @@ struct Params {
     delta: f64,
     mode_switching: bool,
     min_rtt_window: Time,
+    /// Only of the program's form.
+    timer: Time,
 }
 
 struct Copa {
@@ -296,7 +306,12 @@ mod tests {
     fn a_loss_in_competitive_mode_halves_the_packets_to_queue() {
         for (phase, before, after) in [(COMPETITIVE, 12.0, 6.0), (COMPETITIVE, 3.0, 2.0), (DEFAULT, 12.0, 12.0)] {
             let mut copa = Copa {
-                params: Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10) },
+                params: Params {
+                    delta: 0.5,
+                    mode_switching: true,
+                    min_rtt_window: Time::from_secs(10),
+                    timer: Time::ZERO,
+                },
                 phase,
                 window: Fractional::default(),
                 min_rtt: Extreme::default(),

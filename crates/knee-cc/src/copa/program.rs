@@ -1,7 +1,8 @@
 //! Copa as its authors' own sender does it (genericCC, `MarkovianCC` in the mode `auto`), where that is not what the paper
 //! says.
 //!
-//! - The window does not move on the first 19 ACKs; then it grows by one with each until `lambda > lambda_t`.
+//! - The window does not move on the first 19 ACKs, until which nothing is paced and one packet more than the window is
+//!   under way; then it grows by one with each ACK until `lambda > lambda_t`.
 //! - The direction of a round trip, which lasts the latest RTT, is that of most of its ACKs, not that of the window; the
 //!   velocity doubles after each round trip in the same direction, not only from the third on, and halves where it is
 //!   beyond `delta cwnd`.
@@ -11,11 +12,13 @@
 //! - Where 30 % of the packets of two round trips got lost the window shrinks by 30 %.
 //! - The pacing clock starts anew whenever the window, rounded up, is under way: a packet waits half its flow's packet time
 //!   after the ACK that lets it go. (The program would let one more go then, but the clock never comes to that.)
+//! - The program looks at the clock when an ACK comes and every so often after it (`timer`): a packet leaves that much
+//!   late, and the next one that much sooner. Here each gap differs by up to half of that, at random.
 
 use super::{COMPETITIVE, DEFAULT, Extreme, LEAST, Params, SLOW_START, step, target_rate};
 use crate::window::rate_of;
 use crate::{Ack, Congestion, CongestionControl, Control, Init};
-use knee_core::{Rate, Time};
+use knee_core::{Rate, Rng, Time};
 
 /// ACKs of the first two windows, which only measure.
 const PROBES: u64 = 19;
@@ -49,6 +52,7 @@ pub struct Program {
     balance: i64,
     round_begin: Time,
     losses: Losses,
+    rng: Rng,
 }
 
 /// Packets delivered and lost since a moment.
@@ -97,6 +101,7 @@ impl Program {
             balance: 1,
             round_begin: init.now,
             losses: Losses::default(),
+            rng: init.rng.clone(),
         }
     }
 
@@ -178,13 +183,18 @@ impl Program {
         self.window = self.window.max(f64::from(LEAST)).min(1e9);
     }
 
+    /// The rate that makes the next gap between packets as long as the program's timer lets it be.
+    fn rate(&mut self, standing: Time) -> Rate {
+        let gap = standing.as_secs_f64() / (2.0 * self.window);
+        let off = self.params.timer.as_secs_f64() * (self.rng.unit() - 0.5);
+        rate_of(2.0 * self.window * gap / (gap + off).max(1e-9), standing)
+    }
+
     fn answer(&mut self, control: &mut Control) {
-        self.written = self.window.ceil() as u32;
+        let paced = self.standing.get().filter(|_| self.acked > PROBES);
+        self.written = self.window.ceil() as u32 + u32::from(paced.is_none());
         control.cwnd = self.written;
-        control.pacing_rate = Some(match self.standing.get() {
-            Some(standing) if self.acked > PROBES => rate_of(2.0 * self.window, standing),
-            _ => Rate::MAX,
-        });
+        control.pacing_rate = Some(paced.map_or(Rate::MAX, |standing| self.rate(standing)));
         control.min_burst = 1;
         control.restart_pacing = true;
         control.phase = match (self.slow_start, self.competitive) {
@@ -236,6 +246,12 @@ mod tests {
 
     const FORM: &[(&str, Value)] = &[("form", Value::Choice("program"))];
 
+    fn params() -> Params {
+        Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10), timer: Time::ZERO }
+    }
+
+    /// ctcp.hh sends while `seq_num < _largest_ack + 1 + window`, and `_largest_ack` is one more than the last packet
+    /// acknowledged: 11 are under way of a window of 10, as long as the pacing interval is zero.
     #[test]
     fn the_window_stands_for_nineteen_acks_and_then_grows_by_one_with_each() {
         let mut cc = make_with(&ENTRY, FORM);
@@ -246,13 +262,12 @@ mod tests {
                 control.cwnd
             })
             .collect();
-        assert_eq!((&windows[..19], &windows[19..]), (&[10; 19][..], &[11, 12, 13][..]));
+        assert_eq!((&windows[..19], &windows[19..]), (&[11; 19][..], &[11, 12, 13][..]));
     }
 
     #[test]
     fn the_velocity_doubles_with_each_round_trip_in_the_same_direction_and_falls_to_one_at_a_turn() {
-        let params = Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10) };
-        let mut copa = Program::new(params, &init());
+        let mut copa = Program::new(params(), &init());
         let seen: Vec<u32> = [5, 5, 5, -5, -5, 0]
             .map(|balance| {
                 copa.balance = balance;
@@ -269,6 +284,22 @@ mod tests {
         let after = |delivered, lost| Losses::default().too_many(Time::from_millis(81), rtt, delivered, lost);
         assert!(after(20, 10) && !after(21, 9) && !after(10, 10));
         assert!(!Losses::default().too_many(Time::from_millis(80), rtt, 20, 10));
+    }
+
+    #[test]
+    fn gaps_differ_by_up_to_half_of_the_timer_and_are_as_long_on_average() {
+        let gaps = |timer_us: u64| -> Vec<f64> {
+            let timer = Time::from_micros(timer_us);
+            let mut copa = Program { window: 20.0, ..Program::new(Params { timer, ..params() }, &init()) };
+            let packet = f64::from(knee_core::packet::MSS) * 8.0;
+            // 1 / (2 cwnd / RTTstanding) is 1 ms, in us.
+            (0..2000).map(|_| packet / copa.rate(Time::from_millis(40)).as_bps() as f64 * 1e6).collect()
+        };
+        assert!(gaps(0).iter().all(|gap| (gap - 1000.0).abs() < 0.1));
+        let gaps = gaps(100);
+        let (least, most) = gaps.iter().fold((f64::MAX, 0.0_f64), |(a, b), gap| (a.min(*gap), b.max(*gap)));
+        assert!((950.0..952.0).contains(&least) && (1048.0..1050.1).contains(&most), "{least} to {most}");
+        assert!((gaps.iter().sum::<f64>() / 2000.0 - 1000.0).abs() < 3.0);
     }
 
     /// Two flows keep to default mode and a short queue where the paper's rules let them compete (docs/fidelity.md).

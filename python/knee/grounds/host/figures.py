@@ -9,7 +9,7 @@ import polars as pl
 
 from knee import rows as formats
 from knee.grounds.host import traffic
-from knee.registry import congestion_controls
+from knee.registry import flow_controls
 from knee.scenario.model import Scenario
 
 #: Rows of the traffic program.
@@ -81,7 +81,7 @@ class Seen:
         fill("srtt_ms", known & (kernel["srtt_us"] > 0), kernel["srtt_us"] / 1e3)
         fill("cwnd_packets", known, kernel["cwnd"])
         fill("in_flight_packets", known, kernel["in_flight"])
-        paces = [congestion_controls()[flow.cc].needs["pacing"] or flow.pacing == "on" for flow in self._flows]
+        paces = [flow_controls()[flow.cc].needs["pacing"] or flow.pacing == "on" for flow in self._flows]
         fill("pacing_rate_mbps", known & np.array(paces)[out["flow"]], kernel["pacing_rate"] * 8e-6)
         frame = formats.samples(out, scenario.labels, [flow.cc for flow in self._flows])
         states = pl.Series(self._states(out["flow"], kernel, known), dtype=pl.String)
@@ -91,7 +91,7 @@ class Seen:
         """The state of loss recovery while it sets the window, else the phase; empty if unknown."""
         names: list[str | None] = []
         for flow, row, here in zip(flows, kernel, known, strict=True):
-            entry = congestion_controls()[self._flows[flow].cc]
+            entry = flow_controls()[self._flows[flow].cc]
             recovery = formats.RECOVERY.get(int(row["state"]))
             if not here:
                 names.append(entry.phases[0])

@@ -196,8 +196,8 @@ def _new_bytes(row: Any) -> int:
 
 def _run_window(topology: Topology, rows: Rows) -> tuple[float, float]:
     """The window of totals and of the links' figures, s."""
-    mine = rows.links[rows.links["index"] == topology.ends[0].number]
-    return int(_of_kind(mine, probe.BEGIN)["at_ns"][0]) / 1e9, int(_of_kind(mine, probe.END)["at_ns"][-1]) / 1e9
+    begin, end = rows.window_ns(topology.ends[0].number) or (0, 0)
+    return begin / 1e9, end / 1e9
 
 
 def _total(mine: Array, window: tuple[float, float]) -> dict[str, int]:

@@ -100,6 +100,10 @@ class Uml:
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
             said = Words(root / "programs", scenario, topology, rows) if count else None
+            told: dict[str, Any] = said.told(spun) if said else {}
+            if spun and any(rows.window_ns(end.number) is None for end in topology.ends):
+                raise RunError(f"{' '.join(told['failed_programs'])} Nothing had been measured by then.")
+            told |= {"duration_s": rows.ended_ns / 1e9} if spun else {}
         except RunError as error:
             raise RunError(f"The run of {scenario.name} failed. {error}") from error
         finally:
@@ -108,7 +112,7 @@ class Uml:
         samples = figures.samples(scenario, topology, rows, said)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s) | (said.told(spun) if said else {}),
+            summary=summary(scenario, self.name, output, samples, wall_s) | told,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,

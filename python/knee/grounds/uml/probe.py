@@ -120,6 +120,18 @@ class Rows:
         self.events: Array = np.array(head[is_event]).view(EVENTS)
         self.histograms = dict(_histograms(np.array(rows[end:])))
 
+    def window_ns(self, link: int) -> tuple[int, int] | None:
+        """From when to when a link was measured; None: the run ended before."""
+        at = self.links["at_ns"][self.links["index"] == link]
+        kind = self.links["kind"][self.links["index"] == link]
+        begun, ended = at[kind == BEGIN], at[kind == END]
+        return (int(begun[0]), int(ended[-1])) if len(begun) and len(ended) else None
+
+    @property
+    def ended_ns(self) -> int:
+        """When the run ended: the last rows of all are of then."""
+        return int(self.links["at_ns"].max(initial=0))
+
 
 def _histograms(rows: Array) -> Iterator[tuple[int, tuple[int, Array]]]:
     raw = rows.tobytes()

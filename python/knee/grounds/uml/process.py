@@ -73,7 +73,7 @@ def run(
         memory: of the guest, bytes.
         progress: called with the fraction that is done.
         programs: whether the guest has processes of flows that are programs; of those, one that lets no virtual time
-            pass for :data:`PATIENCE_S` is sent a signal that ends it.
+            pass for :data:`PATIENCE_S` is sent a signal that ends it, and the run ends with it.
 
     Returns:
         How many such signals were sent.
@@ -116,7 +116,7 @@ def run(
     except OSError as error:
         raise RunError(f"The kernel does not start ({error.strerror}); knee linux build rebuilds it.") from None
     try:
-        spinners = Spinners(process.pid) if programs else None
+        spinners = Spinners(process.pid, root) if programs else None
         words = _listen(process, root, progress, spinners)
     finally:
         if process.poll() is None:

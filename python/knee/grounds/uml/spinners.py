@@ -2,7 +2,7 @@
 
 A process in User-Mode Linux is one of the host's, which the kernel holds by ptrace. Where one computes without end, the
 kernel waits for it, and with it all virtual time. A fault of arithmetic, sent from outside, ends it as one of its own
-would; the guest then goes on, and knows which program it was.
+would; the guest then knows which program it was, and ends the run at that moment of virtual time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from pathlib import Path
 _WATCHED_S = 0.5
 #: So many may be ended before the guest is taken to hang, each after the patience that it has.
 _MOST = 8
+#: The guest ends the run where its root has this file (``linux/guest/programs.c``).
+_TOLD = "spun"
 
 
 class Spinners:
-    """The processes below a launcher.
+    """The processes below a launcher, whose guest has its root in a folder.
 
     Attributes:
         ended: how many were ended.
     """
 
-    def __init__(self, launcher: int) -> None:
-        self._launcher = launcher
+    def __init__(self, launcher: int, root: Path) -> None:
+        self._launcher, self._root = launcher, root
         self.ended = 0
 
     def end_one(self) -> bool:
@@ -37,6 +39,7 @@ class Spinners:
         if self.ended >= _MOST or not grown or not max(grown.values()):
             return False
         try:
+            (self._root / _TOLD).touch()
             os.kill(max(grown, key=lambda pid: grown[pid]), signal.SIGFPE)
         except OSError:
             return False
@@ -44,8 +47,11 @@ class Spinners:
         return True
 
     def _times(self) -> dict[int, int]:
-        """The processor time, ticks, of each process that a kernel below the launcher holds."""
-        found = {}
+        """The processor time, ticks, of each process that a kernel below the launcher holds, but for its first: init.
+
+        Where a program prints without end, init computes as well, reading that.
+        """
+        found, started = {}, {}
         for pid in _descendants(self._launcher):
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
@@ -54,8 +60,9 @@ class Spinners:
                 continue
             tracer = next((line.split()[1] for line in status.splitlines() if line.startswith("TracerPid:")), "0")
             if tracer != "0":
-                found[pid] = int(fields[11]) + int(fields[12])
-        return found
+                found[pid], started[pid] = int(fields[11]) + int(fields[12]), int(fields[19])
+        init = min(started, key=lambda pid: (started[pid], pid), default=None)
+        return {pid: ticks for pid, ticks in found.items() if pid != init}
 
 
 def _descendants(pid: int) -> list[int]:

@@ -25,7 +25,7 @@ _NAMES = ("sender", "router", "receiver")
 
 #: Queue lengths of devices, sockets and backlogs that must not be what limits.
 _PLENTY = 1_000_000
-#: Least of the socket buffers, bytes: what the reference runs asked for; and the most that the kernel takes.
+#: Least of a sender's socket buffer, bytes: what the reference runs asked for; and the most that the kernel takes.
 _BUFFER, _MOST_BUFFER = 64 << 20, (1 << 30) - 1
 #: Bounds of what a sender keeps unsent, bytes, around 40 ms of its bottleneck's rate.
 _UNSENT = (64 << 10, 4 << 20)
@@ -303,7 +303,8 @@ class Topology:
         names = self._crossed(flow)
         rate = min(end.queueing.rate or 0 for name, end in self._ends.items() if name in names)
         source, destination = self._addresses(number)
-        size = self._buffer(flow, path)
+        held = 4 * self._held(flow, path)
+        tcp = self._scenario.tcp
         needs = congestion_controls()[flow.cc].needs
         return plan.FlowStart(
             sender=SENDER if forward else RECEIVER,
@@ -313,10 +314,12 @@ class Topology:
             last_link=self._ends[names[-1]].number,
             phases=_phases(flow.cc),
             size=flow.bytes or 0,
-            send_buffer=size,
-            receive_buffer=size,
+            # Neither limits: four times what the way can hold. The kernel doubles them, and the receiver's window grows
+            # to half of that.
+            send_buffer=min(max(_BUFFER, held), _MOST_BUFFER),
+            receive_buffer=min(max(tcp.window_growth, held), _MOST_BUFFER),
             unsent=min(max(rate // 200, _UNSENT[0]), _UNSENT[1]),
-            window_clamp=self._scenario.tcp.receive_window or 0,
+            window_clamp=tcp.receive_window or 0,
             paced=flow.pacing == "on",
             ecn=bool(flow.ecn) or needs["ecn"] == "per_packet",
             same_at_receiver=needs["ecn"] == "per_packet",
@@ -342,10 +345,6 @@ class Topology:
         links = [link for link in self._scenario.links if link.name in self._path(flow)]
         each = [int(link.queue_params[key]) for link in links if link.queue == "cake"]
         return 1 + (number // each[0] if each and each[0] else 0)
-
-    def _buffer(self, flow: Flow, path: tuple[str, ...]) -> int:
-        """Socket buffers that do not limit: four times what the way can hold."""
-        return min(max(_BUFFER, 4 * self._held(flow, path)), _MOST_BUFFER)
 
     def memory(self) -> int:
         """Bytes that the packets of a run may take in the guest, where one of 1500 takes 2304, and some more."""

@@ -31,6 +31,8 @@ _MOST_WORDS, _MOST_FILE = "16 MiB", "64 MiB"
 _LAST_LINES, _LAST_CHARACTERS = 3, 160
 #: What ended within this after its flow's start ended at once, ns.
 _AT_ONCE_NS = 1_000_000
+#: Added to a signal's number, what a shell ends with where that signal ended what it ran.
+_SHELLS = 128
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
@@ -113,13 +115,19 @@ class Words:
                 process.muted = True
 
     def told(self, spun: int) -> dict[str, list[str]]:
-        """Remarks of the summary, and the paragraphs on programs that failed; ``spun`` is how many were ended."""
+        """Remarks of the summary, and the paragraphs on programs that failed.
+
+        Args:
+            spun: how many processes were ended that let no virtual time pass; the run ended with the first.
+        """
         remarks, failed = [], []
+        ended_ns = self._rows.ended_ns
         for k, number in enumerate(self._topology.programs):
             label = self._scenario.labels[number]
             faults = [fault for role in ("receive", "send") if (fault := self._fault(k, role, spun)) is not None]
             strays = [self._strays(k, role) for role in ("receive", "send") if self._process(k, role).strayed]
-            if not faults and not self._received(number):
+            stop = span(self._scenario, *self._topology.flows[number])[1]
+            if not faults and not self._received(number) and ended_ns >= stop:
                 faults = [self._silent(k)]
             if faults:
                 told = ". ".join(text[0].upper() + text[1:] for text in [*faults, *strays])
@@ -131,6 +139,10 @@ class Words:
                     remarks.append(
                         f"In {label}, the {_role(role)} printed more than {_MOST_WORDS}; the rest is not kept."
                     )
+        if spun:
+            named = any(_computed() in text for text in failed)
+            who = "That" if named else f"A process that one of the programs started {_computed()}, which"
+            failed.append(f"{who} ended the run at {ended_ns / 1e9:.3f} s of {self._scenario.duration / 1e9:g} s.")
         return {name: found for name, found in (("remarks", remarks + failed), ("failed_programs", failed)) if found}
 
     def _received(self, number: int) -> int:
@@ -174,11 +186,16 @@ class Words:
         return None if how is None else f"{who} {how}, {when}. {process.last_words()}"
 
 
+def _computed() -> str:
+    return f"computed for {PATIENCE_S:.0f} s without letting virtual time pass"
+
+
 def _how(status: int, spun: int) -> str | None:
     """How a process ended that was not to end; None: well."""
     code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGFPE and spun:
-        return f"computed for {PATIENCE_S:.0f} s without letting virtual time pass (no sleep, no wait) and was killed"
+    # A shell reports so what it started.
+    if code in (-signal.SIGFPE, _SHELLS + signal.SIGFPE) and spun:
+        return f"{_computed()} (no sleep, no wait) and was killed"
     if code == -signal.SIGXFSZ:
         return f"wrote a file of more than {_MOST_FILE} and was killed"
     if code == -signal.SIGKILL:

@@ -154,7 +154,7 @@ LOSS = Experiment(
     "BDP. "
     "While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
     "probe, "
-    "after 62 rounds at most: by the draft's simplified model (5.3.3.8) a mean of (1 - 0.99^62) / 0.62 of the link.",
+    "after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the link.",
     runs=[
         Run(
             "random",

@@ -128,7 +128,7 @@ PAPER = Paper(
     title="FAST TCP",
     source="Jin, Wei, Low: FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004",
     address="",
-    about="What the paper proves of the equilibrium (Theorem 1): it is unique, each flow keeps alpha packets in the "
+    about="What the paper proves of the equilibrium: it is unique, each flow keeps alpha packets in the "
     "queues, and the rates are weighted proportionally fair. Its measurements depend on a testbed and on versions of a "
     "prototype that it does not describe in full; they are not repeated.",
     experiments=[BACKLOG, WEIGHTS, LINKS],
