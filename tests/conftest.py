@@ -11,12 +11,13 @@ from knee.grounds.sim import Sim
 from knee.linux import bpf
 from knee.linux.bpf import build
 from knee.result import Result
+from knee.sweeps import work
 
 
 @pytest.fixture(scope="session", autouse=True)
 def physical() -> Iterator[None]:
-    """Every result that the simulator gives in any test obeys the laws of :mod:`knee.physics`."""
-    run = Sim.run
+    """Every result of the simulator in any test, and of every run of a sweep, obeys the laws of :mod:`knee.physics`."""
+    run, one = Sim.run, work._one
 
     def checked(self: Sim, *given: Any, **named: Any) -> Result:
         result = run(self, *given, **named)
@@ -24,8 +25,15 @@ def physical() -> Iterator[None]:
         assert not found, f"impossible figures of {result.summary['name']}: {'; '.join(map(str, found))}"
         return result
 
+    def checked_row(*given: Any) -> Any:
+        told, series = one(*given)
+        found = list(physics.of_summary(told))
+        assert not found, f"impossible figures in a sweep: {'; '.join(map(str, found))}"
+        return told, series
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sim, "run", checked)
+        patch.setattr(work, "_one", checked_row)
         yield
 
 

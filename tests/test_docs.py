@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tomli_w import dumps
 from knee.cli import main
 from knee.scenario import from_toml
 from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
+from knee.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -67,7 +69,9 @@ def test_every_key_stands_in_the_page_with_its_default(section: str) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_examples_of_scenarios_are_scenarios(document: Path) -> None:
     for block in blocks(document, "toml"):
-        if "duration" in block:
+        if "[sweep" in block:
+            sweepfile.check(sweepfile.read(tomllib.loads(block)))
+        elif "duration" in block:
             from_toml(block)
 
 

@@ -21,6 +21,7 @@ from knee.fidelity.shipped import find
 from knee.reproduce.items import Items
 from knee.scenario import from_toml
 from knee.scenario.shipped import shipped
+from knee.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "linux").glob("*.md"))]
@@ -127,7 +128,11 @@ def test_scenarios_are_read(block: Block) -> None:
         assert Items.model_validate(tomllib.loads(block.text)).item
         return
     assert block.reason is None
-    from_toml(block.text)
+    told = tomllib.loads(block.text)
+    if "sweep" in told:
+        sweepfile.check(sweepfile.read(told))
+    else:
+        from_toml(block.text)
 
 
 def test_rust_is_that_of_a_doc_test() -> None:

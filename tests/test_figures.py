@@ -18,7 +18,7 @@ from knee import metrics
 from knee.cli import main, tables
 from knee.errors import ScenarioError
 from knee.report import headline
-from knee.sweep import table
+from knee.sweeps import table
 
 FLOW = {"cc": "cubic", "rtt": "20 ms"}
 
@@ -54,7 +54,10 @@ def test_a_sweep_and_a_comparison_print_that_total(
     in_turn: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    assert main(["sweep", "turn.toml", "--over", "link.limit=50 packets,100 packets", "--out", "swept"]) == 0
+    assert (
+        main(["sweep", "turn.toml", "--over", "link.limit=50 packets,100 packets", "--out", "swept", "--save-runs"])
+        == 0
+    )
     frame = pl.read_parquet(in_turn / "swept" / "sweep.parquet")
     assert frame["goodput_mbps"].max() < 50  # type: ignore[operator]
     folders = sorted(str(path.parent.relative_to(in_turn)) for path in (in_turn / "swept").rglob("summary.json"))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+import knee
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
-from knee import batch, matrix, registry, runner
+from knee import matrices as matrix
+from knee import registry, runner
 from knee.cli import main
-from knee.errors import InputError
-from knee.matrix import page
-from knee.matrix.figures import FAMILIES, MAPS
-from knee.matrix.table import COLUMNS, means, row
+from knee.errors import InputError, RunError
+from knee.matrices import page
+from knee.matrices.figures import FAMILIES, MAPS
+from knee.matrices.table import COLUMNS, means, row
+from knee.sweeps import open_sweep, work
 
 SHORT = ("duration=6 s", "warmup=1 s", "link.rate=20 Mbit/s", "link.limit=66 packets")
 CCS = ["cubic", "vegas", "bbr"]
@@ -61,41 +65,69 @@ def test_the_diagonal_is_symmetric_within_its_seeds() -> None:
 def test_files_are_there_and_the_table_is_the_one_returned(made: tuple[Path, pl.DataFrame]) -> None:
     out, frame = made
     assert sorted(path.name for path in out.iterdir()) == [
+        "data",
         "matrix.html",
-        "matrix.json",
         "matrix.parquet",
         "matrix.png",
-        "runs",
+        "sweep.json",
     ]
     assert pl.read_parquet(out / "matrix.parquet").equals(frame)
     assert (out / "matrix.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that fails half-way leaves the finished results; the second time only the others are run."""
-    real, names = batch.runner.run, []
+    """A matrix that is stopped half-way leaves the finished runs; the second time only the others are made."""
+    real = work.perform
+    made: list[int] = []
 
-    def failing(scenario: object, ground: object, out: Path, **options: object) -> object:
-        if len(names) == 3:
+    def failing(task: work.Task, look: Any = None) -> work.Part:
+        if len(made) >= 3:
             raise KeyboardInterrupt
-        names.append(out.name)
-        return real(scenario, ground, out, **options)  # type: ignore[arg-type]
+        made.extend(each.run for each in task.runs)
+        return real(task, look)
 
-    monkeypatch.setattr(batch.runner, "run", failing)
+    monkeypatch.setattr(work, "perform", failing)
     with pytest.raises(KeyboardInterrupt):
         matrix.run(CCS, tmp_path / "m", changes=SHORT, workers=1)
     assert not (tmp_path / "m" / "matrix.parquet").exists()
-    first = set(names)
-    names.clear()
+    first = set(open_sweep(tmp_path / "m").runs.collect()["run"])
+    assert first
+    made.clear()
 
-    def counting(scenario: object, ground: object, out: Path, **options: object) -> object:
-        names.append(out.name)
-        return real(scenario, ground, out, **options)  # type: ignore[arg-type]
+    def counting(task: work.Task, look: Any = None) -> work.Part:
+        made.extend(each.run for each in task.runs)
+        return real(task, look)
 
-    monkeypatch.setattr(batch.runner, "run", counting)
+    monkeypatch.setattr(work, "perform", counting)
     frame = matrix.run(CCS, tmp_path / "m", changes=SHORT, workers=1)
-    assert first.isdisjoint(names)
-    assert len(first) + len(names) == frame.height == 9
+    assert first.isdisjoint(made)
+    assert len(first) + len(made) == frame.height == 9
+
+
+def test_the_table_is_that_of_the_runs_summaries(made: tuple[Path, pl.DataFrame]) -> None:
+    out, frame = made
+    summary = open_sweep(out).run(4).summary
+    wanted = row(summary, "pfifo")
+    assert (wanted["first"], wanted["second"], wanted["seed"]) == ("cubic", "vegas", 2)
+    assert frame.row(3, named=True) == wanted
+
+
+def test_a_failure_is_reported_with_its_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(task: work.Task, look: Any = None) -> work.Part:
+        return work.Part([{"run": one.run, "seed": 1, "digest": one.digest, "error": "broken"} for one in task.runs])
+
+    monkeypatch.setattr(work, "perform", failing)
+    with pytest.raises(RunError, match="9 of 9 runs failed; the first, cubic and cubic: broken"):
+        matrix.run(CCS, tmp_path / "m", changes=SHORT)
+
+
+def test_classes_written_in_python_take_part(tmp_path: Path) -> None:
+    class Own(knee.CongestionControl):
+        """Reno."""
+
+    frame = knee.matrix(["reno", Own], changes=[*SHORT, "duration=3 s"], out=tmp_path / "m")
+    assert frame["first"].to_list()[::2] == ["reno", f"python:{Own.__qualname__}"]
+    assert frame["jain"].null_count() == 0
 
 
 def test_all_algorithms_of_the_registry_belong_to_a_drawn_family() -> None:
@@ -195,17 +227,12 @@ def test_a_cell_is_chosen_by_touch_and_by_keys_and_leads_to_its_run(made: tuple[
     tab.until(f"{SAID}.join() === 'cubic,vegas'")
     tab.press("ArrowDown", "ArrowRight", "ArrowRight")
     assert tab.evaluate(SAID) == order[1:], "an arrow beyond the edge stays"
-    links = tab.evaluate(LINKS)
-    assert links == ["runs/vegas--bbr-seed1/scenario.toml", "runs/vegas--bbr-seed1/summary.json"]
-    assert all((out / link).is_file() for link in links)
+    assert tab.evaluate(LINKS) == []
     command = tab.evaluate("document.querySelector('.matrix-run code').textContent")
-    assert command == "knee run runs/vegas--bbr-seed1/scenario.toml --out vegas--bbr"
-    tab.evaluate("""addEventListener("click", (event) => {
-      event.preventDefault();
-      globalThis.followed = event.target.getAttribute("href");
-    })""")
-    tab.press("Enter")
-    assert tab.evaluate("followed") == links[0]
+    # Two seeds of five pairs come before those of this one.
+    assert command == f"knee run --from {out} 11"
+    scenario = open_sweep(out).scenario(11)
+    assert [flow.cc for flow in scenario.flows] == order[1:]
     tab.close()
 
 
@@ -214,12 +241,24 @@ def test_a_cell_leads_to_a_report_that_was_kept(made: tuple[Path, pl.DataFrame],
     _, frame = made
     (tmp_path / "runs" / "cubic--vegas").mkdir(parents=True)
     (tmp_path / "runs" / "cubic--vegas" / "report.html").touch()
-    text = page.page(
-        frame, matrix.scenario("cubic", "cubic"), tmp_path, lambda first, second, _: f"runs/{first}--{second}"
-    )
+
+    def where(first: str, second: str, _: str) -> page.Place:
+        return page.Place(f"runs/{first}--{second}")
+
+    text = page.page(frame, matrix.scenario("cubic", "cubic"), tmp_path, where)
     (tmp_path / "matrix.html").write_text(text)
     tab = Tab(tmp_path / "matrix.html", PHONE)
     tab.tap("figure.chosen td[data-i='0'][data-j='1']")
     tab.until(f"{LINKS}[0] === 'runs/cubic--vegas/report.html'")
     assert tab.evaluate("document.querySelector('.matrix-run code')") is None
+    tab.tap("figure.chosen td[data-i='1'][data-j='2']")
+    tab.until(f"{LINKS}[0] === 'runs/vegas--bbr/scenario.toml'")
+    command = tab.evaluate("document.querySelector('.matrix-run code').textContent")
+    assert command == "knee run runs/vegas--bbr/scenario.toml --out vegas--bbr"
+    tab.evaluate("""addEventListener("click", (event) => {
+      event.preventDefault();
+      globalThis.followed = event.target.getAttribute("href");
+    })""")
+    tab.press("Enter")
+    assert tab.evaluate("followed") == "runs/vegas--bbr/scenario.toml"
     tab.close()

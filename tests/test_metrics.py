@@ -62,7 +62,7 @@ def test_silence_is_not_fair() -> None:
 
 def test_only_whole_intervals_of_the_window_count() -> None:
     intervals = _intervals(samples([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]), (0.5, 3.0), 1.0)
-    assert intervals["t_s"].to_list() == [2.0, 3.0]
+    assert intervals.t_s.tolist() == [2.0, 3.0]
 
 
 def test_the_index_has_the_same_bits_each_time() -> None:

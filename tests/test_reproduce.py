@@ -12,8 +12,8 @@ import pytest
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import cli
 from knee.errors import FolderError
-from knee.matrix import page as matrix_page
-from knee.matrix.table import COLUMNS
+from knee.matrices import page as matrix_page
+from knee.matrices.table import COLUMNS
 from knee.reproduce import drawing, items
 from knee.reproduce import run as running
 from knee.reproduce.items import Items
@@ -72,7 +72,9 @@ PAPER = Paper(
             measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "rate": 10},
             drawings=[Drawing("Throughput & more.", _draw)],
             extra=lambda r: matrix_page.fragment(
-                MATRIX, r.folders["one"][0].parents[3], lambda a, b, q: f"runs/{q}/{a}--{b}"
+                MATRIX,
+                r.folders["one"][0].parents[3],
+                lambda a, b, q: matrix_page.Place(f"runs/{q}/{a}--{b}"),
             ),
             tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],
         ),

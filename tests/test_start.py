@@ -15,7 +15,10 @@ from knee.cli.commands import first_line
 from knee.scenario.shipped import shipped
 
 #: What takes long to import, or is seldom needed.
-HEAVY = ("jinja2", "matplotlib", "numpy", "plotly", "polars", "pydantic", "pyroute2", "rich", "typer")
+HEAVY = (
+    *("distributed", "jinja2", "matplotlib", "numpy", "plotly", "polars", "pydantic", "pyroute2", "rich", "scipy"),
+    "typer",
+)
 
 # Recent versions of typer check parameters with pydantic.
 TYPER = {"typer", "pydantic"}
@@ -46,14 +49,27 @@ def imported(arguments: list[str], folder: Path) -> tuple[set[str], int]:
         (["fidelity", "--help"], TYPER, 0),
         (["linux", "--help"], TYPER, 0),
         (["reproduce", "--help"], TYPER, 0),
+        (["sweep", "--help"], TYPER, 0),
+        (["matrix", "--help"], TYPER, 0),
         (["list"], TYPER | {"rich"}, 0),
         (["list", "cc", "lola"], TYPER | {"rich"}, 0),
         (["run", "nosuch"], TYPER, 2),
         (["run", "hello", "--set", "link.rate=fast"], TYPER, 2),
         (["run", "hello", "--ground", "moon"], TYPER, 2),
         (["compare", "one"], TYPER, 2),
+        (["sweep", "hello"], TYPER, 2),
+        (["sweep", "hello", "--over", "link.rate=fast,slow"], TYPER | {"numpy", "polars"}, 2),
+        (
+            ["sweep", "hello", "--over", "seed=1,2", "--set", "duration=1 s"],
+            TYPER | {"rich", "numpy", "polars", "jinja2"},
+            0,
+        ),
         (["run", "hello", "--no-report", "--set", "duration=1 s"], TYPER | {"rich", "numpy", "polars"}, 0),
-        (["run", "hello", "--set", "duration=1 s", "--ground", "sim"], set(HEAVY) - {"matplotlib", "pyroute2"}, 0),
+        (
+            ["run", "hello", "--set", "duration=1 s", "--ground", "sim"],
+            set(HEAVY) - {"distributed", "matplotlib", "pyroute2", "scipy"},
+            0,
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -119,7 +135,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee re", ["reproduce"]),
         ("knee run hel", ["hello"]),
         ("knee run ", list(shipped())),
-        ("knee sweep lola-fig4a --over x --set y --se", ["--set", "--seeds"]),
+        ("knee sweep lola-fig4a --over x --set y --se", ["--set", "--seeds", "--series"]),
         ("knee list q", ["queues"]),
         ("knee list cc bbr", ["bbr", "bbr3"]),
         ("knee list queues fq", ["fq", "fq_codel"]),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from knee.result import Result
     from knee.runner import run
     from knee.scenario import Scenario, load
+    from knee.studies import compare, matrix, open_sweep, sweep
 
 __all__ = [
     "CongestionControl",
@@ -33,8 +34,12 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "__version__",
+    "compare",
     "load",
+    "matrix",
+    "open_sweep",
     "run",
+    "sweep",
 ]
 
 _HOME = {
@@ -44,6 +49,7 @@ _HOME = {
     "run": "knee.runner",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
+    **dict.fromkeys(["compare", "matrix", "open_sweep", "sweep"], "knee.studies"),
 }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from knee.folder import FORMAT
@@ -13,6 +15,10 @@ from knee.scenario.spec import span
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Scenario
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+#: Time series with the columns ``t_s``, ``flow`` and ``throughput_mbps``: a frame, or arrays.
+Samples = pl.DataFrame | Mapping[str, Floats]
 
 #: For how long every flow must stay near the fair share, s, and how near (contract, section 3).
 CONVERGED_FOR_S = 5.0
@@ -69,38 +75,60 @@ def loss(flows: Iterable[Mapping[str, Any]]) -> float | None:
     return sum(flow["lost_packets"] for flow in flows) / sent if sent else None
 
 
-_RATE = pl.col("throughput_mbps")
+@dataclass(frozen=True)
+class Intervals:
+    """Whole intervals of a window, in order of time.
 
-
-def _within(samples: pl.LazyFrame, window: tuple[float, float], interval_s: float) -> pl.LazyFrame:
-    """The samples of whole intervals in ``window``."""
-    start, end = window
-    return samples.filter((pl.col("t_s") >= start + interval_s - _EPSILON_S) & (pl.col("t_s") <= end + _EPSILON_S))
-
-
-def _intervals(samples: pl.DataFrame, window: tuple[float, float], interval_s: float) -> pl.DataFrame:
-    """A row per whole interval in ``window``: ``t_s`` (its end), ``jain``, and ``near``: all near the fair share.
-
-    The fair share of an interval is the mean of the flows' throughputs in it.
+    Attributes:
+        t_s: their ends.
+        jain: Jain's index of the flows' throughputs in each; NaN where nothing was received.
+        near: whether all flows are near the fair share, which is the mean of their throughputs in the interval.
+        total: the sum of the throughputs, Mbit/s.
     """
-    x = _RATE
-    return (
-        _within(samples.lazy(), window, interval_s)
-        .group_by("t_s", maintain_order=True)
-        .agg(
-            jain=jain_of(x),
-            near=((x - x.mean()).abs().max() <= CONVERGED_WITHIN * x.mean()) & (x.sum() > 0),
-            total=x.sum(),
-        )
-        .sort("t_s")
-        .collect()
-    )
+
+    t_s: Floats
+    jain: Floats
+    near: np.ndarray[Any, np.dtype[np.bool_]]
+    total: Floats
 
 
-def convergence_s(intervals: pl.DataFrame, start_s: float, interval_s: float) -> float | None:
+def _column(samples: Samples, name: str) -> Floats:
+    """A column as an array; null becomes NaN."""
+    column = samples[name]
+    return np.asarray(column.to_numpy() if isinstance(column, pl.Series) else column, dtype=np.float64)
+
+
+def _within(samples: Samples, window: Sequence[float], interval_s: float) -> dict[str, Floats]:
+    """The samples of whole intervals in ``window`` that have a throughput."""
+    start, end = window
+    columns = {name: _column(samples, name) for name in ("t_s", "flow", "throughput_mbps")}
+    t = columns["t_s"]
+    inside = (t >= start + interval_s - _EPSILON_S) & (t <= end + _EPSILON_S) & ~np.isnan(columns["throughput_mbps"])
+    return {name: column[inside] for name, column in columns.items()}
+
+
+def _intervals(samples: Samples, window: Sequence[float], interval_s: float) -> Intervals:
+    """The whole intervals in ``window``."""
+    within = _within(samples, window, interval_s)
+    order = np.argsort(within["t_s"], kind="stable")
+    t, x = within["t_s"][order], within["throughput_mbps"][order]
+    if not len(t):
+        return Intervals(t, t, t > 0, t)
+    first = np.flatnonzero(np.concatenate([[True], t[1:] != t[:-1]]))
+    counts = np.diff(np.append(first, len(t)))
+    total, squares = np.add.reduceat(x, first), np.add.reduceat(x * x, first)
+    index = np.full(len(first), np.nan)
+    np.divide(total**2, counts * squares, out=index, where=squares > 0)
+    mean = total / counts
+    farthest = np.maximum.reduceat(np.abs(x - np.repeat(mean, counts)), first)
+    near = (farthest <= CONVERGED_WITHIN * mean) & (total > 0)
+    return Intervals(t[first], np.minimum(index, 1.0), near, total)
+
+
+def convergence_s(intervals: Intervals, start_s: float, interval_s: float) -> float | None:
     """From ``start_s`` to the first moment from which, for 5 s, all flows stay near the fair share; None: never."""
     since: float | None = None
-    for t, near in zip(intervals["t_s"], intervals["near"], strict=True):
+    for t, near in zip(intervals.t_s.tolist(), intervals.near.tolist(), strict=True):
         if not near:
             since = None
             continue
@@ -136,7 +164,7 @@ def _path(scenario: Scenario, flow: Flow) -> list[str]:
     return [f"{name} (reverse)" for name in reversed(path)] if flow.direction == "reverse" else path
 
 
-def fairness(scenario: Scenario, output: dict[str, Any], samples: pl.DataFrame) -> dict[str, Any]:
+def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> dict[str, Any]:
     """The ``fairness`` part of ``summary.json``.
 
     Its own figures are those of all flows where they share one bottleneck, and None where they do not or never all run
@@ -174,7 +202,7 @@ def _common_window(
 
 
 def _fairness(
-    samples: pl.DataFrame,
+    samples: Samples,
     numbers: Sequence[int],
     window: Sequence[float] | None,
     shares: Sequence[float | None] | None,
@@ -185,24 +213,30 @@ def _fairness(
     if window is None or (shares is not None and any(share is None for share in shares)):
         return {"jain": None, "jain_interval_mean": None, "convergence_s": None}
     if shares is None:
-        samples = samples.filter(pl.col("flow").is_in(numbers))
-        within = _within(samples.lazy(), (window[0], window[1]), interval_s)
-        # In the order of the rows: sums of floats depend on it.
-        rates = within.group_by("flow", maintain_order=True).agg(_RATE.mean()).collect()
-        shares = [*rates["throughput_mbps"], *[0.0] * (len(numbers) - len(rates))]
-    intervals = _intervals(samples, (window[0], window[1]), interval_s)
-    mean = intervals.filter(pl.col("total") > 0)["jain"].mean()
+        mine = np.isin(_column(samples, "flow"), numbers)
+        samples = {name: _column(samples, name)[mine] for name in ("t_s", "flow", "throughput_mbps")}
+        within = _within(samples, window, interval_s)
+        each = [within["throughput_mbps"][within["flow"] == number] for number in numbers]
+        shares = [float(rates.mean()) if len(rates) else 0.0 for rates in each]
+    intervals = _intervals(samples, window, interval_s)
+    busy = intervals.jain[intervals.total > 0]
     return {
         "jain": jain(share or 0.0 for share in shares),
-        "jain_interval_mean": mean if isinstance(mean, float) else None,
+        "jain_interval_mean": float(busy.mean()) if len(busy) else None,
         "convergence_s": convergence_s(intervals, last_start_s, interval_s),
     }
 
 
-def summary(
-    scenario: Scenario, ground: str, output: dict[str, Any], samples: pl.DataFrame, wall_s: float
-) -> dict[str, Any]:
-    """``summary.json``, names and units as in the contract."""
+def summary(scenario: Scenario, ground: str, output: dict[str, Any], samples: Samples, wall_s: float) -> dict[str, Any]:
+    """``summary.json``, names and units as in the contract.
+
+    Args:
+        scenario: what ran.
+        ground: where it ran.
+        output: the figures of the ground, in the form of the core's.
+        samples: the time series.
+        wall_s: how long it took.
+    """
     labels = iter(scenario.labels)
     figures = iter(output["flows"])
     flows: list[dict[str, Any]] = []

@@ -87,8 +87,13 @@ def name_of(value: object) -> object:
             f"the class {value.__name__} is not a congestion control", "expected a subclass of knee.CongestionControl"
         )
     name = OWN + value.__qualname__
-    _classes[name] = value
+    register(name, value)
     return name
+
+
+def register(name: str, own: type[CongestionControl]) -> None:
+    """Makes a class known by a name, as where a scenario that was made elsewhere uses it."""
+    _classes[name] = own
 
 
 def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:

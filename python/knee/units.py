@@ -7,9 +7,11 @@ unit is refused, not rounded.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 from knee.errors import Refused
@@ -40,7 +42,7 @@ MAX_PACKETS = 10**15
 _QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{0,20}))?(?:[eE]([+-]?[0-9]{1,2}))?\s*(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Measure:
     what: str
     units: dict[str, Fraction]
@@ -95,6 +97,12 @@ def _split(text: str) -> tuple[Fraction, str] | None:
 def _parse(value: object, measure: _Measure, *, zero: bool) -> int:
     if not isinstance(value, str):
         raise Refused(f"{shown(value)} has no unit", measure.accepted)
+    return _amount(value, measure, zero)
+
+
+# A sweep has the same few texts in thousands of scenarios.
+@lru_cache(maxsize=4096)
+def _amount(value: str, measure: _Measure, zero: bool) -> int:
     parts = _split(value)
     if parts is None:
         raise Refused(f"{shown(value)} is not a number with a unit", measure.accepted)
@@ -140,6 +148,64 @@ def parse_count(value: object) -> int:
             raise Refused(f"{value} is out of range", f"a count is 0 to {MAX_PACKETS}")
         return value
     return _parse(value, PACKETS, zero=True)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of any unit, or of none.
+
+    Attributes:
+        kind: what it measures: ``time``, ``rate``, ``bytes``, ``packets`` or ``number``.
+        amount: nanoseconds, bits per second, bytes, packets, or the number; not necessarily whole.
+    """
+
+    kind: Literal["time", "rate", "bytes", "packets", "number"]
+    amount: Fraction
+
+    def __str__(self) -> str:
+        """The quantity as scenario files write it, in whole base units; a number as it is."""
+        match self.kind:
+            case "time":
+                return format_time(round(self.amount))
+            case "rate":
+                return format_rate(round(self.amount))
+            case "bytes":
+                return format_bytes(round(self.amount))
+            case "packets":
+                return format_packets(round(self.amount))
+        return str(self.plain())
+
+    def plain(self) -> str | int | float:
+        """The quantity as plain data: text with a unit, or a number."""
+        if self.kind != "number":
+            return str(self)
+        return int(self.amount) if self.amount.denominator == 1 else float(self.amount)
+
+
+def quantity(value: object) -> Quantity | None:
+    """A number, or text that is a number with one of the units of scenario files; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return Quantity("number", Fraction(value)) if math.isfinite(value) else None
+    parts = _split(value) if isinstance(value, str) else None
+    if parts is None:
+        return None
+    number, unit = parts
+    if not unit:
+        return Quantity("number", number)
+    for kind, units in _KINDS.items():
+        if unit in units:
+            return Quantity(kind, number * units[unit])
+    return None
+
+
+_KINDS: dict[Literal["time", "rate", "bytes", "packets"], dict[str, Fraction]] = {
+    "time": _TIME,
+    "rate": _RATE,
+    "bytes": _BYTES,
+    "packets": _PACKETS,
+}
 
 
 def _decimal(amount: int, scale: int, places: int) -> str | None:

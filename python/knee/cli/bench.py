@@ -20,7 +20,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="CASE",
-            help=f"start, {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine.",
+            help=f"start, sweep, {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine.",
             autocompletion=complete.cases,
         ),
     ] = None,
@@ -37,7 +37,8 @@ def bench(
 
     Counts data packets delivered to their receiver. The time covers the simulation alone, including its time series.
     Each case runs in its own process, whose peak memory is shown. knee bench start measures how long commands take:
-    help, list, an input error, and the scenario hello with and without its report.
+    help, list, an input error, and the scenario hello with and without its report. knee bench sweep measures sweeps of
+    1,000 runs beside the engine alone, which takes minutes.
     """
     if host:
         if cases:
@@ -48,6 +49,11 @@ def bench(
         if len(cases) > 1:
             raise InputError("bench start cannot be combined with other cases; run them separately.")
         _start(as_json, runs)
+        return
+    if cases and "sweep" in cases:
+        if len(cases) > 1:
+            raise InputError("bench sweep cannot be combined with other cases; run them separately.")
+        _sweep(as_json, runs)
         return
     names = benchmark.expand(cases or [])
     measured = []
@@ -83,6 +89,31 @@ def _start(as_json: bool, runs: int | None) -> None:
     for case in measured:
         rows.add_row(case["name"], case["command"], number(case["processor_s"], 3), number(case["wall_s"], 3))
     out().print(rows)
+
+
+def _sweep(as_json: bool, rounds: int | None) -> None:
+    """Measures sweeps beside the engine alone."""
+    import importlib.util
+
+    from knee import bench_sweep
+
+    dask = importlib.util.find_spec("distributed") is not None
+    measured = bench_sweep.measure(rounds or bench_sweep.RUNS, dask=dask)
+    if as_json:
+        write_json({"sweep": measured})
+        return
+    rows = table(
+        None, ["case", "runs", "engine s", "sweep s", "ratio", "overhead ms", "two threads s", "two workers s"]
+    )
+    for case in measured:
+        walls = [case["engine_s"], case["sweep_s"], case["ratio"], case["overhead_ms"]]
+        beside = [case.get("embedded_s"), case.get("dask_s")]
+        rows.add_row(case["name"], number(case["runs"]), *map(number, [*walls, *beside]))
+    out().print(rows)
+    for case in measured:
+        out().print(f"{case['name']}: {case['runs']} {bench_sweep.CASES[case['name']][0]}.")
+    if not dask:
+        out().print("Dask is not installed here, so two workers were not measured: pip install 'knee[dask]'.")
 
 
 def _host(as_json: bool) -> None:

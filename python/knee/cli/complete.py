@@ -66,7 +66,14 @@ def cases(incomplete: str) -> list[str]:
     """Cases and groups of ``knee bench``."""
     from knee.bench import CASES, GROUPS
 
-    return _from(["start", *GROUPS, *CASES], incomplete)
+    return _from(["start", "sweep", *GROUPS, *CASES], incomplete)
+
+
+def figures(incomplete: str) -> list[str]:
+    """Figures of a sweep."""
+    from knee.sweeps.table import FIGURES
+
+    return _from(FIGURES, incomplete)
 
 
 def references(incomplete: str) -> list[str]:

@@ -44,22 +44,27 @@ def matrix(
     workers: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
     ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")] = False,
 ) -> None:
     """Run every algorithm against every other.
 
     Two flows share 100 Mbit/s; the second of an ordered pair starts a second after the first (knee list scenarios
     matrix shows the scenario). Writes matrix.html with heat maps of throughput share, Jain's index, RTT inflation and
-    loss, the same maps as matrix.png, and matrix.parquet. Finished runs are reused, so an interrupted command continues
-    where it stopped.
+    loss, the same maps as matrix.png, matrix.parquet, and the data set of a sweep. Finished runs are kept, so an
+    interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
-    from knee import matrix as matrices
+    from knee import matrices
 
     names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
     with Bar("matrix") as bar:
         frame = matrices.run(
-            names, folder, changes=asked, seeds=seeds, workers=workers, progress=bar, command=context.obj
-        )
+            names, folder, changes=asked, seeds=seeds, workers=workers, dask=dask, again=again, progress=bar,
+            command=context.obj,
+        )  # fmt: skip
     _show(frame, names)
     out().print(f"The page: {folder / 'matrix.html'}", soft_wrap=True)
 
@@ -67,7 +72,7 @@ def matrix(
 def _show(frame: pl.DataFrame, names: list[str]) -> None:
     import polars as pl
 
-    from knee.matrix.table import means
+    from knee.matrices.table import means
 
     mean = means(frame)
     if len(names) <= _MOST:

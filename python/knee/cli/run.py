@@ -79,6 +79,10 @@ def run(
     allow_programs: Annotated[
         bool, typer.Option("--allow-programs", help="Let flows be programs, which run on this machine.")
     ] = False,
+    sweep: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Run rows of a sweep again in full: knee run --from DIR ROW..."),
+    ] = None,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -89,7 +93,9 @@ def run(
     from knee import grounds, memory, runner
     from knee import qlog as logs
 
-    loaded = [_load(source, changes or (), ground, allow_programs=allow_programs) for source in scenarios]
+    if sweep is not None:
+        scenarios = list(dict.fromkeys(scenarios))
+    loaded = [_load(source, changes or (), ground, sweep, allow_programs=allow_programs) for source in scenarios]
     jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
     for job in jobs:
         if capture:
@@ -209,20 +215,44 @@ def _side_by_side(
         yield job, result.summary
 
 
-def _load(source: str, changes: Sequence[str], ground: str | None, *, allow_programs: bool) -> Scenario:
-    """A scenario that its ground does not refuse."""
+def _load(
+    source: str, changes: Sequence[str], ground: str | None, sweep: Path | None, *, allow_programs: bool
+) -> Scenario:
+    """A scenario that its ground does not refuse: a file's, or a row's of a sweep."""
     from knee import grounds, programs
     from knee.scenario import load
     from knee.scenario.overrides import blamed
 
-    scenario = load(source, changes)
+    scenario = load(source, changes) if sweep is None else _row(sweep, source, changes)
     here = grounds.find(ground or scenario.run.ground)
     try:
         here.refuse(scenario, source)
     except ScenarioError as error:
-        raise blamed(error, changes, lambda: here.refuse(load(source), source)) from None
+        raise blamed(error, changes, lambda: here.refuse(_unchanged(source, sweep), source)) from None
     programs.check_allowed(scenario, allow_programs, source)
     return scenario
+
+
+def _unchanged(source: str, sweep: Path | None) -> Scenario:
+    from knee.scenario import load
+
+    return load(source) if sweep is None else _row(sweep, source, ())
+
+
+def _row(folder: Path, row: str, changes: Sequence[str]) -> Scenario:
+    """The scenario of a row of a sweep, named after both."""
+    from knee.manifest import fingerprint
+    from knee.scenario import from_dict
+    from knee.sweeps import open_sweep
+
+    sweep = open_sweep(folder)
+    if not (row.isascii() and row.isdigit() and len(row) <= 12):
+        raise InputError(f"{row!r} is not a row of {folder}; expected its number, which the column run has.")
+    scenario = sweep.scenario(int(row))
+    if sweep.about["fingerprint"] != fingerprint():
+        complain(f"{folder} was made by another build of knee ({sweep.about['version']}), so figures may differ.")
+    scenario = scenario.model_copy(update={"name": f"{scenario.name}-{row}"})
+    return from_dict(scenario.plain(), where=f"run {row} of {folder}", overrides=changes) if changes else scenario
 
 
 def _jobs(

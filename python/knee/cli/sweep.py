@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knee.cli import complete
-from knee.cli.console import Bar, out
+from knee.cli.console import Bar, complain, out
 from knee.cli.tables import number, table
-from knee.errors import InputError
+from knee.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    import polars as pl
+    from knee.sweeps import Sweep
+    from knee.sweeps.definition import Definition
 
-    from knee.sweep.grid import Axis
-
-#: Most rows that the terminal shows.
-_MOST = 30
+#: Points that the terminal shows, unless --rows says otherwise.
+_ROWS = 30
+#: The figures that it shows, besides the one that it sorts by; parts of one are shown in percent.
+_SHOWN = ("goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
+_HEADS = {
+    "goodput_mbps": "goodput\nMbit/s",
+    "least_goodput_mbps": "least\nMbit/s",
+    "greatest_goodput_mbps": "greatest\nMbit/s",
+    "first_share": "first\n%",
+    "jain": "Jain",
+    "jain_interval_mean": "Jain per\ninterval",
+    "convergence_s": "fair\nafter s",
+    "rtt_mean_ms": "RTT\nms",
+    "rtt_p95_ms": "RTT\np95 ms",
+    "queue_delay_mean_ms": "queued\nms",
+    "queue_delay_p95_ms": "queued\np95 ms",
+    "queue_delay_p99_ms": "queued\np99 ms",
+    "utilization": "used\n%",
+    "loss": "lost\n%",
+    "timeouts": "RTOs",
+    "drops": "dropped",
+    "marks": "marked",
+}
+#: Keys that are longer are on two lines; longer words of values may break.
+_LONG_KEY, _LONGEST_WORD = 8, 24
+_PERCENT = ("utilization", "loss", "first_share")
 
 
 def sweep(
@@ -28,67 +50,185 @@ def sweep(
         str,
         typer.Argument(
             metavar="FILE-or-NAME",
-            help="A scenario file, or a name from knee list scenarios.",
+            help="A sweep or scenario file, or a name from knee list scenarios.",
             autocompletion=complete.scenarios,
         ),
     ],
     over: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=V1,V2,...", help="An axis: link.limit='50 packets,100 packets'; several make a grid."
+            metavar="KEY=V1,V2,...",
+            help="An axis: link.limit='50 packets,100 packets', link.rate='log(1 Mbit/s, 1 Gbit/s, 7)', "
+            "flows.0.cc='bbr*,delay-based', or sampled: flows.0.rtt='uniform(5 ms, 50 ms)'.",
         ),
+    ] = None,
+    zips: Annotated[
+        list[str] | None, typer.Option("--zip", metavar="KEY,KEY", help="Let axes go together, step by step.")
+    ] = None,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=EXPRESSION", help="Derive a key: link.limit='2 * link.rate * flows.0.rtt'."),
     ] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario at every point.")
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each point with N seeds.")] = 1,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Run each point with N seeds.")] = None,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Take N samples of all sampled axes together.")
+    ] = None,
+    sampling: Annotated[
+        str | None, typer.Option(metavar="HOW", help="How to sample: latin (a Latin hypercube), random or sobol.")
+    ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the page and the results; default: results/sweep-NAME."),
+        typer.Option("--out", metavar="DIR", help="Folder for the page and the data; default: results/sweep-NAME."),
     ] = None,
     workers: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
     ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.")
+    ] = None,
+    series: Annotated[bool, typer.Option("--series", help="Also write the time series of all runs.")] = False,
+    save_runs: Annotated[
+        bool, typer.Option("--save-runs", help="Also write a result folder for each run, in DIR/runs.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check, and print the number of runs, packets and hours.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")] = False,
+    sort: Annotated[
+        str | None, typer.Option(metavar="FIGURE", help="Show the best points for a figure first, such as jain.")
+    ] = None,
+    rows: Annotated[int, typer.Option(metavar="N", min=0, help="Show N points.")] = _ROWS,
 ) -> None:
     """Run a grid of scenarios over any keys.
 
-    Writes sweep.html, which plots any figure over any axis, sweep.parquet with one row per run, and the results of the
-    runs. Finished runs are reused, so an interrupted command continues where it stopped.
+    Axes are in the file's table [sweep] or in --over. Writes a Parquet data set with one row per run, per flow and per
+    link, sweep.parquet with one row per run, and sweep.html, which plots any figure over any axis. Finished runs are
+    kept, so an interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
-    if not over:
-        raise InputError(
-            "There is nothing to sweep; expected --over KEY=V1,V2,..., such as --over flows.0.cc=reno,cubic."
-        )
-    from knee import sweep as sweeps
-    from knee.scenario import load
-    from knee.sweep.grid import axes
+    from knee import sweeps
+    from knee.sweeps import sweepfile
 
-    grid = axes(over)
-    name = load(scenario, changes or ()).name
+    if sort is not None:
+        _check_figure(sort)
+    definition = sweepfile.read(
+        scenario,
+        over or (),
+        zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
+        derive=derive or (),
+        changes=changes or (),
+        seeds=seeds,
+        samples=samples,
+        sampling=sampling,
+    )
+    name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
+    if dry_run:
+        _estimate(definition, workers)
+        return
     with Bar(f"sweep of {name}") as bar:
-        frame = sweeps.run(
-            scenario, grid, folder, changes=changes or (), seeds=seeds, workers=workers, progress=bar,
-            command=context.obj,
+        made = sweeps.run(
+            definition, folder, workers=workers, dask=dask, series=series, save_runs=save_runs, again=again,
+            progress=bar, command=context.obj,
         )  # fmt: skip
-    _show(frame, grid)
+        made.write_page()
+    show(made, sort, rows)
+    if made.aside is not None:
+        complain(f"{folder} had runs of another sweep or another build of knee; they are in {made.aside} now.")
     out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
+    check_failed(made)
 
 
-def _show(frame: pl.DataFrame, grid: Sequence[Axis]) -> None:
+def _check_figure(name: str) -> None:
+    from knee.sweeps.table import FIGURES
+    from knee.units import near
+
+    if name not in FIGURES:
+        raise InputError(f"--sort: there is no figure {name}; {near(name, list(FIGURES))}.")
+
+
+def check_failed(made: Sweep) -> None:
+    """Reports runs that failed.
+
+    Raises:
+        RunError: some did; says how many, and why the first did.
+    """
+    failed = made.failed
+    if not failed.is_empty():
+        first = failed.row(0, named=True)
+        where = f"the column error of {made.folder / 'sweep.parquet'} has the reasons"
+        said = f"{failed.height} of {len(made)} runs failed; {where}, that of run {first['run']}: {first['error']}"
+        raise RunError(said)
+
+
+def _estimate(definition: Definition, workers: int | None) -> None:
+    """Prints how large a sweep is."""
+    import os
+
+    from knee.bench import case
+    from knee.sweeps import sweepfile
+
+    checked = sweepfile.check(definition)
+    packets = checked.mean_work * len(definition)
+    speed = case("reno2")["packets_per_s"]
+    cores = workers or os.cpu_count() or 1
+    hours = packets / (speed * cores) / 3600
+    for group in definition.groups:
+        out().print(f"{' with '.join(group.keys)}: {len(group.rows)}", soft_wrap=True)
+    if definition.seeds > 1:
+        out().print(f"seeds: {definition.seeds}")
+    told = (
+        f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes" if hours >= 1 / 60 else "a minute or less"
+    )
+    out().print(
+        f"{number(len(definition))} runs, some {packets:.2g} packets: about {told} on {cores} "
+        f"{'core' if cores == 1 else 'cores'}, where knee bench reno2 simulates {speed / 1e6:.1f} million packets/s.",
+        soft_wrap=True,
+    )
+    if not checked.whole:
+        complain(f"{len(checked.work)} of {len(definition)} runs were checked; a refusal of another would be a row.")
+
+
+def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
+    """Prints the points with their most important figures, means over the seeds."""
     import polars as pl
 
-    keys = [axis.key for axis in grid]
-    heads = ["goodput\nMbit/s", "Jain", "queued\nms", "used\n%", "lost\n%"]
-    rows = table(None, [*keys, *heads], text=len(keys))
-    columns = ["goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss"]
-    points = frame.group_by(keys, maintain_order=True).agg(pl.col(columns).mean())
-    for row in points.head(_MOST).iter_rows():
-        goodput, jain, delay, use, loss = row[len(keys) :]
-        percents = (None if value is None else 100 * value for value in (use, loss))
-        rows.add_row(
-            *map(str, row[: len(keys)]), number(goodput), number(jain, 3), number(delay), *map(number, percents)
-        )
-    out().print(rows)
-    if points.height > _MOST:
-        out().print(f"... and {points.height - _MOST} more points, all on the page.\n")
+    from knee.sweeps.table import FIGURES, LESS
+
+    keys = [key for key in made.definition.keys if key != "seed"]
+    seeds = "seed" in made.definition.keys
+    columns = [*_SHOWN, *([sort] if sort is not None and sort not in _SHOWN else [])]
+    group = [column.name for column in made.columns] + (["seed"] if seeds else [])
+    points = made.runs.filter(pl.col("error").is_null())
+    named = {f"={name}": pl.col(name).mean() for name in columns}
+    grouped = points.group_by(group, maintain_order=True) if group else points.group_by(pl.lit(1).alias("="))
+    found = grouped.agg(pl.col("run").min().alias("=run"), **named).collect()
+    if sort is not None:
+        found = found.sort(f"={sort}", descending=sort not in LESS, nulls_last=True, maintain_order=True)
+    heads = [*keys, *(["seed"] if seeds else [])]
+    # A long key breaks before its last part.
+    words = [".\n".join(head.rsplit(".", 1)) if len(head) > _LONG_KEY else head for head in heads]
+    shown = table(None, ["run", *words, *(_HEADS[name] for name in columns)], text=1 + len(heads))
+    widths = [max(map(len, word.split("\n"))) for word in words]
+    for row in found.head(rows).iter_rows(named=True):
+        point = made.definition.point(row["=run"])
+        given = [*(point.values[key] for key in keys), *([point.values["seed"]] if seeds else [])]
+        told = [str(value) for value in given]
+        widths = [max(width, *map(len, text.split(" "))) for width, text in zip(widths, told, strict=True)]
+        shown.add_row(str(row["=run"]), *told, *(_cell(name, row[f"={name}"]) for name in columns))
+    for column, width in zip(shown.columns[1:], widths, strict=False):
+        # Words wrap whole on a narrow terminal.
+        column.min_width = min(width, _LONGEST_WORD)
+    if rows:
+        out().print(shown)
+    if found.height > rows > 0:
+        sorted_by = "" if sort is None else f" sorted by {FIGURES[sort][0].lower()}"
+        out().print(f"... and {found.height - rows} more points{sorted_by}, all on the page.\n", soft_wrap=True)
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return number(100 * value if name in _PERCENT else value, 3 if name == "jain" else 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,34 +69,86 @@ class Sim:
         from knee.metrics import summary
         from knee.result import Result
 
-        told = json.dumps(spec(scenario))
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        begin = time.perf_counter()
-        try:
-            figures, sample_rows, link_rows, event_rows = _core.simulate(
-                told, str(spool), progress, _own(scenario), *(None if to is None else str(to) for to in (capture, qlog))
-            )
-        except _core.SpecError as error:
-            raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
-        except _core.EngineError as error:
-            raise RunError(f"The run of {scenario.name} failed: {error}.") from error
-        wall_s = time.perf_counter() - begin
-        output = json.loads(figures)
-        ccs = [flow.cc for flow in scenario.flows for _ in range(flow.count)]
+        raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
         own = [described(name, of) for name, of in _own(scenario)]
-        link_names = [link["link"] for link in output["links"]]
-        samples = rows.samples(rows.from_bytes(sample_rows, rows.SAMPLE, spool), scenario.labels, ccs)
+        samples = rows.samples(rows.from_bytes(raw.samples, rows.SAMPLE, spool), scenario.labels, raw.ccs)
         spool.unlink(missing_ok=True)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s) | _remarks(own, set(ccs)),
-            manifest=manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
+            summary=summary(scenario, self.name, raw.output, samples, raw.wall_s) | _remarks(own, set(raw.ccs)),
+            manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
-            links=rows.links(rows.from_bytes(link_rows, rows.LINK), link_names),
-            events=rows.events(rows.from_bytes(event_rows, rows.EVENT), link_names, output["event_names"]),
+            links=rows.links(rows.from_bytes(raw.links, rows.LINK), raw.link_names),
+            events=rows.events(rows.from_bytes(raw.events, rows.EVENT), raw.link_names, raw.output["event_names"]),
         )
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What the core gives for a scenario.
+
+    Attributes:
+        output: the figures, in the form of ``crates/knee-sim/src/output.rs``.
+        samples, links, events: the rows as memory, for :func:`knee.rows.from_bytes`.
+        ccs: the congestion control of every flow.
+        wall_s: how long the simulation took.
+    """
+
+    output: dict[str, Any]
+    samples: bytes
+    links: bytes
+    events: bytes
+    ccs: list[str]
+    wall_s: float
+
+    @property
+    def link_names(self) -> list[str]:
+        """The names of the links, reverse directions last."""
+        return [link["link"] for link in self.output["links"]]
+
+
+def simulate(
+    scenario: Scenario,
+    progress: Progress | None = None,
+    *,
+    spool: Path | None = None,
+    capture: Path | None = None,
+    qlog: Path | None = None,
+) -> Raw:
+    """Simulates a scenario, with the interpreter free for other threads.
+
+    Args:
+        scenario: the scenario.
+        progress: called with the fraction of simulated time that has passed; what it raises cancels the run.
+        spool: a file for sample rows; by default they stay in memory.
+        capture: a file for the packets at the senders.
+        qlog: an existing folder for the senders' qlog files.
+
+    Raises:
+        ScenarioError: the core refused it.
+        RunError: the core failed.
+    """
+    told = json.dumps(spec(scenario))
+    begin = time.perf_counter()
+    try:
+        figures, samples, links, events = _core.simulate(
+            told,
+            None if spool is None else str(spool),
+            progress,
+            _own(scenario),
+            None if capture is None else str(capture),
+            None if qlog is None else str(qlog),
+        )
+    except _core.SpecError as error:
+        raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
+    except _core.EngineError as error:
+        raise RunError(f"The run of {scenario.name} failed: {error}.") from error
+    wall_s = time.perf_counter() - begin
+    ccs = [flow.cc for flow in scenario.flows for _ in range(flow.count)]
+    return Raw(json.loads(figures), samples, links, events, ccs, wall_s)
 
 
 #: Controllers whose figures differ from run to run.

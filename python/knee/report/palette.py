@@ -5,6 +5,7 @@ for totals. More flows use a ramp of steadily rising lightness in the order of t
 staggered starts. More than seven lines without an order differ in their dashes.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 Dash = Literal["solid", "dash", "dot"]
@@ -49,6 +50,23 @@ def flow_colours(count: int) -> list[str]:
 def line_styles() -> list[tuple[str, Dash]]:
     """Distinguishable line styles: every colour solid, then dashed, then dotted."""
     return [(colour, dash) for dash in DASHES for colour in OKABE_ITO]
+
+
+MANY = (
+    *OKABE_ITO,
+    *("#332288", "#117733", "#AA4499", "#882255", "#999933", "#44AA99", "#DDCC77", "#CC6677", "#661100", "#6699CC"),
+    *("#888888", "#000000", "#A6761D"),
+)
+"""Twenty colours for lines without an order: those above, Paul Tol's muted ones, and three more."""
+
+
+def many_styles(markers: Sequence[str]) -> list[tuple[str, Dash, str]]:
+    """Colour, dash and marker of sixty lines: twenty colours solid, dashed and dotted, with the markers in turn."""
+    return [
+        (colour, dash, markers[(i + k) % len(markers)])
+        for k, dash in enumerate(DASHES)
+        for i, colour in enumerate(MANY)
+    ]
 
 
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")

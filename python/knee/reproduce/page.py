@@ -10,7 +10,7 @@ from pathlib import Path
 
 from knee import _core, pages
 from knee.files import write
-from knee.matrix import page as matrix_page
+from knee.matrices import page as matrix_page
 from knee.pages.table import Cell, Head
 from knee.pages.table import Row as TableRow
 from knee.pages.table import Table as Shown

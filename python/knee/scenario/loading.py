@@ -45,6 +45,18 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     Raises:
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
+    data, path = tables(source)
+    if "sweep" in data:
+        raise ScenarioError(str(path), "sweep", "the file is a sweep, not one scenario", "run it with knee sweep")
+    return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+
+
+def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
+    """The plain data of a scenario file, or of the shipped scenario of that name, and its path.
+
+    Raises:
+        ScenarioError: it cannot be read.
+    """
     path = shipped.find(source)
     try:
         content = files.read(path, MAX_FILE)
@@ -57,9 +69,7 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     except UnicodeDecodeError as error:
         found = f"byte {error.start} is not UTF-8"
         raise ScenarioError(str(path), "", found, "expected UTF-8 text") from None
-    return from_dict(
-        _with_traces_beside(_tables(text, str(path)), path.parent), where=str(path), name=path.stem, overrides=overrides
-    )
+    return _with_traces_beside(_tables(text, str(path)), path.parent), path
 
 
 def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -94,7 +104,7 @@ def from_dict(
     """The scenario in plain data, with quantities as text, as TOML gives it."""
     if overrides:
         try:
-            return _retitled(from_dict(_changed(data, overrides, where), where=where, name=name), overrides)
+            return retitled(from_dict(_changed(data, overrides, where), where=where, name=name), overrides)
         except ScenarioError as error:
             raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
@@ -103,8 +113,8 @@ def from_dict(
         raise _scenario_error(where, error, short="link" in data) from None
 
 
-def _retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
-    """The scenario with the changes appended to its title, unless they change the title."""
+def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
+    """The scenario with changes, as of ``--set``, appended to its title, unless they change the title."""
     keys = [override.partition("=")[0].strip() for override in overrides]
     if not scenario.title or "title" in keys:
         return scenario

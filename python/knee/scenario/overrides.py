@@ -33,7 +33,7 @@ def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             accepted = "expected key=value such as link.rate=5 Gbit/s"
             raise Refused(f"{shown(override)} is not a change", accepted, key=_OPTION)
-        _put(data, key, _value(value.strip()))
+        put(data, key, parse_value(value.strip()))
     return data
 
 
@@ -70,8 +70,8 @@ def _parts(key: str) -> list[str]:
     return [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
 
 
-def _value(text: str) -> Any:
-    """The value parsed as TOML; what is not TOML is text."""
+def parse_value(text: str) -> Any:
+    """The value of a change, parsed as TOML; what is not TOML is text."""
     if "\n" in text:
         return text
     try:
@@ -80,7 +80,12 @@ def _value(text: str) -> Any:
         return text
 
 
-def _put(data: dict[str, Any], key: str, value: Any) -> None:
+def put(data: dict[str, Any], key: str, value: Any) -> None:
+    """Sets one key of plain ``data`` in place; the index ``*`` stands for all elements of a list.
+
+    Raises:
+        Refused: the key does not exist.
+    """
     parts = _parts(key)
     if not parts:
         raise Refused(f"{shown(key)} is not a key", "expected a key such as link.rate or flows.0.cc", key=_OPTION)
@@ -89,6 +94,10 @@ def _put(data: dict[str, Any], key: str, value: Any) -> None:
         here = ".".join(parts[: i + 1])
         last = i == len(parts) - 1
         if isinstance(place, list):
+            if part == "*" and place:
+                for index in range(len(place)):
+                    put(data, ".".join([*parts[:i], str(index), *parts[i + 1 :]]), copy.deepcopy(value))
+                return
             if not part.isascii() or not part.isdigit() or len(part) > 9 or int(part) >= len(place):
                 accepted = f"expected 0 to {len(place) - 1}" if place else "the list is empty"
                 raise Refused(f"the list has no element {shown(part)}", accepted, key=here)

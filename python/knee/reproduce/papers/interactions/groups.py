@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee import matrix
-from knee.matrix import page, table
+from knee import matrices
+from knee.matrices import page, table
 from knee.reproduce.paper import Experiment, Results, Run, Table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ APART = ("lp", "ledbat", "timely")
 
 def _run(first: str, second: str, queue: str) -> Run:
     changes = [f"flows.0.cc={first}", f"flows.1.cc={second}", f"link.queue={queue}"]
-    return Run(f"matrix-{queue}/{first}--{second}", matrix.SCENARIO, changes, quick=["duration=20 s"])
+    return Run(f"matrix-{queue}/{first}--{second}", matrices.SCENARIO, changes, quick=["duration=20 s"])
 
 
 def _runs(names: tuple[str, ...] | list[str], *queues: str) -> list[Run]:
@@ -38,9 +38,11 @@ def _frame(results: Results, runs: list[Run]) -> pl.DataFrame:
 def _maps(results: Results, runs: list[Run]) -> str:
     """The heat maps, whose cells link to the folders of their runs."""
     out = results.folders[runs[0].name][0].parents[3]
-    return page.fragment(
-        _frame(results, runs), out, lambda first, second, queue: f"runs/interactions/matrix-{queue}/{first}--{second}"
-    )
+
+    def where(first: str, second: str, queue: str) -> page.Place:
+        return page.Place(f"runs/interactions/matrix-{queue}/{first}--{second}")
+
+    return page.fragment(_frame(results, runs), out, where)
 
 
 def _group_share(frame: pl.DataFrame, first: str, second: str) -> float:
@@ -67,7 +69,7 @@ def _across(frame: pl.DataFrame) -> pl.DataFrame:
 
 # The whole matrix.
 
-_ALL = matrix.algorithms()
+_ALL = matrices.algorithms()
 _ALL_RUNS = _runs(_ALL, "pfifo")
 
 

@@ -127,12 +127,11 @@
       this.find(".matrix-both").textContent = `Jain's index ${number(this.value("jain", i, j))}; the first one's RTT is `
         + `${number(this.value("rtt_inflation", i, j))} times its base; link ${percent(this.value("utilization", i, j))} `
         + "in use.";
-      const [folder, report] = runs[this.queue][i][j];
+      const { folder, report, command } = runs[this.queue][i][j];
       const link = (file, text) => make("a", { href: `${folder}/${file}` }, text);
       this.find(".matrix-run").replaceChildren(...(report ? [link("report.html", "Report of this run"), "; "] : []),
-        link("scenario.toml", "scenario"), ", ", link("summary.json", "all figures"),
-        ...(report ? [] : ["; with a report: ",
-          make("code", {}, `knee run ${folder}/scenario.toml --out ${names[i]}--${names[j]}`)]));
+        ...(folder ? [link("scenario.toml", "scenario"), ", ", link("summary.json", "all figures")] : []),
+        ...(report ? [] : [folder ? "; with a report: " : "This run with its report: ", make("code", {}, command)]));
       for (const on of this.root.querySelectorAll(".on")) on.classList.remove("on");
       for (const cell of this.root.querySelectorAll("td[tabindex='0']")) cell.tabIndex = -1;
       for (const cell of this.root.querySelectorAll(`td[data-i="${i}"][data-j="${j}"]`)) {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from knee.matrix.figures import MAPS, Map
-from knee.matrix.table import means
-from knee.report.figures import DPI, STYLE
+from knee.matrices.figures import MAPS, Map
+from knee.matrices.table import means
+from knee.report.figures import DPI, STYLE, short
 from knee.report.palette import INK
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def _map(axes: Axes, mean: pl.DataFrame, shown: Map, names: list[str], families:
     bar.set_label(shown.unit)
     bar.outline.set_visible(False)
     axes.set_title(f"{shown.title}: {shown.hint}", fontsize=9, loc="left", pad=6)
-    axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
+    told = [short(name) for name in names]
+    axes.set_xticks(range(len(names)), told, rotation=90)
+    axes.set_yticks(range(len(names)), told)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     for i in range(1, len(names)):

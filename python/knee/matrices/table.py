@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from knee import registry
 from knee.metrics import jain, loss
+
+if TYPE_CHECKING:
+    from knee.sweeps import Sweep
 
 #: The columns with type and meaning. ``first`` is the algorithm that starts first, ``second`` the other.
 COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
@@ -72,6 +75,18 @@ def frame(folders: Sequence[Path]) -> pl.DataFrame:
     for folder in folders:
         summary = json.loads((folder / "summary.json").read_bytes())
         rows.append(row(summary, _queue(folder)))
+    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
+
+
+def from_sweep(sweep: Sweep, queue: str) -> pl.DataFrame:
+    """The table of a sweep over the algorithms of the two flows, in the order of its runs."""
+    flows = sweep.flows.sort("run", "flow").collect().partition_by("run", maintain_order=True)
+    links = {row["run"]: row for row in sweep.links.collect().iter_rows(named=True)}
+    seeds = dict(sweep.runs.select("run", "seed").collect().iter_rows())
+    rows = []
+    for pair in flows:
+        run = pair["run"][0]
+        rows.append(row({"seed": seeds[run], "flows": pair.to_dicts(), "links": [links[run]]}, queue))
     return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
@@ -11,15 +11,15 @@ from markupsafe import Markup
 from tomli_w import dumps
 
 from knee import _core, pages
-from knee.matrix.figures import FAMILIES, MAPS
-from knee.matrix.table import means
+from knee.matrices.figures import FAMILIES, MAPS
+from knee.matrices.table import means
 from knee.pages import rounded
 from knee.report.units import number
 from knee.scenario import Scenario
 
 #: The scripts and styles of a page with a matrix.
-SCRIPTS = ("matrix/matrix.js",)
-STYLES = ("matrix/matrix.css",)
+SCRIPTS = ("matrices/matrix.js",)
+STYLES = ("matrices/matrix.css",)
 #: The figures shown for a pair.
 _SAID = (
     *(shown.column for shown in MAPS),
@@ -30,8 +30,23 @@ _SAID = (
     "second_loss",
     "utilization",
 )
-#: Gives the folder of a pair's first seed, relative to the page, for the two algorithms and the queue.
-Where = Callable[[str, str, str], str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pair's first seed is.
+
+    Attributes:
+        folder: of its result, relative to the page; empty where there is none.
+        command: what makes it again; by default a run of the folder's scenario.
+    """
+
+    folder: str = ""
+    command: str = ""
+
+
+#: Gives the place of a pair for the two algorithms and the queue.
+Where = Callable[[str, str, str], Place]
 
 
 def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) -> str:
@@ -47,7 +62,7 @@ def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) ->
         f"knee {_core.version()}",
     ]
     return pages.page(
-        "matrix/matrix.html",
+        "matrices/matrix.html",
         scripts=SCRIPTS,
         styles=STYLES,
         title="Every algorithm against every other",
@@ -60,7 +75,7 @@ def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) ->
 
 def fragment(frame: pl.DataFrame, folder: Path, where: Where) -> Markup:
     """The maps with their filter, for a page in ``folder`` with `SCRIPTS` and `STYLES`; a page may have several."""
-    return Markup(pages.render("matrix/fragment.html", data=_data(frame, folder, where)))
+    return Markup(pages.render("matrices/fragment.html", data=_data(frame, folder, where)))
 
 
 def _headline(frame: pl.DataFrame) -> str:
@@ -95,7 +110,7 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
             figure: [[rounded(rows[a, b][figure], 4) if (a, b) in rows else None for b in names] for a in names]
             for figure in _SAID
         }
-        runs[queue] = [[_run(folder, where(a, b, queue)) for b in names] for a in names]
+        runs[queue] = [[_run(folder, where(a, b, queue), a, b) for b in names] for a in names]
     unfair = _by_fairness(frame).filter(pl.col("queue") == frame["queue"][0]).head(1).to_dicts()
     return {
         "start": [names.index(unfair[0][which]) if unfair else 0 for which in ("first", "second")],
@@ -107,6 +122,8 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
     }
 
 
-def _run(folder: Path, run: str) -> list[str | bool]:
-    """The folder of a pair's result, and whether it has a report."""
-    return [run, (folder / run / "report.html").is_file()]
+def _run(folder: Path, place: Place, first: str, second: str) -> dict[str, str | bool]:
+    """A pair's result as the script takes it: its folder, whether that has a report, and what makes one."""
+    report = bool(place.folder) and (folder / place.folder / "report.html").is_file()
+    command = place.command or f"knee run {place.folder}/scenario.toml --out {first}--{second}"
+    return {"folder": place.folder, "report": report, "command": command}

@@ -1,0 +1,134 @@
+"""Sweeps on a Dask cluster: a real scheduler with two worker processes, one of which is killed while it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+from knee import sweeps
+from knee.cli import main
+from knee.errors import InputError, RunError
+from knee.sweeps import sweepfile, work
+
+distributed = pytest.importorskip("distributed", reason="pip install 'knee[dask]'")
+
+# Runs of some 10 ms, so that the sweep takes seconds and there is time to kill a worker.
+BASE = {
+    "duration": "10 s",
+    "link": {"rate": "100 Mbit/s", "limit": "300 packets", "loss": 0.0001},
+    "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 2}],
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two workers in processes of their own, and a client."""
+    with warnings.catch_warnings():
+        # Distributed and tornado warn as they end; ours are errors still.
+        warnings.simplefilter("ignore")
+        settings = {"distributed.scheduler.allowed-failures": 3, "distributed.comm.timeouts.connect": "20s"}
+        import dask
+
+        with (
+            dask.config.set(settings),
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            ) as made,
+        ):
+            yield made
+
+
+def figures(sweep: sweeps.Sweep) -> pl.DataFrame:
+    return sweep.runs.drop("wall_s").collect()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_clients_classes_and_commands_use_a_cluster(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Own(knee.CongestionControl):
+        """Reno, which only this process knows."""
+
+    short = BASE | {"duration": "1 s"}
+    with distributed.Client(cluster, set_as_default=False) as client:
+        made = knee.sweep(short, {"flows.0.cc": ["reno", Own]}, out=tmp_path / "own", dask=client, page=False)
+        assert made.failed.is_empty()
+        assert client.status == "running", "a client that was given stays open"
+    monkeypatch.chdir(tmp_path)
+    command = ["matrix", "--cc", "reno,vegas", "--set", "duration=6 s", "--dask", cluster.scheduler_address]
+    assert main(command) == 0
+    assert "results/matrix/matrix.html" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_with_another_program_is_refused_by_name(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = sweepfile.read(BASE | {"duration": "1 s"}, {"seed": range(1, 4)})
+    monkeypatch.setattr(work, "fingerprint", lambda: "0123abc")
+    addresses = [worker.worker_address for worker in cluster.workers.values()]
+    with pytest.raises(RunError, match=r"The worker tcp://.* has knee .* with the fingerprint") as refused:
+        sweeps.run(definition, tmp_path / "s", dask=cluster.scheduler_address)
+    assert any(address in str(refused.value) for address in addresses)
+    assert not (tmp_path / "s").exists()
+    # One that comes later finds out by itself.
+    monkeypatch.setattr(sweeps, "fingerprint", lambda: "0123abc")
+    monkeypatch.setattr("knee.sweeps.execute._check_workers", lambda client: None)
+    with pytest.raises(RunError, match=r"The worker tcp://.* has knee"):
+        sweeps.run(definition, tmp_path / "s", dask=cluster.scheduler_address)
+
+
+def test_a_worker_without_the_program_is_refused_by_name() -> None:
+    class Client:
+        def run(self, function: Any, on_error: str) -> dict[str, Any]:
+            return {"tcp://10.0.0.7:4242": ModuleNotFoundError("No module named 'knee.sweeps'")}
+
+    with pytest.raises(InputError, match=r"tcp://10\.0\.0\.7:4242 cannot run knee .*No module named"):
+        sweeps.execute._check_workers(Client())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.sweeps.execute._CONNECT_S", 0.5)
+    begin = time.monotonic()
+    definition = sweepfile.read(BASE, {"seed": range(1, 4)})
+    with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:9 does not answer"):
+        sweeps.run(definition, tmp_path / "s", dask="tcp://127.0.0.1:9")
+    assert not (tmp_path / "s").exists()
+    assert time.monotonic() - begin < 30
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_worker_loses_nothing_and_nothing_is_twice(cluster: Any, tmp_path: Path) -> None:
+    definition = sweepfile.read(BASE, {"seed": range(1, 161)})
+    here = sweeps.run(definition, tmp_path / "here")
+    killed: list[int] = []
+    # As soon as the first rows come there are tasks at both workers.
+    started = threading.Event()
+
+    def kill() -> None:
+        started.wait(60)
+        pid = next(iter(cluster.workers.values())).pid
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    there = sweeps.run(definition, tmp_path / "there", dask=cluster.scheduler_address, progress=lambda _: started.set())
+    killer.join()
+    assert killed
+    assert figures(there).equals(figures(here))
+    for name in ("flows", "links"):
+        one, other = (getattr(sweep, name).collect() for sweep in (here, there))
+        order = ["run", "flow" if name == "flows" else "link"]
+        assert one.sort(order).equals(other.sort(order)), name

@@ -1,0 +1,120 @@
+"""Figures of sweeps for papers: what they draw, in which formats, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knee import sweeps
+from knee.cli import main
+from knee.errors import InputError
+from knee.sweeps import dataset, sweepfile, work
+from knee.sweeps.pictures import Picture, draw, front
+from knee.sweeps.table import FIGURES
+
+BASE = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
+AXES = {
+    "link.rate": ["1 Mbit/s", "10 Mbit/s", "100 Mbit/s"],
+    "flows.0.cc": ["reno", "cubic"],
+    "flows.0.rtt": ["5 ms", "9 ms"],
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> sweeps.Sweep:
+    """A sweep with made-up figures: run N has N, and a tenth more with the second seed."""
+    definition = sweepfile.read(BASE, AXES, seeds=2)
+    writer = dataset.Writer(tmp_path / "s", definition)
+    for run in range(1, len(definition) + 1):
+        value = (run + 1) // 2 * (1.0 if run % 2 else 1.1)
+        writer.add(work.Part([{"run": run, "seed": run, **dict.fromkeys(FIGURES, value)}]))
+    writer.flush()
+    (tmp_path / "s" / "sweep.json").write_text(json.dumps({"format": 2, "definition": definition.plain()}))
+    return sweeps.open_sweep(tmp_path / "s")
+
+
+def test_lines_have_the_means_and_a_band(made: sweeps.Sweep) -> None:
+    figure = draw(made, Picture(figure="jain", over="link.rate", by="flows.0.cc", panels="flows.0.rtt"))
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["flows.0.rtt: 5 ms", "flows.0.rtt: 9 ms"]
+    (reno, cubic) = figure.axes[0].get_lines()
+    assert list(reno.get_xdata()) == [1.0, 10.0, 100.0]
+    # Points 1, 5 and 9 of the grid, each the mean of N and 1.1 N.
+    assert list(reno.get_ydata()) == pytest.approx([1.05, 5.25, 9.45])
+    assert list(cubic.get_ydata()) == pytest.approx([3.15, 7.35, 11.55])
+    assert len(figure.axes[0].collections) == 2, "bands of confidence"
+    assert figure.axes[0].get_xscale() == "log"
+    assert reno.get_color() != cubic.get_color()
+
+
+def test_a_heat_map_has_a_cell_per_point(made: sweeps.Sweep) -> None:
+    figure = draw(made, Picture("heat", "jain", over="link.rate", by="flows.0.cc", at={"flows.0.rtt": "9 ms"}))
+    (image,) = figure.axes[0].get_images()
+    assert image.get_array().tolist() == [pytest.approx([2.1, 6.3, 10.5]), pytest.approx([4.2, 8.4, 12.6])]
+
+
+def test_a_pareto_figure_has_all_points_and_the_front(made: sweeps.Sweep) -> None:
+    figure = draw(made, Picture("pareto", "utilization", by="flows.0.cc"))
+    *groups, edge = figure.axes[0].get_lines()
+    assert [len(group.get_xdata()) for group in groups] == [6, 6]
+    # Both figures are the same number here, so more use is more delay: nothing is beaten.
+    assert len(edge.get_xdata()) == 12
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
+def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
+    frame = pl.DataFrame(points, schema={"queue_delay_mean_ms": pl.Float64, "utilization": pl.Float64}, orient="row")
+    kept = front(frame, "queue_delay_mean_ms", "utilization")
+
+    def beats(a: Any, b: Any) -> bool:
+        return bool(a[0] <= b[0] and a[1] >= b[1] and a != b)
+
+    wanted = {point for point in points if not any(beats(other, point) for other in points)}
+    assert {(int(x), int(y)) for x, y in kept.iter_rows()} == wanted
+
+
+@pytest.mark.parametrize(("ending", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_the_command_writes_each_format(
+    made: sweeps.Sweep, ending: str, begin: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = made.folder / f"figure{ending}"
+    assert main(["plot", str(made.folder), "--figure", "jain", "--out", str(path)]) == 0
+    assert str(path) in capsys.readouterr().out
+    assert path.read_bytes().startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--figure", "jane"], "did you mean jain"),
+        (["--kind", "lime"], "did you mean lines"),
+        (["--over", "link.rat"], "did you mean link.rate"),
+        (["--by", "nothing"], "does not vary"),
+        (
+            ["--at", "link.rate=7 Mbit/s", "--over", "flows.0.rtt"],
+            "No point has link.rate = 7 Mbit/s; there are: 1",
+        ),
+        (["--at", "link.rate"], "is not a key with a value"),
+        (["--out", "figure.gif"], ".gif is no format"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_refused(
+    made: sweeps.Sweep, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", str(made.folder), *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_more_lines_than_can_be_told_apart_are_refused(made: sweeps.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.sweeps.pictures.MOST_LINES", 1)
+    with pytest.raises(InputError, match=r"flows\.0\.cc has 2 values; expected at most 1 lines"):
+        made.plot(figure="jain", over="link.rate", by="flows.0.cc")
