@@ -52,7 +52,6 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, "or first: sudo knee linux load lola"),
         ({"flows": [{"cc": "copa", "rtt": "1 ms"}]}, r"flows\[0\].cc: the running kernel has no copa .* reno, cubic"),
         ({"flows": [{"cc": "cubic", "rtt": "1 ms", "cc_params": {"beta": "500 packets"}}]}, r"cc_params.beta: 500"),
-        ({"flows": [{"cc": "reno", "rtt": "1 ms", "transport": "quic"}]}, r"flows\[0\].transport"),
     ],
 )
 def test_what_the_running_kernel_cannot_do_is_refused_by_name(

@@ -202,7 +202,6 @@ def test_packets_of_quic_are_not_captured(tmp_path: Any) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("ground", ["uml", "host"])
-def test_other_grounds_refuse_quic_by_key(ground: str) -> None:
+def test_a_kernel_in_virtual_time_refuses_quic_by_key() -> None:
     with pytest.raises(ScenarioError, match=r"flows\[0\]\.transport"):
-        knee.run(_told(), ground)
+        knee.run(_told(), "uml")

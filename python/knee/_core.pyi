@@ -81,6 +81,7 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     own: Sequence[tuple[str, type]] = ...,
     capture: str | None = None,
+    qlog: str | None = None,
 ) -> tuple[str, bytes, bytes, bytes]:
     """Runs a specification to its end.
 
@@ -90,6 +91,7 @@ def simulate(
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         own: congestion controls written in Python, by the names that the specification uses.
         capture: a file to which the packets at the senders go, as pcapng.
+        qlog: an existing folder, in which each flow's sender gets a qlog file.
 
     Returns:
         The figures (JSON), then sample rows, link rows and event rows as raw memory. With a spool, sample rows that

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee import forked, grounds, memory, programs
-from knee.errors import InputError, PhysicsError, ProgramError
+from knee import qlog as logs
+from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.owned import writing
 from knee.scenario import Scenario, from_dict, l4s, load
 
@@ -25,12 +26,18 @@ MOST_BREACHES = 10
 CAPTURE = "packets.pcapng"
 
 
-def check_capture(ground: str, out: str | Path | None) -> None:
+def check_capture(scenario: Scenario, ground: str, out: str | Path | None, where: str | None = None) -> None:
     """Refuses to write packets where nobody can.
 
     Raises:
         InputError: the ground does not see packets, or there is no folder for them.
+        ScenarioError: a flow runs over QUIC.
     """
+    if any(flow.transport == "quic" for flow in scenario.flows):
+        found = "packets of QUIC flows are not captured"
+        raise ScenarioError(
+            where or scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap; see --qlog'
+        )
     if out is None:
         raise InputError("Packets are written to a result folder; name one with out.")
     if not grounds.find(ground).captures:
@@ -48,6 +55,7 @@ def run(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     capture: bool = False,
+    qlog: bool = False,
     check: bool = False,
     max_memory: int | str | None = None,
     allow_programs: bool = False,
@@ -63,6 +71,7 @@ def run(
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         command: the command line that asks for the run, for the manifest.
         capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
+        qlog: whether it gets what senders do, as qlog files in :data:`knee.qlog.FOLDER`.
         check: whether the figures are held against what the links can physically carry (:mod:`knee.physics`).
         max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
             The need is estimated before the run starts.
@@ -89,12 +98,18 @@ def run(
     programs.check_allowed(scenario, allow_programs, where)
     memory.check(scenario, where, report=report and out is not None, most=max_memory)
     if capture:
-        check_capture(name, out)
+        check_capture(scenario, name, out, where)
+    if qlog:
+        logs.check(scenario, name, out, where)
     here = grounds.ready(name)
     undrawn = None
     place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
     with place as folder:
-        result = here.run(scenario, Path(folder), progress, command, Path(folder) / CAPTURE if capture else None)
+        log_folder = Path(folder) / logs.FOLDER if qlog else None
+        if log_folder is not None:
+            log_folder.mkdir()
+        packets = Path(folder) / CAPTURE if capture else None
+        result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
         _remark(result, l4s.warnings(scenario))
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.

@@ -24,6 +24,9 @@ pub enum Failure {
     /// The file for packets cannot be used.
     #[error("the file for packets cannot be written: {0}")]
     Capture(std::io::Error),
+    /// The qlog files cannot be used.
+    #[error("the qlog files cannot be written: {0}")]
+    Qlog(std::io::Error),
     /// The engine stopped: an error in the program.
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
@@ -51,9 +54,12 @@ impl From<Failure> for PyErr {
         let message = failure.to_string();
         match failure {
             Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
-            Failure::Spool(_) | Failure::Capture(_) | Failure::Panic(_) | Failure::Thread(_) | Failure::Cancelled => {
-                EngineError::new_err(message)
-            }
+            Failure::Spool(_)
+            | Failure::Capture(_)
+            | Failure::Qlog(_)
+            | Failure::Panic(_)
+            | Failure::Thread(_)
+            | Failure::Cancelled => EngineError::new_err(message),
             Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
             Failure::Raised { flow, error } => Python::attach(|py| {

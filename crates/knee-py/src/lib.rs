@@ -19,6 +19,7 @@ mod _core {
     use pyo3::prelude::*;
     use pyo3::types::PyBytes;
     use std::fs::File;
+    use std::path::PathBuf;
 
     /// Version of the core.
     #[pyfunction]
@@ -39,9 +40,9 @@ mod _core {
     /// Runs a specification (JSON) to its end. Sample rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification. The packets at the senders are
-    /// written to the file `capture` as pcapng, if given.
+    /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.
     #[pyfunction]
-    #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None))]
+    #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None))]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn simulate<'py>(
         py: Python<'py>,
@@ -50,10 +51,12 @@ mod _core {
         progress: Option<&Bound<'py, PyAny>>,
         own: Vec<(String, Py<PyAny>)>,
         capture: Option<&str>,
+        qlog: Option<PathBuf>,
     ) -> PyResult<Given<'py>> {
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
+            qlog,
         };
         let raised = own::Raised::default();
         let classes = driver::Classes { own: own::algorithms(py, &own, &raised)?, raised };

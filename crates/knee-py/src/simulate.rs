@@ -3,12 +3,14 @@
 use crate::error::Failure;
 use crate::own::Raised;
 use knee_capture::{Capture, Simulated};
+use knee_sim::observe::open_logs;
 use knee_sim::{Own, Rows, Simulation, Spec};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::types::PyAnyMethods;
 use pyo3::{PyResult, Python};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -54,6 +56,8 @@ pub struct Files {
     pub spool: Option<File>,
     /// The packets at the senders, as pcapng.
     pub capture: Option<File>,
+    /// The folder of the senders' qlog files.
+    pub qlog: Option<PathBuf>,
 }
 
 /// What a run gives: its figures in JSON, and its rows.
@@ -141,6 +145,11 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     if let Some(capture) = &capture {
         simulation.tap(Box::new(capture.clone()));
     }
+    let logs =
+        files.qlog.map(|folder| open_logs(&folder, &spec, "sim", |_| true)).transpose().map_err(Failure::Qlog)?;
+    if let Some(logs) = &logs {
+        simulation.log(logs.clone());
+    }
     while step(&mut simulation, classes) {
         check_raised(&spec, classes)?;
         if shared.cancel.load(Relaxed) {
@@ -151,6 +160,9 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     check_raised(&spec, classes)?;
     if let Some(capture) = capture {
         capture.finish().map_err(Failure::Capture)?;
+    }
+    for log in logs.iter().flatten().flatten() {
+        log.finish().map_err(Failure::Qlog)?;
     }
     let (output, rows) = simulation.finish().map_err(Failure::Spool)?;
     Ok((serde_json::to_string(&output).map_err(Failure::Json)?, rows))

@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cases = Arc::new(Mutex::new(cases));
 
     // A connection of which the first ACK is enough.
-    let settings = |seed| Settings { receive_window: 1 << 20, seed, tls: false };
+    let settings = |seed| Settings { receive_window: 1 << 20, seed, tls: false, pacing_credit: Time::ZERO, log: None };
     let bench = Arc::new(Bench(cases.clone()));
     let mut client = Peer::connect(bench, Some(1), &settings(1), Time::ZERO);
     let mut server = Peer::receiver(&settings(2));

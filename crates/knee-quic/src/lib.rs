@@ -13,6 +13,7 @@
 //! packets are deemed lost. [`Controller`] turns these calls into the events that an algorithm of `knee-cc` sees in a
 //! Linux kernel: RTT and delivery-rate samples, ACKs, reductions, recovery. `docs/quic.md` lists what differs.
 
+mod acks;
 mod controller;
 mod factory;
 mod flight;

@@ -5,10 +5,12 @@
 //! [`Peer::receive`]; what the clock owes the connection happens in [`Peer::fire`] at [`Peer::deadline`]. After each of
 //! them `transmit` is called until it gives nothing.
 
+use crate::acks::acked_ranges;
 use crate::plain::Plain;
 use crate::tls::{self, TLS};
 use bytes::{Bytes, BytesMut};
 use knee_core::{Rng, Time};
+use knee_qlog::Log;
 use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
@@ -42,6 +44,10 @@ pub struct Settings {
     pub seed: u64,
     /// Whether packets are encrypted: both ends alike. What is encrypted differs from run to run; its size does not.
     pub tls: bool,
+    /// What a paced end that is called late makes up for by a burst, at the most. Zero where calls are never late.
+    pub pacing_credit: Time,
+    /// Where what this end does is logged.
+    pub log: Option<Log>,
 }
 
 /// Why a connection ended.
@@ -76,6 +82,9 @@ pub struct Peer {
     ended: Option<Ended>,
     /// When the algorithm's own pacing rate lets the next datagram go.
     next_departure: Time,
+    pacing_credit: Time,
+    log: Option<Log>,
+    tls: bool,
 }
 
 impl Peer {
@@ -98,7 +107,7 @@ impl Peer {
         let connection = endpoint
             .connect(instant(now), config, REMOTE, tls::NAME)
             .expect("the name and address of the other end are valid");
-        let mut peer = Self::new(endpoint, bytes);
+        let mut peer = Self::new(endpoint, bytes, settings);
         peer.connection = Some(connection);
         peer
     }
@@ -111,10 +120,10 @@ impl Peer {
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         config.validation_token_config(tokens);
-        Self::new(Endpoint::new(endpoint_config(settings), Some(Arc::new(config)), true, None), Some(0))
+        Self::new(Endpoint::new(endpoint_config(settings), Some(Arc::new(config)), true, None), Some(0), settings)
     }
 
-    fn new(endpoint: Endpoint, to_write: Option<u64>) -> Self {
+    fn new(endpoint: Endpoint, to_write: Option<u64>, settings: &Settings) -> Self {
         Self {
             endpoint,
             connection: None,
@@ -127,11 +136,18 @@ impl Peer {
             finished: false,
             ended: None,
             next_departure: Time::ZERO,
+            pacing_credit: settings.pacing_credit,
+            log: settings.log.clone(),
+            tls: settings.tls,
         }
     }
 
     /// A datagram of the other end has come.
     pub fn receive(&mut self, now: Time, datagram: Datagram) {
+        self.set_log_time(now);
+        if let Some(log) = self.log.as_ref().filter(|_| !self.tls) {
+            log.set_acked(acked_ranges(&datagram.bytes, CID_BYTES));
+        }
         let mut answer = Vec::new();
         let event = self.endpoint.handle(instant(now), REMOTE, None, datagram.ecn, datagram.bytes, &mut answer);
         match event {
@@ -154,6 +170,7 @@ impl Peer {
 
     /// The next datagram that may leave now.
     pub fn transmit(&mut self, now: Time) -> Option<Datagram> {
+        self.set_log_time(now);
         if let Some(bytes) = self.answers.pop() {
             return Some(Datagram { bytes, ecn: None });
         }
@@ -169,7 +186,8 @@ impl Peer {
             && let Some(bits_per_s) = connection.congestion_state().metrics().pacing_rate
         {
             let ns = datagram.bytes.len() as u128 * 8_000_000_000 / u128::from(bits_per_s.max(1));
-            self.next_departure = now.saturating_add(Time::from_nanos(ns.min(1_000_000_000) as u64));
+            let from = self.next_departure.max(now.saturating_sub(self.pacing_credit));
+            self.next_departure = from.saturating_add(Time::from_nanos(ns.min(1_000_000_000) as u64));
         }
         self.take_events();
         datagram
@@ -187,6 +205,7 @@ impl Peer {
 
     /// What is due at `now` happens.
     pub fn fire(&mut self, now: Time) {
+        self.set_log_time(now);
         if let Some((_, connection)) = &mut self.connection
             && connection.poll_timeout().is_some_and(|due| due <= instant(now))
         {
@@ -227,6 +246,13 @@ impl Peer {
     /// quinn's connection, for its figures.
     pub fn connection(&self) -> Option<&Connection> {
         self.connection.as_ref().map(|(_, connection)| connection)
+    }
+
+    /// quinn's events are logged as of `now`.
+    fn set_log_time(&self, now: Time) {
+        if let Some(log) = &self.log {
+            log.set_time(now);
+        }
     }
 
     fn take_events(&mut self) {
@@ -318,6 +344,7 @@ fn transport(settings: &Settings, control: Option<Arc<dyn ControllerFactory + Se
     let mut config = TransportConfig::default();
     config.stream_receive_window(window).receive_window(window).send_window(LEAST_BUFFER);
     config.max_idle_timeout(None);
+    config.qlog_stream(settings.log.as_ref().and_then(Log::quinn));
     if let Some(control) = control {
         config.congestion_controller_factory(control);
     }

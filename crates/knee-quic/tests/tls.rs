@@ -15,7 +15,7 @@ type Left = (Time, bool, Vec<u8>);
 
 /// All datagrams of a transfer of `bytes`; each that `lose` picks by its number is lost.
 fn transfer(tls: bool, bytes: u64, lose: impl Fn(usize) -> bool) -> Vec<Left> {
-    let settings = |seed| Settings { receive_window: 16 << 20, seed, tls };
+    let settings = |seed| Settings { receive_window: 16 << 20, seed, tls, pacing_credit: Time::ZERO, log: None };
     let mut client = Peer::connect(Arc::new(Control::named("cubic").unwrap()), Some(bytes), &settings(1), Time::ZERO);
     let mut server = Peer::receiver(&settings(2));
     let mut under_way: VecDeque<(Time, bool, Datagram)> = VecDeque::new();

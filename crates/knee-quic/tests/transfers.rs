@@ -97,7 +97,7 @@ fn run(mut sender: Peer, mut receiver: Peer, mut there: Path, mut back: Path, du
 }
 
 fn settings(seed: u64) -> Settings {
-    Settings { receive_window: 16 << 20, seed, tls: false }
+    Settings { receive_window: 16 << 20, seed, tls: false, pacing_credit: Time::ZERO, log: None }
 }
 
 /// 20 Mbit/s, 40 ms, a buffer of one bandwidth-delay product.

@@ -5,16 +5,21 @@ mod histogram;
 mod link;
 mod record;
 mod rows;
+mod sender_log;
 mod spread;
+mod states;
 
 pub use flow::{FlowCounts, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};
 pub use record::{Interval, Record};
 pub use rows::Rows;
+pub use sender_log::{SenderLogs, open_logs};
 pub use spread::Spread;
+pub use states::States;
 
 use crate::receiver::Range;
+use crate::sender::Sender;
 use knee_core::{Packet, Time};
 
 /// Sees what a capture on the senders' machines would: their packets before the first queue, and the ACKs that arrive.
@@ -24,4 +29,6 @@ pub trait Tap: Send {
     /// An ACK with these SACK blocks, in segments, reaches its sender at `at`. It left the receiver, or entered the last
     /// link on its way back, at `ack.enqueued`.
     fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]);
+    /// A TCP sender has taken an ACK, or one of its timers has fired, at `at`. What it sends for that follows.
+    fn updated(&mut self, _at: Time, _flow: u32, _sender: &Sender) {}
 }

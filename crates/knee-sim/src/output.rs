@@ -1,6 +1,8 @@
 //! What a simulation gives: rows of time series as plain memory, and figures per flow and link.
 
 use bytemuck::{Pod, Zeroable};
+use knee_cc::CaState;
+use knee_core::Time;
 use serde::Serialize;
 
 /// One flow over one interval. Rates in Mbit/s, times in ms; NaN where there is no figure.
@@ -38,6 +40,47 @@ pub struct SampleRow {
     pub lost_packets: u32,
     /// Packets retransmitted.
     pub retransmitted_packets: u32,
+}
+
+/// What only a sender knows at the end of an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderState {
+    /// Phase of the algorithm.
+    pub phase: u8,
+    /// State of loss recovery.
+    pub ca: CaState,
+    /// Whether the algorithm keeps its window in recovery too.
+    pub full_control: bool,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: Time,
+    /// Window, packets.
+    pub cwnd: u32,
+    /// Packets in flight.
+    pub in_flight: u32,
+    /// Pacing rate, if the flow is paced.
+    pub pacing_rate_bps: Option<u64>,
+}
+
+impl SampleRow {
+    /// This row with what its flow's sender knows.
+    #[must_use]
+    pub fn with_sender(self, sender: &SenderState) -> Self {
+        let ca = match sender.ca {
+            CaState::Open => 0,
+            CaState::Disorder => 1,
+            CaState::Cwr => 2,
+            CaState::Recovery => 3,
+            CaState::Loss => 4,
+        };
+        Self {
+            state: u32::from(sender.phase) | ca << 8 | u32::from(sender.full_control) << 16,
+            srtt_ms: if sender.srtt == Time::ZERO { f32::NAN } else { sender.srtt.as_millis_f64() as f32 },
+            cwnd_packets: sender.cwnd as f32,
+            in_flight_packets: sender.in_flight as f32,
+            pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| (bps as f64 / 1e6) as f32),
+            ..self
+        }
+    }
 }
 
 /// One link (or the reverse direction of one) over one interval.

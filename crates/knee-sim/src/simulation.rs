@@ -21,16 +21,17 @@ mod report;
 mod stages;
 mod world;
 
-use crate::observe::{Rows, Tap};
+use crate::observe::{Rows, SenderLogs, Tap};
 use crate::output::Output;
 use crate::spec::Spec;
 use knee_core::Time;
+use knee_qlog::Log;
 
 use batch_scheduler::BatchScheduler;
 use event_scheduler::EventScheduler;
 use world::World;
 
-pub use build::{Own, OwnMake, agenda};
+pub use build::{Own, OwnMake, QuicSetup, agenda, quic_setup};
 
 /// A running simulation.
 pub struct Simulation {
@@ -87,6 +88,15 @@ impl Simulation {
         if let Scheduler::Events(events) = &mut self.scheduler {
             events.tap(tap);
         }
+    }
+
+    /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
+    /// event.
+    pub fn log(&mut self, logs: Vec<Option<Log>>) {
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_quic(i)));
+        let tap = SenderLogs::new(tcp);
+        self.tap(Box::new(tap));
+        self.world.logs = logs;
     }
 
     /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and packets. A

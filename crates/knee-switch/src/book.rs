@@ -3,6 +3,8 @@
 //!
 //! An ACK gives an RTT sample as it does in Linux: from the first transmission of the first segment it newly
 //! acknowledges, and none where any segment it acknowledges was sent twice (Karn's rule).
+//!
+//! Of QUIC's datagrams only their number and size can be seen; the rest is in [`crate::account`].
 
 use crate::header::Header;
 use knee_core::{Packet, Time};
@@ -60,6 +62,9 @@ impl Book {
         }
         self.sent += 1;
         self.sent_bytes += u64::from(packet.size);
+        if header.udp {
+            return;
+        }
         let Some(start) = self.place(header.seq, self.end) else { return };
         let end = start + u64::from(header.payload);
         if start < self.end {
@@ -109,7 +114,8 @@ impl Book {
 mod tests {
     use super::*;
 
-    const SYN: Header = Header { from: 1, to: 2, seq: 0, ack: 0, payload: 0, syn: true, has_ack: false, ecn: 0 };
+    const SYN: Header =
+        Header { udp: false, from: 1, to: 2, seq: 0, ack: 0, payload: 0, syn: true, has_ack: false, ecn: 0 };
 
     fn opened(first: u32) -> Book {
         let mut book = Book::default();

@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// Processor time that this process has taken.
+/// Processor time that this thread has taken.
 pub fn processor() -> Time {
-    Time::from_nanos(nanos(ClockId::ProcessCPUTime))
+    Time::from_nanos(nanos(ClockId::ThreadCPUTime))
 }

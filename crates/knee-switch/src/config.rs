@@ -2,6 +2,7 @@
 
 use knee_sim::Spec;
 use serde::Deserialize;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// Everything a run needs.
@@ -14,8 +15,12 @@ pub struct Config {
     pub sides: [Side; 2],
     /// Port of flow 0 at the receiver of its data; flow n has this plus n.
     pub port: u16,
+    /// The addresses of the two sides, between which QUIC flows run.
+    pub addresses: [Ipv4Addr; 2],
     /// Where the packets that leave links are written, as pcapng.
     pub capture: Option<PathBuf>,
+    /// The folder in which the senders of QUIC flows get qlog files.
+    pub qlog: Option<PathBuf>,
     /// The process that waits for the outcome; the switch ends with it.
     pub parent: i32,
     /// User and group to run as once the devices are open.

@@ -14,8 +14,8 @@ use std::io;
 const AWAKE: Time = Time::from_micros(60);
 /// With real-time priority: for how long the loop may go on without sleep, and how long it sleeps then. Linux would take
 /// 5 % of each second away from it otherwise, in one piece (sched_rt_runtime_us, or the fair server).
-const STRETCH: Time = Time::from_millis(1);
-const BREATH: Time = Time::from_micros(80);
+pub(crate) const STRETCH: Time = Time::from_millis(1);
+pub(crate) const BREATH: Time = Time::from_micros(80);
 /// Packets read from one device before what is due is looked at again.
 const BATCH: usize = 8;
 
@@ -83,7 +83,7 @@ fn take_in(network: &mut Network, device: &Device, side: usize, clock: Clock) ->
 }
 
 /// Waits for a packet from one of `sides`, for no longer than `span`.
-fn sleep(sides: &[&Device], span: Time) -> io::Result<()> {
+pub(crate) fn sleep(sides: &[&Device], span: Time) -> io::Result<()> {
     let (ns, second) = (span.as_nanos(), 1_000_000_000);
     let timeout = Timespec { tv_sec: (ns / second) as i64, tv_nsec: (ns % second) as i64 };
     let mut fds: Vec<_> = sides.iter().map(|side| PollFd::new(*side, PollFlags::IN)).collect();

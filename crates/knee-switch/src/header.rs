@@ -1,8 +1,10 @@
-//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), and the ECN field (RFC 3168).
+//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC 3168).
 
-/// Ports, numbers and flags of a TCP segment in an IPv4 packet.
+/// Ports, numbers and flags of a TCP segment or a UDP datagram in an IPv4 packet. A datagram has neither numbers nor flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// Whether it is a UDP datagram.
+    pub udp: bool,
     /// Source port.
     pub from: u16,
     /// Destination port.
@@ -24,25 +26,37 @@ pub struct Header {
 /// Congestion experienced.
 const CE: u8 = 3;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Bytes of UDP's header.
+const UDP_HEADER: usize = 8;
 /// TCP's flags SYN and ACK.
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
 impl Header {
-    /// Reads the headers of a packet; none where it is no whole, unfragmented TCP segment over IPv4.
+    /// Reads the headers of a packet; none if it is not a whole, unfragmented TCP segment or UDP datagram over IPv4.
     pub fn read(packet: &[u8]) -> Option<Self> {
         let (&first, total) = (packet.first()?, be16(packet, 2)?);
         let ip = usize::from(first & 0x0f) * 4;
         // Behind the first two flags, of which one says not to fragment: all zero in a whole packet.
         let whole = be16(packet, 6)? << 2 == 0;
-        if first >> 4 != 4 || ip < 20 || packet.get(9) != Some(&TCP) || usize::from(total) != packet.len() || !whole {
+        if first >> 4 != 4 || ip < 20 || usize::from(total) != packet.len() || !whole {
             return None;
         }
-        let tcp = packet.get(ip..)?;
+        let (inside, ecn) = (packet.get(ip..)?, packet[1] & CE);
+        match *packet.get(9)? {
+            TCP => Self::tcp(inside, ecn),
+            UDP => Self::datagram(inside, ecn),
+            _ => None,
+        }
+    }
+
+    fn tcp(tcp: &[u8], ecn: u8) -> Option<Self> {
         let length = usize::from(tcp.get(12)? >> 4) * 4;
         let flags = *tcp.get(13)?;
         let payload = tcp.len().checked_sub(length.max(20))?;
         Some(Self {
+            udp: false,
             from: be16(tcp, 0)?,
             to: be16(tcp, 2)?,
             seq: be32(tcp, 4)?,
@@ -50,8 +64,14 @@ impl Header {
             payload: payload as u32,
             syn: flags & SYN != 0,
             has_ack: flags & ACK != 0,
-            ecn: packet[1] & CE,
+            ecn,
         })
+    }
+
+    fn datagram(udp: &[u8], ecn: u8) -> Option<Self> {
+        let (from, to, length) = (be16(udp, 0)?, be16(udp, 2)?, usize::from(be16(udp, 4)?));
+        let payload = udp.len().checked_sub(UDP_HEADER).filter(|_| length == udp.len())? as u32;
+        Some(Self { udp: true, from, to, seq: 0, ack: 0, payload, syn: false, has_ack: false, ecn })
     }
 }
 
@@ -99,13 +119,25 @@ mod tests {
     #[test]
     fn the_fields_of_a_segment_are_read() {
         let read = Header::read(&segment(2, ACK)).unwrap();
-        let told = Header { from: 1000, to: 2000, seq: 7, ack: 9, payload: 10, syn: false, has_ack: true, ecn: 2 };
+        let told =
+            Header { udp: false, from: 1000, to: 2000, seq: 7, ack: 9, payload: 10, syn: false, has_ack: true, ecn: 2 };
         assert_eq!(read, told);
         assert!(Header::read(&segment(0, SYN)).unwrap().syn);
     }
 
     #[test]
-    fn what_is_no_whole_tcp_segment_over_ipv4_is_none() {
+    fn the_fields_of_a_datagram_are_read_and_its_length_must_be_right() {
+        let mut packet = vec![0x45, 1, 0, 33, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend([3, 0xe8, 7, 0xd0, 0, 13, 0, 0, 1, 2, 3, 4, 5]);
+        let told =
+            Header { udp: true, from: 1000, to: 2000, seq: 0, ack: 0, payload: 5, syn: false, has_ack: false, ecn: 1 };
+        assert_eq!(Header::read(&packet), Some(told));
+        packet[25] = 12;
+        assert_eq!(Header::read(&packet), None);
+    }
+
+    #[test]
+    fn what_is_no_whole_segment_or_datagram_over_ipv4_is_none() {
         let good = segment(0, ACK);
         for (at, byte) in [(0, 0x65), (0, 0x44), (9, 17), (6, 0x20), (7, 1), (3, 63), (32, 0xf0)] {
             let mut bad = good.clone();

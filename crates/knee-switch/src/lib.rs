@@ -7,15 +7,22 @@
 //!
 //! One file a part: [`device`] joins a namespace, [`header`] reads and marks packets, [`store`] holds them,
 //! [`network`] is their way, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the loop.
+//!
+//! TCP's endpoints are the kernel's sockets, which other programs open. Those of QUIC flows run here, on a thread beside
+//! the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the namespaces, and
+//! [`account`] is what the switch sees of them.
 
+pub mod account;
 pub mod book;
 pub mod clock;
 pub mod config;
 pub mod device;
+pub mod endpoints;
 pub mod ferry;
 pub mod header;
 pub mod late;
 pub mod network;
 pub mod privileges;
 pub mod report;
+pub mod socket;
 pub mod store;

@@ -7,6 +7,7 @@ use knee_core::Time;
 use knee_switch::clock::Clock;
 use knee_switch::config::Config;
 use knee_switch::device::Device;
+use knee_switch::endpoints::{Effort, Endpoints, Sockets};
 use knee_switch::late::Late;
 use knee_switch::network::Network;
 use knee_switch::report::Outcome;
@@ -14,7 +15,10 @@ use knee_switch::{clock, ferry, privileges};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{JoinHandle, spawn};
 
 fn main() -> ExitCode {
     match run() {
@@ -31,26 +35,82 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut line = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let config: Config = serde_json::from_str(&line()?)?;
     let file = config.capture.as_ref().map(File::create).transpose()?;
+    privileges::open_many_files();
+    let beside = Beside::start(config.user);
     let priority = privileges::be_prompt();
-    let sides = [Device::open(&config.sides[0])?, Device::open(&config.sides[1])?];
+    // A side's namespace is entered with its device.
+    let here = (Device::open(&config.sides[0])?, Sockets::open(&config, 0)?);
+    let there = (Device::open(&config.sides[1])?, Sockets::open(&config, 1)?);
+    let (endpoints, accounts) = Endpoints::new(&config, [here.1, there.1])?;
+    let sides = [here.0, there.0];
     privileges::drop_all(config.user)?;
     privileges::end_with(config.parent)?;
     println!("ready");
 
     let from_start = Clock::new(line()?.trim().parse()?);
+    let end = Time::from_nanos(config.spec.duration);
+    let endpoints = beside.go(endpoints, from_start, end);
     let labels: Vec<String> = config.spec.flows.iter().map(|flow| flow.label.clone()).collect();
     let capture = file.map(|file| Capture::new(file, &labels, from_start.start_of_day())).transpose()?;
     let mut network = Network::new(&config.spec, config.port, capture)?;
+    network.watch(accounts);
     let mut late = Late::default();
-    let end = Time::from_nanos(config.spec.duration);
     let refused = ferry::run(&mut network, &sides, from_start, end, &mut late, priority == "fifo")?;
     network.end_capture()?;
     let processor_s = clock::processor().as_secs_f64();
     let outcome = Outcome { late: late.figures(), refused, processor_s, priority };
-    let (told, rows) = network.finish(end, outcome);
+    let (told, rows) = network.finish(end, outcome, endpoints.wait());
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, &told)?;
     out.write_all(b"\n")?;
     out.write_all(&rows)?;
     Ok(out.flush()?)
+}
+
+/// The thread of the endpoints, without privileges, before it has any.
+struct Beside {
+    thread: JoinHandle<Option<Effort>>,
+    give: Sender<(Endpoints, Clock, Time)>,
+}
+
+/// The same at work.
+struct AtWork(JoinHandle<Option<Effort>>);
+
+impl Beside {
+    fn start(user: u32) -> Self {
+        let (give, take) = channel::<(Endpoints, Clock, Time)>();
+        let work = move || {
+            let priority = privileges::be_prompt();
+            let dropped = privileges::drop_all(user).map_err(|error| error.to_string());
+            let (endpoints, clock, end) = take.recv().ok()?;
+            let done = dropped.and_then(|()| {
+                let done = catch_unwind(AssertUnwindSafe(|| endpoints.run(clock, end, priority)));
+                done.unwrap_or_else(|_| Err("a programming error, reported above".into()))
+            });
+            Some(done.unwrap_or_else(|error| fail(&error)))
+        };
+        Self { thread: spawn(work), give }
+    }
+
+    /// Lets the endpoints run; without any the thread ends.
+    fn go(self, endpoints: Option<Endpoints>, clock: Clock, end: Time) -> AtWork {
+        if let Some(endpoints) = endpoints {
+            // The thread ends only after it has got them.
+            let _ = self.give.send((endpoints, clock, end));
+        }
+        AtWork(self.thread)
+    }
+}
+
+impl AtWork {
+    /// Waits for the end of the endpoints.
+    fn wait(self) -> Option<Effort> {
+        self.0.join().ok().flatten()
+    }
+}
+
+/// Ends the process: without its endpoints a run has no result, and nobody waits for them before its end.
+fn fail(error: &str) -> ! {
+    eprintln!("knee-switch: the QUIC endpoints failed: {error}");
+    std::process::exit(1)
 }

@@ -3,6 +3,7 @@
 //!
 //! Time here is when something was due, not when the machine got to it.
 
+use crate::account::Account;
 use crate::book::Book;
 use crate::header::Header;
 use crate::store::Store;
@@ -14,7 +15,8 @@ use knee_sim::events::{Event, Events};
 use knee_sim::network::Network as Paths;
 use knee_sim::observe::{Histogram, Record};
 use knee_sim::simulation::agenda;
-use knee_sim::spec::{Change, ChangeSpec, FlowSpec, Spec};
+use knee_sim::spec::{Change, ChangeSpec, FlowSpec, Spec, Transport};
+use std::sync::Arc;
 
 /// A packet that is due at a device.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,10 @@ pub(crate) struct Flow {
     pub(crate) rtts: Histogram,
     /// Whether its figures have begun and not ended.
     pub(crate) watched: bool,
+    /// Whether it runs over QUIC.
+    quic: bool,
+    /// What its endpoints let see, if it does.
+    pub(crate) account: Option<Arc<Account>>,
 }
 
 /// Links, pipes and the accounts of flows.
@@ -83,6 +89,8 @@ impl Network {
             overhead: u64::from(spec.links[flow.path[0]].overhead),
             rtts: Histogram::new(10),
             watched: false,
+            quic: flow.transport == Transport::Quic,
+            account: None,
         };
         let mut agenda = agenda(spec);
         if spec.warmup == 0 {
@@ -103,6 +111,13 @@ impl Network {
             capture,
             port,
         })
+    }
+
+    /// Lets the network see the endpoints of QUIC flows, by flow.
+    pub fn watch(&mut self, accounts: Vec<Option<Arc<Account>>>) {
+        for (flow, account) in self.flows.iter_mut().zip(accounts) {
+            flow.account = account;
+        }
     }
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
@@ -134,7 +149,7 @@ impl Network {
     /// The flow of a packet that a side sent, and whether it goes against the flow's data.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
         let flow = |port: u16| usize::from(port.wrapping_sub(self.port));
-        let source = |flow: usize| self.flows.get(flow).map(|flow| flow.source);
+        let source = |i: usize| self.flows.get(i).filter(|flow| flow.quic == header.udp).map(|flow| flow.source);
         let (data, ack) = (flow(header.to), flow(header.from));
         if source(data) == Some(side) {
             Some((header, data, false))
@@ -255,10 +270,14 @@ impl Network {
         }
         if let Some(header) = Header::read(self.store.bytes(packet)) {
             if packet.has(Packet::ACK) {
-                if let Some(rtt) = self.books[flow].acked(&header, at) {
-                    self.book_rtt(flow, rtt);
+                if self.flows[flow].quic {
+                    self.complete_quic(flow);
+                } else {
+                    if let Some(rtt) = self.books[flow].acked(&header, at) {
+                        self.book_rtt(flow, rtt);
+                    }
+                    self.complete(flow, at);
                 }
-                self.complete(flow, at);
             } else if header.payload > 0 {
                 self.books[flow].received(packet);
             }

@@ -1,6 +1,9 @@
 //! What the process may do, and how it is run.
 
-use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::process::{
+    Gid, Pid, Resource, Rlimit, Signal, Uid, getppid, getrlimit, set_parent_process_death_signal, setpriority_process,
+    setrlimit,
+};
 use rustix::thread::{set_current_timer_slack, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::io;
 use std::num::NonZeroU64;
@@ -12,8 +15,8 @@ use thread_priority::{
 /// Least nice value: first in turn among ordinary processes.
 const FIRST: i32 = -20;
 
-/// Asks to be run at once when a timer or a packet wakes us: before all ordinary processes, where another processor is
-/// left to them; else as the first of them. Gives what the machine allowed.
+/// Asks that the calling thread be run at once when a timer or a packet wakes it: before all ordinary processes, where
+/// another processor is left to them; else as the first of them. Gives what the machine allowed.
 pub fn be_prompt() -> &'static str {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let shared = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
@@ -32,7 +35,7 @@ fn real_time() -> Result<(), thread_priority::Error> {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
-/// Becomes `user` for good, without any capability. The process must have one thread only.
+/// Makes the calling thread one of `user` for good, without any capability.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -43,6 +46,12 @@ pub fn drop_all(user: u32) -> io::Result<()> {
     // With the last user id that is root's go all capabilities.
     set_thread_res_uid(uid, uid, uid)?;
     Ok(())
+}
+
+/// Lets this process open as many files as it may.
+pub fn open_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Ends this process when `parent` ends, however that does. To be asked for after the user has changed.

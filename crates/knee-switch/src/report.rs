@@ -1,6 +1,7 @@
-//! Rows of time series and figures, in the simulator's form. What only the kernel knows (window, smoothed RTT, pacing
-//! rate, state) is left out here: NaN in rows, none in figures.
+//! Rows of time series and figures, in the simulator's form. What only the kernel knows of TCP flows (window, smoothed RTT,
+//! pacing rate, state) is left out here: NaN in rows, none in figures. The endpoints of QUIC flows are ours, and tell.
 
+use crate::endpoints::Effort;
 use crate::late::LateFigures;
 use crate::network::Network;
 use knee_core::Time;
@@ -32,6 +33,8 @@ pub struct Told {
     pub outcome: Outcome,
     /// Packets that belong to no flow.
     pub strays: u64,
+    /// How the machine did with the endpoints of QUIC flows, if there are any.
+    pub quic: Option<Effort>,
     /// Rows that follow: samples, links, events.
     pub rows: [usize; 3],
 }
@@ -40,6 +43,7 @@ impl Network {
     /// Does what is due at a time known from the start, or at the end of an interval.
     pub(crate) fn on_agenda(&mut self, event: Event) {
         let now = self.now;
+        self.hear_endpoints();
         match event {
             Event::Change(i) => self.change(self.changes[i as usize].what),
             Event::Measure(i) => {
@@ -69,7 +73,7 @@ impl Network {
 
     fn counts(&self, i: usize, at: Time) -> FlowCounts {
         let (book, overhead) = (&self.books[i], self.flows[i].overhead);
-        FlowCounts {
+        let counts = FlowCounts {
             at,
             acked_bytes: book.acked_bytes,
             new_bytes: book.end,
@@ -83,6 +87,32 @@ impl Network {
             retransmitted: book.retransmitted,
             timeouts: 0,
             cwnd_integral: 0,
+        };
+        self.flows[i].account.as_ref().map_or(counts, |account| account.counts(counts, at))
+    }
+
+    /// Takes what the endpoints of QUIC flows have come to.
+    fn hear_endpoints(&mut self) {
+        for i in 0..self.flows.len() {
+            let Some(account) = &self.flows[i].account else { continue };
+            let (rtts, events) = account.take_news();
+            for rtt in rtts {
+                self.book_rtt(i, rtt);
+            }
+            for (at, event, value) in events {
+                self.record.rows.record(at, Some(i as u32), None, event, value);
+            }
+            self.complete_quic(i);
+        }
+    }
+
+    /// Ends the figures of a QUIC flow if all of its transfer has been acknowledged.
+    pub(crate) fn complete_quic(&mut self, i: usize) {
+        let account = self.flows[i].account.as_ref().filter(|account| account.is_complete());
+        if let Some(at) = account.and_then(|account| account.completed())
+            && self.record.complete(i, at)
+        {
+            self.end_transfer(i, at);
         }
     }
 
@@ -110,9 +140,13 @@ impl Network {
     /// After an ACK: whether all of a finite transfer has arrived.
     pub(crate) fn complete(&mut self, i: usize, at: Time) {
         if self.flows[i].bytes == Some(self.books[i].acked_bytes) && self.record.complete(i, at) {
-            self.end_figures(i, at);
-            self.end_common(at);
+            self.end_transfer(i, at);
         }
+    }
+
+    fn end_transfer(&mut self, i: usize, at: Time) {
+        self.end_figures(i, at);
+        self.end_common(at);
     }
 
     fn end_common(&mut self, at: Time) {
@@ -127,7 +161,8 @@ impl Network {
         for i in (0..self.books.len()).filter(|i| self.record.start(*i) < now).collect::<Vec<_>>() {
             let counts = self.counts(i, now);
             let row = self.record.row(i, interval, &counts);
-            self.record.rows.sample(row);
+            let account = self.flows[i].account.as_ref();
+            self.record.rows.sample(account.map_or(row, |account| row.with_sender(&account.sender())));
         }
         for i in 0..self.paths.links.len() {
             self.paths.links[i].observe(now);
@@ -138,19 +173,22 @@ impl Network {
     }
 
     /// The end of the run: the last interval, all figures, and the rows as bytes.
-    pub fn finish(mut self, end: Time, outcome: Outcome) -> (Told, Vec<u8>) {
+    pub fn finish(mut self, end: Time, outcome: Outcome, quic: Option<Effort>) -> (Told, Vec<u8>) {
         self.now = end;
+        self.hear_endpoints();
         self.sample();
         self.end_common(end);
         let counts: Vec<FlowCounts> = (0..self.books.len()).map(|i| self.counts(i, end)).collect();
         let flows = counts.into_iter().zip(self.flows.iter().map(|flow| &flow.rtts));
         let mut output = self.record.output(end, end, &mut self.paths.links, flows);
-        output.flows.iter_mut().for_each(|figures| figures.cwnd_mean_packets = None);
+        for (figures, _) in output.flows.iter_mut().zip(&self.flows).filter(|(_, flow)| flow.account.is_none()) {
+            figures.cwnd_mean_packets = None;
+        }
         let Rows { samples, links, events, .. } = &self.record.rows;
         let rows = [samples.len(), links.len(), events.len()];
         let mut bytes: Vec<u8> = bytemuck::cast_slice(samples).to_vec();
         bytes.extend_from_slice(bytemuck::cast_slice(links));
         bytes.extend_from_slice(bytemuck::cast_slice(events));
-        (Told { output, outcome, strays: self.strays, rows }, bytes)
+        (Told { output, outcome, strays: self.strays, quic, rows }, bytes)
     }
 }

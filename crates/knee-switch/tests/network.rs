@@ -61,7 +61,7 @@ fn departures(network: &mut Network, until: Time) -> Vec<Departure> {
 
 fn outcome(network: Network, end: Time) -> Value {
     let outcome = Outcome { late: Late::default().figures(), refused: 0, processor_s: 0.0, priority: "ordinary" };
-    serde_json::to_value(network.finish(end, outcome).0).unwrap()
+    serde_json::to_value(network.finish(end, outcome, None).0).unwrap()
 }
 
 #[test]
@@ -181,5 +181,27 @@ proptest! {
         prop_assert!(out <= count);
         // Until its figures begin, at the start, nothing has been dropped.
         prop_assert_eq!(out as u64 + drops, count as u64);
+    }
+}
+
+#[test]
+fn datagrams_are_those_of_quic_flows_alone() {
+    let datagram = |to: u16, from: u16| {
+        let mut bytes = vec![0x45, 0, 5, 0xdc, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend([from.to_be_bytes(), to.to_be_bytes(), 1480u16.to_be_bytes(), [0, 0]].concat());
+        bytes.resize(1500, 0);
+        bytes
+    };
+    for (transport, leaves, strays) in [("quic", 2, 1), ("tcp", 1, 2)] {
+        let spec = spec(|told| told["flows"][0]["transport"] = json!(transport));
+        let mut network = Network::new(&spec, PORT, None).unwrap();
+        come(&mut network, SEND, &datagram(PORT, 40_000), Time::ZERO);
+        come(&mut network, RECEIVE, &datagram(40_000, PORT), Time::ZERO);
+        come(&mut network, SEND, &segment(true, 1, 1, 1460, 0), Time::ZERO);
+        // Over QUIC data and what answers it; over TCP the segment.
+        assert_eq!(departures(&mut network, Time::from_millis(50)).len(), leaves);
+        assert_eq!(network.strays, strays);
+        let told = outcome(network, Time::from_millis(50));
+        assert_eq!(told["output"]["flows"][0]["sent_packets"], 1);
     }
 }

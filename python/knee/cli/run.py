@@ -63,6 +63,7 @@ def run(
     capture: Annotated[
         bool, typer.Option("--pcap", help="Also capture the packets at the senders, to packets.pcapng.")
     ] = False,
+    qlog: Annotated[bool, typer.Option("--qlog", help="Also log what each sender does, to qlog/flow-N.sqlog.")] = False,
     check: Annotated[
         bool,
         typer.Option(
@@ -90,6 +91,7 @@ def run(
     unless that contains files that knee did not write, and touches nothing else.
     """
     from knee import grounds, memory, runner
+    from knee import qlog as logs
 
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
@@ -97,13 +99,15 @@ def run(
     jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
     for job in jobs:
         if capture:
-            runner.check_capture(job.ground, job.folder)
+            runner.check_capture(job.scenario, job.ground, job.folder)
+        if qlog and (warning := logs.check(job.scenario, job.ground, job.folder)):
+            complain(warning)
         said = memory.check(job.scenario, report=report, most=max_memory)
         if said is not None:
             complain(said)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
     # in real time wants the machine for itself.
-    apart = capture or any(grounds.find(job.ground).real_time for job in jobs)
+    apart = capture or qlog or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
     runs = (
         _side_by_side(jobs, context.obj, report=report, png=png, max_memory=max_memory, allow_programs=allow_programs)
@@ -114,6 +118,7 @@ def run(
             report=report,
             png=png,
             capture=capture,
+            qlog=qlog,
             max_memory=max_memory,
             allow_programs=allow_programs,
         )
@@ -149,6 +154,7 @@ def _one_by_one(
     report: bool,
     png: bool,
     capture: bool,
+    qlog: bool,
     max_memory: str | None,
     allow_programs: bool,
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
@@ -166,6 +172,7 @@ def _one_by_one(
                     progress=bar,
                     command=command,
                     capture=capture,
+                    qlog=qlog,
                     max_memory=max_memory,
                     allow_programs=allow_programs,
                 )

@@ -32,6 +32,10 @@ class Ground(Protocol):
         """Whether it can capture the packets at the senders, as pcapng."""
 
     @property
+    def logs(self) -> frozenset[str]:
+        """The transports of flows whose senders it can log, as qlog."""
+
+    @property
     def real_time(self) -> bool:
         """Whether it runs in real time; such runs need the machine for themselves."""
 
@@ -63,6 +67,7 @@ class Ground(Protocol):
         progress: Progress | None = None,
         command: str | None = None,
         capture: Path | None = None,
+        qlog: Path | None = None,
     ) -> Result:
         """Runs a scenario that :meth:`refuse` accepted.
 
@@ -72,6 +77,7 @@ class Ground(Protocol):
             progress: called with the fraction of scenario time that has passed.
             command: the command line of the run, for the manifest.
             capture: a file for the packets at the senders, as pcapng; only if the ground ``captures``.
+            qlog: an existing folder for the senders' qlog files; only if the ground ``logs`` any of the flows.
 
         Raises:
             RunError: the run failed.

@@ -33,6 +33,7 @@ class Sim:
     name = "sim"
     about = "the packet simulator; needs no privileges"
     captures = True
+    logs = frozenset({"tcp", "quic"})
     real_time = False
 
     def missing(self) -> Sequence[Missing]:
@@ -59,6 +60,7 @@ class Sim:
         progress: Progress | None = None,
         command: str | None = None,
         capture: Path | None = None,
+        qlog: Path | None = None,
     ) -> Result:
         """Simulates a scenario."""
         # Slow to import, and a rejected scenario needs none of it.
@@ -67,12 +69,9 @@ class Sim:
         from knee.metrics import summary
         from knee.result import Result
 
-        if capture is not None and any(flow.transport == "quic" for flow in scenario.flows):
-            found = "packets of QUIC flows are not captured"
-            raise ScenarioError(scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap')
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        raw = simulate(scenario, progress, spool=spool, capture=capture)
+        raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
         own = [described(name, of) for name, of in _own(scenario)]
         samples = rows.samples(rows.from_bytes(raw.samples, rows.SAMPLE, spool), scenario.labels, raw.ccs)
         spool.unlink(missing_ok=True)
@@ -112,7 +111,12 @@ class Raw:
 
 
 def simulate(
-    scenario: Scenario, progress: Progress | None = None, *, spool: Path | None = None, capture: Path | None = None
+    scenario: Scenario,
+    progress: Progress | None = None,
+    *,
+    spool: Path | None = None,
+    capture: Path | None = None,
+    qlog: Path | None = None,
 ) -> Raw:
     """Simulates a scenario, with the interpreter free for other threads.
 
@@ -121,6 +125,7 @@ def simulate(
         progress: called with the fraction of simulated time that has passed; what it raises cancels the run.
         spool: a file for sample rows; by default they stay in memory.
         capture: a file for the packets at the senders.
+        qlog: an existing folder for the senders' qlog files.
 
     Raises:
         ScenarioError: the core refused it.
@@ -135,6 +140,7 @@ def simulate(
             progress,
             _own(scenario),
             None if capture is None else str(capture),
+            None if qlog is None else str(qlog),
         )
     except _core.SpecError as error:
         raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error

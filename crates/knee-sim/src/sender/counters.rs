@@ -1,6 +1,7 @@
 //! What is counted: packets and bytes sent, acknowledged, lost.
 
-use super::Sender;
+use super::{Sender, flags};
+use knee_core::Time;
 use knee_core::packet::{MSS, MTU};
 
 /// What the observers read: counters since the start.
@@ -62,6 +63,27 @@ impl Sender {
     /// Segments SACKed, lost and retransmitted but not resolved, for checks.
     pub const fn scoreboard(&self) -> (u32, u32, u32) {
         (self.sacked_out, self.lost_out, self.retrans_out)
+    }
+
+    /// Transmissions deemed lost so far, with those of which that turned out wrong.
+    pub const fn losses(&self) -> u64 {
+        self.view.lost
+    }
+
+    /// Whether a segment that is not acknowledged counts as lost, and whether it was sent again since it does.
+    pub fn marks(&self, seq: u64) -> (bool, bool) {
+        let marks = if self.rtx.tracking() { self.rtx.flags(seq) } else { 0 };
+        (marks & flags::LOST != 0, marks & flags::RETRANSMITTED != 0)
+    }
+
+    /// Least RTT of the last 300 s; `Time::MAX` before the first sample.
+    pub const fn min_rtt(&self) -> Time {
+        self.rtt.min_rtt()
+    }
+
+    /// Smoothed deviation of the RTT.
+    pub const fn rtt_variance(&self) -> Time {
+        self.rtt.variance()
     }
 
     /// Whether all there is to send has been acknowledged.

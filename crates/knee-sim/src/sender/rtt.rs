@@ -74,6 +74,11 @@ impl RttEstimator {
         self.srtt8 as u64
     }
 
+    /// Smoothed deviation (RFC 6298's RTTVAR).
+    pub const fn variance(&self) -> Time {
+        Time::from_micros((self.rttvar4 >> 2) as u64)
+    }
+
     /// Least RTT of the last 300 s; `Time::MAX` before the first sample.
     pub const fn min_rtt(&self) -> Time {
         if self.min == u32::MAX { Time::MAX } else { Time::from_micros(self.min as u64) }

@@ -76,6 +76,7 @@ impl World {
             sacks: Slab::new(),
             departures: Vec::new(),
             record: Record::new(spec),
+            logs: Vec::new(),
             interval: Time::from_nanos(spec.interval),
             warmup: Time::from_nanos(spec.warmup),
             seed: spec.seed,
@@ -119,7 +120,7 @@ impl World {
                 bytes: flow.bytes,
                 ecn: ecn.is_on(),
                 tls: flow.tls,
-                seed: Rng::stream(spec.seed, &format!("quic/{}", self.senders.len())).next_u64(),
+                seed: quic_seed(spec, self.senders.len()),
                 start: Time::from_nanos(flow.start),
             };
             let watch = Arc::new(Watch::default());
@@ -161,6 +162,33 @@ pub fn agenda(spec: &Spec) -> Events {
     }
     agenda.push(Time::from_nanos(spec.interval), Event::Sample);
     agenda
+}
+
+/// A QUIC connection that runs outside a simulation: what the same flow has inside one.
+pub struct QuicSetup {
+    /// Its algorithm, as the registry describes it.
+    pub entry: &'static Entry,
+    /// Makes its controllers.
+    pub control: Arc<dyn ControllerFactory + Send + Sync>,
+    /// Names its random numbers.
+    pub seed: u64,
+    /// Whether its packets are ECN-capable.
+    pub ecn: bool,
+}
+
+/// The setup of flow `i`, whose controllers `watch` sees.
+///
+/// # Errors
+/// If the flow's congestion control or a parameter of it does not exist.
+pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup, SpecError> {
+    let (flow, seed) = (&spec.flows[i], quic_seed(spec, i));
+    let algorithm = algorithm(flow, &[])?;
+    let ecn = Ecn::new(flow.ecn, algorithm.entry.needs.ecn).is_on();
+    Ok(QuicSetup { entry: algorithm.entry, control: algorithm.control(i, seed, watch), seed, ecn })
+}
+
+fn quic_seed(spec: &Spec, i: usize) -> u64 {
+    Rng::stream(spec.seed, &format!("quic/{i}")).next_u64()
 }
 
 impl Algorithm {

@@ -2,6 +2,7 @@
 
 use super::world::{Algorithm, Outbox, World, blocks};
 use crate::network::Way;
+use crate::observe::States;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
 use knee_cc::{CaState, Control, DynCongestionControl, Init};
@@ -218,22 +219,14 @@ impl World {
     /// Puts on record which states of a sender are new.
     pub(super) fn note_states(&mut self, i: u32, control: &Control, ca: CaState, timeouts: u32) {
         let flow = &mut self.flows[i as usize];
-        let (cwnd, phase) = (f64::from(control.cwnd), control.phase);
-        let new_phase = std::mem::replace(&mut flow.phase, phase) != phase;
-        let new_ca = std::mem::replace(&mut flow.ca, ca) != ca;
-        let new_timeout = std::mem::replace(&mut flow.seen_timeouts, timeouts) != timeouts;
+        let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
+        let after = States { phase: control.phase, ca, timeouts };
+        (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
         let phases = self.algorithms[flow.algorithm as usize].entry.phases;
-        if new_phase {
-            self.record(Some(i), None, phases.get(usize::from(phase)).copied().unwrap_or("unnamed"), cwnd);
-        }
-        if new_timeout {
-            self.record(Some(i), None, "timeout", cwnd);
-        }
-        if new_ca {
-            match ca {
-                CaState::Recovery => self.record(Some(i), None, "recovery", cwnd),
-                CaState::Cwr => self.record(Some(i), None, "cwr", cwnd),
-                CaState::Open | CaState::Disorder | CaState::Loss => {}
+        for event in after.events_since(before, phases) {
+            self.record(Some(i), None, event, f64::from(control.cwnd));
+            if let Some(Some(log)) = self.logs.get(i as usize) {
+                log.state(self.now, event);
             }
         }
     }

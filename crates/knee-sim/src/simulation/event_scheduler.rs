@@ -22,7 +22,7 @@ pub(super) struct EventScheduler {
     /// What the endpoint at work has sent.
     sent: Sent,
     /// Who sees the packets at the senders.
-    tap: Option<Box<dyn Tap>>,
+    taps: Vec<Box<dyn Tap>>,
 }
 
 /// What an endpoint sends at one time.
@@ -57,12 +57,12 @@ impl EventScheduler {
         for i in 0..world.flows.len() {
             events.push(world.record.start(i), Event::Start(i as u32));
         }
-        Self { events, alarms: vec![Alarms::NONE; world.flows.len()], sent: Sent::default(), tap: None }
+        Self { events, alarms: vec![Alarms::NONE; world.flows.len()], sent: Sent::default(), taps: Vec::new() }
     }
 
     /// Lets `tap` see the packets at the senders.
     pub(super) fn tap(&mut self, tap: Box<dyn Tap>) {
-        self.tap = Some(tap);
+        self.taps.push(tap);
     }
 
     /// Checks that an event is there for each link and pipe at the time at which it is due.
@@ -221,7 +221,7 @@ impl EventScheduler {
             return self.after_quic(world, packet.flow);
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
-        if let Some(tap) = &mut self.tap {
+        for tap in &mut self.taps {
             tap.received(world.now, packet, blocks(&world.sacks, sacks).as_slice());
         }
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
@@ -256,6 +256,9 @@ impl EventScheduler {
     /// What a sender has sent leaves, and its timers are armed.
     #[inline]
     fn after_sender(&mut self, world: &mut World, i: u32) {
+        for tap in &mut self.taps {
+            tap.updated(world.now, i, &world.senders[i as usize]);
+        }
         self.send_data(world, i);
         self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.events);
     }
@@ -265,7 +268,7 @@ impl EventScheduler {
         let first = world.network.first_link(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
-            if let Some(tap) = &mut self.tap {
+            for tap in &mut self.taps {
                 (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
             }
             self.arrive(world, first, packet, count);

@@ -156,6 +156,11 @@ impl World {
         }
     }
 
+    /// Whether flow `i` is one of QUIC.
+    pub(super) fn is_quic(&self, i: usize) -> bool {
+        self.quic.get(i).is_some_and(Option::is_some)
+    }
+
     /// Flow `i`, if it is one of QUIC.
     #[inline]
     pub(super) fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
@@ -165,11 +170,18 @@ impl World {
     /// Opens the connection of QUIC flow `i`.
     pub(super) fn start_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
+        let log = self.logs.get(i as usize).cloned().flatten();
         if let Some(flow) = self.quic_flow(i) {
             let Told { bytes, seed, tls, .. } = flow.told;
-            let settings = |end| Settings { receive_window: RECEIVE_WINDOW, seed: seed ^ end, tls };
-            let sender = Peer::connect(flow.control.clone(), bytes, &settings(0), now);
-            flow.ends = Some(Box::new((sender, Peer::receiver(&settings(1)))));
+            let settings = |end, log| Settings {
+                receive_window: RECEIVE_WINDOW,
+                seed: seed ^ end,
+                tls,
+                pacing_credit: Time::ZERO,
+                log,
+            };
+            let sender = Peer::connect(flow.control.clone(), bytes, &settings(0, log), now);
+            flow.ends = Some(Box::new((sender, Peer::receiver(&settings(1, None)))));
         }
         self.transmit_quic(i, out);
     }

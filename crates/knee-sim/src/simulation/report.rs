@@ -4,9 +4,8 @@ use super::quic::SenderFigures;
 use super::world::{Flow, World};
 use crate::events::Event;
 use crate::observe::{FlowCounts, Interval, Rows};
-use crate::output::{Output, SampleRow};
+use crate::output::{Output, SenderState};
 use crate::receiver::Receiver;
-use knee_cc::CaState;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
 use knee_queue::Note;
@@ -95,23 +94,16 @@ impl World {
         let sender = self.sender_figures(i);
         let counts = self.counts_of(i, &sender);
         self.fold_rtt(i);
-        let full_control = u32::from(self.algorithms[self.flows[i].algorithm as usize].entry.needs.full_control);
-        let ca = match sender.ca {
-            CaState::Open => 0,
-            CaState::Disorder => 1,
-            CaState::Cwr => 2,
-            CaState::Recovery => 3,
-            CaState::Loss => 4,
+        let state = SenderState {
+            phase: sender.phase,
+            ca: sender.ca,
+            full_control: self.algorithms[self.flows[i].algorithm as usize].entry.needs.full_control,
+            srtt: sender.srtt,
+            cwnd: sender.cwnd,
+            in_flight: sender.in_flight,
+            pacing_rate_bps: sender.pacing_rate_bps,
         };
-        let srtt = sender.srtt;
-        let row = SampleRow {
-            state: u32::from(sender.phase) | ca << 8 | full_control << 16,
-            srtt_ms: if srtt == Time::ZERO { f32::NAN } else { srtt.as_millis_f64() as f32 },
-            cwnd_packets: sender.cwnd as f32,
-            in_flight_packets: sender.in_flight as f32,
-            pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| (bps as f64 / 1e6) as f32),
-            ..self.record.row(i, interval, &counts)
-        };
+        let row = self.record.row(i, interval, &counts).with_sender(&state);
         self.record.rows.sample(row);
     }
 

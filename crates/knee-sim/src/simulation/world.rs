@@ -9,6 +9,7 @@ use crate::sender::{self, Departure, Sender};
 use crate::spec::ChangeSpec;
 use knee_cc::{CaState, Entry};
 use knee_core::{Packet, Params, Time};
+use knee_qlog::Log;
 use knee_quic::Datagram;
 use slab::Slab;
 
@@ -33,6 +34,8 @@ pub(super) struct World {
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
     pub(super) record: Record,
+    /// By flow, where its sender's events are logged; empty if no flow's are.
+    pub(super) logs: Vec<Option<Log>>,
     pub(super) interval: Time,
     /// How long flows and links run before their figures start to count.
     pub(super) warmup: Time,

@@ -9,7 +9,7 @@ import polars as pl
 
 from knee import rows as formats
 from knee.grounds.host import traffic
-from knee.registry import congestion_controls
+from knee.registry import flow_controls
 from knee.scenario.model import Scenario
 
 #: Rows of the traffic program.
@@ -30,6 +30,7 @@ assert KERNEL.itemsize == traffic.ROW.size
 
 Rows = formats.Rows
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Told = tuple[dict[str, Any], bytes]
 
 
@@ -39,6 +40,7 @@ class Seen:
     Attributes:
         output: figures per flow and link, in the simulator's form.
         switch: how late packets left, and the switch's processor time.
+        quic: how late the endpoints of QUIC flows were, and their processor time; None without such flows.
     """
 
     def __init__(self, scenario: Scenario, sides: list[Told], switch: Told) -> None:
@@ -46,6 +48,7 @@ class Seen:
         told, raw = switch
         self.output: dict[str, Any] = told["output"]
         self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
+        self.quic: dict[str, Any] | None = told["quic"]
         parts, at = [], 0
         for dtype, count in zip((formats.SAMPLE, formats.LINK, formats.EVENT), told["rows"], strict=True):
             parts.append(np.frombuffer(raw, dtype=dtype, count=count, offset=at))
@@ -69,20 +72,26 @@ class Seen:
         at = order[np.searchsorted(theirs, key, sorter=order).clip(max=max(len(order) - 1, 0))] if len(order) else None
         known = theirs[at] == key if at is not None else np.zeros(len(out), dtype=bool)
         kernel = self._kernel[at] if at is not None else np.zeros(len(out), dtype=KERNEL)
-        out["srtt_ms"] = np.where(known & (kernel["srtt_us"] > 0), kernel["srtt_us"] / 1e3, np.nan)
-        out["cwnd_packets"] = np.where(known, kernel["cwnd"], np.nan)
-        out["in_flight_packets"] = np.where(known, kernel["in_flight"], np.nan)
-        paces = [congestion_controls()[flow.cc].needs["pacing"] or flow.pacing == "on" for flow in self._flows]
-        paced = known & np.array(paces)[out["flow"]]
-        out["pacing_rate_mbps"] = np.where(paced, kernel["pacing_rate"] * 8e-6, np.nan)
+        # The switch runs the endpoints of QUIC flows itself, and its rows are complete.
+        over_quic = np.array([flow.transport == "quic" for flow in self._flows])[out["flow"]]
+
+        def fill(name: str, valid: Booleans, values: np.ndarray[Any, Any]) -> None:
+            out[name] = np.where(over_quic, out[name], np.where(valid, values, np.nan))
+
+        fill("srtt_ms", known & (kernel["srtt_us"] > 0), kernel["srtt_us"] / 1e3)
+        fill("cwnd_packets", known, kernel["cwnd"])
+        fill("in_flight_packets", known, kernel["in_flight"])
+        paces = [flow_controls()[flow.cc].needs["pacing"] or flow.pacing == "on" for flow in self._flows]
+        fill("pacing_rate_mbps", known & np.array(paces)[out["flow"]], kernel["pacing_rate"] * 8e-6)
         frame = formats.samples(out, scenario.labels, [flow.cc for flow in self._flows])
-        return frame.with_columns(state=pl.Series(self._states(out["flow"], kernel, known), dtype=pl.String))
+        states = pl.Series(self._states(out["flow"], kernel, known), dtype=pl.String)
+        return frame.with_columns(state=pl.when(pl.Series(over_quic)).then(pl.col("state")).otherwise(states))
 
     def _states(self, flows: Rows, kernel: Rows, known: Rows) -> list[str | None]:
         """The state of loss recovery while it sets the window, else the phase; empty if unknown."""
         names: list[str | None] = []
         for flow, row, here in zip(flows, kernel, known, strict=True):
-            entry = congestion_controls()[self._flows[flow].cc]
+            entry = flow_controls()[self._flows[flow].cc]
             recovery = formats.RECOVERY.get(int(row["state"]))
             if not here:
                 names.append(entry.phases[0])

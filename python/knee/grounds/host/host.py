@@ -31,6 +31,7 @@ class Host:
     name = "host"
     about = "the running Linux kernel in network namespaces, in real time; needs root"
     captures = True
+    logs = frozenset({"quic"})
     real_time = True
 
     def missing(self) -> Sequence[Missing]:
@@ -72,17 +73,22 @@ class Host:
         progress: Progress | None = None,
         command: str | None = None,
         capture: Path | None = None,
+        qlog: Path | None = None,
     ) -> Result:
         """Runs a scenario in real time."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        seen, wall_s = self.measure(scenario, progress, capture)
+        seen, wall_s = self.measure(scenario, progress, capture, qlog)
         samples = seen.samples()
         figures = summary(scenario, self.name, seen.output, samples, wall_s)
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
-        remarks = _remarks(seen.switch)
+        remarks = _remarks(seen.switch, seen.quic)
+        if qlog is not None and any(flow.transport == "tcp" for flow in scenario.flows):
+            remarks.append("TCP flows have no qlog files, because their senders are the kernel's.")
         return Result(
             summary=figures | ({"remarks": remarks} if remarks else {}),
-            manifest=about | {"kernel": platform.release(), "switch": seen.switch},
+            manifest=about
+            | {"kernel": platform.release(), "switch": seen.switch}
+            | ({"quic": seen.quic} if seen.quic else {}),
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=seen.links(),
@@ -90,19 +96,23 @@ class Host:
         )
 
     def measure(
-        self, scenario: Scenario, progress: Progress | None = None, capture: Path | None = None
+        self,
+        scenario: Scenario,
+        progress: Progress | None = None,
+        capture: Path | None = None,
+        qlog: Path | None = None,
     ) -> tuple[Seen, float]:
         """Runs a scenario and returns its measurements and its duration, s."""
         told = spec(scenario)
         with lab() as here:
-            here.prepare(told, plan.sides(scenario), scenario.tcp, capture)
+            here.prepare(told, plan.sides(scenario), scenario.tcp, capture, qlog)
             begin = time.perf_counter()
             *sides, switch = here.run(scenario.duration, progress)
             wall_s = time.perf_counter() - begin
         return Seen(scenario, sides, switch), wall_s
 
 
-def _remarks(switch: dict[str, Any]) -> list[str]:
+def _remarks(switch: dict[str, Any], quic: dict[str, Any] | None) -> list[str]:
     """Remarks that readers of the figures need."""
     remarks = []
     if switch["behind"]:
@@ -113,4 +123,14 @@ def _remarks(switch: dict[str, Any]) -> list[str]:
         )
     if switch["refused"]:
         remarks.append(f"The kernel refused {switch['refused']} packets of the switch; they count as received.")
+    if quic and quic["behind"]:
+        share = 100 * quic["behind"] / quic["departures"]
+        remarks.append(
+            f"The endpoints of QUIC flows fell behind: {quic['behind']} of {quic['departures']} times ({share:.2g} %) "
+            f"they were more than 1 ms late, the latest {quic['late_max_us'] / 1e3:.1f} ms."
+        )
+    if quic and quic["refused"]:
+        remarks.append(
+            f"The kernel refused {quic['refused']} datagrams of QUIC flows; they count as lost, not as sent."
+        )
     return remarks

@@ -116,7 +116,14 @@ class Lab:
         self._owned.add(process.pid)
         return program
 
-    def prepare(self, spec: dict[str, Any], sides: list[dict[str, Any]], tcp: Tcp, capture: Path | None) -> None:
+    def prepare(
+        self,
+        spec: dict[str, Any],
+        sides: list[dict[str, Any]],
+        tcp: Tcp,
+        capture: Path | None = None,
+        qlog: Path | None = None,
+    ) -> None:
         """Starts all processes and configures the devices' addresses and routes.
 
         Args:
@@ -124,6 +131,7 @@ class Lab:
             sides: the tasks of each side's sockets.
             tcp: settings of namespaces and routes.
             capture: the file to which the switch writes packets, if any.
+            qlog: the folder for the qlog files of QUIC flows, if any.
         """
         places = [str(NAMESPACES / name) for name in self._owned.namespaces]
         for name, side in zip(self._owned.namespaces, sides, strict=True):
@@ -136,7 +144,9 @@ class Lab:
             "spec": spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(places, DEVICES, strict=True)],
             "port": PORT,
+            "addresses": [f"{NETWORKS[0]}.{1 + side}" for side in range(2)],
             "capture": None if capture is None else str(capture.resolve()),
+            "qlog": None if qlog is None else str(qlog.resolve()),
             "parent": os.getpid(),
             "user": _nobody(),
         }

@@ -8,6 +8,7 @@ from knee.grounds.host.lab import NETWORKS, PORT
 from knee.linux import bpf
 from knee.registry import congestion_controls
 from knee.scenario.model import Flow, Scenario
+from knee.scenario.rates import slowest
 from knee.scenario.spec import span
 from knee.units import Limit
 
@@ -22,7 +23,7 @@ _PACKET = 1500
 
 
 def sides(scenario: Scenario) -> list[dict[str, Any]]:
-    """The tasks of both sides' sockets, without the settings of their namespaces."""
+    """The tasks of both sides' TCP sockets, without the settings of their namespaces. QUIC flows are the switch's."""
     flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
     told: list[dict[str, Any]] = [
         {
@@ -36,6 +37,8 @@ def sides(scenario: Scenario) -> list[dict[str, Any]]:
         for _ in range(2)
     ]
     for number, (flow, i) in enumerate(flows):
+        if flow.transport == "quic":
+            continue
         source = 0 if flow.direction == "forward" else 1
         buffer = _buffer(scenario, flow)
         told[source]["send"].append(_sender(scenario, flow, number, i, buffer))
@@ -60,27 +63,16 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
         "bytes": flow.bytes,
         "paced": flow.pacing == "on",
         "buffer": buffer,
-        "unsent": min(max(_rate(scenario, flow) // 800, _UNSENT[0]), _UNSENT[1]),
+        "unsent": min(max(slowest(scenario, flow)[1] // 800, _UNSENT[0]), _UNSENT[1]),
         "phases": phases,
         "phase_names": list(entry.phases),
         "shown": shown,
     }
 
 
-def _rate(scenario: Scenario, flow: Flow) -> int:
-    """The highest rate on a flow's path at any time, bit/s; a trace counts as 1 Gbit/s."""
-    rates = []
-    for link in scenario.links:
-        if link.name in (flow.path or ()):
-            way = link.reverse if flow.direction == "reverse" and link.reverse else link
-            changed = [c.rate for c in scenario.changes if c.link == link.name and c.rate is not None]
-            rates.append(max([way.rate or 1_000_000_000, *changed]))
-    return min(rates)
-
-
 def _buffer(scenario: Scenario, flow: Flow) -> int:
     """A socket buffer that does not limit the flow: four times the most that its path can hold."""
-    rate = _rate(scenario, flow)
+    _, rate = slowest(scenario, flow)
     rtt = max([flow.rtt, *(change.rtt or 0 for change in scenario.changes)])
     held = rate * rtt // 8_000_000_000
     limits = [link.limit for link in scenario.links] + [change.limit for change in scenario.changes]

@@ -38,6 +38,7 @@ class Uml:
     name = "uml"
     about = "a real Linux kernel in virtual time; needs no privileges"
     captures = False
+    logs: frozenset[str] = frozenset()
     real_time = False
 
     def missing(self) -> Sequence[Missing]:
@@ -76,6 +77,7 @@ class Uml:
         progress: Progress | None = None,
         command: str | None = None,
         capture: Path | None = None,
+        qlog: Path | None = None,
     ) -> Result:
         """Runs a scenario in a guest of its own."""
         hz = refuse.TICKS[scenario.tcp.tick]
