@@ -152,9 +152,8 @@ impl Sender {
     /// than seven marks in between, which takes a row of lost ACKs, eight are missed.
     #[cold]
     fn count_marks(&mut self, ack: &AckInfo, found: &mut Findings) {
-        let count = Packet::ace_count(ack.flags);
-        let marked = count.wrapping_sub(self.ce_count) % 8;
-        self.ce_count = count;
+        let marked = Packet::ace_count(ack.flags).wrapping_sub(Packet::ace_count(self.known_marks)) % 8;
+        self.known_marks = ack.flags & Packet::ACE;
         self.view.delivered_ce += u64::from(marked);
         found.ece = marked > 0;
     }

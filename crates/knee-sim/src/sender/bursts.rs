@@ -63,7 +63,8 @@ impl Sender {
 
     /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger one, if
     /// it may `wait`.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with nearly every ACK, and mostly the first comparison")]
     pub(super) fn burst_now(&self, room: u32, wait: bool, config: &Config) -> u32 {
         let least = self.least_burst();
         // No burst limit is below that, so it need not be worked out.

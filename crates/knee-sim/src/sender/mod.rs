@@ -178,8 +178,8 @@ pub struct Sender {
     established: bool,
     /// How it uses ECN.
     pub ecn: Ecn,
-    /// The receiver's count of marked packets as last heard, below 8, with accurate ECN.
-    ce_count: u8,
+    /// What ACKs carry that tell of no new mark: the receiver's count as last heard with accurate ECN, else nothing.
+    known_marks: u8,
     needs: Needs,
     // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate samples.
     first_tx: Micros,
@@ -327,8 +327,7 @@ impl Sender {
     /// Whether an ACK tells of no mark that was not known.
     #[inline]
     const fn tells_no_mark(&self, ack: &AckInfo) -> bool {
-        let known = if self.ecn.is_accurate() { Packet::ace(self.ce_count) } else { 0 };
-        ack.flags & Packet::ACE == known
+        ack.flags & Packet::ACE == self.known_marks
     }
 
     const fn reducing(&self) -> bool {

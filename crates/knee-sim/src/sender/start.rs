@@ -9,8 +9,8 @@ use super::{Config, Pending, Sender};
 use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Timer;
 use knee_cc::{Control, DynCongestionControl, Needs, StateEvent, View};
-use knee_core::Time;
 use knee_core::packet::MSS;
+use knee_core::{Packet, Time};
 
 /// How a sender is made.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl Sender {
             held_back: false,
             established: false,
             ecn: init.ecn,
-            ce_count: FIRST_COUNT % 8,
+            known_marks: if init.ecn.is_accurate() { Packet::ace(FIRST_COUNT) } else { 0 },
             needs: init.needs,
             first_tx: Micros(0),
             delivered_at: Micros(0),
