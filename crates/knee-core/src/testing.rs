@@ -158,7 +158,7 @@ fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
 /// The same bytes every time: a failure is there for everybody. Failing ones are made fewer in `shrinks` steps.
 ///
 /// # Panics
-/// With all failures, one per entry.
+/// With all failures, one per entry; or where `variable` lists a name that no entry has.
 pub fn fuzz<E>(
     variable: &str,
     entries: &[(&str, E)],
@@ -166,8 +166,12 @@ pub fn fuzz<E>(
     most: usize,
     check: impl Fn(&E, &[u8]) -> Result<(), TestCaseError>,
 ) {
-    let wanted = std::env::var(variable).ok();
-    let wanted = |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|w| w == name));
+    let list = std::env::var(variable).ok();
+    let listed: Option<Vec<&str>> = list.as_ref().map(|list| list.split(',').collect());
+    for name in listed.iter().flatten() {
+        assert!(entries.iter().any(|(known, _)| known == name), "{variable}: there is no `{name}`");
+    }
+    let wanted = |name: &str| listed.as_ref().is_none_or(|listed| listed.contains(&name));
     let mut failures = Vec::new();
     for (name, entry) in entries.iter().filter(|(name, _)| wanted(name)) {
         let config = Config { failure_persistence: None, max_shrink_iters: shrinks, ..Config::default() };
