@@ -56,7 +56,7 @@ def test_dctcp_needs_ect_1_to_share_a_dual_queue_with_cubic() -> None:
 
 def test_a_short_rtt_beside_a_long_one_shares_like_the_virtual_rtt_says() -> None:
     # Both RTTs are below the virtual one of 25 ms, so the rates are within a factor of two; without it they are not
-    # (draft-briscoe-iccrg-prague-congestion-control, Sec. 2.4.4).
+    # (draft-briscoe-iccrg-prague-congestion-control).
     scenario = {
         "duration": "60 s",
         "warmup": "20 s",

@@ -1,20 +1,20 @@
 //! TCP Prague: DCTCP for the Internet, the sender that L4S queues are made for.
 //!
-//! Source: De Schepper, Tilmans, Briscoe, Goel: "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-control-04
-//! (2024); the fixed-point arithmetic and what the draft leaves open as in the authors' Linux module, version 0.7 of 2024.
+//! Source: De Schepper, Tilmans, Briscoe, Goel: "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-control-04; arithmetic, constants and order of steps follow the description and
+//! behaviour of its authors' Linux module, version 0.7 (2024).
 //!
 //! With `F` the fraction of packets delivered with a mark in a round, `v = max(rtt, 25 ms)` the virtual RTT:
 //!
-//! - `alpha = (1 - g) · alpha + g · F`, once per virtual RTT, from the first mark on (Sec. 2.4.2)
+//! - `alpha = (1 - g) · alpha + g · F`, once per virtual RTT, from the first mark on
 //! - mark: `cwnd · (1 - alpha / 2)`, once per virtual RTT
 //! - each packet delivered without a mark: `cwnd` grows by `(rtt / v)² / cwnd`, also while it is being reduced, so that
-//!   flows of short RTTs grow by one packet per virtual RTT, in rate (Sec. 2.4.3, 2.4.4)
+//!   flows of short RTTs grow by one packet per virtual RTT, in rate
 //! - loss and timeout: half the window
-//! - bursts of at most 250 us at the pacing rate, which is `cwnd / rtt` (Sec. 2.4.5); in slow start twice that
+//! - bursts of at most 250 us at the pacing rate, which is `cwnd / rtt`; in slow start twice that
 //! - a window of four packets or fewer: the rate takes the place of the window, and moves up and down by 3 % in each
 //!   virtual RTT, so that marks do not come in rounds
 //!
-//! A flow scales its growth once it has had four rounds after slow start (Sec. 2.4.4). At the first mark the window is
+//! A flow scales its growth once it has had four rounds after slow start. At the first mark the window is
 //! halved, as alpha says nothing yet.
 //!
 //! Departure from the module: there the reduction comes as the connection enters its state CWR, which lasts a round trip. A
@@ -164,7 +164,7 @@ impl Prague {
         }
     }
 
-    /// Whether its rate does not depend on its RTT (Sec. 2.4.4).
+    /// Whether its rate does not depend on its RTT.
     const fn is_rtt_independent(&self, control: &Control) -> bool {
         !control.in_slow_start() && self.rounds >= self.set.rtt_transition
     }
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn without_marks_the_window_grows_by_a_packet_per_virtual_rtt_in_rate() {
-        // A packet per RTT from 25 ms on; of shorter RTTs (rtt / 25 ms)² (draft, Sec. 2.4.4).
+        // A packet per RTT from 25 ms on; of shorter RTTs (rtt / 25 ms)².
         for (rtt_ms, per_round) in [(100, 1.0), (25, 1.0), (10, 0.16), (5, 0.04)] {
             let grown = after(50, Time::from_millis(rtt_ms), 0) - 100.0;
             assert!((grown / (50.0 * per_round) - 1.0).abs() < 0.02, "{rtt_ms} ms: {grown}");

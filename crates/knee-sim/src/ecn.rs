@@ -73,8 +73,8 @@ impl Ecn {
         self.is_on() && !self.is_accurate()
     }
 
-    /// Flags of a data packet. RFC 3168, 6.1.5: retransmissions are not ECN-capable; accurate ECN lifts that, as Linux does
-    /// (RFC 9768, 3.2.2.5, with RFC 8311, 4.3).
+    /// Flags of a data packet. RFC 3168, 6.1.5: retransmissions are not ECN-capable; with accurate ECN they are, as in
+    /// Linux.
     pub const fn of_data(self, retransmission: bool) -> u8 {
         if retransmission && !self.is_accurate() { 0 } else { self.codepoint }
     }
