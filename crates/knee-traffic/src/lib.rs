@@ -12,6 +12,7 @@ pub mod arrivals;
 pub mod completion;
 pub mod datagrams;
 pub mod limited;
+pub mod requests;
 pub mod sizes;
 pub mod spec;
 #[cfg(test)]
