@@ -12,6 +12,8 @@ pub mod arrivals;
 mod check;
 pub mod completion;
 pub mod datagrams;
+#[cfg(test)]
+mod laws;
 pub mod limited;
 pub mod requests;
 pub mod sizes;
