@@ -132,8 +132,12 @@ fn check_ladder(ladder: &[u64]) -> Result<(), String> {
     let (Some(least), Some(greatest)) = (ladder.first(), ladder.last()) else {
         return Err("the ladder of bitrates is empty".into());
     };
-    if let Some(pair) = ladder.windows(2).find(|pair| pair[0] >= pair[1]) {
-        return Err(format!("the ladder's bitrates must ascend: {} bit/s come after {} bit/s", pair[1], pair[0]));
+    if let Some(i) = (1..ladder.len()).find(|i| ladder[i - 1] >= ladder[*i]) {
+        return Err(format!(
+            "the ladder's bitrates must ascend: {} bit/s come after {} bit/s",
+            ladder[i],
+            ladder[i - 1]
+        ));
     }
     within("the ladder's least bitrate", *least, "bit/s", 1, MAX_RATE)?;
     within("the ladder's greatest bitrate", *greatest, "bit/s", 1, MAX_RATE)
