@@ -267,6 +267,12 @@ impl Connections {
         half.under_way = half.under_way.wrapping_add_signed(packets);
     }
 
+    /// Packets of connections in the network, and whether there are no others.
+    pub(super) fn under_way(&self) -> (u64, bool) {
+        let all = !self.is_empty() && self.applications.iter().all(Option::is_some);
+        (self.halves.iter().map(|half| u64::from(half.under_way)).sum(), all)
+    }
+
     /// Notes what half `i` awaits next: that the first of its messages arrives, or that it is acknowledged.
     fn await_next(&mut self, i: u32) {
         let Half { flow, conn, away, .. } = *self.half(i);
