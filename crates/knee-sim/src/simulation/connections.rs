@@ -260,6 +260,14 @@ impl Connections {
         }));
     }
 
+    /// Half `i` sends so many packets.
+    #[inline]
+    pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
+        let half = self.half_mut(i);
+        half.under_way += packets;
+        half.last_sent = now;
+    }
+
     /// Packets of half `i` enter the network, or, where negative, leave it.
     #[inline]
     pub(super) fn count(&mut self, i: u32, packets: i32) {
@@ -428,7 +436,6 @@ impl World {
         let sender = &mut self.senders[i as usize];
         let end = sender.write(bytes, last_sent, now, &self.sender_config);
         sender.send(now, &self.sender_config, &mut self.departures);
-        self.connections.half_mut(i).last_sent = now;
         self.after_other(i, out);
         end
     }
