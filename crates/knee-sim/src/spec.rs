@@ -195,6 +195,11 @@ pub enum ValueSpec {
 pub type ParamsSpec = BTreeMap<String, ValueSpec>;
 
 impl FlowSpec {
+    /// Whether it goes over TCP, and not over UDP.
+    pub fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp && !self.sends_datagrams()
+    }
+
     /// Whether it sends datagrams, and is no connection.
     pub fn sends_datagrams(&self) -> bool {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)

@@ -276,6 +276,7 @@ impl EventScheduler {
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         if world.is_non_tcp(packet.flow) {
+            self.taps.iter_mut().for_each(|tap| tap.received(world.now, packet, &[]));
             world.on_non_tcp(packet, &mut self.sent);
             return self.after_non_tcp(world, packet.flow);
         }
