@@ -110,8 +110,8 @@ impl World {
         if self.connections.runs(i) {
             return self.connections.act(i, Action::Start);
         }
-        if self.quic_flow(i).is_some() {
-            return self.start_quic(i, out);
+        if self.is_non_tcp(i) {
+            return self.start_non_tcp(i, out);
         }
         self.connect(i, out);
     }
