@@ -147,6 +147,7 @@ impl World {
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
             paced: sender.paced(),
+            accurate_ecn: sender.has_accurate_ecn(),
             rng: Rng::stream(self.seed, &format!("cc/{i}")),
         };
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
