@@ -81,9 +81,9 @@ def _draw(results: Results) -> Figure:
     figure, panels = drawing.panels(3, 2.4, columns=3, sharex=False)
     for axes, (cc, name) in zip(panels, SCALABLE.items(), strict=False):
         for rtt in RTTS_MS[cc]:
-            axes.plot(
-                RATES_MBPS, series(made, (f"{cc}_{rate}_{rtt}_ratio" for rate in RATES_MBPS)), "o-", label=f"{rtt} ms"
-            )
+            ratios = series(made, (f"{cc}_{rate}_{rtt}_ratio" for rate in RATES_MBPS))
+            colour = f"C{RTTS_MS['prague'].index(rtt)}"
+            axes.plot(RATES_MBPS, ratios, "o-", color=colour, label=f"{rtt} ms")
         axes.axhline(1, **drawing.GUIDE)
         axes.set(yscale="log", ylim=(0.25, 4), yticks=(0.25, 0.5, 1, 2, 4), title=f"{name} over CUBIC")
         axes.set_yticklabels(("1/4", "1/2", "1", "2", "4"))
