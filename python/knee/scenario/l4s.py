@@ -22,7 +22,20 @@ _SWITCHED = ("codel", "fq_codel", "pie", "red")
 
 def is_scalable(flow: Flow) -> bool:
     """Whether a flow's reaction to marks is proportional to their fraction."""
-    return flow.program is None and registry.flow_controls()[flow.cc].needs["ecn"] != "classic"
+    if flow.program is not None:
+        return False
+    return registry.flow_controls()[flow.cc].needs["ecn"] != "classic" or (_is_marked_bbr3(flow) and _is_near(flow))
+
+
+def _is_marked_bbr3(flow: Flow) -> bool:
+    """Whether this is BBRv3 that may follow the fraction of marks."""
+    return flow.cc == "bbr3" and flow.ecn in ("accurate", "l4s") and flow.cc_params["ecn_factor"] > 0
+
+
+def _is_near(flow: Flow) -> bool:
+    """Whether BBRv3 follows the fraction of marks at this RTT."""
+    longest = flow.cc_params["ecn_max_rtt"]
+    return bool(longest == 0 or flow.rtt <= longest)
 
 
 def sends_ect1(flow: Flow) -> bool:
@@ -62,6 +75,11 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
     if not is_scalable(flow):
         if queue != "dualpi2":
             return None
+        if _is_marked_bbr3(flow):
+            return (
+                f"takes {flow.cc} for L4S traffic by its ECT(1), although beyond its ecn_max_rtt it takes marks for losses "
+                '(RFC 9331, Sec. 4.3 rules that out); ecn_max_rtt = "0 s" or ecn = "accurate" would do'
+            )
         return (
             f"takes {flow.cc} for L4S traffic by its ECT(1), although it reacts to marks like classic traffic "
             '(RFC 9331, Sec. 4.3 rules that out); ecn = "accurate" or true would do'
@@ -81,4 +99,5 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
             f"marks {flow.cc} as seldom as classic traffic, so it builds a longer queue and takes more than its share; "
             f"{better}dualpi2 would do"
         )
-    return f"drops packets of {flow.cc} and marks none, so the flow behaves like Reno; dualpi2 would do"
+    instead = "reacts to loss only" if flow.cc == "bbr3" else "behaves like Reno"
+    return f"drops packets of {flow.cc} and marks none, so the flow {instead}; dualpi2 would do"
