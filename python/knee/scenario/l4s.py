@@ -77,8 +77,8 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
             return None
         if _is_marked_bbr3(flow):
             return (
-                f"takes {flow.cc} for L4S traffic by its ECT(1), although beyond its ecn_max_rtt it takes marks for losses "
-                '(RFC 9331, Sec. 4.3 rules that out); ecn_max_rtt = "0 s" or ecn = "accurate" would do'
+                f"takes {flow.cc} for L4S traffic by its ECT(1), although beyond its ecn_max_rtt it takes marks for "
+                'losses (RFC 9331, Sec. 4.3 rules that out); ecn_max_rtt = "0 s" or ecn = "accurate" would do'
             )
         return (
             f"takes {flow.cc} for L4S traffic by its ECT(1), although it reacts to marks like classic traffic "
