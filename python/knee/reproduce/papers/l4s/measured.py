@@ -133,6 +133,16 @@ def _beside(name: str, **params: object) -> Run:
     return Run(name, link(100, flows, "40 s", "10 s"), seeds=3, quick_seeds=3)
 
 
+def _alone_tables(_: Results, made: Quantities) -> list[Table]:
+    there = {item.computed: item.value for item in load("l4s").of("alone")}
+    rows = [
+        ["measured", f"{there['share_100_20']:.1f}"],
+        ["here", f"{made['share_100_20']:.1f}"],
+        ["here, reducing only as the state CWR begins, as the authors' module does", f"{made['cwr_share_100_20']:.1f}"],
+    ]
+    return [Table("Prague beside CUBIC; means of three seeds.", ["100 Mbit/s, 20 ms", "Prague's share, %"], rows)]
+
+
 def _draw_alone(results: Results) -> Figure:
     figure, (axes,) = drawing.panels(1, 2.2)
     drawing.plot_flows(axes, results["beside-100-20"], "throughput_mbps")
@@ -154,6 +164,7 @@ ALONE = Experiment(
         _beside("beside-cwr-100-20", reduce_on_cwr=True),
     ],
     measure=_measure_alone,
+    tables=_alone_tables,
     drawings=[Drawing("Prague and CUBIC at 100 Mbit/s and 20 ms.", _draw_alone)],
 )
 
