@@ -111,6 +111,31 @@ def test_a_classic_flow_that_says_it_is_l4s_is_a_warning() -> None:
     assert "takes cubic for L4S traffic" in knee.run(scenario).summary["remarks"][0]
 
 
+_ONLY_ECT1 = {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3}
+
+
+@pytest.mark.parametrize(
+    ("flow", "queue", "params", "expected"),
+    [
+        ({"cc": "cubic", "ecn": True}, "fq_codel", {"ce_threshold": "1 ms"}, "ce_threshold_mask = 3 would do"),
+        ({"cc": "cubic", "ecn": True}, "fq_codel", _ONLY_ECT1, None),
+        ({"cc": "cubic"}, "fq_codel", {"ce_threshold": "1 ms"}, None),
+        ({"cc": "cubic", "ecn": True}, "codel", {"ce_threshold": "1 ms"}, "should go without ECN here"),
+        ({"cc": "dctcp"}, "fq_codel", {"ce_threshold": "1 ms"}, None),
+        ({"cc": "dctcp"}, "fq_codel", _ONLY_ECT1, "packets of dctcp are ECT(0)"),
+        ({"cc": "dctcp", "ecn": "l4s"}, "fq_codel", _ONLY_ECT1, None),
+        ({"cc": "prague"}, "fq_codel", _ONLY_ECT1, None),
+    ],
+)
+def test_a_threshold_fits_flows_that_react_to_the_fraction_of_marks(
+    flow: dict[str, Any], queue: str, params: dict[str, Any], expected: str | None
+) -> None:
+    link = {"rate": "10 Mbit/s", "queue": queue, "queue_params": params}
+    remarks = knee.run({"duration": "1 s", "link": link, "flows": [flow | {"rtt": "20 ms"}]}).summary.get("remarks", [])
+    assert len(remarks) == (expected is not None)
+    assert (expected or "") in " ".join(remarks)
+
+
 @pytest.mark.parametrize(
     ("flow", "queue", "expected"),
     [

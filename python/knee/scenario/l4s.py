@@ -49,7 +49,7 @@ def warnings(scenario: Scenario) -> list[str]:
     """One sentence for each congestion control and queue that do not fit, with what would do."""
     told: dict[str, None] = {}
     for flow in scenario.flows:
-        if flow.program is not None or not (is_scalable(flow) or sends_ect1(flow)):
+        if flow.program is not None:
             continue
         for where, queue, params in _queues(scenario, flow):
             reason = _reason(flow, queue, params)
@@ -70,11 +70,44 @@ def _queues(scenario: Scenario, flow: Flow) -> Iterator[tuple[str, str, Mapping[
 
 
 def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
-    """What is wrong with a queue for a flow; none if it marks it as L4S traffic."""
-    ect1 = sends_ect1(flow)
+    """What is wrong with a queue for a flow; none if it marks it as the flow's reaction asks."""
     if not is_scalable(flow):
-        if queue != "dualpi2":
+        return _reason_classic(flow, queue, params)
+    ect1 = sends_ect1(flow)
+    if queue == "dualpi2":
+        if ect1 or params.get("any_ect"):
             return None
+        return (
+            f"takes {flow.cc} for classic traffic, since its packets are ECT(0), and so it takes more than its share; "
+            'ecn = "l4s" would do'
+        )
+    if _threshold_marks(params, ect1=ect1):
+        return None
+    if params.get("ce_threshold"):
+        return (
+            f"marks only ECT(1) from its ce_threshold on, and packets of {flow.cc} are ECT(0), so it builds a longer "
+            'queue; ecn = "l4s" would do'
+        )
+    if queue == "cake" or (queue in _SWITCHED and params.get("ecn")):
+        better = 'its parameter ce_threshold, such as "1 ms", or ' if "ce_threshold" in params else ""
+        return (
+            f"marks {flow.cc} as seldom as classic traffic, so it builds a longer queue and takes more than its share; "
+            f"{better}dualpi2 would do"
+        )
+    instead = "reacts to loss only" if flow.cc == "bbr3" else "behaves like Reno"
+    return f"drops packets of {flow.cc} and marks none, so the flow {instead}; dualpi2 would do"
+
+
+def _threshold_marks(params: Mapping[str, Value], *, ect1: bool) -> bool:
+    """Whether a queue's ce_threshold applies to packets that are ECT(1), or to those that are ECT(0)."""
+    codepoint, mask = 1 if ect1 else 2, int(params.get("ce_threshold_mask", 0))
+    return bool(params.get("ce_threshold")) and codepoint & mask == int(params.get("ce_threshold_selector", 0))
+
+
+def _reason_classic(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
+    """What is wrong with a queue for a flow that takes a mark for a loss."""
+    ect1 = sends_ect1(flow)
+    if queue == "dualpi2" and ect1:
         if _is_marked_bbr3(flow):
             return (
                 f"takes {flow.cc} for L4S traffic by its ECT(1), although beyond its ecn_max_rtt it takes marks for "
@@ -84,20 +117,9 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
             f"takes {flow.cc} for L4S traffic by its ECT(1), although it reacts to marks like classic traffic "
             '(RFC 9331, Sec. 4.3 rules that out); ecn = "accurate" or true would do'
         )
-    if queue == "dualpi2":
-        if ect1 or params.get("any_ect"):
-            return None
-        return (
-            f"takes {flow.cc} for classic traffic, since its packets are ECT(0), and so it takes more than its share; "
-            'ecn = "l4s" would do'
-        )
-    if params.get("ce_threshold"):
-        return None
-    if queue == "cake" or (queue in _SWITCHED and params.get("ecn")):
-        better = 'its parameter ce_threshold, such as "1 ms", or ' if "ce_threshold" in params else ""
-        return (
-            f"marks {flow.cc} as seldom as classic traffic, so it builds a longer queue and takes more than its share; "
-            f"{better}dualpi2 would do"
-        )
-    instead = "reacts to loss only" if flow.cc == "bbr3" else "behaves like Reno"
-    return f"drops packets of {flow.cc} and marks none, so the flow {instead}; dualpi2 would do"
+    if flow.ecn and _threshold_marks(params, ect1=ect1):
+        settings = "ce_threshold_selector = 1 and ce_threshold_mask = 3"
+        better = f"{settings} would do" if "ce_threshold_mask" in params else "it should go without ECN here"
+        found = f"marks {flow.cc} from its ce_threshold on, although it takes each mark for a loss and so gets little"
+        return f"{found}; {better}"
+    return None
