@@ -139,14 +139,7 @@ impl Bbr3 {
             return;
         }
         match self.state {
-            State::Down => {
-                if !self.probe_if_due(ack.view, control.cwnd) && self.is_time_to_cruise(ack.view) {
-                    self.start_cruise();
-                }
-            }
-            State::Cruise => {
-                self.probe_if_due(ack.view, control.cwnd);
-            }
+            State::Down | State::Cruise => self.check_time_to_probe(ack.view, control.cwnd),
             State::Refill if self.model.round_start() => {
                 self.probe.is_sample = true;
                 self.start_up(ack.view, sample, control.cwnd);
@@ -156,15 +149,15 @@ impl Bbr3 {
         }
     }
 
-    /// Starts to probe where it is time; after marks that have ended, at once and with a steeper slope.
-    fn probe_if_due(&mut self, view: &View, cwnd: u32) -> bool {
+    /// Starts to probe where it is time; after marks that have ended, at once and with a steeper slope. Else down may end.
+    fn check_time_to_probe(&mut self, view: &View, cwnd: u32) {
         let after_marks = self.reprobe_after_marks(view.ca == CaState::Open);
-        let due = after_marks.is_some() || self.is_time_to_probe(view, cwnd);
-        if due {
+        if after_marks.is_some() || self.is_time_to_probe(view, cwnd) {
             self.start_refill(view);
             self.probe.up_rounds = after_marks.unwrap_or(0).min(MAX_UP_ROUNDS);
+        } else if self.state == State::Down && self.is_time_to_cruise(view) {
+            self.start_cruise();
         }
-        due
     }
 
     /// `IsTimeToProbeBW`: after 2 to 3 s, or after as many rounds as Reno would take to regain its window.

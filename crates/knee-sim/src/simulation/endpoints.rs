@@ -285,7 +285,8 @@ fn packets_of_any(
             while seq < end {
                 let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
                 let size = sender.packet_size(seq);
-                let alike = (seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count() as u32;
+                let alike =
+                    (seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count() as u32;
                 out.data(Packet { flags: ect | cwr, size, ..packet(seq) }, 1 + alike);
                 seq += 1 + u64::from(alike);
             }
