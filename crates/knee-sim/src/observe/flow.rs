@@ -81,6 +81,7 @@ impl FlowWatch {
             retransmitted_packets: until.retransmitted - from.retransmitted,
             timeouts: until.timeouts - from.timeouts,
             completion_s: completion.map(Time::as_secs_f64),
+            datagrams: None,
             common_throughput_mbps: None,
             delivered_bytes: 0,
             received_bytes: 0,
