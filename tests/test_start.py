@@ -145,7 +145,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee run hello --ground u", ["uml"]),
         ("knee reproduce lo", ["lola"]),
         ("knee bench ren", ["reno2"]),
-        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more"]),
+        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more", "linux-7.2-l4s"]),
         ("knee linux sta", ["status"]),
     ],
 )

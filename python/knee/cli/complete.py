@@ -45,6 +45,20 @@ def grounds(incomplete: str) -> list[str]:
     return _from(GROUNDS, incomplete)
 
 
+def kernels(incomplete: str) -> list[str]:
+    """Numbers of kernels that ``knee linux build`` was tried with."""
+    from knee.linux.apt import TRIED
+
+    return _from(TRIED, incomplete)
+
+
+def built_kernels(incomplete: str) -> list[str]:
+    """Numbers of kernels that are built."""
+    from knee.linux.cache import built
+
+    return _from(dict.fromkeys(lab.number for lab in built()), incomplete)
+
+
 def parts(incomplete: str) -> list[str]:
     """The lists of ``knee list``."""
     return _from(PARTS, incomplete)

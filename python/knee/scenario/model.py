@@ -7,6 +7,7 @@ says what it takes; error messages quote it.
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -49,6 +50,14 @@ def _name(text: str) -> str:
             f"{units.shown(text)} is not a valid name", "expected 1 to 100 characters without spaces at the ends"
         )
     return text
+
+
+def _kernel_number(asked: object) -> object:
+    """A number such as "7.2"; the number 7.2 would do, but 6.1 and 6.10 are the same."""
+    if not isinstance(asked, str) or not re.fullmatch(r"\d{1,3}\.\d{1,3}", asked):
+        found = f"{units.shown(str(asked))} is not the number of a kernel"
+        raise Refused(found, 'expected text with two numbers, such as "7.2"')
+    return asked
 
 
 def _folder_name(text: str) -> str:
@@ -291,6 +300,9 @@ class Run(_Table):
     """How the scenario is run."""
 
     ground: Literal["sim", "uml", "host"] = Field("sim", description='"sim", "uml" or "host"')
+    kernel: Annotated[str, BeforeValidator(_kernel_number)] | None = Field(
+        None, description='the number of a kernel of the ground uml, such as "7.2"; default: the one built last'
+    )
 
 
 class Scenario(_Table):
