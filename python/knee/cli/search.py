@@ -110,9 +110,9 @@ def search(
 ) -> None:
     """Find the scenario, within bounds, that is worst or best for a figure.
 
-    Bounds, figure and goal are in the file's table [search] or in options. A finding is shrunk to the simplest scenario
-    that still shows it, and saved as a file for knee run. Two figures give a Pareto front. Finished runs are kept, so an
-    interrupted command continues where it stopped. The result does not depend on the number of workers.
+    Bounds, figure and goal are in the file's table [search] or in options. A finding is shrunk to the simplest
+    scenario that still shows it, and saved as a file for knee run. Two figures give a Pareto front. Finished runs are
+    kept, so an interrupted command continues where it stopped. The result does not depend on the number of workers.
     """
     from knee import searches
     from knee.searches import searchfile

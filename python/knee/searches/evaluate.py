@@ -62,7 +62,7 @@ class Evaluator:
             for point in definition.points(runs):
                 digest = definition.digest(point, self._program)
                 digests[-1].append(digest)
-                if digest in self.known or digest in tasks:
+                if digest in self.known or digest in self.failed or digest in tasks:
                     continue
                 where = f"{definition.where} with {point}" if point.values else definition.where
                 assigned = Assignment(point.run, point.changes, digest, where)

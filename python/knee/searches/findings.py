@@ -158,11 +158,12 @@ class Finder:
         worst = value - goal.sign * self._plan.tolerance * abs(value)
 
         def shows(scenarios: Sequence[dict[str, Any]]) -> list[bool]:
-            known = self._evaluator.run([(self._alone(data), range(1, self._runs + 1)) for data in scenarios])
-            values = [self._plan.values(rows) for rows in known]
+            inside = [data for data in scenarios if self._plan.within(data)]
+            known = self._evaluator.run([(self._alone(data), range(1, self._runs + 1)) for data in inside])
+            values = iter([self._plan.values(rows) for rows in known])
+            made = [next(values) if self._plan.within(data) else None for data in scenarios]
             return [
-                each is not None and goal.counts(each[0]) and goal.sign * each[0] >= goal.sign * worst
-                for each in values
+                each is not None and goal.counts(each[0]) and goal.sign * each[0] >= goal.sign * worst for each in made
             ]
 
         against = self._plan.against.keys if self._plan.against is not None else ()
@@ -199,7 +200,7 @@ class Finder:
     def _write(self, finding: Finding) -> None:
         path = self._folder / finding.file
         path.parent.mkdir(exist_ok=True)
-        head = "".join(f"# {line}\n" for line in _head(self._plan, finding, self._folder))
+        head = "".join(f"# {line}\n" for line in _head(self._plan, finding))
         files.write(path, f"{head}\n{dumps(_titled(self._plan, finding))}")
 
 
@@ -221,11 +222,14 @@ def _titled(plan: Plan, finding: Finding) -> dict[str, Any]:
     return {"title": title[:200], **plain, **rest}
 
 
-def _head(plan: Plan, finding: Finding, folder: Path) -> list[str]:
+def _head(plan: Plan, finding: Finding) -> list[str]:
     """The lines above the scenario: where it comes from, and what it shows."""
     shrunk = plan.shrink and not plan.across and len(plan.goals) == 1
     made = f"Found by knee search in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
-    lines = [made, f"The trial's first run: knee run --from {folder} {finding.run}"]
+    lines = [
+        made,
+        f"knee run --from FOLDER {finding.run}, with the folder of the search, makes the trial's first run again.",
+    ]
     command = "knee sweep" if plan.across else "knee run"
     seeds = f" --seeds {plan.seeds}" if plan.seeds > 1 and not plan.across else ""
     lines.append(f"With knee {_core.version()}, {command} FILE{seeds} gives:")

@@ -10,7 +10,7 @@ plot`` draws it, and ``knee run --from`` makes any of its runs again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -93,6 +93,32 @@ class Axis:
     def ends(self) -> list[list[Any]]:
         """Rows that stand for all: the ends and the middle of a range, or every step."""
         return [self.row(part) for part in _PARTS] if self.span is not None else [list(row) for row in self.rows]
+
+    def has(self, value: Any) -> bool:
+        """Whether a value is within the bounds: between the ends, where they are numbers; else one of the values."""
+        found = quantity(value)
+        ends = [quantity(row[0]) for row in self.ends]
+        known = [end.amount for end in ends if end is not None and found is not None and end.kind == found.kind]
+        if found is not None and len(known) == len(ends):
+            return min(known) <= found.amount <= max(known)
+        return any(value == row[0] for row in self.ends)
+
+
+def _pattern(key: str) -> str:
+    """A key with ``*`` for each number of a flow or link."""
+    return ".".join("*" if part.isdigit() else part for part in key.split("."))
+
+
+def _leaves(data: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The patterns of all keys with their values."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _leaves(value, f"{before}.{key}" if before else key)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _leaves(value, f"{before}.*")
+    else:
+        yield before, data
 
 
 @dataclass(frozen=True)
@@ -227,6 +253,17 @@ class Plan:
             else:
                 means = [own / other for own, other in pairs]
         return goal.worst(means) if self.summarize == "worst" else sum(means) / len(means)
+
+    def within(self, data: Mapping[str, Any]) -> bool:
+        """Whether a simpler scenario is within the bounds: those of a key hold for that key of any flow or link.
+
+        Keys that it does not say have their defaults, which are no choice of the search.
+        """
+        bounds: dict[str, list[Axis]] = {}
+        for axis in self.axes:
+            if len(axis.keys) == 1:
+                bounds.setdefault(_pattern(axis.keys[0]), []).append(axis)
+        return all(any(axis.has(value) for axis in bounds[key]) for key, value in _leaves(data) if key in bounds)
 
     def said(self, goal: Goal) -> str:
         """A goal's value in words: the figure's title, and what it is compared with and taken over."""
