@@ -145,7 +145,9 @@ def test_a_shrunk_finding_still_shows_it(tmp_path: Path) -> None:
     made = searches.run(plan, tmp_path / "s")
     (finding,) = made.findings
     assert finding.values[0] > 100
-    assert finding.values[0] >= 0.8 * finding.found[0]
+    usual = made.trials["queue_delay_p95_ms"].median()
+    assert isinstance(usual, float)
+    assert finding.values[0] >= finding.found[0] - 0.2 * (finding.found[0] - usual)
     assert set(finding.data) <= {"duration", "link", "flows", "warmup"}
     assert "loss" not in finding.data["link"]
     assert "jitter" not in finding.data["link"]

@@ -158,7 +158,8 @@ def search(
         sampler: ``tpe``, ``nsga2`` or ``random``.
         findings: scenarios that are wanted; default: the file's, or 3.
         shrink: whether to make them as simple as can be.
-        tolerance: by how much of its value a finding may get worse then, 0 to 1; default: the file's, or 0.1.
+        tolerance: how far back a finding may fall then, as a part of the way from the median of the trials to its value;
+            default: the file's, or 0.2.
         keep: keys that are left alone then.
         out: the folder; default: ``results/search-NAME``.
         workers: how many runs at once in this process; default: one per core.

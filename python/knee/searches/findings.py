@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tomli_w import dumps
@@ -95,6 +96,8 @@ class Finder:
     ) -> None:
         self._plan, self._folder, self._definition = plan, folder, definition
         self._evaluator, self._progress = evaluator, progress
+        #: The median of the trials' values, which nobody would report.
+        self._usual = 0.0
 
     def find(self, trials: Sequence[Trial]) -> list[Finding]:
         """The findings, whose files have been written.
@@ -104,6 +107,8 @@ class Finder:
         """
         if len(self._plan.goals) == 2:
             return [self._as_found(i, trial) for i, trial in enumerate(front(self._plan, trials), 1)]
+        known = [trial.values[0] for trial in trials if trial.values is not None]
+        self._usual = median(known) if known else 0.0
         made: list[Finding] = []
         taken: list[Trial] = []
         tried = 0
@@ -155,7 +160,7 @@ class Finder:
 
     def _shrunk(self, number: int, trial: Trial) -> Finding:
         (goal,), (value,) = self._plan.goals, _values(trial)
-        worst = value - goal.sign * self._plan.tolerance * abs(value)
+        worst = value - self._plan.tolerance * (value - self._usual)
 
         def shows(scenarios: Sequence[dict[str, Any]]) -> list[bool]:
             inside = [data for data in scenarios if self._plan.within(data)]

@@ -143,7 +143,8 @@ class Plan:
         sampler: how they are made.
         findings: scenarios that are wanted.
         shrink: whether they are to be made as simple as can be.
-        tolerance: by how much of its value a finding may get worse when it is shrunk.
+        tolerance: how far back a finding may fall when it is shrunk, as a part of the way from the median of the trials
+            to its value.
         keep: keys that are left alone then.
         own: congestion controls written in Python, by their names.
         table: the table ``[search]`` that says all this, as JSON has it.
@@ -166,7 +167,7 @@ class Plan:
     sampler: str = "tpe"
     findings: int = 3
     shrink: bool = True
-    tolerance: float = 0.1
+    tolerance: float = 0.2
     keep: tuple[str, ...] = ()
     own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
