@@ -158,7 +158,7 @@ def search(
         sampler: ``tpe``, ``nsga2`` or ``random``.
         findings: scenarios that are wanted; default: the file's, or 3.
         shrink: whether to make them as simple as can be.
-        tolerance: how far back a finding may fall then, as a part of the way from the median of the trials to its value;
+        tolerance: how far back a finding may fall then, as a part of the way from the trials' median to its value;
             default: the file's, or 0.2.
         keep: keys that are left alone then.
         out: the folder; default: ``results/search-NAME``.
