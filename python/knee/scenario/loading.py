@@ -46,8 +46,9 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
     data, path = tables(source)
-    if "sweep" in data:
-        raise ScenarioError(str(path), "sweep", "the file is a sweep, not one scenario", "run it with knee sweep")
+    for kind in ("sweep", "search"):
+        if kind in data:
+            raise ScenarioError(str(path), kind, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
