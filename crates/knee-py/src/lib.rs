@@ -27,11 +27,19 @@ mod _core {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// JSON with all congestion controls (`cc`), queue disciplines (`queues`) and the QUIC stack's own controllers (`quic`),
+    /// JSON with all congestion controls (`cc`), queue disciplines (`queues`), models of links (`links`), of their loss
+    /// (`losses`) and of their delay (`delays`), and the QUIC stack's own controllers (`quic`),
     /// their parameters and phases.
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()
+    }
+
+    /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s: the
+    /// parameter, what was found, what would be accepted.
+    #[pyfunction]
+    fn link_conflict(name: &str, params: &str, rate: u64) -> PyResult<Option<(String, String, String)>> {
+        listing::conflict(name, params, rate).map_err(SpecError::new_err)
     }
 
     /// The result of a run: figures in JSON, then rows of samples, links and events as raw memory.
