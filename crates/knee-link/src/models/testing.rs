@@ -30,10 +30,23 @@ struct Side {
     lost: Vec<u64>,
     carried: u64,
     next: u64,
+    /// Whether there is always another packet.
+    endless: bool,
+}
+
+impl Side {
+    fn comes(&mut self) {
+        let packet = Packet { size: 1500, seq: self.next, enqueued: self.now, ..Packet::default() };
+        self.waits.push_back(packet);
+        self.next += 1;
+    }
 }
 
 impl Port for Side {
     fn take(&mut self) -> Option<Frame> {
+        if self.endless {
+            self.comes();
+        }
         self.waits.pop_front().map(|packet| Frame { packet, since: self.now, bytes: u64::from(packet.size) + 14 })
     }
 
@@ -66,6 +79,12 @@ impl Bench {
         self.comes.push_back((at, count));
     }
 
+    /// From the start there is always a packet to send.
+    pub fn saturate(&mut self) {
+        self.side.endless = true;
+        self.arrive(Time::ZERO, 1);
+    }
+
     /// Lets time pass up to `until`. Gives when packets left.
     pub fn departures(&mut self, until: Time) -> Vec<Time> {
         self.run(until);
@@ -96,8 +115,7 @@ impl Bench {
             if comes <= due {
                 let count = self.comes.pop_front().map_or(0, |next| next.1);
                 for _ in 0..count {
-                    self.side.waits.push_back(Packet { size: 1500, seq: self.side.next, enqueued: now, ..Packet::default() });
-                    self.side.next += 1;
+                    self.side.comes();
                 }
                 if due < Time::MAX {
                     continue;
