@@ -19,6 +19,7 @@ _JITTERS = (0, 1, 2, 5, 10, 20)
 _CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "reorder": ({"jitter": "10 ms", "reorder": True}, {}, "10 ms, packets may overtake"),
     "target": ({"jitter": "10 ms"}, {"cc_params": {"q_target": "15 ms"}}, "10 ms, Q_target 15 ms"),
+    "filter": ({"jitter": "10 ms"}, {"cc_params": {"t_measure": "400 ms"}}, "10 ms, t_measure 400 ms"),
     "normal": (
         {"delay_model": "normal", "delay_params": {"mean": "5 ms", "deviation": "2.9 ms"}},
         {},
@@ -64,14 +65,14 @@ def _says(made: Quantities) -> str:
         f"delay, and {goodput('jitter_10')} with up to 10 ms, while the queue holds "
         f"{made['jitter_10_queue_ms']:.1f} ms. A link that keeps packets in order turns jitter into a delay near its "
         "maximum: at 50 Mbit/s some 40 packets follow each other within 10 ms, and all wait for the slowest among them. So "
-        f"RTTs are near {made['jitter_5_rtt_ms']:.0f} ms at 5 ms of jitter, but the least RTT, "
-        f"{made['jitter_10_least_rtt_ms']:.1f} ms at 10 ms, was measured while packets were few. LoLa takes the difference "
-        "for a queue (6) beyond Q_target and reduces its window, until packets are so rare that some come through the "
-        "filter of 40 ms early. The paper foresees noise and filters it by the minimum over 40 ms (4), which works where "
-        f"packets may overtake each other: {goodput('reorder')} Mbit/s. It resets the least RTT after 100 reductions without a "
-        "value close to it, against changes of the route, but here such values keep coming. It does not foresee a delay "
-        f"that varies by more than Q_target with the load. A larger Q_target helps, {goodput('target')} Mbit/s with 15 ms. "
-        f"Delay-based AIMD gets {goodput('daimd')}, CUBIC {goodput('cubic')}."
+        f"a busy flow's RTTs are near the base RTT plus the jitter, but its least RTT, {made['jitter_10_least_rtt_ms']:.1f} ms "
+        "at 10 ms, was measured while packets were few. LoLa takes the difference for a queue (6) beyond Q_target, 5 ms, and "
+        "reduces its window, down to two or three packets. The paper foresees noise, and filters it by the minimum over 40 ms "
+        f"(4). That suffices where packets may overtake each other ({goodput('reorder')} Mbit/s), and over 400 ms also where "
+        f"they may not: {goodput('filter')} Mbit/s. It resets the least RTT after 100 reductions without a value close to it, "
+        "against changes of the route; that does not help here, since the few packets that are left confirm it. It does not "
+        f"foresee a delay that grows with the load and is no queue. A larger Q_target helps too: {goodput('target')} Mbit/s "
+        f"with 15 ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC {goodput('cubic')}."
     )
 
 
