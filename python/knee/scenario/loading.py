@@ -81,6 +81,9 @@ def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
             if isinstance(table, dict) and isinstance(trace := table.get("trace"), str) and trace.isprintable():
                 beside = folder / trace
                 table["trace"] = str(beside.resolve()) if traces.exists(beside) else trace
+        if isinstance(delays := link.get("delay_table"), str) and delays.isprintable():
+            beside = folder / delays
+            link["delay_table"] = str(beside.resolve()) if traces.exists(beside) else delays
     return data
 
 

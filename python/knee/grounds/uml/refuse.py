@@ -121,6 +121,13 @@ def _link(link: Link) -> None:
         raise Refused("htb cannot follow a trace", 'expected a rate such as "100 Mbit/s"', key="trace")
     if link.overhead != queues.FRAME - 1500:
         raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
+    for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
+        if getattr(link, key) != usual:
+            found = f"htb and netem do not do {getattr(link, key)} here"
+            raise Refused(found, f'expected "{usual}", or ground "sim" or "host"', key=key)
+    if link.reverse is not None and link.reverse.model != "wire":
+        found = f"htb and netem do not do {link.reverse.model} here"
+        raise Refused(found, 'expected "wire", or ground "sim" or "host"', key="reverse.model")
     for key in ("jitter", "delay"):
         if getattr(link, key):
             raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
