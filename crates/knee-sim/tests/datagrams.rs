@@ -187,7 +187,7 @@ fn fq_codel_keeps_a_probes_delay_low_beside_bulk_and_pfifo_does_not() {
 
 #[test]
 fn marks_of_ecn_capable_datagrams_are_counted() {
-    let marking = with(link(2_000_000, &json!({"packets": 1000})), "queue", json!("codel"));
+    let marking = with(link(2_000_000, &json!({"packets": 1000})), "queue", json!("fq_codel"));
     let mut flow = sends(udp(1000, 4 * MS), 20 * MS, 5 * S);
     flow["ecn"] = json!("on");
     let (output, _) = run(&spec(6 * S, &[marking], &[flow]));
