@@ -22,7 +22,10 @@ pub mod transfers;
 pub use completion::{Completion, What};
 pub use spec::TrafficSpec;
 
-use knee_core::Time;
+use knee_core::{Rng, Time};
+use limited::AppLimited;
+use requests::{PageSpec, Requests};
+use transfers::Transfers;
 
 /// A connection of an application, by the number that [`Net::open`] gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,4 +72,30 @@ pub trait Application: Send {
     fn on_wake(&mut self, net: &mut dyn Net);
     /// Its flow stops: nothing new from now on.
     fn stop(&mut self, net: &mut dyn Net);
+}
+
+/// The application of a flow whose traffic goes over connections.
+pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
+    Some(match spec {
+        TrafficSpec::Transfers { arrivals, size, persistent, number } => {
+            Box::new(Transfers::new(arrivals, size, *persistent, *number, rng))
+        }
+        TrafficSpec::AppLimited { rate } => Box::new(AppLimited::new(*rate)),
+        &TrafficSpec::Requests {
+            ref pages,
+            request,
+            ref size,
+            objects,
+            connections,
+            persistent,
+            tls,
+            service,
+            number,
+        } => {
+            let service = Time::from_nanos(service);
+            let page = PageSpec { request, size: size.clone(), objects, connections, persistent, tls, service };
+            Box::new(Requests::new(pages, page, number, rng))
+        }
+        _ => return None,
+    })
 }
