@@ -54,6 +54,8 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
             _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
+        if scenario.probes:
+            raise Refused("this ground sends no probes", 'expected ground "sim", or no [[probes]]', key="probes")
         if sum(flow.count for flow in scenario.flows if flow.program is not None) > MAX_PROGRAMS:
             raise Refused("there are too many programs", f"expected at most {MAX_PROGRAMS} flows", key="flows")
         if any(flow.program for flow in scenario.flows) and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
@@ -144,6 +146,9 @@ def _queue(link: object) -> None:
 
 
 def _flow(flow: Flow) -> None:
+    if flow.traffic is not None:
+        found = f"this ground has no traffic of kind {flow.traffic.kind}"
+        raise Refused(found, 'expected ground "sim", or no such key', key="traffic")
     if flow.program is not None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
