@@ -1,6 +1,7 @@
 //! What applications put on record.
 
 use bytemuck::{Pod, Zeroable};
+use knee_core::Time;
 
 /// What has been completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,3 +49,11 @@ pub struct Completion {
 }
 
 const _: () = assert!(size_of::<Completion>() == 40);
+
+impl Completion {
+    /// What began at `started` and is complete at `now`, of flow 0.
+    pub fn new(what: What, started: Time, now: Time, bytes: u64, value: f64) -> Self {
+        let (t_s, started_s) = (now.as_secs_f64(), started.as_secs_f64());
+        Self { t_s, started_s, value, bytes, flow: 0, what: what as u32 }
+    }
+}

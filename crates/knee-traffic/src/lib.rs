@@ -8,9 +8,15 @@
 //! it has all of them, with as many as it was asked for; the application learns of the end of it
 //! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
 
+pub mod arrivals;
 pub mod completion;
 pub mod datagrams;
+pub mod limited;
+pub mod sizes;
 pub mod spec;
+#[cfg(test)]
+mod testing;
+pub mod transfers;
 
 pub use completion::{Completion, What};
 pub use spec::TrafficSpec;
