@@ -35,12 +35,12 @@ def exists(path: Path) -> bool:
         return False
 
 
-def find(name: str) -> Path:
-    """The file of the trace ``name``."""
+def find(name: str, what: str = "trace") -> Path:
+    """The file ``name``; errors call it ``what``."""
     found = next((folder / name for folder in folders() if exists(folder / name)), None)
     if found is None:
         accepted = "put it next to the scenario file or into a folder listed in KNEE_TRACES"
-        raise Refused(f"the trace {shown(name)} was not found", accepted)
+        raise Refused(f"the {what} {shown(name)} was not found", accepted)
     return found
 
 

@@ -22,8 +22,9 @@ from knee.manifest import fingerprint
 from knee.metrics import summary
 from knee.own import CongestionControl
 from knee.rows import SAMPLE, from_bytes
-from knee.scenario import Scenario, from_dict, l4s
+from knee.scenario import Scenario, from_dict
 from knee.scenario.overrides import put
+from knee.scenario.remarks import remarks
 from knee.sweeps.table import figures, flow_rows, link_rows
 
 #: Called with a run's number and the fraction of it that is done; what it raises ends the run.
@@ -156,7 +157,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     raw = simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
-    told = summary(scenario, "sim", raw.output, samples, raw.wall_s) | {"remarks": l4s.warnings(scenario)}
+    told = summary(scenario, "sim", raw.output, samples, raw.wall_s) | {"remarks": remarks(scenario)}
     if not task.series:
         return told, []
     names = raw.output["event_names"]

@@ -55,6 +55,8 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         _tcp(scenario.tcp)
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", partial(_flow, flow))
+        if scenario.probes:
+            raise Refused("this ground sends no probes", 'expected ground "sim", or no [[probes]]', key="probes")
     except Refused as refused:
         found = f"{refused.found} (ground host)"
         raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
@@ -81,6 +83,9 @@ def _tcp(tcp: Tcp) -> None:
 
 
 def _flow(flow: Flow) -> None:
+    if flow.traffic is not None:
+        found = f"this ground has no traffic of kind {flow.traffic.kind}"
+        raise Refused(found, 'expected ground "sim", or no such key', key="traffic")
     if flow.transport == "quic":
         # Its algorithms are the simulator's, but those in Python need an interpreter that keeps up with packets.
         if flow.cc in classes():

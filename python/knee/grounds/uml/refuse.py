@@ -45,6 +45,8 @@ def check(scenario: Scenario, where: str | None = None) -> None:
             raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
+        if scenario.probes:
+            raise Refused("this ground sends no probes", 'expected ground "sim", or no [[probes]]', key="probes")
         if sum(flow.count for flow in scenario.flows if flow.program is not None) > MAX_PROGRAMS:
             raise Refused("there are too many programs", f"expected at most {MAX_PROGRAMS} flows", key="flows")
         if any(flow.program for flow in scenario.flows) and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
@@ -101,6 +103,9 @@ def _queue(link: object) -> None:
 
 
 def _flow(flow: Flow) -> None:
+    if flow.traffic is not None:
+        found = f"this ground has no traffic of kind {flow.traffic.kind}"
+        raise Refused(found, 'expected ground "sim", or no such key', key="traffic")
     if flow.program is not None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
