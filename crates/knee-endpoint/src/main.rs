@@ -1,1 +1,87 @@
-fn main() {}
+//! The program: `knee-endpoint TASK` does what the file TASK says. It prints `ready` once its sockets are there, reads the
+//! time of the run's start (ns on the monotonic clock) from standard input, and at the end prints a line of JSON and the
+//! rows that it counts. Exit code 1 and one line on standard error where something is wrong. If standard input closes
+//! early, whoever started it has ended, and so does this.
+
+use knee_core::Rng;
+use knee_endpoint::client::{self, Sockets};
+use knee_endpoint::error::{Failure, failed};
+use knee_endpoint::record::Record;
+use knee_endpoint::server::{self, Server};
+use knee_endpoint::task::{Role, Task};
+use knee_traffic::limited::AppLimited;
+use knee_traffic::transfers::Transfers;
+use knee_traffic::{Application, TrafficSpec};
+use nix::sched::{CloneFlags, setns};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("knee-endpoint: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let name = std::env::args().nth(1).ok_or_else(|| Failure::Task("expected the file of a task".into()))?;
+    let text = std::fs::read_to_string(&name).map_err(failed(format!("cannot read {name}")))?;
+    let task: Task = serde_json::from_str(&text).map_err(|error| Failure::Task(format!("{name}: {error}")))?;
+    if let Some(path) = &task.namespace {
+        let namespace = File::open(path).map_err(failed("cannot open the namespace"))?;
+        setns(namespace, CloneFlags::CLONE_NEWNET).map_err(failed("cannot enter the namespace"))?;
+    }
+    let record = match task.role {
+        Role::Client => {
+            let rng = Rng::stream(task.seed, &format!("traffic/{}", task.flow));
+            let mut application = application(&task.traffic, rng)
+                .ok_or_else(|| Failure::Task("sockets do not carry this traffic".into()))?;
+            let net = Sockets::new(&task)?;
+            let start = ready(&task)?;
+            client::run(net, application.as_mut(), &task, start)?
+        }
+        Role::Server => {
+            let server = Server::new(&task)?;
+            let start = ready(&task)?;
+            server::run(server, &task, start)?
+        }
+    };
+    give(&record).map_err(failed("cannot give what was seen"))
+}
+
+/// All sockets are there: drops privileges, says so, and waits for the time of the start.
+fn ready(task: &Task) -> Result<u64, Failure> {
+    if let Some(user) = task.user {
+        let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+        setgroups(&[])
+            .and_then(|()| setresgid(gid, gid, gid))
+            .and_then(|()| setresuid(uid, uid, uid))
+            .map_err(failed("cannot drop privileges"))?;
+    }
+    println!("ready");
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).map_err(failed("cannot read the time of the start"))?;
+    line.trim().parse().map_err(|_| Failure::Task(format!("{line:?} is not the time of the start")))
+}
+
+fn give(record: &Record) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    record.write(&mut out)?;
+    out.flush()
+}
+
+/// The application of some traffic; none where it is not one of connections.
+fn application(traffic: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
+    match traffic {
+        TrafficSpec::Transfers { arrivals, size, persistent, number } => {
+            Some(Box::new(Transfers::new(arrivals, size, *persistent, *number, rng)))
+        }
+        TrafficSpec::AppLimited { rate } => Some(Box::new(AppLimited::new(*rate))),
+        _ => None,
+    }
+}
