@@ -258,7 +258,7 @@ fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now:
     let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
     if let &[Departure { start, count, .. }] = departures.as_slice()
-        && !sender.ecn.is_on()
+        && sender.plain_packets
         && start + u64::from(count) != sender.end
     {
         out.data(packet(start), count);
@@ -278,6 +278,18 @@ fn packets_of_any(
     for &Departure { start, count, retransmission } in departures.iter() {
         // The first new packet tells of a reduction.
         let ect = sender.ecn.of_data(retransmission);
+        if sender.is_stream() {
+            // Any of them may be short.
+            let (mut seq, end) = (start, start + u64::from(count));
+            while seq < end {
+                let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+                let size = sender.packet_size(seq);
+                let alike = (seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count() as u32;
+                out.data(Packet { flags: ect | cwr, size, ..packet(seq) }, 1 + alike);
+                seq += 1 + u64::from(alike);
+            }
+            continue;
+        }
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
         let last_size = sender.packet_size(start + u64::from(count) - 1);
         let mut packet = Packet { flags: ect, ..packet(start) };
