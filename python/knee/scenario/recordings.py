@@ -45,8 +45,8 @@ def sizes(path: Path) -> list[tuple[int, float]]:
     found: list[tuple[int, float]] = []
     for number, (size, probability) in _rows(path, "distribution of sizes", 2, _SIZES):
         where = f"line {number} of the distribution of sizes {path}"
-        if not (1 <= size <= MAX_BYTES and size == int(size)):
-            raise Refused(f"{where} has a size that is not a whole number from 1", _SIZES)
+        if not (0 <= size <= MAX_BYTES and size == int(size)):
+            raise Refused(f"{where} has a size that is not a whole number from 0", _SIZES)
         if not 0 <= probability <= 1 + _ROUNDING:
             raise Refused(f"{where} has a probability that is not 0 to 1", _SIZES)
         if found and (size < found[-1][0] or probability < found[-1][1]):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core, own
+from knee.applications.figures import Tables
 from knee.errors import InputError, KneeError, RunError
 from knee.grounds.sim import simulate
 from knee.manifest import fingerprint
@@ -156,8 +157,10 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
         return _elsewhere(task, assigned, scenario, ground, progress), []
     raw = simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
+    rows = rows[rows["flow"] < len(raw.ccs)]
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
-    told = summary(scenario, "sim", raw.output, samples, raw.wall_s) | {"remarks": remarks(scenario)}
+    tables = Tables.of(scenario, raw.tables, raw.link_names)
+    told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables) | {"remarks": remarks(scenario)}
     if not task.series:
         return told, []
     names = raw.output["event_names"]
