@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod control;
+pub mod datagrams;
 pub mod error;
 pub mod poller;
 pub mod record;

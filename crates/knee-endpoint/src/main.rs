@@ -9,9 +9,6 @@ use knee_endpoint::error::{Failure, failed};
 use knee_endpoint::record::Record;
 use knee_endpoint::server::{self, Server};
 use knee_endpoint::task::{Role, Task};
-use knee_traffic::limited::AppLimited;
-use knee_traffic::transfers::Transfers;
-use knee_traffic::{Application, TrafficSpec};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use std::fs::File;
@@ -39,7 +36,7 @@ fn run() -> Result<(), Failure> {
     let record = match task.role {
         Role::Client => {
             let rng = Rng::stream(task.seed, &format!("traffic/{}", task.flow));
-            let mut application = application(&task.traffic, rng)
+            let mut application = knee_traffic::application(&task.traffic, rng)
                 .ok_or_else(|| Failure::Task("sockets do not carry this traffic".into()))?;
             let net = Sockets::new(&task)?;
             let start = ready(&task)?;
@@ -73,15 +70,4 @@ fn give(record: &Record) -> io::Result<()> {
     let mut out = io::stdout().lock();
     record.write(&mut out)?;
     out.flush()
-}
-
-/// The application of some traffic; none where it is not one of connections.
-fn application(traffic: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
-    match traffic {
-        TrafficSpec::Transfers { arrivals, size, persistent, number } => {
-            Some(Box::new(Transfers::new(arrivals, size, *persistent, *number, rng)))
-        }
-        TrafficSpec::AppLimited { rate } => Some(Box::new(AppLimited::new(*rate))),
-        _ => None,
-    }
 }

@@ -17,6 +17,7 @@ import numpy as np
 
 from knee.errors import Refused, RunError
 from knee.missing import Missing
+from knee.rows import COMPLETION
 from knee.scenario import offered
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
@@ -31,16 +32,6 @@ _OF_PROBES = ("rtt", "start", "stop", "path", "direction", "ecn", "label")
 #: Bytes of a datagram of UDP that are not its payload.
 UDP_HEADERS = 28
 
-COMPLETION = np.dtype(
-    [
-        ("t_s", "<f8"),
-        ("started_s", "<f8"),
-        ("value", "<f8"),
-        ("bytes", "<u8"),
-        ("flow", "<u4"),
-        ("what", "<u4"),
-    ]
-)
 DATAGRAM = np.dtype([("at_ns", "<u8"), ("number", "<u4"), ("bytes", "<u2"), ("ce", "<u2")])
 PROGRESS = np.dtype([("at_ns", "<u8"), ("bytes", "<u8")])
 _TABLES = {"completions": COMPLETION, "sent": DATAGRAM, "arrived": DATAGRAM, "progress": PROGRESS}

@@ -10,6 +10,7 @@ import polars as pl
 
 from knee import rows as formats
 from knee.grounds.applications import Seen, uses_datagrams
+from knee.grounds.datagrams import Datagrams
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
@@ -61,7 +62,10 @@ def output(
             continue
         figures = _program_flow(topology, number, last[number], rows, window, said)
         if seen and flow.traffic is not None:
-            figures |= _application(seen[number], last[number], _run_window(topology, rows))
+            if uses_datagrams(flow):
+                figures |= Datagrams(seen[number]).figures(topology.window_ns(number))
+            else:
+                figures |= _application(seen[number], last[number], _run_window(topology, rows))
         flows.append(figures)
     return {
         "packets": sum(int(mine["received"].max(initial=0)) for mine in last.values()),
@@ -191,8 +195,6 @@ def _program_flow(
 
 def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> dict[str, Any]:
     """What the ends of an application's flow know beyond its packets."""
-    if uses_datagrams(seen.flow):
-        return {}
     begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
     edges = [round(edge * 1e9) + _LATE_NS for edge in window]
     delivered = np.diff(seen.arrived_bytes(edges))
@@ -373,7 +375,7 @@ def samples(
     out = out[np.lexsort((out["flow"], out["t_s"]))]
     # Several connections of an application have no common state.
     ccs = [PROGRAM_CC if number in topology.homes else flow.cc for number, (flow, _) in enumerate(topology.flows)]
-    return formats.samples(out, [*scenario.labels, *scenario.probe_labels], ccs)
+    return formats.samples(out, scenario.labels, ccs[: len(scenario.labels)])
 
 
 def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, said: Words | None) -> None:

@@ -14,10 +14,11 @@ from tomli_w import dumps
 
 from knee import programs
 from knee.errors import RunError
-from knee.grounds.ground import Progress
 from knee.grounds import applications
+from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
+from knee.grounds.uml.tables import tables
 from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
 from knee.linux import cache, modules, tools
@@ -115,9 +116,11 @@ class Uml:
             shutil.rmtree(root, ignore_errors=True)
         output = figures.output(scenario, topology, rows, said, seen)
         samples = figures.samples(scenario, topology, rows, said, seen)
+        others = tables(scenario, topology, rows, seen)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s) | told,
+            summary=summary(scenario, self.name, output, samples, wall_s, others) | told,
+            tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,

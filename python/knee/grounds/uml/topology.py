@@ -91,6 +91,11 @@ class Topology:
         """The queues, in the order of their numbers."""
         return sorted(self._ends.values(), key=lambda end: end.number)
 
+    def window_ns(self, number: int) -> tuple[int, int]:
+        """From when to when the figures of a flow are taken, ns."""
+        start, stop = span(self._scenario, *self.flows[number])
+        return start + self._scenario.warmup, stop
+
     # What each namespace is set to.
 
     def _settings(self) -> None:
@@ -247,7 +252,7 @@ class Topology:
     # Programs and applications.
 
     def _own_namespaces(self) -> None:
-        """Each end of a program's or an application's flow has a namespace: one route leads from it, to the other end."""
+        """Each end of a program or an application has a namespace, from which one route leads, to the other end."""
         if not self.homes:
             return
         for namespace in (SENDER, RECEIVER):
@@ -284,7 +289,7 @@ class Topology:
         self.plan.first(plan.NETLINK, around, netlink.route(IPv4Network(own), outside, 255))
 
     def _sockets(self, home: int, flow: Flow) -> None:
-        """What the sockets of an application have: as many connections as they like, and buffers that do not limit them."""
+        """Ports for many connections of an application, and buffers that do not limit them."""
         first = self.plan.first
         if flow.pacing == "on":
             options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
