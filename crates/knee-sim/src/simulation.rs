@@ -11,11 +11,14 @@ mod batch_scheduler;
 #[cfg(test)]
 mod books;
 mod build;
+mod datagrams;
+mod distributions;
 mod endpoints;
 mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod landings;
+mod non_tcp;
 mod quic;
 mod report;
 mod stages;
@@ -93,7 +96,7 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_quic(i)));
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_non_tcp(i as u32)));
         let tap = SenderLogs::new(tcp);
         self.tap(Box::new(tap));
         self.world.logs = logs;

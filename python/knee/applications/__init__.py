@@ -4,9 +4,3 @@ Each module turns rows of a run into keys of ``summary.json``: :mod:`completions
 and :mod:`latency`; :mod:`alone` knows how long a transfer takes on an empty path, and :mod:`histogram` has quantiles
 of counted times.
 """
-
-from __future__ import annotations
-
-from knee.applications.figures import Tables, add
-
-__all__ = ["Tables", "add"]

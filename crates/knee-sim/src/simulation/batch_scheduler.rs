@@ -137,7 +137,7 @@ impl BatchScheduler {
     /// The stages of `world`'s network; none where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Option<Stages> {
         // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says.
-        if !world.quic.is_empty() {
+        if !world.non_tcp.is_empty() {
             return None;
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));

@@ -98,8 +98,8 @@ impl World {
         if self.warmup == Time::ZERO {
             self.begin_figures(i);
         }
-        if self.quic_flow(i).is_some() {
-            return self.start_quic(i, out);
+        if self.is_non_tcp(i) {
+            return self.start_non_tcp(i, out);
         }
         self.flows[i as usize].syn_at = self.now;
         self.senders[i as usize].connect(self.now);

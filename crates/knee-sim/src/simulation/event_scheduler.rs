@@ -96,7 +96,7 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                if world.quic_flow(i).is_some() { self.after_quic(world, i) } else { self.after_sender(world, i) }
+                if world.is_non_tcp(i) { self.after_non_tcp(world, i) } else { self.after_sender(world, i) }
             }
             _ => {
                 world.on_agenda(event);
@@ -111,9 +111,9 @@ impl EventScheduler {
         if !self.alarms[i as usize].counts(event, world.now) {
             return;
         }
-        if world.quic_flow(i).is_some() {
-            world.on_quic_timer(i, &mut self.sent);
-            return self.after_quic(world, i);
+        if world.is_non_tcp(i) {
+            world.on_non_tcp_timer(i, &mut self.sent);
+            return self.after_non_tcp(world, i);
         }
         match event {
             Event::Retransmit(_) => world.on_retransmit_timer(i, &mut self.sent),
@@ -194,9 +194,9 @@ impl EventScheduler {
         if let Some(next) = world.network.next_link(&packet) {
             return self.arrive(world, next, packet, 1);
         }
-        if world.quic_flow(packet.flow).is_some() {
-            world.on_datagram(&packet, &mut self.sent);
-            return self.after_quic(world, packet.flow);
+        if world.is_non_tcp(packet.flow) {
+            world.on_non_tcp(&packet, &mut self.sent);
+            return self.after_non_tcp(world, packet.flow);
         }
         let way = world.network.ways[packet.flow as usize];
         world.on_data(packet.flow, &packet, &way, &mut self.sent);
@@ -216,9 +216,9 @@ impl EventScheduler {
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
-        if world.quic_flow(packet.flow).is_some() {
-            world.on_datagram(packet, &mut self.sent);
-            return self.after_quic(world, packet.flow);
+        if world.is_non_tcp(packet.flow) {
+            world.on_non_tcp(packet, &mut self.sent);
+            return self.after_non_tcp(world, packet.flow);
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
         for tap in &mut self.taps {
@@ -243,13 +243,13 @@ impl EventScheduler {
         world.book_news(i);
     }
 
-    /// What both ends of a QUIC flow have sent leaves, and their timers are armed.
-    fn after_quic(&mut self, world: &mut World, i: u32) {
+    /// What both ends of a flow that is not TCP's have sent leaves, and their timers are armed.
+    fn after_non_tcp(&mut self, world: &mut World, i: u32) {
         self.send_data(world, i);
         self.send_acks(world);
         let now = world.now;
-        if let Some(flow) = world.quic_flow(i) {
-            self.alarms[i as usize].arm_quic(i, flow.due(now), &mut self.events);
+        if let Some(flow) = world.non_tcp(i) {
+            self.alarms[i as usize].arm_non_tcp(i, flow.due(now), &mut self.events);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What there is: endpoints, the network between them, and what is recorded of both.
 
 use super::build::OwnMake;
-use super::quic::QuicFlow;
+use super::non_tcp::NonTcp;
 use crate::network::{Network, Way};
 use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Blocks, Receiver};
@@ -13,6 +13,9 @@ use knee_qlog::Log;
 use knee_quic::Datagram;
 use slab::Slab;
 
+/// Where there are more flows than this, their histograms are coarser, and only their sum is among the rows.
+pub(super) const MANY_FLOWS: usize = 64;
+
 /// Endpoints, the network between them, and what is recorded.
 pub(super) struct World {
     pub(super) now: Time,
@@ -22,8 +25,8 @@ pub(super) struct World {
     pub(super) senders: Vec<Sender>,
     pub(super) receivers: Vec<Receiver>,
     pub(super) flows: Vec<Flow>,
-    /// By flow, those that are QUIC connections; empty where none is. Their TCP endpoints rest.
-    pub(super) quic: Vec<Option<Box<QuicFlow>>>,
+    /// By flow, those that are no TCP connections; empty where all are. Their TCP endpoints rest.
+    pub(super) non_tcp: Vec<Option<Box<NonTcp>>>,
     /// What QUIC's packets in the network carry.
     pub(super) datagrams: Slab<Datagram>,
     pub(super) algorithms: Vec<Algorithm>,
@@ -129,13 +132,13 @@ impl World {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let ended = receiver.packets + self.flows[i].dropped;
-            let quic = self.quic.get(i).and_then(Option::as_ref);
-            let sent = quic.map_or_else(|| sender.counters().sent, |flow| flow.sent());
+            let non_tcp = self.non_tcp.get(i).and_then(Option::as_ref);
+            let sent = non_tcp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if quic.is_some() {
+            if non_tcp.is_some() {
                 continue;
             }
             let (sacked, lost, retransmitted) = sender.scoreboard();
