@@ -8,7 +8,7 @@ use crate::record::{Datagram, Record};
 use crate::task::Task;
 use knee_core::Time;
 use knee_traffic::TrafficSpec;
-use knee_traffic::datagrams::{Next, Source};
+use knee_traffic::datagrams::{HEADERS, Next, Source};
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::sockopt::{IpRecvTos, Ipv4Tos};
@@ -17,8 +17,6 @@ use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Headers of IPv4 and UDP, bytes.
-const HEADERS: u16 = 28;
 /// The bits of ECN in the type of service, and their values (RFC 3168).
 const ECN: u8 = 3;
 /// See above.

@@ -5,10 +5,12 @@
 
 use knee_core::Rng;
 use knee_endpoint::client::{self, Sockets};
+use knee_endpoint::datagrams::{self as endpoint, Receiver, Sender};
 use knee_endpoint::error::{Failure, failed};
 use knee_endpoint::record::Record;
 use knee_endpoint::server::{self, Server};
 use knee_endpoint::task::{Role, Task};
+use knee_traffic::datagrams;
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use std::fs::File;
@@ -33,8 +35,19 @@ fn run() -> Result<(), Failure> {
         let namespace = File::open(path).map_err(failed("cannot open the namespace"))?;
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(failed("cannot enter the namespace"))?;
     }
-    let record = match task.role {
-        Role::Client => {
+    let datagrams = Rng::stream(task.seed, &format!("datagrams/{}", task.flow));
+    let record = match (task.role, datagrams::source(&task.traffic, datagrams)) {
+        (Role::Client, Some(mut source)) => {
+            let sender = Sender::new(&task)?;
+            let start = ready(&task)?;
+            endpoint::send(sender, source.as_mut(), &task, start)?
+        }
+        (Role::Server, Some(_)) => {
+            let receiver = Receiver::new(&task)?;
+            let start = ready(&task)?;
+            endpoint::receive_all(receiver, &task, start)?
+        }
+        (Role::Client, None) => {
             let rng = Rng::stream(task.seed, &format!("traffic/{}", task.flow));
             let mut application = knee_traffic::application(&task.traffic, rng)
                 .ok_or_else(|| Failure::Task("sockets do not carry this traffic".into()))?;
@@ -42,7 +55,7 @@ fn run() -> Result<(), Failure> {
             let start = ready(&task)?;
             client::run(net, application.as_mut(), &task, start)?
         }
-        Role::Server => {
+        (Role::Server, None) => {
             let server = Server::new(&task)?;
             let start = ready(&task)?;
             server::run(server, &task, start)?

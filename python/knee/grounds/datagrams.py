@@ -1,7 +1,7 @@
 """What two ends of a flow of datagrams put on record, as the rows and figures that the simulator gives.
 
-One-way delays run from the sender's clock to the receiver's, which is the same clock here. A datagram counts as lost
-once a later one has arrived.
+One-way delays run from the sender's clock to the receiver's, which is the same clock here; the base RTT lies behind the
+receiver, and half of it is added, as in the simulator. A datagram counts as lost once a later one has arrived.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from knee import rows
-from knee.grounds.applications import Array, Seen
+from knee.grounds.applications import UDP_HEADERS, Array, Seen
+from knee.scenario.traffic import Probe
 
 #: Numbers of kinds of distributions.
 RTT, ONE_WAY_DELAY, QUEUE_DELAY = range(3)
@@ -32,7 +33,8 @@ class Datagrams:
     def __init__(self, seen: Seen) -> None:
         self.sent_ns = seen.source.sent["at_ns"].astype(np.int64)
         arrived, echoed = (self._known(end.arrived) for end in (seen.destination, seen.source))
-        self.arrived_ns, self.owd_ms = arrived["at_ns"].astype(np.int64), self._taken(arrived)
+        self._arrived, self._echoes = arrived, isinstance(seen.flow.traffic, Probe)
+        self.arrived_ns, self.owd_ms = arrived["at_ns"].astype(np.int64), self._taken(arrived) + seen.flow.rtt / 2e6
         self.echoed_ns, self.rtt_ms = echoed["at_ns"].astype(np.int64), self._taken(echoed)
         furthest = np.maximum.accumulate(arrived["number"].astype(np.int64))
         self.lost = np.maximum(np.diff(furthest, prepend=-1) - 1, 0)
@@ -76,15 +78,26 @@ class Datagrams:
         """The figures within a window: those of datagrams, and the RTTs of echoes."""
         owd = _within(self.owd_ms, self.arrived_ns, window_ns)
         jitter = _within(_jitter(self.owd_ms), self.arrived_ns, window_ns)
+        inside = _within(self._arrived, self.arrived_ns, window_ns)
+        span_ns = window_ns[1] - window_ns[0]
         told = {
             "sent": len(_within(self.sent_ns, self.sent_ns, window_ns)),
             "received": len(owd),
             "lost": int(_within(self.lost, self.arrived_ns, window_ns).sum()),
+            "marked": int(np.count_nonzero(inside["ce"])),
+            **({"echoed": len(_within(self.echoed_ns, self.echoed_ns, window_ns))} if self._echoes else {}),
             **_spread("owd", owd),
             "jitter_ms": float(jitter[-1]) if len(jitter) else None,
             "jitter_mean_ms": float(jitter.mean()) if len(jitter) else None,
         }
-        return {"datagrams": told} | _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
+        rtts = _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
+        goodput = self.payload(window_ns) * 8e3 / span_ns if span_ns > 0 else 0.0
+        return {"datagrams": told, "goodput_mbps": goodput} | rtts
+
+    def payload(self, window_ns: tuple[int, int]) -> int:
+        """Bytes that arrived within a window."""
+        inside = _within(self._arrived, self.arrived_ns, window_ns)
+        return int(inside["bytes"].astype(np.int64).sum()) - UDP_HEADERS * len(inside)
 
 
 def counted(number: int, kind: int, times_ms: Array) -> Array:

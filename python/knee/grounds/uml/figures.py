@@ -63,7 +63,10 @@ def output(
         figures = _program_flow(topology, number, last[number], rows, window, said)
         if seen and flow.traffic is not None:
             if uses_datagrams(flow):
-                figures |= Datagrams(seen[number]).figures(topology.window_ns(number))
+                datagrams = Datagrams(seen[number])
+                edges = [round(edge * 1e9) for edge in _run_window(topology, rows)]
+                figures |= datagrams.figures(topology.window_ns(number))
+                figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
             else:
                 figures |= _application(seen[number], last[number], _run_window(topology, rows))
         flows.append(figures)
