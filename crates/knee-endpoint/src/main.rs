@@ -7,12 +7,14 @@ use knee_core::Rng;
 use knee_endpoint::client::{self, Sockets};
 use knee_endpoint::datagrams::{self as endpoint, Receiver, Sender};
 use knee_endpoint::error::{Failure, failed};
+use knee_endpoint::poller;
 use knee_endpoint::record::Record;
 use knee_endpoint::server::{self, Server};
 use knee_endpoint::task::{Role, Task};
 use knee_traffic::datagrams;
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -67,16 +69,26 @@ fn run() -> Result<(), Failure> {
 /// All sockets are there: drops privileges, says so, and waits for the time of the start.
 fn ready(task: &Task) -> Result<u64, Failure> {
     if let Some(user) = task.user {
-        let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
-        setgroups(&[])
-            .and_then(|()| setresgid(gid, gid, gid))
-            .and_then(|()| setresuid(uid, uid, uid))
-            .map_err(failed("cannot drop privileges"))?;
+        drop_to(user).map_err(failed("cannot drop privileges"))?;
     }
     println!("ready");
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(failed("cannot read the time of the start"))?;
-    line.trim().parse().map_err(|_| Failure::Task(format!("{line:?} is not the time of the start")))
+    let start = line.trim().parse().map_err(|_| Failure::Task(format!("{line:?} is not the time of the start")))?;
+    // Nothing happens before it: times of the run begin at 0.
+    poller::sleep_until(start).map_err(failed("cannot wait for the start"))?;
+    Ok(start)
+}
+
+/// Becomes `user` for good. It keeps one capability: connections to come may have any congestion control of the kernel's.
+fn drop_to(user: u32) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_keep_capabilities(true)?;
+    setgroups(&[])?;
+    setresgid(gid, gid, gid)?;
+    setresuid(uid, uid, uid)?;
+    let (kept, none) = (CapabilitySet::NET_ADMIN, CapabilitySet::empty());
+    Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })?)
 }
 
 fn give(record: &Record) -> io::Result<()> {

@@ -24,6 +24,18 @@ pub fn monotonic_ns() -> io::Result<u64> {
     Ok(Duration::from(now).as_nanos() as u64)
 }
 
+/// Sleeps until a time on the monotonic clock, unless it has come.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn sleep_until(ns: u64) -> io::Result<()> {
+    let (mut poller, mut found) = (Poller::new()?, Vec::new());
+    while monotonic_ns()? < ns {
+        poller.wait(ns, &mut found)?;
+    }
+    Ok(())
+}
+
 /// Files to wait for, and a timer.
 pub struct Poller {
     epoll: Epoll,

@@ -59,9 +59,10 @@ def _as_flow(probe: Probe) -> Flow:
     return Flow.model_construct(**told, bytes=None, program=None, traffic=probe)  # type: ignore[arg-type]
 
 
-def is_application(flow: Flow) -> bool:
-    """Whether a flow is not an endless stream, nor a file, nor a program."""
-    return flow.traffic is not None
+def window_ns(scenario: Scenario, number: int) -> tuple[int, int]:
+    """From when to when the figures of a flow are taken, ns."""
+    start, stop = span(scenario, *flows(scenario)[number])
+    return start + scenario.warmup, stop
 
 
 def pulls(flow: Flow) -> bool:
@@ -140,7 +141,18 @@ def read(given: bytes) -> End:
     """
     line, _, raw = given.partition(b"\n")
     try:
-        counts = json.loads(line)
+        return end(json.loads(line), raw)
+    except ValueError:
+        raise RunError("The end of an application did not say what it saw.") from None
+
+
+def end(counts: dict[str, Any], raw: bytes) -> End:
+    """What an end gave: how many rows there are of each kind, and the rows.
+
+    Raises:
+        RunError: it is not whole.
+    """
+    try:
         at, parts = 0, {}
         for name, dtype in _TABLES.items():
             parts[name] = np.frombuffer(raw, dtype=dtype, count=counts[name], offset=at)

@@ -6,12 +6,17 @@ receiver, and half of it is added, as in the simulator. A datagram counts as los
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from knee import rows
-from knee.grounds.applications import UDP_HEADERS, Array, Seen
+from knee.applications.figures import Tables
+from knee.grounds import applications
+from knee.grounds.applications import UDP_HEADERS, Array, Seen, uses_datagrams, window_ns
+from knee.scenario.model import Scenario
+from knee.scenario.spec import span
 from knee.scenario.traffic import Probe
 
 #: Numbers of kinds of distributions.
@@ -98,6 +103,38 @@ class Datagrams:
         """Bytes that arrived within a window."""
         inside = _within(self._arrived, self.arrived_ns, window_ns)
         return int(inside["bytes"].astype(np.int64).sum()) - UDP_HEADERS * len(inside)
+
+
+def tables(
+    scenario: Scenario, seen: Mapping[int, Seen], histograms: Sequence[Array], link_names: Sequence[str]
+) -> Tables:
+    """The tables of a run.
+
+    Args:
+        scenario: what ran.
+        seen: what the ends of applications' flows put on record.
+        histograms: rows of :data:`knee.rows.DISTRIBUTION` that the ground has beside those of datagrams.
+        link_names: the names of the links, reverse directions last.
+    """
+    completions, delays, distributions = [], [], list(histograms)
+    every = applications.flows(scenario)
+    for number, of in seen.items():
+        completions.append(of.client.completions)
+        if uses_datagrams(of.flow):
+            datagrams, start = Datagrams(of), span(scenario, *every[number])[0]
+            delays.append(datagrams.intervals(number, scenario.interval, start, scenario.duration))
+            distributions.append(datagrams.distributions(number, window_ns(scenario, number)))
+    done = _joined(completions, rows.COMPLETION)
+    raw = {
+        "completions": done[np.argsort(done["t_s"], kind="stable")].tobytes(),
+        "delays": _joined(delays, rows.DELAY).tobytes(),
+        "distributions": _joined(distributions, rows.DISTRIBUTION).tobytes(),
+    }
+    return Tables.of(scenario, raw, list(link_names))
+
+
+def _joined(parts: Sequence[Array], dtype: np.dtype[np.void]) -> Array:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 
 def counted(number: int, kind: int, times_ms: Array) -> Array:

@@ -1,8 +1,8 @@
 """Applications and probes in the simulator beside a real kernel: the cases of ``cases.toml`` on both.
 
 A figure is the mean time of a kind of completion of a flow, or a one-way delay of datagrams or round-trip time of a
-probe: mean, median and 95th percentile. The recording, ``linux-6.1.csv``, has a line per figure with the kernel's value.
-Both grounds draw the same arrivals and sizes from the same seed, so that the same transfers are compared.
+probe: mean, median and 95th percentile. The recording, ``linux-6.1.csv``, has a line per figure with the kernel's
+value. Both grounds draw the same arrivals and sizes from the same seed: the same transfers are compared.
 """
 
 from __future__ import annotations

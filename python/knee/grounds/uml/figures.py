@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from knee import rows as formats
-from knee.grounds.applications import Seen, uses_datagrams
+from knee.grounds.applications import Seen, uses_datagrams, window_ns
 from knee.grounds.datagrams import Datagrams
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
@@ -65,7 +65,7 @@ def output(
             if uses_datagrams(flow):
                 datagrams = Datagrams(seen[number])
                 edges = [round(edge * 1e9) for edge in _run_window(topology, rows)]
-                figures |= datagrams.figures(topology.window_ns(number))
+                figures |= datagrams.figures(window_ns(scenario, number))
                 figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
             else:
                 figures |= _application(seen[number], last[number], _run_window(topology, rows))

@@ -91,11 +91,6 @@ class Topology:
         """The queues, in the order of their numbers."""
         return sorted(self._ends.values(), key=lambda end: end.number)
 
-    def window_ns(self, number: int) -> tuple[int, int]:
-        """From when to when the figures of a flow are taken, ns."""
-        start, stop = span(self._scenario, *self.flows[number])
-        return start + self._scenario.warmup, stop
-
     # What each namespace is set to.
 
     def _settings(self) -> None:
