@@ -95,6 +95,8 @@ DISTRIBUTION = np.dtype(
     ]
 )
 
+#: The index of all flows and probes together, and their label.
+ALL_FLOWS, EVERYBODY = 2**32 - 1, "all flows and probes"
 #: Kinds of completions by number.
 WHAT = ("transfer", "request", "page", "connect", "tls", "segment", "stall", "startup")
 #: What distributions are of, by number.
@@ -226,11 +228,14 @@ class Names:
     def of(self, index: np.ndarray[Any, Any], *, links: np.ndarray[Any, Any] | None = None) -> dict[str, pl.Series]:
         """The columns ``flow``, ``probe`` and ``label`` of indices; where ``links`` is true, they are of links."""
         whose = index.astype(np.int64)
+        every = whose == ALL_FLOWS
         link = np.zeros(len(whose), dtype=bool) if links is None else links
-        flow = np.where(~link & (whose < len(self.flows)), whose + 1, 0)
-        probe = np.where(~link & (whose >= len(self.flows)), whose + 1 - len(self.flows), 0)
-        labels = [*self.flows, *self.probes, *self.links]
+        one = ~link & ~every
+        flow = np.where(one & (whose < len(self.flows)), whose + 1, 0)
+        probe = np.where(one & (whose >= len(self.flows)), whose + 1 - len(self.flows), 0)
+        labels = [*self.flows, *self.probes, *self.links, EVERYBODY]
         label = np.where(link, whose + len(self.flows) + len(self.probes), whose)
+        label[every] = len(labels) - 1
         return {
             "flow": pl.Series(flow).replace(0, None).cast(pl.UInt32),
             "probe": pl.Series(probe).replace(0, None).cast(pl.UInt32),

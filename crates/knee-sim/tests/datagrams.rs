@@ -187,7 +187,7 @@ fn fq_codel_keeps_a_probes_delay_low_beside_bulk_and_pfifo_does_not() {
 
 #[test]
 fn marks_of_ecn_capable_datagrams_are_counted() {
-    let marking = with(link(2_000_000, &json!({"packets": 1000})), "queue", json!("codel"));
+    let marking = with(link(2_000_000, &json!({"packets": 1000})), "queue", json!("fq_codel"));
     let mut flow = sends(udp(1000, 4 * MS), 20 * MS, 5 * S);
     flow["ecn"] = json!("on");
     let (output, _) = run(&spec(6 * S, &[marking], &[flow]));
@@ -224,4 +224,93 @@ fn datagrams_that_cannot_be_are_refused() {
     let read: Spec = serde_json::from_value(spec).unwrap();
     let said = Simulation::new(&read).err().unwrap().to_string();
     assert_eq!(said, "flow ``: a packet of 1501 bytes is not between 28, the IP and UDP headers, and 1500");
+}
+
+fn rtc(controller: &str, max_rate: u64) -> Value {
+    json!({
+        "kind": "rtc", "controller": controller, "start_rate": 300_000, "min_rate": 100_000, "max_rate": max_rate,
+        "fps": 30.0
+    })
+}
+
+/// Mean rate received from `from` to `until` s, Mbit/s.
+fn between(rows: &Rows, i: u32, from: f64, until: f64) -> f64 {
+    let rates: Vec<f64> = rows
+        .samples
+        .iter()
+        .filter(|row| row.flow == i && row.t_s > from && row.t_s <= until)
+        .map(|row| f64::from(row.throughput_mbps))
+        .collect();
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+#[test]
+fn real_time_video_stays_below_the_links_rate_with_a_queue_below_its_target() {
+    // SCReAM aims at 60 ms of queueing delay; GCC's detector sees a queue that grows for some tens of ms.
+    for (controller, queue_ms) in [("scream", 60.0), ("gcc", 100.0)] {
+        let flow = sends(rtc(controller, 20_000_000), 40 * MS, 90 * S);
+        let mut spec = spec(90 * S, &[link(4_000_000, &json!({"time": 400 * MS}))], &[flow]);
+        spec["warmup"] = json!(40 * S);
+        let (output, rows) = run(&spec);
+        let (figures, link) = (datagrams(&output, 0), &output.links[0]);
+        assert!((0.6..=1.0).contains(&link.utilization), "{controller}: {link:?}");
+        assert!(link.queue_delay_p95_ms.unwrap() < queue_ms, "{controller}: {link:?}");
+        assert!(figures.lost * 1000 < figures.sent, "{controller}: {figures:?}");
+        assert!(rows.delays.iter().all(|row| row.rtt_mean_ms.is_nan()), "nothing is echoed");
+    }
+}
+
+#[test]
+fn real_time_video_recovers_when_the_links_rate_doubles() {
+    for controller in ["scream", "gcc"] {
+        let flow = sends(rtc(controller, 20_000_000), 40 * MS, 120 * S);
+        let mut spec = spec(120 * S, &[link(2_000_000, &json!({"time": 400 * MS}))], &[flow]);
+        spec["changes"] = json!([{"at": 60 * S, "what": {"rate": {"link": 0, "rate": 4_000_000}}}]);
+        let (_, rows) = run(&spec);
+        let (before, doubled) = (between(&rows, 0, 40.0, 60.0), between(&rows, 0, 95.0, 120.0));
+        assert!(doubled > 1.5 * before && doubled <= 4.0, "{controller}: {before}, then {doubled}");
+    }
+}
+
+#[test]
+fn real_time_video_backs_off_beside_cubic_and_comes_back() {
+    // GCC has met its limit at many rates by then, and adds half a packet per response time: 34 kbit/s in each second.
+    for (controller, share) in [("scream", 0.7), ("gcc", 0.5)] {
+        let video = sends(rtc(controller, 20_000_000), 40 * MS, 150 * S);
+        let bulk = flow("cubic", 40 * MS, 50 * S, 100 * S);
+        let (_, rows) = run(&spec(150 * S, &[link(6_000_000, &json!({"time": 200 * MS}))], &[video, bulk]));
+        let [alone, beside, after] =
+            [(30.0, 50.0), (60.0, 100.0), (130.0, 150.0)].map(|(a, b)| between(&rows, 0, a, b));
+        assert!(beside < 0.7 * alone && beside > 0.05, "{controller}: {alone}, then {beside}");
+        assert!(after > share * alone && after > 1.2 * beside, "{controller}: {alone}, {beside}, then {after}");
+    }
+}
+
+#[test]
+fn reports_cross_the_links_on_the_way_back() {
+    let mut link = link(10_000_000, &json!(null));
+    link["reverse"] = json!({"capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": null});
+    let mut spec = spec(20 * S, &[link], &[sends(rtc("scream", 2_000_000), 40 * MS, 20 * S)]);
+    spec["warmup"] = json!(10 * S);
+    let (output, _) = run(&spec);
+    // Every 20 ms at most one report: of 28 bytes of IP and UDP, 20 of RTCP, 2 for each of about 5 datagrams, and 14.
+    let used = output.links[1].utilization * 1_000_000.0 / 8.0 / 50.0;
+    assert!((50.0..80.0).contains(&used), "{used} bytes per report");
+}
+
+/// On a queue that marks for L4S, SCReAM's marks keep the queue far below what its delay-based part would.
+#[test]
+fn l4s_marks_keep_screams_queue_short() {
+    let queue = |ecn: &str| {
+        let link = with(link(10_000_000, &json!({"packets": 1000})), "queue", json!("dualpi2"));
+        let mut flow = sends(rtc("scream", 30_000_000), 30 * MS, 60 * S);
+        flow["ecn"] = json!(ecn);
+        let mut spec = spec(60 * S, &[link], &[flow]);
+        spec["warmup"] = json!(20 * S);
+        let (output, _) = run(&spec);
+        assert!(output.links[0].utilization > 0.5, "{ecn}: {:?}", output.links[0]);
+        (output.links[0].queue_delay_p99_ms.unwrap(), datagrams(&output, 0).marked)
+    };
+    let ((l4s, marked), (classic, _)) = (queue("l4s"), queue("off"));
+    assert!(marked > 100 && l4s < 0.8 * classic, "{l4s} and {classic} ms, {marked} marked");
 }

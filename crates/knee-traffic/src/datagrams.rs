@@ -6,10 +6,12 @@
 mod periodic;
 mod reception;
 mod recorded;
+mod rtc;
 
 pub use periodic::Periodic;
 pub use reception::Reception;
 pub use recorded::Recorded;
+pub use rtc::Rtc;
 
 use crate::TrafficSpec;
 use knee_core::packet::MTU;
@@ -52,8 +54,9 @@ pub trait Source: Send {
     fn on_report(&mut self, _arrivals: &[Arrival], _now: Time) {}
 }
 
-/// The source that `spec` asks for, with random numbers of its own; none: it asks for no datagrams.
-pub fn source(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Source>> {
+/// The source that `spec` asks for, with random numbers of its own; none: it asks for no datagrams. `l4s`: its packets are
+/// ECT(1) (RFC 9331).
+pub fn source(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Box<dyn Source>> {
     let span = |ns: u64| Time::from_nanos(ns);
     Some(match spec {
         TrafficSpec::Udp { packet, interval, on_off: None } | TrafficSpec::Probe { packet, interval } => {
@@ -63,6 +66,7 @@ pub fn source(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Source>> {
             Box::new(Periodic::new(*packet, span(*interval)).with_pauses(span(*on), span(*off), rng))
         }
         TrafficSpec::UdpTrace { packets, repeat } => Box::new(Recorded::new(packets, *repeat)),
+        TrafficSpec::Rtc { .. } => Box::new(Rtc::new(spec, l4s, rng)?),
         _ => return None,
     })
 }
@@ -100,13 +104,30 @@ pub fn check(spec: &TrafficSpec) -> Result<(), String> {
                 Some(_) => Ok(()),
             }
         }
-        TrafficSpec::Rtc { .. } => Err("real-time video is not there yet".into()),
+        TrafficSpec::Rtc { start_rate, min_rate, max_rate, fps, .. } => {
+            let [start, min, max] = [*start_rate, *min_rate, *max_rate];
+            if !(1..=MAX_RATE).contains(&min) || max > MAX_RATE {
+                return Err(format!("its rates from {min} to {max} bit/s are not from 1 to {MAX_RATE}"));
+            }
+            if !(min..=max).contains(&start) {
+                return Err(format!(
+                    "its first rate of {start} bit/s is not from its least, {min}, to its greatest, {max}"
+                ));
+            }
+            if (1.0..=1000.0).contains(fps) {
+                Ok(())
+            } else {
+                Err(format!("{fps} frames per second are not 1 to 1000"))
+            }
+        }
         _ => Ok(()),
     }
 }
 
 /// Three years, in ns.
 const MAX_SPAN: u64 = 100_000_000_000_000_000;
+/// The greatest rate of an encoder, bit/s: a frame's bytes and its packets' numbers stay far from where they would wrap.
+const MAX_RATE: u64 = 10_000_000_000;
 
 fn check_size(size: u16) -> Result<(), String> {
     if (HEADERS..=MTU).contains(&size) {

@@ -182,7 +182,7 @@ pub enum VideoAlgorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RtcController {
-    /// RFC 8298.
+    /// SCReAM, version 2 (draft-johansson-ccwg-rfc8298bis-screamv2).
     Scream,
     /// draft-ietf-rmcat-gcc-02.
     Gcc,

@@ -49,21 +49,20 @@ def mos(r: float) -> float:
     return max(1.0, 4.5 if r >= 100 else 1 + 0.035 * r + 7e-6 * r * (r - 60) * (100 - r))
 
 
-def quality(delays: Histogram, sent: int, path_ms: float = 0.0) -> dict[str, Any]:
+def quality(delays: Histogram, sent: int) -> dict[str, Any]:
     """MOS and R of a call, and the delay from mouth to ear that gives them.
 
     Args:
         delays: one-way delays of the packets that arrived, ms.
-        sent: packets sent.
-        path_ms: what the delays lack of the path's own.
+        sent: packets sent, less those that were still under way.
     """
     arrived = np.cumsum(delays.counts)
     if not sent or not len(arrived):
         return {"mos": 1.0 if sent else None, "r_factor": None, "mouth_to_ear_ms": None}
     each = [
-        (r_factor(PACKET_MS + path_ms + float(value), max(0.0, 1 - float(count) / sent)), float(value))
+        (r_factor(PACKET_MS + float(value), max(0.0, 1 - float(count) / sent)), float(value))
         for value, count in zip(delays.values, arrived, strict=True)
     ]
     best, playout = max(each)
     r = min(max(best, 0.0), 100.0)
-    return {"mos": mos(best), "r_factor": r, "mouth_to_ear_ms": PACKET_MS + path_ms + playout}
+    return {"mos": mos(best), "r_factor": r, "mouth_to_ear_ms": PACKET_MS + playout}

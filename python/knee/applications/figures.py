@@ -101,5 +101,4 @@ def _flows(summary: dict[str, Any], scenario: Scenario, tables: Tables) -> None:
             if isinstance(flow.traffic, Udp) and flow.traffic.preset in CODECS:
                 owd = (pl.col("flow") == number) & (pl.col("quantity") == "one_way_delay")
                 delays = Histogram.of(tables.distributions.filter(owd))
-                rest = flow.rtt / 2e6 - latency.propagation_ms(scenario, flow)
-                datagrams |= calls.quality(delays, reached, max(0.0, rest))
+                datagrams |= calls.quality(delays, reached)

@@ -1,7 +1,7 @@
 """How much longer packets take under load than on an idle path, per probe and per flow of datagrams.
 
 Idle is the mean of the probe's echoes in the intervals before the first flow starts. A probe that starts with the
-flows, or after them, has its base RTT for that; so have datagrams the propagation of their path. The figures under
+flows, or after them, has its base RTT for that; flows of datagrams have half their base RTT. The figures under
 load are over the window of the figures: from ``start`` plus ``warmup``. So with ``warmup`` as long as the idle time,
 nothing idle is in them.
 """
@@ -40,15 +40,16 @@ def under_load(scenario: Scenario, summary: Mapping[str, Any], delays: pl.DataFr
     for number, (flow, figures) in enumerate(zip(flows, summary["flows"], strict=True), start=1):
         if sends_datagrams(flow.traffic) and figures.get("datagrams"):
             about = {"label": figures["label"], "flow": number, "what": "owd"}
-            entries.append(_entry(about, flow, propagation_ms(scenario, flow), figures["datagrams"], "owd"))
+            entries.append(_entry(about, flow, one_way_ms(scenario, flow), figures["datagrams"], "owd"))
     return entries
 
 
-def propagation_ms(scenario: Scenario, flow: Flow | Probe) -> float:
-    """What one-way delays in results have of the path's propagation: the delay of its links."""
-    if flow.direction == "reverse":
-        return 0.0
-    return sum(link.delay for link in scenario.links if link.name in (flow.path or ())) / 1e6
+def one_way_ms(scenario: Scenario, flow: Flow | Probe) -> float:
+    """The one-way delay of an empty path: half the base RTT, or what its links alone delay if that is longer."""
+    links = 0
+    if flow.direction == "forward":
+        links = sum(link.delay for link in scenario.links if link.name in (flow.path or ()))
+    return max(flow.rtt / 2, links) / 1e6
 
 
 def _mean(rows: pl.DataFrame, column: str) -> float | None:

@@ -17,6 +17,7 @@ from knee.report.palette import line_styles
 from knee.report.prepare import View, floats
 from knee.report.thin import Floats
 from knee.report.units import fixed, missing
+from knee.rows import EVERYBODY
 
 MAX_LINES = 12
 """More distributions than this are not drawn in one figure."""
@@ -77,7 +78,7 @@ def owd_cdf(view: View) -> Chart:
 
 def _distribution(view: View, quantity: str) -> Chart:
     title, key = QUANTITIES[quantity]
-    rows = view.tables.distributions.filter(pl.col("quantity") == quantity)
+    rows = view.tables.distributions.filter((pl.col("quantity") == quantity) & (pl.col("label") != EVERYBODY))
     # Probes first: they are what such a run asks about.
     rows = rows.sort("probe", "flow", "value_ms", nulls_last=True)
     parts = rows.partition_by("label", "probe", as_dict=True, maintain_order=True)

@@ -52,8 +52,8 @@ use rtt::{LeastRtts, RttEstimator};
 
 pub use counters::Counters;
 pub use start::SenderInit;
-use stream::Stream;
 use std::mem::offset_of;
+use stream::Stream;
 
 /// Flags of a segment (Linux's `TCPCB_*`).
 mod flags {

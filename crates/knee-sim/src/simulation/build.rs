@@ -1,5 +1,6 @@
 //! From a specification to a world at rest.
 
+use super::connections::Connections;
 use super::datagrams::DatagramFlow;
 use super::non_tcp::NonTcp;
 use super::quic::{QuicFlow, Told};
@@ -58,6 +59,7 @@ impl World {
             senders: Vec::with_capacity(flows),
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
+            connections: Connections::new(flows),
             non_tcp: Vec::new(),
             datagrams: Slab::new(),
             algorithms: Vec::new(),
@@ -158,6 +160,7 @@ impl World {
             rtt: Spread::EMPTY,
             seen_timeouts: 0,
         });
+        self.connections.add(self.senders.len(), flow, ecn, spec);
         self.senders.push(sender);
         self.receivers.push(Receiver::new(ecn));
     }

@@ -12,7 +12,7 @@
 //! A half is free for another connection once nothing of it is in the network. Not modelled: FIN and its ACK; ACKs that ride
 //! on answers (an ACK of its own leaves with the answer).
 
-use super::world::{Algorithm, Flow, Outbox, World};
+use super::world::{Flow, Outbox, World};
 use crate::ecn::Ecn;
 use crate::observe::{FlowCounts, Histogram, Spread};
 use crate::receiver::Receiver;
@@ -43,6 +43,8 @@ pub(super) enum Action {
     WakeAt(Time),
     /// A connection is open.
     Connected(Conn),
+    /// A half of a connection brings a request, whose answer is ready then.
+    Prepare(u32, Time),
     /// Answers of a connection may be ready.
     Answer(Conn),
     /// The oldest exchange of a connection is complete.
@@ -173,8 +175,13 @@ impl Connection {
 impl Connections {
     /// Those of so many flows, none of which runs an application yet.
     pub(super) const fn new(flows: usize) -> Self {
-        let (applications, halves, free) = (Vec::new(), Vec::new(), Vec::new());
-        Self { flows: flows as u32, applications, halves, free, actions: VecDeque::new() }
+        Self {
+            flows: flows as u32,
+            applications: Vec::new(),
+            halves: Vec::new(),
+            free: Vec::new(),
+            actions: VecDeque::new(),
+        }
     }
 
     /// Whether there is no application at all.
@@ -314,7 +321,7 @@ impl World {
             }
             Action::Answer(conn) => return self.answer(flow, conn, out),
             Action::Close(conn) => self.close(flow, conn),
-            Action::WakeAt(_) => {}
+            Action::WakeAt(_) | Action::Prepare(..) => {}
         }
         None
     }
@@ -395,7 +402,9 @@ impl World {
         let in_order = self.receivers[i as usize].in_order();
         let Half { flow, conn, away, .. } = *self.connections.half(i);
         let now = self.now;
-        let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
         let Some(connection) = running.connections.get_mut(conn.0 as usize) else { return };
         let actions = &mut self.connections.actions;
         if !away {
@@ -404,9 +413,14 @@ impl World {
             }
             return;
         }
-        while let Some((_, exchange)) = connection.sent.pop_front_if(|(end, exchange)| *end <= in_order && exchange.down > 0) {
+        while let Some((_, exchange)) =
+            connection.sent.pop_front_if(|(end, exchange)| *end <= in_order && exchange.down > 0)
+        {
             connection.preparing.push_back((now + exchange.service, exchange.down));
-            actions.push_back((flow, Action::Answer(conn)));
+            match exchange.service {
+                Time::ZERO => actions.push_back((flow, Action::Answer(conn))),
+                service => actions.push_back((flow, Action::Prepare(i, now + service))),
+            }
         }
     }
 
@@ -416,7 +430,10 @@ impl World {
         let half = self.connections.half_mut(i);
         let Half { flow, conn, away, .. } = *half;
         if away {
-            let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else { return };
+            let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut)
+            else {
+                return;
+            };
             let Some(connection) = running.connections.get_mut(conn.0 as usize) else { return };
             while connection.sent.pop_front_if(|(end, exchange)| *end <= una && exchange.down == 0).is_some() {
                 self.connections.actions.push_back((flow, Action::Complete(conn)));
@@ -424,9 +441,10 @@ impl World {
         }
     }
 
-    /// When the next answer of a connection is ready.
-    pub(super) fn answer_at(&mut self, flow: u32, conn: Conn) -> Option<Time> {
-        self.connections.connection(flow, conn)?.preparing.front().map(|&(at, _)| at)
+    /// An answer at the other end of half `i` is ready.
+    pub(super) fn note_ready(&mut self, i: u32) {
+        let Half { flow, conn, .. } = *self.connections.half(i);
+        self.connections.act(flow, Action::Answer(conn));
     }
 
     /// The other end of a connection answers with what is ready.
@@ -468,7 +486,9 @@ impl World {
             return;
         }
         let counts = self.endpoint_counts(i as usize);
-        let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
         if running.pulls != away {
             running.gone.add(&counts);
         }
@@ -514,15 +534,9 @@ impl World {
             let half = self.connections.halves[k];
             if half.flow == flow {
                 let pulls = self.connections.running(flow).is_some_and(|running| running.pulls);
-                self.network.ways[self.connections.flows as usize + k] = if pulls == half.away { mirrored } else { way };
+                self.network.ways[self.connections.flows as usize + k] =
+                    if pulls == half.away { mirrored } else { way };
             }
         }
-    }
-}
-
-impl Algorithm {
-    /// The flow that one written in Python is told it belongs to.
-    pub(super) const fn told(flow: u32) -> usize {
-        flow as usize
     }
 }

@@ -80,7 +80,7 @@ impl DatagramFlow {
         bits: u8,
     ) -> Option<Self> {
         let traffic = flow.traffic.as_ref()?;
-        let source = source(traffic, Rng::stream(seed, &format!("datagrams/{i}")))?;
+        let source = source(traffic, codepoint & Packet::L4S != 0, Rng::stream(seed, &format!("datagrams/{i}")))?;
         let feedback = source.report_interval().map(|interval| Feedback {
             interval,
             due: Time::MAX,

@@ -13,6 +13,8 @@ const ALL: u32 = u32::MAX;
 impl World {
     /// Adds the rows: of each flow where there are not too many, of all flows together, and of each link.
     pub(super) fn record_distributions(&mut self) {
+        // Behind the flows come the halves of their connections.
+        let flows = self.connections.flows as usize;
         let mut rows = Vec::new();
         let mut add = |histogram: &Histogram, index: u32, quantity: Quantity| {
             rows.extend(histogram.buckets(BITS).map(|(value_ns, count)| DistributionRow {
@@ -22,13 +24,13 @@ impl World {
                 quantity: quantity as u32,
             }));
         };
-        let rtts: Vec<&Histogram> = self.flows.iter().map(|flow| &flow.rtt_histogram).collect();
+        let rtts: Vec<&Histogram> = self.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
         let delays = |i: usize| match self.non_tcp.get(i)?.as_deref()? {
             NonTcp::Datagrams(flow) => Some(&flow.watch.delays),
             NonTcp::Quic(_) => None,
         };
         let delays: Vec<(usize, &Histogram)> = (0..self.non_tcp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
-        if self.flows.len() <= MANY_FLOWS {
+        if flows <= MANY_FLOWS {
             rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, i as u32, Quantity::Rtt));
             delays.iter().for_each(|(i, histogram)| add(histogram, *i as u32, Quantity::OneWayDelay));
         }

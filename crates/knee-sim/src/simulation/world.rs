@@ -1,6 +1,7 @@
 //! What there is: endpoints, the network between them, and what is recorded of both.
 
 use super::build::OwnMake;
+use super::connections::Connections;
 use super::non_tcp::NonTcp;
 use crate::network::{Network, Way};
 use crate::observe::{Histogram, Record, Spread};
@@ -25,6 +26,8 @@ pub(super) struct World {
     pub(super) senders: Vec<Sender>,
     pub(super) receivers: Vec<Receiver>,
     pub(super) flows: Vec<Flow>,
+    /// Applications, and which of the endpoints behind those of the flows belong to their connections.
+    pub(super) connections: Connections,
     /// By flow, those that are no TCP connections; empty where all are. Their TCP endpoints rest.
     pub(super) non_tcp: Vec<Option<Box<NonTcp>>>,
     /// What QUIC's packets in the network carry.
