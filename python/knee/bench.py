@@ -49,6 +49,13 @@ def _python2() -> Scenario:
     return _read({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
 
 
+def _marked2(cc: str) -> Scenario:
+    # L4S or classic flows, whose marks keep the queue of either kind short.
+    link = {"rate": "1 Gbit/s", "queue": "dualpi2"}
+    flow = {"cc": cc, "rtt": "20 ms", "count": 2} | ({} if cc == "prague" else {"ecn": True})
+    return _read({"duration": "20 s", "link": link, "flows": [flow]})
+
+
 def _same_with(cc: str) -> Scenario:
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
     return _read({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
@@ -107,6 +114,8 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
     "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
+    "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_marked2, "prague")),
+    "cubic2": ("the same with CUBIC and ECN", partial(_marked2, "cubic")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "python2": ("reno2 with Reno written in Python", _python2),
     "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
@@ -121,6 +130,7 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
 GROUPS: dict[str, list[str]] = {
     "engine": ["reno2", "lola18", "cubic10k"],
     "controls": ["reno2", "bbr2", "lola2", "python2"],
+    "l4s": ["cubic2", "prague2"],
     "uml": ["uml2", "uml-lola2"],
     "quic": ["quic2", "quic2-tls"],
     "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],

@@ -82,7 +82,9 @@ class Sim:
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
-            events=rows.events(rows.from_bytes(raw.tables["events"], rows.EVENT), raw.link_names, raw.output["event_names"]),
+            events=rows.events(
+                rows.from_bytes(raw.tables["events"], rows.EVENT), raw.link_names, raw.output["event_names"]
+            ),
         )
 
 

@@ -339,7 +339,7 @@ impl EventScheduler {
                 (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
             }
             if is_half {
-                world.connections.count(i, count as i32);
+                world.connections.note_sent(i, u32::from(count), world.now);
             }
             match first {
                 Some(link) => self.arrive(world, link, packet, count),
