@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ from knee import errors
 from knee.cli import app
 
 
-def beside_cubic(flow: dict[str, Any], rate: int, rtt: str, queue: dict[str, Any]) -> dict[str, Any]:
+def beside_cubic(flow: dict[str, Any], rate: int, rtt: str, queue: dict[str, Any], late_ms: int = 0) -> dict[str, Any]:
     """The summary of a flow beside CUBIC with ECN, both of this RTT, over a link of ``rate`` Mbit/s."""
     scenario = {
         "duration": "40 s",
         "warmup": "15 s",
         "link": {"rate": f"{rate} Mbit/s"} | queue,
-        "flows": [flow | {"rtt": rtt}, {"cc": "cubic", "rtt": rtt, "ecn": True}],
+        "flows": [flow | {"rtt": rtt}, {"cc": "cubic", "rtt": rtt, "ecn": True, "start": f"{late_ms} ms"}],
     }
     return knee.run(scenario).summary
 
@@ -33,14 +34,19 @@ def test_prague_and_cubic_get_about_equal_rates_and_prague_almost_no_queue(rate:
     # RFC 9332, Sec. 2.1: coupling makes an L4S flow and a classic one of equal RTT about equal. Over 100 ms at 200
     # Mbit/s a window that grows by a packet per RTT takes longer than this to come near CUBIC's.
     least = 0.3 if (rate, rtt) == (200, "100 ms") else 0.45
-    summary = beside_cubic({"cc": "prague"}, rate, rtt, DUALPI2)
-    prague, cubic = summary["flows"]
-    assert least < prague["goodput_mbps"] / cubic["goodput_mbps"] < 2.3
-    assert summary["links"][0]["utilization"] > 0.95
-    # Beyond the step of 1 ms, a packet waits while those before it are sent: a classic one, and one of its own.
-    longest = 1 + 2 * 1514 * 8 / (rate * 1000)
-    assert prague["rtt_p99_ms"] - float(rtt.split()[0]) < longest + 1514 * 8 / (rate * 1000)
-    assert "remarks" not in summary
+    ratios = []
+    for k in range(5):
+        summary = beside_cubic({"cc": "prague"}, rate, rtt, DUALPI2, late_ms=137 * k)
+        prague, cubic = summary["flows"]
+        ratios.append(prague["goodput_mbps"] / cubic["goodput_mbps"])
+        assert summary["links"][0]["utilization"] > 0.95
+        # Beyond the step of 1 ms, a packet waits while those before it are sent: a classic one, and one of its own.
+        longest = 1 + 2 * 1514 * 8 / (rate * 1000)
+        assert prague["rtt_p99_ms"] - float(rtt.split()[0]) < longest + 1514 * 8 / (rate * 1000)
+        assert "remarks" not in summary
+    # One run is chance, as a sawtooth of CUBIC takes as long as the figures: at 200 Mbit/s and 20 ms, eight starts give
+    # 1.47 to 2.53.
+    assert least < statistics.median(ratios) < 2.3
 
 
 def test_dctcp_needs_ect_1_to_share_a_dual_queue_with_cubic() -> None:
