@@ -79,12 +79,26 @@ def _queue10k(queue: str) -> Scenario:
     return _read({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
 
 
+def _link2(given: dict[str, Any]) -> Scenario:
+    # Two flows on a link of 300 Mbit/s, with windows that keep all of it busy and a standing queue, and no drops.
+    link = {"rate": "300 Mbit/s", "queue": "pfifo", "limit": "10000 packets", **given}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
+    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+
+
 def _lot16() -> Scenario:
     # A parking lot: four flows cross three links in a row, and four more cross each of them.
     links = [{"name": name, "rate": "1 Gbit/s", "limit": "1000 packets"} for name in ("a", "b", "c")]
     across = {"cc": "cubic", "rtt": "40 ms", "count": 4, "path": ["a", "b", "c"]}
     over_one = [{"cc": "cubic", "rtt": "20 ms", "count": 4, "path": [name]} for name in ("a", "b", "c")]
     return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
+
+
+def _transfers() -> Scenario:
+    # A quarter of the link's rate, so that no more connections are open at a time than the load needs.
+    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "10000 packets"}
+    traffic = {"kind": "transfers", "arrivals": "poisson", "per_second": 10_000.0, "size": "30 kB"}
+    return _read({"duration": "10 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms", "traffic": traffic}]})
 
 
 def _quic2(*, tls: bool) -> Scenario:
@@ -108,6 +122,22 @@ def _uml2(cc: str) -> Scenario:
 #: The disciplines whose cost is compared, the reference first.
 _COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
 
+#: Links whose cost per packet is compared, the reference first.
+_LINKS: dict[str, dict[str, Any]] = {
+    "wire": {},
+    "jitter": {"jitter": "1 ms"},
+    "normal": {"delay_model": "normal"},
+    "bucket": {"burst": "10 kB"},
+    "gilbert-elliott": {"loss_model": "gilbert-elliott", "loss_params": {"p": 1e-6}},
+    "wifi": {"model": "wifi"},
+    "wifi-contended": {"model": "wifi", "model_params": {"contenders": 2, "error": 0.02}},
+    "docsis": {"model": "docsis"},
+    "lte": {"model": "lte"},
+    "lte-fading": {"model": "lte", "model_params": {"fading": "rayleigh"}},
+    "nr": {"model": "nr"},
+    "leo": {"model": "leo"},
+}
+
 CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
     "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", _lola18),
@@ -117,12 +147,14 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_marked2, "prague")),
     "cubic2": ("the same with CUBIC and ECN", partial(_marked2, "cubic")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
+    "transfers": ("10,000 transfers of 30 kB per second, 10 Gbit/s, RTT 20 ms, 10 s", _transfers),
     "python2": ("reno2 with Reno written in Python", _python2),
     "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
     "quic2-tls": ("quic2 with encryption", partial(_quic2, tls=True)),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
+    **{f"link-{name}": (f"2 flows on a link: {name}, 300 Mbit/s", partial(_link2, link)) for name, link in _LINKS.items()},
     **{f"{queue}-10k": (f"10,000 flows through {queue}, no drops", partial(_queue10k, queue)) for queue in _COMPARED},
 }
 
@@ -131,8 +163,10 @@ GROUPS: dict[str, list[str]] = {
     "engine": ["reno2", "lola18", "cubic10k"],
     "controls": ["reno2", "bbr2", "lola2", "python2"],
     "l4s": ["cubic2", "prague2"],
+    "traffic": ["reno2", "transfers"],
     "uml": ["uml2", "uml-lola2"],
     "quic": ["quic2", "quic2-tls"],
+    "links": [f"link-{name}" for name in _LINKS],
     "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],
 }
 
