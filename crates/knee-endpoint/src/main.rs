@@ -38,7 +38,7 @@ fn run() -> Result<(), Failure> {
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(failed("cannot enter the namespace"))?;
     }
     let datagrams = Rng::stream(task.seed, &format!("datagrams/{}", task.flow));
-    let record = match (task.role, datagrams::source(&task.traffic, datagrams)) {
+    let record = match (task.role, datagrams::source(&task.traffic, false, datagrams)) {
         (Role::Client, Some(mut source)) => {
             let sender = Sender::new(&task)?;
             let start = ready(&task)?;
