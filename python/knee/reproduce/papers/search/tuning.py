@@ -25,6 +25,8 @@ PAPERS = (8.411, 0.8934)
 QUICK, FAIR = 155, 247
 _NAMES = {"paper": "the paper's", "quick": f"trial {QUICK}", "fair": f"trial {FAIR}"}
 _UNITS = {"q_low": "ms", "q_target": "ms", "t_sync": "ms", "t_measure": "ms", "gamma": "", "phi": ""}
+#: The paper's parameters, as the table has them.
+_DEFAULTS = {"q_low": "1 ms", "q_target": "5 ms", "t_sync": "250 ms", "t_measure": "40 ms", "gamma": 0.95, "phi": 35}
 #: Networks that are not among those of the search.
 _RATES, _RTTS = ("35 Mbit/s", "120 Mbit/s"), ("20 ms", "80 ms")
 _FIGURES = ("queue_delay_p95_ms", "jain_interval_mean", "utilization")
@@ -104,7 +106,7 @@ def _tables(results: Results, found: Quantities) -> list[Table]:
     rows = []
     for which, label in _NAMES.items():
         given = {"paper": None, "quick": QUICK, "fair": FAIR}[which]
-        told = parameters(given) if given else {"q_low": "1 ms", "q_target": "5 ms", "t_sync": "250 ms", "t_measure": "40 ms", "gamma": 0.95, "phi": 35}  # fmt: skip
+        told = parameters(given) if given else _DEFAULTS
         values = [
             f"{found[f'{which}_{figure}']:.{digits}f}" for figure, digits in zip(_FIGURES, (1, 3, 3), strict=True)
         ]
