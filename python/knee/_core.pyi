@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-__all__ = ["Ack", "Control", "EngineError", "SpecError", "registry", "simulate", "version"]
+__all__ = ["Ack", "Control", "EngineError", "SpecError", "link_conflict", "registry", "simulate", "version"]
 
 class SpecError(ValueError):
     """The simulator rejected its specification."""
@@ -73,7 +73,19 @@ def version() -> str:
     """Version of the core."""
 
 def registry() -> str:
-    """JSON: ``{"cc": [...], "queues": [...]}``; times in ns, rates in bit/s, sizes in bytes."""
+    """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
+
+def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | None:
+    """What of a link model's parameters contradicts each other or the rate.
+
+    Args:
+        name: the model.
+        params: its parameters, JSON, each tagged with its kind.
+        rate: the link's, bit/s.
+
+    Returns:
+        The parameter, what was found, and what would be accepted; None if they agree.
+    """
 
 def simulate(
     spec_json: str,
@@ -82,7 +94,7 @@ def simulate(
     own: Sequence[tuple[str, type]] = ...,
     capture: str | None = None,
     qlog: str | None = None,
-) -> tuple[str, bytes, bytes, bytes]:
+) -> tuple[str, dict[str, bytes]]:
     """Runs a specification to its end.
 
     Args:
@@ -94,6 +106,6 @@ def simulate(
         qlog: an existing folder, in which each flow's sender gets a qlog file.
 
     Returns:
-        The figures (JSON), then sample rows, link rows and event rows as raw memory. With a spool, sample rows that
-        are already in the file are not returned again.
+        The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,
+        ``delays`` and ``distributions``. With a spool, sample rows that are already in the file are not returned again.
     """

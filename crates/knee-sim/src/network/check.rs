@@ -54,6 +54,24 @@ pub enum SpecError {
         /// The name found.
         name: String,
     },
+    /// No such model of a link, of its loss or of its delay.
+    #[error("link `{link}`: no model `{name}`")]
+    UnknownModel {
+        /// The link.
+        link: String,
+        /// The name found.
+        name: String,
+    },
+    /// Parameters of a link's model that contradict each other.
+    #[error("link `{link}`: `{key}`: {found}")]
+    Conflict {
+        /// The link.
+        link: String,
+        /// The parameter.
+        key: &'static str,
+        /// What was found.
+        found: String,
+    },
     /// A parameter that is not declared or a value that is not accepted.
     #[error("{owner}: {error}")]
     Param {
@@ -82,6 +100,14 @@ pub enum SpecError {
     /// Propagation delays longer than the base RTT.
     #[error("flow `{0}`: the links of its path delay longer than its base RTT")]
     Delay(String),
+    /// Traffic that cannot be sent.
+    #[error("flow `{flow}`: {fault}")]
+    Traffic {
+        /// The flow.
+        flow: String,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// A reverse flow over a link whose reverse direction has no rate.
     #[error("flow `{flow}` runs in the reverse direction, but link `{link}` has no reverse rate")]
     NoReverse {
@@ -131,6 +157,10 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
         }
         if path_delay(spec, &flow.path) > Time::from_nanos(flow.rtt) {
             return Err(SpecError::Delay(flow.label.clone()));
+        }
+        if let Some(traffic) = &flow.traffic {
+            let fault = |fault| SpecError::Traffic { flow: flow.label.clone(), fault };
+            knee_traffic::datagrams::check(traffic).map_err(fault)?;
         }
         if flow.reverse
             && let Some(&link) = flow.path.iter().find(|&&l| spec.links[l].reverse.is_none())

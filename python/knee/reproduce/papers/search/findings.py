@@ -107,11 +107,11 @@ def _daimd(results: Results) -> dict[str, Value]:
 
 def _daimd_says(found: Quantities) -> str:
     return (
-        "One mechanism makes two of the three. No backoff comes within Delta0 = 20 (RTTmax - RTTmin) of the last, and in "
-        "slow start RTTmax grows with the queue: where it grows by more than 50 ms per second, the backoff never comes "
-        f"before the buffer is full ({found['delay']:.0f} ms). The paper wants Delta0 in proportion and gives no factor; 20 "
-        "is knee's, from the setting of its Fig. 6. The third is what happens to any algorithm that never renews its "
-        "minimum RTT."
+        "One mechanism makes two of the three. No backoff comes within Delta0 = 20 (RTTmax - RTTmin) of the last, and "
+        "in slow start RTTmax grows with the queue: where it grows by more than 50 ms per second, the backoff never "
+        f"comes before the buffer is full ({found['delay']:.0f} ms). The paper wants Delta0 in proportion and gives no "
+        "factor; 20 is knee's, from the setting of its Fig. 6. The third is what happens to any algorithm that never "
+        "renews its minimum RTT."
     )
 
 
