@@ -463,3 +463,20 @@ def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) ->
     assert first == str(mine.findings[0].trial), "that nearest to the goal first"
     assert sorted_ == "1"
     assert files_ == len(mine.findings)
+
+
+def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Search) -> None:
+    own = mine.folder / findings.FOLDER / "small-finding-9.toml"
+    own.write_text("# mine")
+    again = searches.run(of(findings=1), mine.folder)
+    there = sorted(path.name for path in own.parent.iterdir())
+    assert there == [again.findings[0].file.name, own.name]
+
+
+def test_a_damaged_part_is_named(mine: searches.Search) -> None:
+    part = next((mine.folder / "data" / "runs").glob("part-*.parquet"))
+    part.write_bytes(b"PAR1 but not quite")
+    with pytest.raises(FolderError, match=rf"{part.name} cannot be read .* remove it, and its runs are made again"):
+        searches.run(of(), mine.folder)
+    part.unlink()
+    assert searches.run(of(), mine.folder).trials.equals(mine.trials)
