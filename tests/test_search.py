@@ -459,7 +459,7 @@ def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) ->
     heads[0].click();
     return [before[0], column()[0], document.querySelectorAll("#findings details").length];
     """
-    first, sorted_, files_ = check_layout(mine.folder / searches.PAGE, width, 2400, probe)["probe"]
+    first, sorted_, files_ = check_layout(mine.folder / searches.PAGE, width, 4200, probe)["probe"]
     assert first == str(mine.findings[0].trial), "that nearest to the goal first"
     assert sorted_ == "1"
     assert files_ == len(mine.findings)

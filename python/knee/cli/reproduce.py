@@ -75,9 +75,9 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
     if judged:
         console.print(f"{count[Verdict.REPRODUCED]} of {tried} reproduced.", end="")
     else:
-        findings = [row for rows in papers for row in rows.rows]
-        holding = sum(row.verdict == Verdict.REPRODUCED for row in findings)
-        console.print(f"{holding} of {len(findings)} findings hold.", end="")
+        every = [row for rows in papers for row in rows.rows]
+        holding = sum(row.verdict == Verdict.REPRODUCED for row in every)
+        console.print(f"{holding} of {len(every)} findings hold.", end="")
     if count[Verdict.DIFFERS]:
         console.print(
             f" {count[Verdict.DIFFERS]} differ, {explained} of them with an explanation that is checked.", end=""
