@@ -51,7 +51,9 @@ def _measure(results: Results) -> dict[str, Value]:
 def _table(_: Results, made: Quantities) -> list[Table]:
     words = {f"jitter_{ms}": f"{ms} ms" for ms in _JITTERS} | {name: case[2] for name, case in _CASES.items()}
     figures = ("goodput", "least_rtt_ms", "rtt_ms", "queue_ms")
-    rows = [[word, *(f"{float(made[f'{key}_{figure}'] or 0):.1f}" for figure in figures)] for key, word in words.items()]
+    rows = [
+        [word, *(f"{float(made[f'{key}_{figure}'] or 0):.1f}" for figure in figures)] for key, word in words.items()
+    ]
     head = ["extra delay", "goodput, Mbit/s", "least RTT, ms", "mean RTT, ms", "mean queueing delay, ms"]
     return [Table("LoLa alone on 50 Mbit/s with an RTT of 20 ms; in the last two rows, others.", head, rows)]
 
