@@ -188,8 +188,8 @@ def _cocoa_says(found: Quantities) -> str:
         "Where does cocoa lose throughput against fq? Nowhere within these bounds: in 150 trials of knee search "
         "cocoa-use the link was in use for at least 99.1 % of what it was under fq. What it costs is packets. A sender "
         "that never lets its queue run empty has its buffer cut to one packet, and loses "
-        f"{100 * float(found['loss'] or 0):.0f} %; enlargements that are less than a packet are none. The longest delay "
-        "is that of one flow, which fills the buffer of 100 packets that cocoa starts with; the mean is "
+        f"{100 * float(found['loss'] or 0):.0f} %; enlargements that are less than a packet are none. The longest "
+        "delay is that of one flow, which fills the buffer of 100 packets that cocoa starts with; the mean is "
         f"{found['delay_mean']:.0f} ms, and under fq {found['delay_mean_fq']:.0f}. TCP-LP waits longer than under fq "
         "because it needs more than 100 packets to fill the link, and cocoa gives them to it."
     )
