@@ -72,7 +72,7 @@ def test_the_core_has_the_defaults_of_scenario_files(key: str) -> None:
     told = spec(from_dict(SCENARIO))
     rest = {name: value for name, value in told["tcp"].items() if name != key}
 
-    def run(**setting: object) -> tuple[str, bytes, bytes, bytes]:
+    def run(**setting: object) -> tuple[str, dict[str, bytes]]:
         return _core.simulate(json.dumps(told | {"tcp": rest | setting}))
 
     left_out = run()

@@ -94,7 +94,7 @@ def simulate(
     own: Sequence[tuple[str, type]] = ...,
     capture: str | None = None,
     qlog: str | None = None,
-) -> tuple[str, bytes, bytes, bytes]:
+) -> tuple[str, dict[str, bytes]]:
     """Runs a specification to its end.
 
     Args:
@@ -106,6 +106,6 @@ def simulate(
         qlog: an existing folder, in which each flow's sender gets a qlog file.
 
     Returns:
-        The figures (JSON), then sample rows, link rows and event rows as raw memory. With a spool, sample rows that
-        are already in the file are not returned again.
+        The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,
+        ``delays`` and ``distributions``. With a spool, sample rows that are already in the file are not returned again.
     """

@@ -17,7 +17,7 @@ mod _core {
     use super::own::{PyAck, PyControl};
     use super::{listing, own, simulate as driver};
     use pyo3::prelude::*;
-    use pyo3::types::PyBytes;
+    use pyo3::types::{PyBytes, PyDict, PyDictMethods};
     use std::fs::File;
     use std::path::PathBuf;
 
@@ -42,10 +42,7 @@ mod _core {
         listing::conflict(name, params, rate).map_err(SpecError::new_err)
     }
 
-    /// The result of a run: figures in JSON, then rows of samples, links and events as raw memory.
-    type Given<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-
-    /// Runs a specification (JSON) to its end. Sample rows are written to the file `spool` in blocks, if given.
+    /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification. The packets at the senders are
     /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.
@@ -60,7 +57,7 @@ mod _core {
         own: Vec<(String, Py<PyAny>)>,
         capture: Option<&str>,
         qlog: Option<PathBuf>,
-    ) -> PyResult<Given<'py>> {
+    ) -> PyResult<(String, Bound<'py, PyDict>)> {
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
@@ -73,11 +70,18 @@ mod _core {
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
         let (figures, rows) = driver::run::<PyErr>(spec_json.to_owned(), classes, files, py, look)?;
-        Ok((
-            figures,
-            PyBytes::new(py, bytemuck::cast_slice(&rows.samples)),
-            PyBytes::new(py, bytemuck::cast_slice(&rows.links)),
-            PyBytes::new(py, bytemuck::cast_slice(&rows.events)),
-        ))
+        let tables: [(&str, &[u8]); 6] = [
+            ("samples", bytemuck::cast_slice(&rows.samples)),
+            ("links", bytemuck::cast_slice(&rows.links)),
+            ("events", bytemuck::cast_slice(&rows.events)),
+            ("completions", bytemuck::cast_slice(&rows.completions)),
+            ("delays", bytemuck::cast_slice(&rows.delays)),
+            ("distributions", bytemuck::cast_slice(&rows.distributions)),
+        ];
+        let given = PyDict::new(py);
+        for (name, table) in tables {
+            given.set_item(name, PyBytes::new(py, table))?;
+        }
+        Ok((figures, given))
     }
 }

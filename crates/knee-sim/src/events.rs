@@ -43,6 +43,10 @@ pub enum Event {
     CompressedSack(u32),
     /// A flow opens its connection.
     Start(u32),
+    /// The application of a flow is to be woken.
+    Wake(u32),
+    /// The other end of a connection has an answer ready; by the connection's first endpoint.
+    Answer(u32),
 }
 
 /// Events in the order of time, those of one time in their own.

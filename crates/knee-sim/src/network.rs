@@ -42,6 +42,9 @@ pub struct Way {
     pub ack_delay: Time,
     /// Base RTT: that delay, and the links'.
     pub base_rtt: Time,
+    /// Whether data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of the
+    /// data's way, and there is none at the end of the ACKs'.
+    pub mirrored: bool,
 }
 
 impl Way {
@@ -102,9 +105,17 @@ impl Network {
             let base_rtt = Time::from_nanos(flow.rtt);
             let ack_delay = base_rtt - check::path_delay(spec, &flow.path);
             let ack_pipe = network.ack_pipe(ack_delay);
-            network.ways.push(Way { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt });
+            network.ways.push(Way { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored: false });
         }
         Ok(network)
+    }
+
+    /// The way of what is sent against the data of a flow that has this one.
+    pub fn mirrored(&mut self, way: &Way) -> Way {
+        let Route { data, acks } = &self.routes[way.route as usize];
+        let route = Route { data: acks.clone(), acks: data.clone() };
+        let route = self.route(route);
+        Way { route, data_hops: way.ack_hops, ack_hops: way.data_hops, mirrored: !way.mirrored, ..*way }
     }
 
     fn route(&mut self, route: Route) -> u32 {
@@ -136,8 +147,8 @@ impl Network {
 
     /// The first link that a flow's data crosses.
     #[inline]
-    pub fn first_link(&self, flow: u32) -> u32 {
-        self.routes[self.ways[flow as usize].route as usize].data[0]
+    pub fn first_link(&self, flow: u32) -> Option<u32> {
+        self.routes[self.ways[flow as usize].route as usize].data.first().copied()
     }
 
     /// The link that `packet` crosses next; none: it has crossed all of its way.

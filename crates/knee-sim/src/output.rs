@@ -127,6 +127,45 @@ pub struct EventRow {
     pub reserved: u32,
 }
 
+/// Datagrams of one flow over one interval. Times in ms; NaN where nothing arrived.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct DelayRow {
+    /// End of the interval, s.
+    pub t_s: f64,
+    /// Index of the flow.
+    pub flow: u32,
+    /// Datagrams sent.
+    pub sent: u32,
+    /// Datagrams that arrived.
+    pub received: u32,
+    /// Datagrams known to be lost since later ones arrived.
+    pub lost: u32,
+    /// Mean one-way delay.
+    pub owd_mean_ms: f32,
+    /// Greatest one-way delay.
+    pub owd_max_ms: f32,
+    /// Mean time until an echo is back; NaN where nothing is echoed.
+    pub rtt_mean_ms: f32,
+    /// Greatest time until an echo is back; NaN where nothing is echoed.
+    pub rtt_max_ms: f32,
+}
+
+/// One bucket of a histogram of times, within the figures' window.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct DistributionRow {
+    /// Middle of the bucket, ms.
+    pub value_ms: f64,
+    /// How many fell into it.
+    pub count: u64,
+    /// Index of the flow or the link; reverse directions follow after all forward ones.
+    pub index: u32,
+    /// What: 0 a flow's RTTs, 1 a flow's one-way delays, 2 a link's queueing delays.
+    pub quantity: u32,
+}
+
+const _: () = assert!(size_of::<DelayRow>() == 40 && size_of::<DistributionRow>() == 24);
 const _: () = assert!(size_of::<SampleRow>() == 64 && size_of::<LinkRow>() == 48 && size_of::<EventRow>() == 32);
 
 /// Figures of a flow, from its start plus warmup; names as in `summary.json`. Times in ms, rates in Mbit/s.
@@ -152,12 +191,33 @@ pub struct FlowFigures {
     pub retransmitted_packets: u64,
     pub timeouts: u64,
     pub completion_s: Option<f64>,
+    /// Its datagrams, if it sends any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramFigures>,
     /// Throughput over the window in which all flows run ([`Output::common_window_s`]).
     pub common_throughput_mbps: Option<f64>,
     /// Payload acknowledged for the first time in the window of the run ([`Output::window_s`]).
     pub delivered_bytes: u64,
     /// IP packets and link overhead received in that window.
     pub received_bytes: u64,
+}
+
+/// Figures of a flow's datagrams. Times in ms.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names are the definitions of the result format")]
+pub struct DatagramFigures {
+    pub sent: u64,
+    pub received: u64,
+    pub lost: u64,
+    pub owd_mean_ms: Option<f64>,
+    pub owd_min_ms: Option<f64>,
+    pub owd_p50_ms: Option<f64>,
+    pub owd_p95_ms: Option<f64>,
+    pub owd_p99_ms: Option<f64>,
+    pub owd_max_ms: Option<f64>,
+    /// Interarrival jitter at the end (RFC 3550, 6.4.1), and its mean over the packets.
+    pub jitter_ms: Option<f64>,
+    pub jitter_mean_ms: Option<f64>,
 }
 
 /// Figures of a link, warmup excluded; names as in `summary.json`.

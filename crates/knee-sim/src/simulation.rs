@@ -11,6 +11,7 @@ mod batch_scheduler;
 #[cfg(test)]
 mod books;
 mod build;
+mod connections;
 mod endpoints;
 mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]

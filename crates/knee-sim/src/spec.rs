@@ -3,6 +3,7 @@
 
 use crate::ecn::EcnSpec;
 use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
+use knee_traffic::TrafficSpec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -287,6 +288,9 @@ pub struct FlowSpec {
     /// Whether QUIC's packets are encrypted.
     #[serde(default)]
     pub tls: bool,
+    /// What it carries; none: an endless stream, or the transfer of `bytes`.
+    #[serde(default)]
+    pub traffic: Option<TrafficSpec>,
 }
 
 /// What carries a flow's data.

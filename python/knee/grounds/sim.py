@@ -73,7 +73,7 @@ class Sim:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
         own = [described(name, of) for name, of in _own(scenario)]
-        samples = rows.samples(rows.from_bytes(raw.samples, rows.SAMPLE, spool), scenario.labels, raw.ccs)
+        samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
         spool.unlink(missing_ok=True)
         return Result(
             summary=summary(scenario, self.name, raw.output, samples, raw.wall_s) | _remarks(own, set(raw.ccs)),
@@ -81,8 +81,10 @@ class Sim:
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
-            links=rows.links(rows.from_bytes(raw.links, rows.LINK), raw.link_names),
-            events=rows.events(rows.from_bytes(raw.events, rows.EVENT), raw.link_names, raw.output["event_names"]),
+            links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
+            events=rows.events(
+                rows.from_bytes(raw.tables["events"], rows.EVENT), raw.link_names, raw.output["event_names"]
+            ),
         )
 
 
@@ -92,15 +94,13 @@ class Raw:
 
     Attributes:
         output: the figures, in the form of ``crates/knee-sim/src/output.rs``.
-        samples, links, events: the rows as memory, for :func:`knee.rows.from_bytes`.
+        tables: rows as memory by their kind, for :func:`knee.rows.from_bytes`.
         ccs: the congestion control of every flow.
         wall_s: how long the simulation took.
     """
 
     output: dict[str, Any]
-    samples: bytes
-    links: bytes
-    events: bytes
+    tables: dict[str, bytes]
     ccs: list[str]
     wall_s: float
 
@@ -134,7 +134,7 @@ def simulate(
     told = json.dumps(spec(scenario))
     begin = time.perf_counter()
     try:
-        figures, samples, links, events = _core.simulate(
+        figures, tables = _core.simulate(
             told,
             None if spool is None else str(spool),
             progress,
@@ -148,7 +148,7 @@ def simulate(
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
     wall_s = time.perf_counter() - begin
     ccs = [flow.cc for flow in scenario.flows for _ in range(flow.count)]
-    return Raw(json.loads(figures), samples, links, events, ccs, wall_s)
+    return Raw(json.loads(figures), tables, ccs, wall_s)
 
 
 #: Controllers whose figures differ from run to run.

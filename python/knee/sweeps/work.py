@@ -154,13 +154,13 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     if ground != "sim" or task.folder is not None:
         return _elsewhere(task, assigned, scenario, ground, progress), []
     raw = simulate(scenario, progress)
-    rows = from_bytes(raw.samples, SAMPLE)
+    rows = from_bytes(raw.tables["samples"], SAMPLE)
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
     told = summary(scenario, "sim", raw.output, samples, raw.wall_s) | {"remarks": l4s.warnings(scenario)}
     if not task.series:
         return told, []
     names = raw.output["event_names"]
-    bytes_ = raw.samples, raw.links, raw.events
+    bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
     return told, [Series(assigned.run, scenario.labels, raw.ccs, raw.link_names, names, *bytes_)]
 
 

@@ -35,6 +35,24 @@ pub struct FlowCounts {
     pub cwnd_integral: u128,
 }
 
+impl FlowCounts {
+    /// Adds the counts of another connection of the flow.
+    pub fn add(&mut self, other: &Self) {
+        self.acked_bytes += other.acked_bytes;
+        self.new_bytes += other.new_bytes;
+        self.outstanding += other.outstanding;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.received += other.received;
+        self.queued_units += other.queued_units;
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.retransmitted += other.retransmitted;
+        self.timeouts += other.timeouts;
+        self.cwnd_integral += other.cwnd_integral;
+    }
+}
+
 /// What is watched of a flow between the start and the end of its figures.
 pub struct FlowWatch {
     /// Counts when the figures began.
@@ -81,6 +99,7 @@ impl FlowWatch {
             retransmitted_packets: until.retransmitted - from.retransmitted,
             timeouts: until.timeouts - from.timeouts,
             completion_s: completion.map(Time::as_secs_f64),
+            datagrams: None,
             common_throughput_mbps: None,
             delivered_bytes: 0,
             received_bytes: 0,

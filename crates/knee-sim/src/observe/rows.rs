@@ -1,8 +1,9 @@
 //! The rows of time series and events.
 
 use super::Drops;
-use crate::output::{EventRow, LinkRow, SampleRow};
+use crate::output::{DelayRow, DistributionRow, EventRow, LinkRow, SampleRow};
 use knee_core::Time;
+use knee_traffic::Completion;
 use std::io::{self, Write};
 
 /// The rows of a run. Samples may be spooled to a writer, so that memory does not grow with the run.
@@ -14,6 +15,12 @@ pub struct Rows {
     pub links: Vec<LinkRow>,
     /// Events.
     pub events: Vec<EventRow>,
+    /// What applications completed.
+    pub completions: Vec<Completion>,
+    /// Samples of flows that send datagrams.
+    pub delays: Vec<DelayRow>,
+    /// Histograms of the whole run.
+    pub distributions: Vec<DistributionRow>,
     spool: Option<Box<dyn Write + Send>>,
     spool_error: Option<io::Error>,
     event_names: Vec<String>,

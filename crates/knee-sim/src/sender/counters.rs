@@ -50,14 +50,18 @@ impl Sender {
     #[inline]
     fn payload_before(&self, seq: u64) -> u64 {
         let mss = u64::from(MSS);
-        let bytes = seq * mss;
+        let missing = self.stream.as_ref().map_or(0, |stream| stream.missing_before(seq));
+        let bytes = seq * mss - missing;
         if seq == self.end { bytes - (mss - u64::from(self.last_payload)) } else { bytes }
     }
 
     /// IP packet size of a segment.
-    pub const fn packet_size(&self, seq: u64) -> u16 {
+    pub fn packet_size(&self, seq: u64) -> u16 {
         let headers = MTU - MSS;
-        headers + if seq + 1 == self.end { self.last_payload as u16 } else { MSS }
+        if seq + 1 == self.end {
+            return headers + self.last_payload as u16;
+        }
+        headers + self.stream.as_ref().and_then(|stream| stream.payload(seq)).unwrap_or(MSS)
     }
 
     /// Segments SACKed, lost and retransmitted but not resolved, for checks.

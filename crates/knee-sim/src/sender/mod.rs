@@ -31,6 +31,7 @@ mod ring;
 mod rtt;
 mod sack;
 mod start;
+mod stream;
 #[cfg(test)]
 mod testing;
 mod timers;
@@ -52,6 +53,7 @@ use rtt::{LeastRtts, RttEstimator};
 pub use counters::Counters;
 pub use start::SenderInit;
 use std::mem::offset_of;
+use stream::Stream;
 
 /// Flags of a segment (Linux's `TCPCB_*`).
 mod flags {
@@ -176,6 +178,8 @@ pub struct Sender {
     /// Whether the window held the sender back when it last sent.
     held_back: bool,
     established: bool,
+    /// Whether all packets are full ones without ECN, but for the last one of a finite transfer.
+    pub plain_packets: bool,
     /// How it uses ECN.
     pub ecn: Ecn,
     /// What ACKs carry that tell of no new mark: the receiver's count as last heard with accurate ECN, else nothing.
@@ -223,6 +227,8 @@ pub struct Sender {
     /// Payload of the last segment of a finite transfer.
     last_payload: u32,
     dsack_segments: u32,
+    /// What an application writes; none: an endless flow or a finite transfer.
+    stream: Option<Box<Stream>>,
 }
 
 // Whole cache lines: there may be a million. The fast path needs the first five, loss recovery four more.

@@ -57,6 +57,7 @@ impl Sender {
             paced: init.paced || init.needs.pacing,
             held_back: false,
             established: false,
+            plain_packets: !init.ecn.is_on(),
             ecn: init.ecn,
             known_marks: if init.ecn.is_accurate() { Packet::ace(FIRST_COUNT) } else { 0 },
             needs: init.needs,
@@ -91,6 +92,7 @@ impl Sender {
             frto: false,
             tlp_retransmitted: false,
             cwr_to_signal: false,
+            stream: None,
         }
     }
 

@@ -15,6 +15,20 @@ pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
 
 /// A connection that has just sent its first window.
 pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
+    let mut sender = established(cc, bytes, paced, config);
+    sender.send(Time::from_millis(20), config, &mut Vec::new());
+    sender
+}
+
+/// The same for what an application writes, which has written nothing.
+pub fn stream(cc: &str, config: &Config) -> Sender {
+    let mut sender = established(cc, None, false, config);
+    sender.open_stream();
+    sender
+}
+
+/// A connection that was opened within 20 ms.
+fn established(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
     let entry = knee_cc::find(cc).unwrap();
     let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: Ecn::OFF, bytes }, config);
     let now = Time::from_millis(20);
@@ -23,7 +37,6 @@ pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sen
     let (rng, tick) = (Rng::stream(1, "cc"), config.clock.tick());
     let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, rng };
     sender.adopt((entry.make)(&Params::defaults(entry.params), &init), now);
-    sender.send(now, config, &mut Vec::new());
     sender
 }
 

@@ -140,7 +140,10 @@ impl Sender {
     /// Counts a departure, after which the next one may have to wait.
     fn leave(&mut self, departure: Departure, now: Time, out: &mut Vec<Departure>) {
         let end = departure.start + u64::from(departure.count);
-        let short = if end == self.end { u32::from(MSS) - self.last_payload } else { 0 };
+        let mut short = if end == self.end { u32::from(MSS) - self.last_payload } else { 0 };
+        if let Some(stream) = &self.stream {
+            short += (stream.missing_before(end) - stream.missing_before(departure.start)) as u32;
+        }
         self.short_bytes += u64::from(short);
         self.advance_pacing_clock(departure.count, departure.count * u32::from(MSS) - short, now);
         out.push(departure);

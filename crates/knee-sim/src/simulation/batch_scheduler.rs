@@ -136,8 +136,9 @@ fn min_ack_delay(world: &World) -> Time {
 impl BatchScheduler {
     /// The stages of `world`'s network; none where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Option<Stages> {
-        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says.
-        if !world.quic.is_empty() {
+        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Connections of applications
+        // come and go.
+        if !world.quic.is_empty() || !world.connections.is_empty() {
             return None;
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));

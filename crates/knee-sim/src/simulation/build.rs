@@ -1,5 +1,6 @@
 //! From a specification to a world at rest.
 
+use super::connections::Connections;
 use super::quic::{QuicFlow, Told};
 use super::world::{Algorithm, Flow, World};
 use crate::SpecError;
@@ -56,6 +57,7 @@ impl World {
             senders: Vec::with_capacity(flows),
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
+            connections: Connections::new(flows),
             quic: Vec::new(),
             datagrams: Slab::new(),
             algorithms: Vec::new(),
@@ -114,6 +116,7 @@ impl World {
             rtt: Spread::EMPTY,
             seen_timeouts: 0,
         });
+        self.connections.add(self.senders.len(), flow, ecn, spec);
         if flow.transport == Transport::Quic {
             self.quic.resize_with(self.senders.len() + 1, || None);
             let told = Told {

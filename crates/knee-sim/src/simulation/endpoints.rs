@@ -1,5 +1,6 @@
 //! What receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
 
+use super::connections::Action;
 use super::world::{Algorithm, Outbox, World, blocks};
 use crate::network::Way;
 use crate::observe::States;
@@ -84,6 +85,14 @@ impl World {
         }
     }
 
+    /// A receiver that delays an ACK sends it now.
+    pub(super) fn acknowledge_now(&mut self, i: u32, out: &mut impl Outbox) {
+        if self.receivers[i as usize].delayed.not_before() < Time::MAX {
+            let way = self.network.ways[i as usize];
+            self.reply(i, &way, out);
+        }
+    }
+
     /// The timer of compressed SACKs may be due: fires it if it is.
     pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
@@ -98,9 +107,17 @@ impl World {
         if self.warmup == Time::ZERO {
             self.begin_figures(i);
         }
+        if self.connections.runs(i) {
+            return self.connections.act(i, Action::Start);
+        }
         if self.quic_flow(i).is_some() {
             return self.start_quic(i, out);
         }
+        self.connect(i, out);
+    }
+
+    /// The sender at an endpoint opens its connection now.
+    pub(super) fn connect(&mut self, i: u32, out: &mut impl Outbox) {
         self.flows[i as usize].syn_at = self.now;
         self.senders[i as usize].connect(self.now);
         self.send_syn(i, out);
@@ -125,7 +142,7 @@ impl World {
         let info = AckInfo { seq: ack.seq, blocks, dsack, tsecr: ack.stamp, flags: ack.flags };
         let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures);
         self.release_blocks(ack.sacks);
-        self.flows[k].book_rtt(rtt);
+        self.flows[self.connections.owner(i) as usize].book_rtt(rtt);
         self.after_sender(i, out);
     }
 
@@ -139,6 +156,17 @@ impl World {
         let flow = &mut self.flows[i as usize];
         let micros = |at: Time| at.floor_to(Time::from_micros(1));
         let rtt = (flow.syn_at < Time::MAX).then(|| micros(now) - micros(flow.syn_at));
+        self.open_established(i, rtt, out);
+        if self.connections.is_half(i) {
+            self.note_established(i, rtt);
+        }
+    }
+
+    /// The connection of a sender is there, after a handshake of `rtt` (none where the SYN had to be sent again).
+    pub(super) fn open_established(&mut self, i: u32, rtt: Option<Time>, out: &mut impl Outbox) {
+        let now = self.now;
+        let rng = Rng::stream(self.seed, &self.stream_name(i));
+        let sender = &mut self.senders[i as usize];
         sender.establish(rtt, now);
         let init = Init {
             now,
@@ -147,11 +175,12 @@ impl World {
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
             paced: sender.paced(),
-            rng: Rng::stream(self.seed, &format!("cc/{i}")),
+            rng,
         };
+        let flow = &mut self.flows[i as usize];
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
         let cc: Box<dyn DynCongestionControl> = match make {
-            Some(make) => make(params, &init, i as usize),
+            Some(make) => make(params, &init, self.connections.owner(i) as usize),
             None => (entry.make)(params, &init),
         };
         sender.adopt(cc, now);
@@ -191,7 +220,7 @@ impl World {
 
     /// What follows a timer and all else that is rare.
     #[inline(never)]
-    fn after_other(&mut self, i: u32, out: &mut impl Outbox) {
+    pub(super) fn after_other(&mut self, i: u32, out: &mut impl Outbox) {
         self.after_sender(i, out);
     }
 
@@ -222,6 +251,10 @@ impl World {
         let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
         (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
+        // Of connections that come and go there are too many.
+        if self.connections.is_half(i) {
+            return;
+        }
         let phases = self.algorithms[flow.algorithm as usize].entry.phases;
         for event in after.events_since(before, phases) {
             self.record(Some(i), None, event, f64::from(control.cwnd));
@@ -258,7 +291,7 @@ fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now:
     let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
     if let &[Departure { start, count, .. }] = departures.as_slice()
-        && !sender.ecn.is_on()
+        && sender.plain_packets
         && start + u64::from(count) != sender.end
     {
         out.data(packet(start), count);
@@ -278,6 +311,19 @@ fn packets_of_any(
     for &Departure { start, count, retransmission } in departures.iter() {
         // The first new packet tells of a reduction.
         let ect = sender.ecn.of_data(retransmission);
+        if sender.is_stream() {
+            // Any of them may be short.
+            let (mut seq, end) = (start, start + u64::from(count));
+            while seq < end {
+                let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+                let size = sender.packet_size(seq);
+                let alike =
+                    (seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count() as u32;
+                out.data(Packet { flags: ect | cwr, size, ..packet(seq) }, 1 + alike);
+                seq += 1 + u64::from(alike);
+            }
+            continue;
+        }
         let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
         let last_size = sender.packet_size(start + u64::from(count) - 1);
         let mut packet = Packet { flags: ect, ..packet(start) };

@@ -4,6 +4,7 @@
 //! nothing else is due before its next packet.
 
 use super::alarms::Alarms;
+use super::connections::Action;
 use super::endpoints::Ack;
 use super::world::{Outbox, World, blocks};
 use crate::events::{Event, Events};
@@ -96,12 +97,45 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                if world.quic_flow(i).is_some() { self.after_quic(world, i) } else { self.after_sender(world, i) }
+                if world.quic_flow(i).is_some() {
+                    self.after_quic(world, i)
+                } else {
+                    self.after_sender(world, i)
+                }
+                self.serve_applications(world);
+            }
+            Event::Wake(i) => {
+                world.connections.act(i, Action::Wake);
+                self.serve_applications(world);
+            }
+            Event::Answer(i) => {
+                world.note_ready(i);
+                self.serve_applications(world);
             }
             _ => {
                 world.on_agenda(event);
+                self.serve_applications(world);
                 if event == Event::Sample {
                     self.events.push(world.now + world.interval, Event::Sample);
+                }
+            }
+        }
+    }
+
+    /// Does what applications ask for, and tells them what they are to learn.
+    fn serve_applications(&mut self, world: &mut World) {
+        while let Some((flow, action)) = world.connections.next_action() {
+            match action {
+                Action::WakeAt(at) => self.events.push(at.max(world.now), Event::Wake(flow)),
+                Action::Prepare(half, at) => self.events.push(at, Event::Answer(half)),
+                _ => {
+                    let sender = world.carry_out(flow, action, &mut self.sent);
+                    self.alarms.resize(world.senders.len(), Alarms::NONE);
+                    // An ACK that leaves with an answer belongs to the other half.
+                    self.send_acks(world);
+                    if let Some(i) = sender {
+                        self.after_sender(world, i);
+                    }
                 }
             }
         }
@@ -172,8 +206,10 @@ impl EventScheduler {
             }
             // None: an event that another packet overtook.
             let Some(packet) = world.network.pipes[i as usize].pop(world.now) else { return };
-            if brings_acks {
+            if brings_acks && packet.has(Packet::ACK) {
                 self.deliver_ack(world, &packet);
+            } else if brings_acks {
+                self.deliver_data(world, &packet);
             } else {
                 self.cross(world, packet);
             }
@@ -194,13 +230,37 @@ impl EventScheduler {
         if let Some(next) = world.network.next_link(&packet) {
             return self.arrive(world, next, packet, 1);
         }
-        if world.quic_flow(packet.flow).is_some() {
-            world.on_datagram(&packet, &mut self.sent);
-            return self.after_quic(world, packet.flow);
+        if world.connections.is_half(packet.flow) && world.network.ways[packet.flow as usize].mirrored {
+            return self.into_end_pipe(world, packet);
         }
-        let way = world.network.ways[packet.flow as usize];
-        world.on_data(packet.flow, &packet, &way, &mut self.sent);
-        self.after_receiver(world, packet.flow);
+        self.deliver_data(world, &packet);
+    }
+
+    /// Data arrives at its receiver.
+    fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
+        let i = packet.flow;
+        if world.quic_flow(i).is_some() {
+            world.on_datagram(packet, &mut self.sent);
+            return self.after_quic(world, i);
+        }
+        let way = world.network.ways[i as usize];
+        world.on_data(i, packet, &way, &mut self.sent);
+        self.after_receiver(world, i);
+        if world.connections.is_half(i) {
+            world.connections.count(i, -1);
+            world.note_arrival(i);
+            world.release_if_idle(i);
+            self.serve_applications(world);
+        }
+    }
+
+    /// A packet enters the pipe at the end of its way.
+    fn into_end_pipe(&mut self, world: &mut World, packet: Packet) {
+        let Way { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
+        let head = world.network.pipes[ack_pipe as usize].push(world.now + ack_delay, packet);
+        if let Some(at) = head {
+            self.events.push(at, Event::Pipe(ack_pipe));
+        }
     }
 
     /// An ACK comes to the next link of its way, or to the pipe at its end.
@@ -208,11 +268,10 @@ impl EventScheduler {
         if let Some(next) = world.network.next_link(&packet) {
             return self.arrive(world, next, packet, 1);
         }
-        let Way { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
-        let head = world.network.pipes[ack_pipe as usize].push(world.now + ack_delay, packet);
-        if let Some(at) = head {
-            self.events.push(at, Event::Pipe(ack_pipe));
+        if world.network.ways[packet.flow as usize].mirrored {
+            return self.deliver_ack(world, &packet);
         }
+        self.into_end_pipe(world, packet);
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
@@ -221,11 +280,17 @@ impl EventScheduler {
             return self.after_quic(world, packet.flow);
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
-        for tap in &mut self.taps {
+        for tap in self.taps.iter_mut().filter(|_| !world.connections.is_half(packet.flow)) {
             tap.received(world.now, packet, blocks(&world.sacks, sacks).as_slice());
         }
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
         self.after_sender(world, packet.flow);
+        if world.connections.is_half(packet.flow) {
+            world.connections.count(packet.flow, -1);
+            world.note_acknowledged(packet.flow);
+            world.release_if_idle(packet.flow);
+            self.serve_applications(world);
+        }
     }
 
     /// `count` packets like `first` arrive at a link now.
@@ -256,7 +321,7 @@ impl EventScheduler {
     /// What a sender has sent leaves, and its timers are armed.
     #[inline]
     fn after_sender(&mut self, world: &mut World, i: u32) {
-        for tap in &mut self.taps {
+        for tap in self.taps.iter_mut().filter(|_| !world.connections.is_half(i)) {
             tap.updated(world.now, i, &world.senders[i as usize]);
         }
         self.send_data(world, i);
@@ -266,12 +331,22 @@ impl EventScheduler {
     #[inline]
     fn send_data(&mut self, world: &mut World, i: u32) {
         let first = world.network.first_link(i);
+        let is_half = world.connections.is_half(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
-            for tap in &mut self.taps {
+            for tap in self.taps.iter_mut().filter(|_| !is_half) {
                 (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
             }
-            self.arrive(world, first, packet, count);
+            if is_half {
+                world.connections.count(i, count as i32);
+            }
+            match first {
+                Some(link) => self.arrive(world, link, packet, count),
+                // The way against a flow's data may have no links.
+                None => (0..u64::from(count)).for_each(|k| {
+                    self.into_end_pipe(world, Packet { seq: packet.seq + k, ..packet });
+                }),
+            }
         }
         self.sent.data.clear();
         if let Some(i) = self.sent.completed.take() {
@@ -289,7 +364,11 @@ impl EventScheduler {
     #[inline]
     fn send_acks(&mut self, world: &mut World) {
         for k in 0..self.sent.acks.len() {
-            self.forward_ack(world, self.sent.acks[k]);
+            let ack = self.sent.acks[k];
+            if world.connections.is_half(ack.flow) {
+                world.connections.count(ack.flow, 1);
+            }
+            self.forward_ack(world, ack);
         }
         self.sent.acks.clear();
     }

@@ -1,5 +1,6 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
+use super::connections::Action;
 use super::quic::SenderFigures;
 use super::world::{Flow, World};
 use crate::events::Event;
@@ -17,6 +18,14 @@ const DROPS_AHEAD: usize = 8;
 
 impl World {
     fn counts(&mut self, i: usize) -> FlowCounts {
+        if let Some(counts) = self.application_counts(i as u32) {
+            return counts;
+        }
+        self.endpoint_counts(i)
+    }
+
+    /// Those of the sender and the receiver with this number.
+    pub(super) fn endpoint_counts(&mut self, i: usize) -> FlowCounts {
         let sender = self.sender_figures(i);
         self.counts_of(i, &sender)
     }
@@ -69,14 +78,21 @@ impl World {
     }
 
     fn end_common(&mut self) {
-        let Self { record, receivers, flows, .. } = self;
-        record.end_common(self.now, |i| received_bytes(&receivers[i], &flows[i]));
+        if self.record.in_common() {
+            let received = self.received_by_flow();
+            self.record.end_common(self.now, |i| received[i]);
+        }
+    }
+
+    /// Bytes that each flow has received.
+    fn received_by_flow(&mut self) -> Vec<u64> {
+        (0..self.connections.flows as usize).map(|i| self.counts(i).received_bytes).collect()
     }
 
     /// Takes the sample of an interval that ends now.
     pub(super) fn sample(&mut self) {
         let Some(interval) = self.record.end_interval(self.now) else { return };
-        for i in 0..self.flows.len() {
+        for i in 0..self.connections.flows as usize {
             if self.prefetches && i + FLOWS_AHEAD < self.flows.len() {
                 self.senders[i + FLOWS_AHEAD].fetch();
                 fetch(&self.receivers[i + FLOWS_AHEAD]);
@@ -91,8 +107,14 @@ impl World {
         if self.record.start(i) >= self.now {
             return;
         }
-        let sender = self.sender_figures(i);
-        let counts = self.counts_of(i, &sender);
+        let mut sender = self.sender_figures(i);
+        let counts = match self.application_counts(i as u32) {
+            None => self.counts_of(i, &sender),
+            Some(counts) => {
+                (sender.cwnd, sender.in_flight) = self.application_windows(i as u32);
+                counts
+            }
+        };
         self.fold_rtt(i);
         let state = SenderState {
             phase: sender.phase,
@@ -157,10 +179,12 @@ impl World {
     }
 
     fn book_note(&mut self, link: u32, note: &Note) {
-        self.record.rows.record(note.at, note.flow, Some(link), note.event, note.value);
+        let flow = note.flow.map(|flow| self.connections.owner(flow));
+        self.record.rows.record(note.at, flow, Some(link), note.event, note.value);
     }
 
     fn book_drop(&mut self, link: u32, packet: &Packet) {
+        let owner = self.connections.owner(packet.flow);
         if self.quic_flow(packet.flow).is_some() {
             self.drop_datagram(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
@@ -169,7 +193,11 @@ impl World {
         } else if !packet.has(Packet::SYN) {
             self.flows[packet.flow as usize].dropped += 1;
         }
-        if let Some(over) = self.network.links[link as usize].book_drop(packet) {
+        if owner != packet.flow {
+            self.connections.count(packet.flow, -1);
+            self.release_if_idle(packet.flow);
+        }
+        if let Some(over) = self.network.links[link as usize].book_drop(&Packet { flow: owner, ..*packet }) {
             self.record.rows.record_drops(link, &over);
         }
     }
@@ -183,25 +211,31 @@ impl World {
                 if let Some(link) = link {
                     self.book_news(link);
                 }
+                if let Some(flow) = flow.filter(|&flow| self.connections.runs(flow)) {
+                    self.follow_rtt(flow);
+                }
                 self.record(flow, link, name, value);
             }
             Event::Sample => self.sample(),
             Event::Measure(i) => self.begin_figures(i),
             Event::MeasureLinks => {
-                let counts = (0..self.flows.len()).map(|i| self.counts(i));
+                let counts = (0..self.connections.flows as usize).map(|i| self.counts(i));
                 let delivered = counts.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
                 self.record.begin_window(self.now, &mut self.network.links, delivered);
             }
             Event::Stop(i) => {
                 self.end_figures(i);
+                if self.connections.runs(i) {
+                    return self.connections.act(i, Action::Stop);
+                }
                 match self.quic_flow(i) {
                     Some(flow) => flow.stop(),
                     None => self.senders[i as usize].stop(),
                 }
             }
             Event::CommonStart => {
-                let Self { record, receivers, flows, .. } = self;
-                record.begin_common(self.now, |i| received_bytes(&receivers[i], &flows[i]));
+                let received = self.received_by_flow();
+                self.record.begin_common(self.now, |i| received[i]);
             }
             Event::CommonEnd => self.end_common(),
             _ => {}
@@ -226,7 +260,7 @@ impl World {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(mut self) -> std::io::Result<(Output, Rows)> {
-        let counts: Vec<FlowCounts> = (0..self.flows.len()).map(|i| self.counts(i)).collect();
+        let counts: Vec<FlowCounts> = (0..self.connections.flows as usize).map(|i| self.counts(i)).collect();
         let flows = counts.into_iter().zip(self.flows.iter().map(|flow| &flow.rtt_histogram));
         let last = self.last_before(self.now);
         let output = self.record.output(self.now, last, &mut self.network.links, flows);

@@ -1,6 +1,7 @@
 //! What there is: endpoints, the network between them, and what is recorded of both.
 
 use super::build::OwnMake;
+use super::connections::Connections;
 use super::quic::QuicFlow;
 use crate::network::{Network, Way};
 use crate::observe::{Histogram, Record, Spread};
@@ -22,6 +23,8 @@ pub(super) struct World {
     pub(super) senders: Vec<Sender>,
     pub(super) receivers: Vec<Receiver>,
     pub(super) flows: Vec<Flow>,
+    /// Applications, and which of the endpoints behind those of the flows belong to their connections.
+    pub(super) connections: Connections,
     /// By flow, those that are QUIC connections; empty where none is. Their TCP endpoints rest.
     pub(super) quic: Vec<Option<Box<QuicFlow>>>,
     /// What QUIC's packets in the network carry.

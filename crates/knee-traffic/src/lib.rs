@@ -1,0 +1,101 @@
+//! What applications send.
+//!
+//! An [`Application`] runs at one end of a flow's path, opens connections and exchanges messages over them. What carries
+//! them out is a [`Net`]: the simulator, or real sockets in a real kernel. So one application runs everywhere, and means
+//! the same. Applications that send datagrams are in [`datagrams`].
+//!
+//! What a message goes through: the application calls [`Net::exchange`]; the bytes go to the other end, which answers, once
+//! it has all of them, with as many as it was asked for; the application learns of the end of it
+//! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
+
+pub mod arrivals;
+pub mod completion;
+pub mod datagrams;
+pub mod limited;
+pub mod requests;
+pub mod sizes;
+pub mod spec;
+#[cfg(test)]
+mod testing;
+pub mod transfers;
+
+pub use completion::{Completion, What};
+pub use spec::TrafficSpec;
+
+use knee_core::{Rng, Time};
+use limited::AppLimited;
+use requests::{PageSpec, Requests};
+use transfers::Transfers;
+
+/// A connection of an application, by the number that [`Net::open`] gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conn(pub u32);
+
+/// A message and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Bytes that the application sends, at least 1.
+    pub up: u64,
+    /// Bytes that the other end answers with once it has these; 0: it does not answer, and the exchange is complete when
+    /// all is acknowledged.
+    pub down: u64,
+    /// How long the other end takes before it answers.
+    pub service: Time,
+}
+
+/// What an application asks of the ground it runs on.
+pub trait Net {
+    /// The time.
+    fn now(&self) -> Time;
+    /// Opens a connection to the other end; [`Application::on_connected`] follows, or nothing does.
+    fn open(&mut self) -> Conn;
+    /// Starts an exchange on a connection that is open or being opened. Those of one connection go one after the other in
+    /// each direction and complete in their order.
+    fn exchange(&mut self, conn: Conn, exchange: Exchange);
+    /// Closes a connection, once all exchanges on it are complete.
+    fn close(&mut self, conn: Conn);
+    /// Asks for a call of [`Application::on_wake`] at `at`. There is one such time: a later call replaces it.
+    fn wake(&mut self, at: Time);
+    /// Puts on record what has been completed.
+    fn record(&mut self, completion: Completion);
+}
+
+/// An application: a state machine that knows nothing of packets.
+pub trait Application: Send {
+    /// Its flow starts.
+    fn start(&mut self, net: &mut dyn Net);
+    /// A connection is open: the handshake is over.
+    fn on_connected(&mut self, conn: Conn, net: &mut dyn Net);
+    /// The oldest exchange of a connection is complete.
+    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net);
+    /// The time it asked for has come.
+    fn on_wake(&mut self, net: &mut dyn Net);
+    /// Its flow stops: nothing new from now on.
+    fn stop(&mut self, net: &mut dyn Net);
+}
+
+/// The application of a flow whose traffic goes over connections.
+pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
+    Some(match spec {
+        TrafficSpec::Transfers { arrivals, size, persistent, number } => {
+            Box::new(Transfers::new(arrivals, size, *persistent, *number, rng))
+        }
+        TrafficSpec::AppLimited { rate } => Box::new(AppLimited::new(*rate)),
+        &TrafficSpec::Requests {
+            ref pages,
+            request,
+            ref size,
+            objects,
+            connections,
+            persistent,
+            tls,
+            service,
+            number,
+        } => {
+            let service = Time::from_nanos(service);
+            let page = PageSpec { request, size: size.clone(), objects, connections, persistent, tls, service };
+            Box::new(Requests::new(pages, page, number, rng))
+        }
+        _ => return None,
+    })
+}

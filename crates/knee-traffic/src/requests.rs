@@ -1,0 +1,308 @@
+//! Requests and answers: web pages of several objects, and RPCs (pages of one object).
+//!
+//! A page is loaded as HTTP/1.1 (RFC 9112) has it, one request at a time on each connection, no pipelining: first its first
+//! object (the HTML, which names the others) alone; then all others, over at most `connections` parallel connections. A
+//! page takes idle connections where there are any, the one used last first, and opens new ones for what is left. A
+//! connection is usable after its TCP handshake and, with TLS, the round trips of that:
+//!
+//! | TLS | client sends | server answers |
+//! |---|---|---|
+//! | 1.3 | ClientHello, 300 B | ServerHello, certificates, CertificateVerify, Finished, 4000 B |
+//! | 1.2 | ClientHello, 300 B | ServerHello, certificates, ServerKeyExchange, ServerHelloDone, 4000 B |
+//! | | ClientKeyExchange, ChangeCipherSpec, Finished, 126 B | ChangeCipherSpec, Finished, 51 B |
+//!
+//! 300 and 4000 B are round figures: certificates range from below 1 to above 10 kB; 2540 B of them and 212 B of ClientHello
+//! were measured by D. Wong ("How big are TLS records during a handshake?", 2017), who also has the 75 B of the
+//! ClientKeyExchange. Both fit the initial window (RFC 6928), so that they cost one round trip whatever they are. The
+//! second flight of TLS 1.2 has records of 6 and 45 B (RFC 5246, 7.1 and 7.4.9, with AES-GCM as RFC 5288 has it). The
+//! client's Finished of TLS 1.3 goes with the first request and is not counted, nor are session tickets and resumption.
+//!
+//! On record: [`What::Connect`] and [`What::Tls`] per connection, [`What::Request`] per object (from the call that sends
+//! the request on an open connection to the last byte of the answer), [`What::Page`] per page (from when the user asks).
+//!
+//! The stop of the flow ends the arrival of pages; those that are being loaded are finished. All sizes of a page are drawn
+//! when it is asked for, so that with an open loop pages are the same whatever the path makes of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use knee_core::{Rng, Time};
+
+use crate::arrivals::{ArrivalTimes, nanos};
+use crate::sizes::exponential;
+use crate::spec::{Count, Pages, Size, Tls};
+use crate::{Application, Completion, Conn, Exchange, Net, What};
+
+/// What pages are made of and how they are loaded; see `TrafficSpec::Requests` for each.
+#[derive(Clone, Debug)]
+pub struct PageSpec {
+    /// Bytes of a request.
+    pub request: u64,
+    /// Bytes of each answer.
+    pub size: Size,
+    /// Objects of a page.
+    pub objects: Count,
+    /// Connections at most for a page.
+    pub connections: u32,
+    /// Whether connections stay open from page to page. At most `connections` wait idle, the others close.
+    pub persistent: bool,
+    /// TLS handshake.
+    pub tls: Tls,
+    /// How long the server takes for each answer.
+    pub service: Time,
+}
+
+/// The application of `TrafficSpec::Requests`.
+pub struct Requests {
+    spec: PageSpec,
+    users: Users,
+    /// Stream of the sizes and counts of objects.
+    sizes: Rng,
+    /// When the flow started.
+    began: Time,
+    /// When the next page is asked for; none: not before another is complete, or never.
+    next: Option<Time>,
+    /// Pages still to be asked for at most.
+    left: u64,
+    /// Pages that are being loaded, by number, and how many there have been.
+    pages: BTreeMap<u64, Page>,
+    begun: u64,
+    links: BTreeMap<Conn, Link>,
+    /// Connections open without a page, the one used last at the end.
+    idle: Vec<Conn>,
+}
+
+enum Users {
+    /// One who thinks so long (ns) between pages; on average, with a stream of these times, where it is random.
+    One(u64, Option<Rng>),
+    Many(ArrivalTimes),
+}
+
+struct Page {
+    started: Time,
+    bytes: u64,
+    /// Objects that nobody has asked for, in their order.
+    waiting: VecDeque<u64>,
+    /// Requests that are not answered.
+    running: u32,
+    /// Whether the first object has not come, without which the others are unknown.
+    first: bool,
+}
+
+/// A connection that is not idle.
+struct Link {
+    /// The page it was taken for. It may be complete without it.
+    page: u64,
+    state: State,
+    /// When that began; the first of all rounds of TLS.
+    since: Time,
+}
+
+enum State {
+    Connecting,
+    /// In this round trip of the TLS handshake, from 0.
+    Tls(usize),
+    /// An answer of so many bytes is on its way.
+    Busy(u64),
+}
+
+impl Tls {
+    /// Bytes up and down of each round trip of the handshake.
+    pub const fn rounds(self) -> &'static [(u64, u64)] {
+        match self {
+            Self::None => &[],
+            Self::V13 => &[(300, 4_000)],
+            Self::V12 => &[(300, 4_000), (126, 51)],
+        }
+    }
+}
+
+impl Count {
+    /// Draws a number, at least 1.
+    pub fn draw(self, rng: &mut Rng) -> u32 {
+        match self {
+            Self::Fixed(n) => n.max(1),
+            Self::Geometric(mean) if mean <= 1.0 => 1,
+            // The number of trials up to the first success, each with probability 1/mean.
+            Self::Geometric(mean) => {
+                1 + libm::floor(libm::log(1.0 - rng.unit()) / libm::log1p(-1.0 / mean)).min(1e9) as u32
+            }
+        }
+    }
+}
+
+impl Requests {
+    /// At most `number` pages.
+    pub fn new(pages: &Pages, spec: PageSpec, number: Option<u64>, mut rng: Rng) -> Self {
+        let times = Rng::stream(rng.next_u64(), "arrivals");
+        let users = match pages {
+            Pages::Closed(think, random) => Users::One(*think, random.then_some(times)),
+            Pages::Open(arrivals) => Users::Many(ArrivalTimes::new(arrivals, times)),
+        };
+        Self {
+            spec,
+            users,
+            sizes: Rng::stream(rng.next_u64(), "sizes"),
+            began: Time::ZERO,
+            next: None,
+            left: number.unwrap_or(u64::MAX),
+            pages: BTreeMap::new(),
+            begun: 0,
+            links: BTreeMap::new(),
+            idle: Vec::new(),
+        }
+    }
+
+    /// Sets when users who do not wait for answers ask next.
+    fn advance(&mut self) {
+        self.next = match &mut self.users {
+            Users::Many(arrivals) if self.left > 0 => arrivals.next().map(|after| self.began.saturating_add(after)),
+            _ => None,
+        };
+    }
+
+    /// Asks for all pages that are due.
+    fn ask(&mut self, net: &mut dyn Net) {
+        while self.next.is_some_and(|at| at <= net.now()) {
+            self.left -= 1;
+            let number = self.begun;
+            self.begun += 1;
+            let objects = self.spec.objects.draw(&mut self.sizes);
+            let waiting: VecDeque<u64> = (0..objects).map(|_| self.spec.size.draw(&mut self.sizes)).collect();
+            let bytes = waiting.iter().sum();
+            self.pages.insert(number, Page { started: net.now(), bytes, waiting, running: 0, first: true });
+            self.take_connection(number, net);
+            self.advance();
+        }
+        match self.next {
+            Some(Time::MAX) | None => self.close_if_over(net),
+            Some(at) => net.wake(at),
+        }
+    }
+
+    /// Takes an idle connection for a page, or opens one.
+    fn take_connection(&mut self, page: u64, net: &mut dyn Net) {
+        if let Some(conn) = self.idle.pop() {
+            self.use_connection(conn, page, net);
+        } else {
+            let conn = net.open();
+            self.links.insert(conn, Link { page, state: State::Connecting, since: net.now() });
+        }
+    }
+
+    /// Sends the page's next request on a connection that is ready; where there is none, it is idle or closes.
+    fn use_connection(&mut self, conn: Conn, number: u64, net: &mut dyn Net) {
+        if let Some(page) = self.pages.get_mut(&number)
+            && let Some(bytes) = page.waiting.pop_front()
+        {
+            page.running += 1;
+            self.links.insert(conn, Link { page: number, state: State::Busy(bytes), since: net.now() });
+            net.exchange(conn, Exchange { up: self.spec.request, down: bytes, service: self.spec.service });
+            return;
+        }
+        self.links.remove(&conn);
+        if self.spec.persistent && self.idle.len() < self.spec.connections as usize {
+            self.idle.push(conn);
+        } else {
+            net.close(conn);
+        }
+        self.close_if_over(net);
+    }
+
+    /// Starts round `round` of a connection's TLS handshake, or uses it where that is over.
+    fn shake_hands(&mut self, conn: Conn, page: u64, round: usize, since: Time, net: &mut dyn Net) {
+        let rounds = self.spec.tls.rounds();
+        if let Some((up, down)) = rounds.get(round).copied() {
+            self.links.insert(conn, Link { page, state: State::Tls(round), since });
+            net.exchange(conn, Exchange { up, down, service: Time::ZERO });
+            return;
+        }
+        if round > 0 {
+            let bytes = rounds.iter().map(|(up, down)| up + down).sum();
+            net.record(Completion::new(What::Tls, since, net.now(), bytes, f64::NAN));
+        }
+        self.use_connection(conn, page, net);
+    }
+
+    /// An answer has come.
+    fn answered(&mut self, conn: Conn, number: u64, net: &mut dyn Net) {
+        let page = self.pages.get_mut(&number).expect("a page waits for its answers");
+        page.running -= 1;
+        let first = std::mem::take(&mut page.first);
+        if page.running == 0 && page.waiting.is_empty() {
+            net.record(Completion::new(What::Page, page.started, net.now(), page.bytes, f64::NAN));
+            self.pages.remove(&number);
+            self.think(net);
+        }
+        self.use_connection(conn, number, net);
+        if first {
+            let more = self.pages.get(&number).map_or(0, |page| page.waiting.len());
+            for _ in 0..more.min(self.spec.connections as usize - 1) {
+                self.take_connection(number, net);
+            }
+        }
+    }
+
+    /// The one user has a page and asks for another later.
+    fn think(&mut self, net: &mut dyn Net) {
+        if let Users::One(think, random) = &mut self.users
+            && self.left > 0
+        {
+            let think = match random {
+                Some(rng) => nanos(exponential(*think as f64, rng)),
+                None => Time::from_nanos(*think),
+            };
+            let at = net.now().saturating_add(think);
+            self.next = Some(at);
+            net.wake(at);
+        }
+    }
+
+    /// Closes idle connections once nobody will need them.
+    fn close_if_over(&mut self, net: &mut dyn Net) {
+        if self.next.is_none() && self.pages.is_empty() {
+            self.idle.drain(..).for_each(|conn| net.close(conn));
+        }
+    }
+}
+
+impl Application for Requests {
+    fn start(&mut self, net: &mut dyn Net) {
+        self.began = net.now();
+        match &self.users {
+            Users::One(..) if self.left > 0 => self.next = Some(self.began),
+            _ => self.advance(),
+        }
+        self.ask(net);
+    }
+
+    fn on_connected(&mut self, conn: Conn, net: &mut dyn Net) {
+        let link = &self.links[&conn];
+        net.record(Completion::new(What::Connect, link.since, net.now(), 0, f64::NAN));
+        self.shake_hands(conn, link.page, 0, net.now(), net);
+    }
+
+    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
+        let Link { page, ref state, since } = self.links[&conn];
+        match *state {
+            State::Connecting => unreachable!("nothing is sent on a connection that is not open"),
+            State::Tls(round) => self.shake_hands(conn, page, round + 1, since, net),
+            State::Busy(bytes) => {
+                net.record(Completion::new(What::Request, since, net.now(), bytes, f64::NAN));
+                self.answered(conn, page, net);
+            }
+        }
+    }
+
+    fn on_wake(&mut self, net: &mut dyn Net) {
+        self.ask(net);
+    }
+
+    fn stop(&mut self, net: &mut dyn Net) {
+        (self.next, self.left) = (None, 0);
+        self.close_if_over(net);
+    }
+}
+
+#[cfg(test)]
+#[path = "requests/tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! What a specification says of a flow's traffic, every default written out, in base units: times in nanoseconds, rates
+//! in bit/s, sizes in bytes.
+
+use serde::Deserialize;
+
+/// What a flow carries instead of an endless stream.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum TrafficSpec {
+    /// Connections that come and go, or messages on one that stays.
+    Transfers {
+        /// When they start.
+        arrivals: Arrivals,
+        /// How large they are.
+        size: Size,
+        /// Whether all go over one connection that stays.
+        persistent: bool,
+        /// How many there are at most.
+        number: Option<u64>,
+    },
+    /// A TCP sender whose application gives it data at a constant rate.
+    AppLimited {
+        /// Payload, bit/s.
+        rate: u64,
+    },
+    /// Requests and answers. The one who asks sits where the flow's data goes to; answers are the flow's data.
+    Requests {
+        /// When users come, or when the one user asks again.
+        pages: Pages,
+        /// Bytes of a request.
+        request: u64,
+        /// Bytes of each answer.
+        size: Size,
+        /// Answers per page: the first alone, then all others; 1: an RPC.
+        objects: Count,
+        /// Connections at most for a page.
+        connections: u32,
+        /// Whether connections stay open from page to page.
+        persistent: bool,
+        /// TLS handshake.
+        tls: Tls,
+        /// How long the server takes for each answer, ns.
+        service: u64,
+        /// How many pages there are at most.
+        number: Option<u64>,
+    },
+    /// Adaptive streaming over one connection. The player sits where the flow's data goes to.
+    Video {
+        /// Bitrates of the encodings, ascending, bit/s.
+        ladder: Vec<u64>,
+        /// Duration of a segment, ns.
+        segment: u64,
+        /// What the player holds at most, ns.
+        buffer: u64,
+        /// How it chooses.
+        algorithm: VideoAlgorithm,
+        /// Duration of the video, ns; none: endless.
+        length: Option<u64>,
+    },
+    /// Datagrams at constant intervals, with pauses.
+    Udp {
+        /// IP packets, bytes.
+        packet: u16,
+        /// Time between two, ns.
+        interval: u64,
+        /// Mean times of talking and silence, both exponential, ns; none: always on.
+        on_off: Option<(u64, u64)>,
+    },
+    /// Datagrams as recorded.
+    UdpTrace {
+        /// Times from the start, ns, ascending, and IP packets in bytes.
+        packets: Vec<(u64, u16)>,
+        /// Whether it repeats.
+        repeat: bool,
+    },
+    /// Datagrams that the other end sends back at once.
+    Probe {
+        /// IP packets, bytes.
+        packet: u16,
+        /// Time between two, ns.
+        interval: u64,
+    },
+    /// Real-time video: frames of an encoder whose rate a controller sets.
+    Rtc {
+        /// The controller.
+        controller: RtcController,
+        /// Rates of the encoder, bit/s: at the start, least, greatest.
+        start_rate: u64,
+        /// See above.
+        min_rate: u64,
+        /// See above.
+        max_rate: u64,
+        /// Frames per second.
+        fps: f64,
+    },
+}
+
+impl TrafficSpec {
+    /// Whether it goes in datagrams, not over connections.
+    pub const fn is_datagrams(&self) -> bool {
+        matches!(self, Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } | Self::Rtc { .. })
+    }
+
+    /// Whether the application sits where the flow's data goes to, and asks for it.
+    pub const fn pulls(&self) -> bool {
+        matches!(self, Self::Requests { .. } | Self::Video { .. })
+    }
+}
+
+/// When transfers start.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// With exponential times between them: how many per second.
+    Poisson(f64),
+    /// At equal times: how many per second.
+    Periodic(f64),
+    /// At these times after the flow's start, ns, ascending.
+    Times(Vec<u64>),
+}
+
+/// When pages are asked for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pages {
+    /// By one user who asks again this long after the last page was complete, ns; the flag: the time is the mean of an
+    /// exponential distribution.
+    Closed(u64, bool),
+    /// By users who come whether or not those before are served.
+    Open(Arrivals),
+}
+
+/// How many objects a page has.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    /// Always so many.
+    Fixed(u32),
+    /// Geometric with this mean, at least 1.
+    Geometric(f64),
+}
+
+/// How large messages are.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// Always so many bytes.
+    Fixed(u64),
+    /// Lognormal: the median in bytes, the standard deviation of the logarithm, and the greatest in bytes.
+    Lognormal(f64, f64, u64),
+    /// Pareto: the least in bytes, the shape, and the greatest in bytes (a bounded Pareto distribution).
+    Pareto(f64, f64, u64),
+    /// Sizes in bytes with the probability that a size is at most that, both ascending, the last 1; linear in between.
+    Empirical(Vec<(u64, f64)>),
+}
+
+/// A TLS handshake before the first request of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Tls {
+    /// None.
+    #[serde(rename = "none")]
+    None,
+    /// One round trip (RFC 8446).
+    #[serde(rename = "1.3")]
+    V13,
+    /// Two round trips (RFC 5246).
+    #[serde(rename = "1.2")]
+    V12,
+}
+
+/// How a player chooses bitrates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VideoAlgorithm {
+    /// By the buffer (BBA-0; Huang et al., SIGCOMM 2014).
+    Bba,
+    /// By the measured throughput.
+    Rate,
+}
+
+/// Controllers of real-time video.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RtcController {
+    /// RFC 8298.
+    Scream,
+    /// draft-ietf-rmcat-gcc-02.
+    Gcc,
+}
