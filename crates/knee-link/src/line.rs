@@ -46,7 +46,7 @@ impl Line {
             due: Time::MAX,
             waiting: false,
             on_wire: None,
-            transit: Transit { idle: true, asks: Time::MAX, ..Transit::default() },
+            transit: Transit { asks: Time::MAX, ..Transit::default() },
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
@@ -229,28 +229,31 @@ impl Line {
         self.waiting = wake.is_some();
     }
 
-    /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
+    /// A packet leaves a medium, and the medium is asked if it is due. At most one packet leaves.
     fn serve_medium<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
+        let leaves = |line: &Self| line.transit.leaving.front().is_some_and(|next| next.0 <= now);
+        let before = leaves(self);
+        if before {
+            out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
+        }
+        // What leaves at one time leaves first.
+        if !leaves(self) && self.transit.asks <= now {
             self.ask(queue, now, out);
         }
-        if self.transit.leaving.front().is_some_and(|next| next.0 <= now) {
+        if !before && leaves(self) {
             out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
-            self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
         }
+        self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
     }
 
-    /// A medium is asked what it does `now`, if it is due.
+    /// A medium is asked what it does `now`.
     fn ask<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         let Self { server: Server::Medium(medium), cx, transit, counters, overhead, .. } = self else { return };
-        if transit.idle || transit.asks <= now {
-            let dropped = &mut out.dropped;
-            let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
-            let at = medium.serve(now, &mut port);
-            transit.idle = at == Time::MAX;
-            transit.asks = if transit.idle { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
-            self.waiting = transit.idle;
-        }
+        let dropped = &mut out.dropped;
+        let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
+        let at = medium.serve(now, &mut port);
+        self.waiting = at == Time::MAX;
+        transit.asks = if self.waiting { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
         self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
     }
 
