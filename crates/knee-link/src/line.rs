@@ -229,21 +229,15 @@ impl Line {
         self.waiting = wake.is_some();
     }
 
-    /// A packet leaves a medium, and the medium is asked if it is due. At most one packet leaves.
+    /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
     fn serve_medium<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        let leaves = |line: &Self| line.transit.leaving.front().is_some_and(|next| next.0 <= now);
-        let before = leaves(self);
-        if before {
-            out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
-        }
-        // What leaves at one time leaves first.
-        if !leaves(self) && self.transit.asks <= now {
+        if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
             self.ask(queue, now, out);
         }
-        if !before && leaves(self) {
+        if self.transit.leaving.front().is_some_and(|next| next.0 <= now) {
             out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
+            self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
         }
-        self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
     }
 
     /// A medium is asked what it does `now`.
