@@ -14,6 +14,7 @@ from tomli_w import dumps
 from knee.cli import main
 from knee.scenario import from_toml
 from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
+from knee.scenario.traffic import Probe
 from knee.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +28,7 @@ SECTIONS = {
     "`[link]`, `[[links]]`": Link(**LINK),
     "`reverse`": Reverse(**LINK),
     "`[[flows]]`": Flow(**FLOW),
+    "`[[probes]]`": Probe(rtt="1 ms"),
     "`[[changes]]`": Change(at="1 s"),
     "`[tcp]`": Tcp(),
     "`[run]`": Run(),

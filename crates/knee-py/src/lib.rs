@@ -42,7 +42,8 @@ mod _core {
         listing::conflict(name, params, rate).map_err(SpecError::new_err)
     }
 
-    /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample rows are written to the file `spool` in blocks, if given.
+    /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample
+    /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification. The packets at the senders are
     /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.

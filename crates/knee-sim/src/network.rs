@@ -151,6 +151,11 @@ impl Network {
         self.routes[self.ways[flow as usize].route as usize].data.first().copied()
     }
 
+    /// The links that a flow's data crosses.
+    pub fn data_links(&self, flow: usize) -> impl Iterator<Item = &Direction> {
+        self.routes[self.ways[flow].route as usize].data.iter().map(|link| &self.links[*link as usize])
+    }
+
     /// The link that `packet` crosses next; none: it has crossed all of its way.
     #[inline]
     pub fn next_link(&self, packet: &Packet) -> Option<u32> {

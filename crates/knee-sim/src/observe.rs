@@ -1,5 +1,6 @@
 //! Observers: what is counted and recorded while a simulation runs. They read the parts; no part knows them.
 
+mod datagrams;
 mod flow;
 mod histogram;
 mod link;
@@ -9,6 +10,7 @@ mod sender_log;
 mod spread;
 mod states;
 
+pub use datagrams::{DatagramCounts, DatagramWatch};
 pub use flow::{FlowCounts, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};

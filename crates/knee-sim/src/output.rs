@@ -53,8 +53,8 @@ pub struct SenderState {
     pub full_control: bool,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Time,
-    /// Window, packets.
-    pub cwnd: u32,
+    /// Window, packets; none: it has none.
+    pub cwnd: Option<u32>,
     /// Packets in flight.
     pub in_flight: u32,
     /// Pacing rate, if the flow is paced.
@@ -75,7 +75,7 @@ impl SampleRow {
         Self {
             state: u32::from(sender.phase) | ca << 8 | u32::from(sender.full_control) << 16,
             srtt_ms: if sender.srtt == Time::ZERO { f32::NAN } else { sender.srtt.as_millis_f64() as f32 },
-            cwnd_packets: sender.cwnd as f32,
+            cwnd_packets: sender.cwnd.map_or(f32::NAN, |cwnd| cwnd as f32),
             in_flight_packets: sender.in_flight as f32,
             pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| (bps as f64 / 1e6) as f32),
             ..self
@@ -159,10 +159,22 @@ pub struct DistributionRow {
     pub value_ms: f64,
     /// How many fell into it.
     pub count: u64,
-    /// Index of the flow or the link; reverse directions follow after all forward ones.
+    /// Index of the flow or the link; reverse directions follow after all forward ones. `u32::MAX`: all flows together.
     pub index: u32,
     /// What: 0 a flow's RTTs, 1 a flow's one-way delays, 2 a link's queueing delays.
     pub quantity: u32,
+}
+
+/// What a [`DistributionRow`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Quantity {
+    /// A flow's RTTs.
+    Rtt = 0,
+    /// A flow's one-way delays.
+    OneWayDelay = 1,
+    /// A link's queueing delays.
+    QueueDelay = 2,
 }
 
 const _: () = assert!(size_of::<DelayRow>() == 40 && size_of::<DistributionRow>() == 24);
@@ -202,13 +214,22 @@ pub struct FlowFigures {
     pub received_bytes: u64,
 }
 
-/// Figures of a flow's datagrams. Times in ms.
+/// Figures of a flow's datagrams between the beginning and the end of the flow's figures. Times in ms.
+///
+/// One-way delays are from the sender's call to the arrival of the last bit. A path takes half its base RTT in each
+/// direction, unless its links alone delay longer in one.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "the names are the definitions of the result format")]
 pub struct DatagramFigures {
     pub sent: u64,
     pub received: u64,
+    /// Datagrams that did not arrive although later ones did.
     pub lost: u64,
+    /// Datagrams that arrived marked CE.
+    pub marked: u64,
+    /// Echoes that came back; none: nothing is echoed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub echoed: Option<u64>,
     pub owd_mean_ms: Option<f64>,
     pub owd_min_ms: Option<f64>,
     pub owd_p50_ms: Option<f64>,

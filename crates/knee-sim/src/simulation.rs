@@ -12,11 +12,14 @@ mod batch_scheduler;
 mod books;
 mod build;
 mod connections;
+mod datagrams;
+mod distributions;
 mod endpoints;
 mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod landings;
+mod non_tcp;
 mod quic;
 mod report;
 mod stages;
@@ -94,7 +97,7 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_quic(i)));
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_non_tcp(i as u32)));
         let tap = SenderLogs::new(tcp);
         self.tap(Box::new(tap));
         self.world.logs = logs;
@@ -134,6 +137,11 @@ impl Simulation {
     /// If the spool could not be written.
     pub fn finish(self) -> std::io::Result<(Output, Rows)> {
         self.world.finish()
+    }
+
+    /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.
+    pub fn endpoints(&self) -> usize {
+        self.world.senders.len()
     }
 
     /// Checks the books: no packet created or lost unaccounted, no counter out of step.

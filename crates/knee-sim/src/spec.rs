@@ -227,6 +227,16 @@ pub enum ValueSpec {
 pub type ParamsSpec = BTreeMap<String, ValueSpec>;
 
 impl FlowSpec {
+    /// Whether it goes over TCP, and not over UDP.
+    pub fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp && !self.sends_datagrams()
+    }
+
+    /// Whether it sends datagrams, and is no connection.
+    pub fn sends_datagrams(&self) -> bool {
+        self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)
+    }
+
     /// Whether the congestion control of `other` is told the same.
     pub fn same_cc(&self, other: &Self) -> bool {
         let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));

@@ -120,7 +120,7 @@ impl Account {
             ca: view.map_or(CaState::Open, |view| view.ca),
             full_control: self.entry.needs.full_control,
             srtt: view.map_or(Time::ZERO, |view| view.srtt),
-            cwnd: control.map_or(0, |control| control.cwnd),
+            cwnd: Some(control.map_or(0, |control| control.cwnd)),
             in_flight: view.map_or(0, |view| view.in_flight),
             pacing_rate_bps: control.and_then(|control| control.pacing_rate).map(knee_core::Rate::as_bps),
         }

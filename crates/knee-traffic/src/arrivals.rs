@@ -58,15 +58,15 @@ pub(crate) fn nanos(ns: f64) -> Time {
 mod tests {
     use super::*;
 
-    fn times(spec: Arrivals, n: usize) -> Vec<Time> {
-        ArrivalTimes::new(&spec, Rng::stream(5, "arrivals")).take(n).collect()
+    fn times(spec: &Arrivals, n: usize) -> Vec<Time> {
+        ArrivalTimes::new(spec, Rng::stream(5, "arrivals")).take(n).collect()
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn a_poisson_process_has_exponential_gaps() {
         let n = 100_000;
-        let arrivals = times(Arrivals::Poisson(1_000.0), n);
+        let arrivals = times(&Arrivals::Poisson(1_000.0), n);
         let mut last = Time::ZERO;
         let gaps: Vec<f64> =
             arrivals.iter().map(|at| (*at - std::mem::replace(&mut last, *at)).as_millis_f64()).collect();
@@ -83,18 +83,18 @@ mod tests {
 
     #[test]
     fn a_periodic_process_does_not_drift() {
-        let arrivals = times(Arrivals::Periodic(3.0), 3_000_001);
+        let arrivals = times(&Arrivals::Periodic(3.0), 3_000_001);
         assert_eq!(arrivals[..3], [0, 333_333_333, 666_666_667].map(Time::from_nanos));
         assert_eq!(arrivals[3_000_000], Time::from_secs(1_000_000));
     }
 
     #[test]
     fn times_come_as_listed_and_end() {
-        assert_eq!(times(Arrivals::Times(vec![1, 1, 7]), 9), [1, 1, 7].map(Time::from_nanos));
+        assert_eq!(times(&Arrivals::Times(vec![1, 1, 7]), 9), [1, 1, 7].map(Time::from_nanos));
     }
 
     #[test]
     fn arrivals_too_rare_for_the_clock_never_come() {
-        assert_eq!(times(Arrivals::Poisson(1e-12), 3)[2], Time::MAX);
+        assert_eq!(times(&Arrivals::Poisson(1e-12), 3)[2], Time::MAX);
     }
 }

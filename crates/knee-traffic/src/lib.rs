@@ -9,8 +9,11 @@
 //! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
 
 pub mod arrivals;
+mod check;
 pub mod completion;
 pub mod datagrams;
+#[cfg(test)]
+mod laws;
 pub mod limited;
 pub mod requests;
 pub mod sizes;
@@ -18,14 +21,17 @@ pub mod spec;
 #[cfg(test)]
 mod testing;
 pub mod transfers;
+pub mod video;
 
 pub use completion::{Completion, What};
 pub use spec::TrafficSpec;
 
 use knee_core::{Rng, Time};
+
 use limited::AppLimited;
 use requests::{PageSpec, Requests};
 use transfers::Transfers;
+use video::{Video, VideoSpec};
 
 /// A connection of an application, by the number that [`Net::open`] gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,28 +80,31 @@ pub trait Application: Send {
     fn stop(&mut self, net: &mut dyn Net);
 }
 
-/// The application of a flow whose traffic goes over connections.
+/// The application that a specification asks for, with its random numbers; none where it sends datagrams. The specification
+/// must have passed [`TrafficSpec::check`].
 pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
-    Some(match spec {
+    Some(match spec.clone() {
         TrafficSpec::Transfers { arrivals, size, persistent, number } => {
-            Box::new(Transfers::new(arrivals, size, *persistent, *number, rng))
+            Box::new(Transfers::new(&arrivals, &size, persistent, number, rng))
         }
-        TrafficSpec::AppLimited { rate } => Box::new(AppLimited::new(*rate)),
-        &TrafficSpec::Requests {
-            ref pages,
-            request,
-            ref size,
-            objects,
-            connections,
-            persistent,
-            tls,
-            service,
-            number,
-        } => {
+        TrafficSpec::AppLimited { rate } => Box::new(AppLimited::new(rate)),
+        TrafficSpec::Requests { pages, request, size, objects, connections, persistent, tls, service, number } => {
             let service = Time::from_nanos(service);
-            let page = PageSpec { request, size: size.clone(), objects, connections, persistent, tls, service };
-            Box::new(Requests::new(pages, page, number, rng))
+            let spec = PageSpec { request, size, objects, connections, persistent, tls, service };
+            Box::new(Requests::new(&pages, spec, number, rng))
         }
-        _ => return None,
+        TrafficSpec::Video { ladder, segment, buffer, algorithm, length } => Box::new(Video::new(VideoSpec {
+            ladder,
+            segment: Time::from_nanos(segment),
+            buffer: Time::from_nanos(buffer),
+            algorithm,
+            length: length.map(Time::from_nanos),
+        })),
+        TrafficSpec::Udp { .. }
+        | TrafficSpec::UdpTrace { .. }
+        | TrafficSpec::Probe { .. }
+        | TrafficSpec::Rtc { .. } => {
+            return None;
+        }
     })
 }

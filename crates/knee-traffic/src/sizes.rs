@@ -94,21 +94,14 @@ fn empirical_mean(points: &[(u64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The web search distribution of DCTCP (Alizadeh et al., SIGCOMM 2010) as pFabric uses it.
-    const WEB_SEARCH: [(u64, f64); 12] = [
-        (0, 0.0),
-        (10_000, 0.15),
-        (20_000, 0.2),
-        (30_000, 0.3),
-        (50_000, 0.4),
-        (80_000, 0.53),
-        (200_000, 0.6),
-        (1_000_000, 0.7),
-        (2_000_000, 0.8),
-        (5_000_000, 0.9),
-        (10_000_000, 0.97),
-        (30_000_000, 1.0),
-    ];
+    /// The distributions that are shipped.
+    const WEB_SEARCH: &str = include_str!("../../../python/knee/scenarios/sizes/web-search.txt");
+    const DATA_MINING: &str = include_str!("../../../python/knee/scenarios/sizes/data-mining.txt");
+
+    fn points(text: &str) -> Vec<(u64, f64)> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(|line| line.split_once(' ').map(|(a, b)| (a.parse().unwrap(), b.parse().unwrap())).unwrap()).collect()
+    }
 
     fn draws(size: &Size, n: usize) -> Vec<u64> {
         let mut rng = Rng::stream(11, "sizes");
@@ -129,7 +122,7 @@ mod tests {
             Size::Pareto(1_000.0, 1.0, 1_000_000),
             Size::Pareto(1_000.0, 3.0, 1_000_000),
             Size::Pareto(5_000.0, 1.5, 5_000),
-            Size::Empirical(WEB_SEARCH.to_vec()),
+            Size::Empirical(points(WEB_SEARCH)),
             Size::Empirical(vec![(100, 0.25), (100, 0.5), (1_000, 0.5), (2_000, 1.0)]),
         ];
         for size in sizes {
@@ -143,13 +136,22 @@ mod tests {
         }
     }
 
-    /// Worked by hand: 5000 * .15 + 15000 * .05 + ... + 20e6 * .03.
+    /// Worked by hand: 5000 * .15 + 15000 * .05 + 25000 * .1 and so on.
     #[test]
-    fn the_web_search_distribution_has_a_mean_of_1_7_mb() {
-        let by_hand = 750.0 + 750.0 + 2_500.0 + 4_000.0 + 8_450.0 + 9_800.0 + 60_000.0 + 150_000.0 + 350_000.0;
-        let by_hand = by_hand + 525_000.0 + 600_000.0;
-        assert!((Size::Empirical(WEB_SEARCH.to_vec()).mean() - by_hand).abs() < 1e-6);
-        assert!((1.6e6..1.8e6).contains(&by_hand));
+    fn the_shipped_distributions_have_their_means() {
+        let web_search = [750, 750, 2_500, 4_000, 8_450, 9_800, 60_000, 150_000, 350_000, 525_000, 600_000];
+        let data_mining = [9, 20, 39, 73, 100, 149, 252, 658, 20_500, 89_000, 2_063_200, 5_500_000];
+        for (text, by_hand, rounded) in [(WEB_SEARCH, &web_search[..], 0.5), (DATA_MINING, &data_mining[..], 6.0)] {
+            let size = Size::Empirical(points(text));
+            assert!((size.mean() - by_hand.iter().sum::<i32>() as f64).abs() < rounded, "{}", size.mean());
+            let spec = crate::TrafficSpec::Transfers {
+                arrivals: crate::spec::Arrivals::Poisson(1.0),
+                size,
+                persistent: false,
+                number: None,
+            };
+            assert_eq!(spec.check(), Ok(()));
+        }
     }
 
     #[test]
@@ -169,14 +171,14 @@ mod tests {
         let (min, shape, max) = (1_000.0, 1.2, 10_000_000);
         let pareto = draws(&Size::Pareto(min, shape, max), 100_000);
         assert!(pareto.iter().all(|x| (1_000..=max).contains(x)));
-        let web = draws(&Size::Empirical(WEB_SEARCH.to_vec()), 100_000);
+        let web = draws(&Size::Empirical(points(WEB_SEARCH)), 100_000);
         let below = |drawn: &[u64], x: f64| drawn.iter().filter(|d| **d as f64 <= x).count() as f64 / 1e5;
         let bounded = 1.0 - libm::pow(min / max as f64, shape);
         for x in [1_100.0, 2_000.0, 10_000.0, 1e6] {
             let f = (1.0 - libm::pow(min / x, shape)) / bounded;
             assert!((below(&pareto, x) - f).abs() < 5.0 * libm::sqrt(f * (1.0 - f) / 1e5), "{x}");
         }
-        for (x, f) in WEB_SEARCH.into_iter().chain([(65_000, 0.465)]) {
+        for (x, f) in points(WEB_SEARCH).into_iter().chain([(65_000, 0.465)]) {
             assert!((below(&web, x as f64) - f).abs() <= 5.0 * libm::sqrt(f * (1.0 - f) / 1e5), "{x}");
         }
     }
@@ -196,7 +198,7 @@ mod tests {
         let known = [
             first(Size::Lognormal(10_000.0, 1.0, 1_000_000)),
             first(Size::Pareto(1_000.0, 1.2, 1_000_000)),
-            first(Size::Empirical(WEB_SEARCH.to_vec())),
+            first(Size::Empirical(points(WEB_SEARCH))),
         ];
         assert_eq!(known, [[21_062, 13_012, 4_246], [1_715, 1_130, 1_915], [67_679, 9_094, 99_936]].map(Vec::from));
     }

@@ -7,6 +7,7 @@ they need.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import typer
 
@@ -16,6 +17,15 @@ def scenarios(incomplete: str) -> list[str]:
     from knee.scenario.shipped import shipped
 
     return _from(shipped(), incomplete)
+
+
+def searches(incomplete: str) -> list[str]:
+    """Shipped searches and scenarios."""
+    from knee.scenario.shipped import shipped
+
+    # Not the module that reads searches, which imports the model of scenarios.
+    folder = Path(__file__).resolve().parents[1] / "searches" / "shipped"
+    return _from([*(path.stem for path in sorted(folder.glob("*.toml"))), *shipped()], incomplete)
 
 
 def ccs(incomplete: str) -> list[str]:
@@ -50,6 +60,20 @@ def grounds(incomplete: str) -> list[str]:
     from knee.grounds import GROUNDS
 
     return _from(GROUNDS, incomplete)
+
+
+def kernels(incomplete: str) -> list[str]:
+    """Numbers of kernels that ``knee linux build`` was tried with."""
+    from knee.linux.apt import TRIED
+
+    return _from(TRIED, incomplete)
+
+
+def built_kernels(incomplete: str) -> list[str]:
+    """Numbers of kernels that are built."""
+    from knee.linux.cache import built
+
+    return _from(dict.fromkeys(lab.number for lab in built()), incomplete)
 
 
 def parts(incomplete: str) -> list[str]:

@@ -34,7 +34,9 @@ def _listed(words: list[str]) -> str:
 
 def _who(summary: Mapping[str, Any]) -> str:
     flows, links = summary["flows"], [link["link"] for link in summary["links"]]
-    kinds = Counter(str(flow.get("cc", "")) for flow in flows)
+    # Datagrams have no congestion control: what they are says more than that.
+    names = (flow.get("traffic") if flow.get("transport") == "udp" else flow.get("cc", "") for flow in flows)
+    kinds = Counter(map(str, names))
     if len(kinds) > MAX_NAMED:
         who = f"{count_word(len(flows))} flows of {len(kinds)} kinds"
     else:

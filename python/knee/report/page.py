@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee import pages
+from knee.applications import shown
 from knee.pages import figures
-from knee.report import tables
+from knee.report import tables, traffic
 from knee.report.completion import completion_table
 from knee.report.headline import headline
 from knee.report.panels import CHARTS, report_keys
@@ -39,7 +40,11 @@ def page(result: Result) -> str:
         scripts=pages.CHARTS,
         title=_title(result),
         facts=_facts(summary, manifest),
+        answer=shown.answer(summary),
+        responsiveness=shown.responsiveness(summary),
         headline=headline(summary),
+        measured=[figures.prepared(CHARTS[key](view), view) for key in traffic.keys(view)],
+        measures=traffic.tables(summary),
         remarks=summary.get("remarks", ()),
         hints=_hints(view),
         choices=view.choices,

@@ -100,6 +100,14 @@ pub enum SpecError {
     /// Propagation delays longer than the base RTT.
     #[error("flow `{0}`: the links of its path delay longer than its base RTT")]
     Delay(String),
+    /// Traffic that cannot be sent.
+    #[error("flow `{flow}`: {fault}")]
+    Traffic {
+        /// The flow.
+        flow: String,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// A reverse flow over a link whose reverse direction has no rate.
     #[error("flow `{flow}` runs in the reverse direction, but link `{link}` has no reverse rate")]
     NoReverse {
@@ -149,6 +157,10 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
         }
         if path_delay(spec, &flow.path) > Time::from_nanos(flow.rtt) {
             return Err(SpecError::Delay(flow.label.clone()));
+        }
+        if let Some(traffic) = &flow.traffic {
+            let fault = |fault| SpecError::Traffic { flow: flow.label.clone(), fault };
+            knee_traffic::datagrams::check(traffic).map_err(fault)?;
         }
         if flow.reverse
             && let Some(&link) = flow.path.iter().find(|&&l| spec.links[l].reverse.is_none())

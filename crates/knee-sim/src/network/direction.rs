@@ -1,6 +1,6 @@
 //! One direction of a link, with the delay behind it and what is observed of it.
 
-use crate::observe::{Drops, LinkCounts, LinkWatch};
+use crate::observe::{Drops, Histogram, LinkCounts, LinkWatch};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::{Packet, Rng, Time};
 use knee_link::models::leo::Orbit;
@@ -95,6 +95,11 @@ impl Direction {
     /// The row of the interval that ends now, for link `i`, of which what leaves after `last` is no part.
     pub fn row(&mut self, i: u32, now: Time, last: Time) -> LinkRow {
         self.watch.row(i, now.as_secs_f64(), LinkCounts::of(&self.link, last), self.link.backlog())
+    }
+
+    /// Queueing delays in the figures.
+    pub const fn delays(&self) -> &Histogram {
+        &self.watch.delay
     }
 
     /// The figures up to `end`.

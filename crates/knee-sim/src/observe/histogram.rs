@@ -38,13 +38,13 @@ impl Histogram {
                 *count += 1;
                 self.last = place as u16;
             }
-            None => self.extend_to(bucket),
+            None => self.extend_to(bucket, 1),
         }
     }
 
-    /// Counts a value in a bucket that does not exist yet.
+    /// Counts so many values in a bucket that does not exist yet.
     #[cold]
-    fn extend_to(&mut self, bucket: u32) {
+    fn extend_to(&mut self, bucket: u32, count: u32) {
         // Half an octave at once.
         let page = 1 << (self.bits - 1);
         let start = bucket - bucket % page;
@@ -55,7 +55,7 @@ impl Histogram {
         let mut counts = vec![0; needed.max(before + self.counts.len())];
         counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
         self.counts = counts.into_boxed_slice();
-        self.counts[(bucket - base) as usize] += 1;
+        self.counts[(bucket - base) as usize] += count;
     }
 
     /// Fetches where the next value will be counted, most likely.
@@ -69,6 +69,41 @@ impl Histogram {
     /// Adds sum, number and range of the spans counted since the last call.
     pub fn fold(&mut self, spread: &Spread) {
         self.total.merge(spread);
+    }
+
+    /// All that `histograms`, whose resolution is not coarser, have counted, in `2^bits` buckets per octave.
+    pub fn sum<'a>(bits: u8, histograms: impl Iterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::new(bits);
+        for histogram in histograms {
+            for (start, count) in histogram.counted() {
+                let bucket = sum.bucket(start);
+                match sum.counts.get_mut(bucket.wrapping_sub(u32::from(sum.base)) as usize) {
+                    Some(sum) => *sum = sum.saturating_add(count),
+                    None => sum.extend_to(bucket, count),
+                }
+            }
+            sum.total.merge(&histogram.total);
+        }
+        sum
+    }
+
+    /// The buckets that have counted anything: first value in ns and count.
+    fn counted(&self) -> impl Iterator<Item = (u64, u32)> {
+        let counted = (u32::from(self.base)..).zip(&self.counts).filter(|(_, count)| **count > 0);
+        counted.map(|(bucket, &count)| (self.bounds(bucket).0, count))
+    }
+
+    /// Values, in ns, and how many there are of each, in `2^bits` buckets per octave, not more than it has: the middle of
+    /// each bucket, within the range of what was counted.
+    pub fn buckets(&self, bits: u8) -> impl Iterator<Item = (f64, u64)> {
+        let coarse = Self::sum(bits, std::iter::once(self));
+        let (base, Spread { min, max, .. }) = (u32::from(coarse.base), coarse.total);
+        let counts = coarse.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
+        counts.into_iter().map(move |(i, count)| {
+            let (start, width) = coarse.bounds(base + i as u32);
+            let middle = start as f64 + (width - 1) as f64 / 2.0;
+            (middle.clamp(min as f64, max as f64), u64::from(count))
+        })
     }
 
     fn bucket(&self, value: u64) -> u32 {
@@ -148,6 +183,35 @@ mod tests {
             let got = histogram.quantile_ms(p).unwrap();
             prop_assert!((got - exact).abs() <= exact * f64::from(1u32 << bits).recip(), "{} {}", got, exact);
         }
+    }
+
+    proptest! {
+        #[test]
+        fn coarse_buckets_hold_every_value_near_their_middle(
+            mut values in prop::collection::vec(1u64..10_000_000_000, 1..300),
+            parts in 1usize..4,
+        ) {
+            let parts: Vec<Histogram> = values.chunks(values.len().div_ceil(parts)).map(|values| {
+                let mut histogram = Histogram::new(10);
+                feed(&mut histogram, values.iter().map(|&v| Time::from_nanos(v)));
+                histogram
+            }).collect();
+            let sum = Histogram::sum(6, parts.iter());
+            values.sort_unstable();
+            let repeated = sum.buckets(6).flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
+            let got: Vec<f64> = repeated.collect();
+            prop_assert_eq!(got.len(), values.len());
+            for (got, exact) in got.iter().zip(&values) {
+                prop_assert!((got - *exact as f64).abs() <= *exact as f64 / 128.0, "{} {}", got, exact);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_constant_has_one_bucket_with_its_exact_value() {
+        let mut histogram = Histogram::new(10);
+        feed(&mut histogram, std::iter::repeat_n(Time::from_nanos(20_123_457), 9));
+        assert_eq!(histogram.buckets(6).collect::<Vec<_>>(), [(20_123_457.0, 9)]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl BatchScheduler {
     pub(super) fn stages(world: &World) -> Option<Stages> {
         // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Connections of applications
         // come and go.
-        if !world.quic.is_empty() || !world.connections.is_empty() {
+        if !world.non_tcp.is_empty() || !world.connections.is_empty() {
             return None;
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));

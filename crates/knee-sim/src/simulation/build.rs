@@ -1,8 +1,10 @@
 //! From a specification to a world at rest.
 
 use super::connections::Connections;
+use super::datagrams::DatagramFlow;
+use super::non_tcp::NonTcp;
 use super::quic::{QuicFlow, Told};
-use super::world::{Algorithm, Flow, World};
+use super::world::{Algorithm, Flow, MANY_FLOWS, World};
 use crate::SpecError;
 use crate::ecn::Ecn;
 use crate::events::{Event, Events};
@@ -12,7 +14,7 @@ use crate::receiver::{self, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
 use crate::timer::Clock;
-use knee_cc::{CaState, DynCongestionControl, Entry, Init};
+use knee_cc::{CaState, DynCongestionControl, Ecn as Reaction, Entry, Init, Needs};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
 use knee_quic::Watch;
@@ -40,7 +42,7 @@ const CACHED_FLOWS: usize = 256;
 
 /// Bits of the histograms' resolution: fewer where there are many flows, each with its own.
 const fn histogram_bits(flows: usize) -> u8 {
-    if flows <= 64 { 10 } else { 6 }
+    if flows <= MANY_FLOWS { 10 } else { 6 }
 }
 
 impl World {
@@ -58,7 +60,7 @@ impl World {
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
             connections: Connections::new(flows),
-            quic: Vec::new(),
+            non_tcp: Vec::new(),
             datagrams: Slab::new(),
             algorithms: Vec::new(),
             sender_config: sender::Config {
@@ -86,6 +88,10 @@ impl World {
             prefetches: flows > CACHED_FLOWS,
         };
         for (i, flow) in spec.flows.iter().enumerate() {
+            if flow.sends_datagrams() {
+                world.add_datagrams(flow, spec);
+                continue;
+            }
             let before = i.checked_sub(1).map(|before| &spec.flows[before]);
             if before.is_none_or(|before| !before.same_cc(flow) || before.transport != flow.transport) {
                 world.algorithms.push(algorithm(flow, own)?);
@@ -98,13 +104,51 @@ impl World {
     /// Adds a flow with the last of the algorithms.
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
-        let entry = self.algorithms[algorithm].entry;
-        let ecn = Ecn::new(flow.ecn, entry.needs.ecn);
-        let init = SenderInit { needs: entry.needs, paced: flow.pacing, ecn, bytes: flow.bytes };
+        let needs = self.algorithms[algorithm].entry.needs;
+        let ecn = Ecn::new(flow.ecn, needs.ecn);
+        let i = self.senders.len();
+        self.add_endpoints(flow, spec, algorithm as u32, needs);
+        if flow.transport == Transport::Quic {
+            let told = Told {
+                bytes: flow.bytes,
+                ecn: ecn.is_on(),
+                tls: flow.tls,
+                seed: quic_seed(spec, i),
+                start: Time::from_nanos(flow.start),
+            };
+            let watch = Arc::new(Watch::default());
+            let control = self.algorithms[algorithm].control(i, told.seed, watch.clone());
+            self.add_non_tcp(NonTcp::Quic(QuicFlow::new(control, watch, told)));
+        }
+    }
+
+    /// Adds a flow of datagrams, which has no algorithm.
+    fn add_datagrams(&mut self, flow: &FlowSpec, spec: &Spec) {
+        let i = self.senders.len();
+        self.add_endpoints(flow, spec, u32::MAX, Needs::NONE);
+        let delays = self.network.data_links(i).map(|link| link.delay);
+        let links_delay = delays.fold(Time::ZERO, |sum, delay| sum + delay);
+        let codepoint = Ecn::new(flow.ecn, Reaction::Classic).codepoint;
+        let bits = histogram_bits(spec.flows.len());
+        if let Some(flow) = DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits) {
+            self.add_non_tcp(NonTcp::Datagrams(flow));
+        }
+    }
+
+    /// The flow added last is no TCP connection.
+    fn add_non_tcp(&mut self, flow: NonTcp) {
+        self.non_tcp.resize_with(self.senders.len() - 1, || None);
+        self.non_tcp.push(Some(Box::new(flow)));
+    }
+
+    /// Adds the endpoints of a flow, and what is kept of it.
+    fn add_endpoints(&mut self, flow: &FlowSpec, spec: &Spec, algorithm: u32, needs: Needs) {
+        let ecn = Ecn::new(flow.ecn, needs.ecn);
+        let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
         let mut sender = Sender::new(&init, &self.sender_config);
         sender.cwnd_integral.1 = Time::from_nanos(flow.start);
         self.flows.push(Flow {
-            algorithm: algorithm as u32,
+            algorithm,
             complete_at: flow.bytes.unwrap_or(u64::MAX),
             syn_at: Time::MAX,
             overhead: spec.links[flow.path[0]].overhead,
@@ -117,19 +161,6 @@ impl World {
             seen_timeouts: 0,
         });
         self.connections.add(self.senders.len(), flow, ecn, spec);
-        if flow.transport == Transport::Quic {
-            self.quic.resize_with(self.senders.len() + 1, || None);
-            let told = Told {
-                bytes: flow.bytes,
-                ecn: ecn.is_on(),
-                tls: flow.tls,
-                seed: quic_seed(spec, self.senders.len()),
-                start: Time::from_nanos(flow.start),
-            };
-            let watch = Arc::new(Watch::default());
-            let control = self.algorithms[algorithm].control(self.senders.len(), told.seed, watch.clone());
-            self.quic[self.senders.len()] = Some(Box::new(QuicFlow::new(control, watch, told)));
-        }
         self.senders.push(sender);
         self.receivers.push(Receiver::new(ecn));
     }

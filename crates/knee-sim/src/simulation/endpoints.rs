@@ -110,8 +110,8 @@ impl World {
         if self.connections.runs(i) {
             return self.connections.act(i, Action::Start);
         }
-        if self.quic_flow(i).is_some() {
-            return self.start_quic(i, out);
+        if self.is_non_tcp(i) {
+            return self.start_non_tcp(i, out);
         }
         self.connect(i, out);
     }
@@ -175,6 +175,7 @@ impl World {
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
             paced: sender.paced(),
+            accurate_ecn: sender.has_accurate_ecn(),
             rng,
         };
         let flow = &mut self.flows[i as usize];

@@ -97,8 +97,8 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                if world.quic_flow(i).is_some() {
-                    self.after_quic(world, i)
+                if world.is_non_tcp(i) {
+                    self.after_non_tcp(world, i)
                 } else {
                     self.after_sender(world, i)
                 }
@@ -145,9 +145,9 @@ impl EventScheduler {
         if !self.alarms[i as usize].counts(event, world.now) {
             return;
         }
-        if world.quic_flow(i).is_some() {
-            world.on_quic_timer(i, &mut self.sent);
-            return self.after_quic(world, i);
+        if world.is_non_tcp(i) {
+            world.on_non_tcp_timer(i, &mut self.sent);
+            return self.after_non_tcp(world, i);
         }
         match event {
             Event::Retransmit(_) => world.on_retransmit_timer(i, &mut self.sent),
@@ -239,9 +239,9 @@ impl EventScheduler {
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
         let i = packet.flow;
-        if world.quic_flow(i).is_some() {
-            world.on_datagram(packet, &mut self.sent);
-            return self.after_quic(world, i);
+        if world.is_non_tcp(i) {
+            world.on_non_tcp(packet, &mut self.sent);
+            return self.after_non_tcp(world, i);
         }
         let way = world.network.ways[i as usize];
         world.on_data(i, packet, &way, &mut self.sent);
@@ -275,9 +275,10 @@ impl EventScheduler {
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
-        if world.quic_flow(packet.flow).is_some() {
-            world.on_datagram(packet, &mut self.sent);
-            return self.after_quic(world, packet.flow);
+        if world.is_non_tcp(packet.flow) {
+            self.taps.iter_mut().for_each(|tap| tap.received(world.now, packet, &[]));
+            world.on_non_tcp(packet, &mut self.sent);
+            return self.after_non_tcp(world, packet.flow);
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
         for tap in self.taps.iter_mut().filter(|_| !world.connections.is_half(packet.flow)) {
@@ -308,13 +309,13 @@ impl EventScheduler {
         world.book_news(i);
     }
 
-    /// What both ends of a QUIC flow have sent leaves, and their timers are armed.
-    fn after_quic(&mut self, world: &mut World, i: u32) {
+    /// What both ends of a flow that is not TCP's have sent leaves, and their timers are armed.
+    fn after_non_tcp(&mut self, world: &mut World, i: u32) {
         self.send_data(world, i);
         self.send_acks(world);
         let now = world.now;
-        if let Some(flow) = world.quic_flow(i) {
-            self.alarms[i as usize].arm_quic(i, flow.due(now), &mut self.events);
+        if let Some(flow) = world.non_tcp(i) {
+            self.alarms[i as usize].arm_non_tcp(i, flow.due(now), &mut self.events);
         }
     }
 
@@ -338,7 +339,7 @@ impl EventScheduler {
                 (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
             }
             if is_half {
-                world.connections.count(i, count as i32);
+                world.connections.note_sent(i, u32::from(count), world.now);
             }
             match first {
                 Some(link) => self.arrive(world, link, packet, count),

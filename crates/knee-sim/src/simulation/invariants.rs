@@ -134,6 +134,28 @@ pub fn network(bytes: &[u8]) -> Value {
     let duration = time(source);
     let links = source.range(1, 4);
     let all: Vec<Value> = (0..links).map(|i| link(source, &format!("link {i}"))).collect();
+    let traffic = |source: &mut Source| match source.below(5) {
+        4 => json!({
+            "kind": "rtc", "controller": source.one_of(&["scream", "gcc"]), "start_rate": 1_000_000,
+            "min_rate": source.log_uniform(19), "max_rate": 1_000_000 + source.log_uniform(30),
+            "fps": source.range(1, 1001),
+        }),
+        0 => {
+            json!({"kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source), "on_off": null})
+        }
+        1 => json!({
+            "kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source),
+            "on_off": [time(source), time(source)],
+        }),
+        2 => json!({"kind": "probe", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source)}),
+        _ => {
+            let mut packets: Vec<(u64, u64)> =
+                (0..source.range(1, 9)).map(|_| (time(source), source.range(28, 1501))).collect();
+            packets.sort_unstable();
+            let repeat = packets.len() == 1 && packets[0].0 > 1_000_000;
+            json!({"kind": "udp_trace", "packets": packets, "repeat": repeat})
+        }
+    };
     let flow = |source: &mut Source| {
         let from = if source.chance(200) { 0 } else { source.below(links) };
         let start = if source.chance(128) { 0 } else { time(source) };
@@ -142,6 +164,7 @@ pub fn network(bytes: &[u8]) -> Value {
             "stop": if source.chance(200) { duration } else { time(source) },
             "bytes": source.maybe(|source| source.log_uniform(24)),
             "path": if source.chance(128) { vec![0] } else { (from..links).collect::<Vec<_>>() },
+            "traffic": if source.chance(200) { None } else { Some(traffic(source)) },
             "reverse": source.chance(20), "pacing": source.chance(64), "ecn": source.one_of(&["off", "off", "off", "on", "accurate", "l4s"]),
         })
     };

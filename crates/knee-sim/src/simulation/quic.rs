@@ -4,6 +4,7 @@
 //! the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is lost is sent
 //! again in other packets, and persistent congestion stands where TCP has timeouts.
 
+use super::non_tcp::{NonTcp, SenderFigures};
 use super::world::{Outbox, World};
 use crate::sender::Counters;
 use knee_cc::{CaState, Control};
@@ -45,22 +46,6 @@ pub(super) struct Told {
     pub(super) start: Time,
 }
 
-/// What the figures say of a sender.
-pub(super) struct SenderFigures {
-    pub(super) counters: Counters,
-    /// Payload sent at least once.
-    pub(super) new_bytes: u64,
-    /// Packets sent and not acknowledged.
-    pub(super) outstanding: u64,
-    pub(super) in_flight: u32,
-    pub(super) srtt: Time,
-    pub(super) ca: CaState,
-    pub(super) cwnd: u32,
-    pub(super) phase: u8,
-    pub(super) pacing_rate_bps: Option<u64>,
-    pub(super) cwnd_integral: u128,
-}
-
 impl QuicFlow {
     /// A flow that has not begun, with controllers that `watch` sees.
     pub(super) fn new(control: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>, told: Told) -> Self {
@@ -100,7 +85,9 @@ impl QuicFlow {
         }
     }
 
-    fn figures(&self) -> SenderFigures {
+    /// What the figures say of its sender now.
+    pub(super) fn figures(&mut self, now: Time) -> SenderFigures {
+        self.note_cwnd(now);
         let (control, view) = self.watch.look(|seen| (seen.control, seen.view));
         let persistent = self.watch.look(|seen| seen.persistent);
         let received = self.ends.as_ref().map_or(0, |ends| ends.1.received());
@@ -122,7 +109,7 @@ impl QuicFlow {
             in_flight,
             srtt: view.map_or(Time::ZERO, |view| view.srtt),
             ca: view.map_or(CaState::Open, |view| view.ca),
-            cwnd: control.map_or(0, |control| control.cwnd),
+            cwnd: Some(control.map_or(0, |control| control.cwnd)),
             phase: control.map_or(0, |control| control.phase),
             pacing_rate_bps: control.and_then(|control| control.pacing_rate).map(knee_core::Rate::as_bps),
             cwnd_integral: self.cwnd_integral.0,
@@ -131,40 +118,12 @@ impl QuicFlow {
 }
 
 impl World {
-    /// What the figures say of the sender of flow `i`.
-    pub(super) fn sender_figures(&mut self, i: usize) -> SenderFigures {
-        let now = self.now;
-        if let Some(flow) = self.quic_flow(i as u32) {
-            flow.note_cwnd(now);
-            return flow.figures();
-        }
-        let sender = &mut self.senders[i];
-        if sender.established() {
-            sender.note_cwnd(now);
-        }
-        SenderFigures {
-            counters: sender.counters(),
-            new_bytes: sender.new_bytes(),
-            outstanding: sender.snd_nxt() - sender.snd_una(),
-            in_flight: sender.in_flight(),
-            srtt: sender.srtt(),
-            ca: sender.state(),
-            cwnd: sender.control.cwnd,
-            phase: sender.control.phase,
-            pacing_rate_bps: sender.pacing_rate().map(knee_core::Rate::as_bps),
-            cwnd_integral: sender.cwnd_integral.0,
-        }
-    }
-
-    /// Whether flow `i` is one of QUIC.
-    pub(super) fn is_quic(&self, i: usize) -> bool {
-        self.quic.get(i).is_some_and(Option::is_some)
-    }
-
     /// Flow `i`, if it is one of QUIC.
-    #[inline]
-    pub(super) fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
-        self.quic.get_mut(i as usize)?.as_deref_mut()
+    fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
+        match self.non_tcp(i)? {
+            NonTcp::Quic(flow) => Some(flow),
+            NonTcp::Datagrams(_) => None,
+        }
     }
 
     /// Opens the connection of QUIC flow `i`.
@@ -187,7 +146,7 @@ impl World {
     }
 
     /// A packet with a datagram has arrived now: at the receiver, or, if it went against the data, at the sender.
-    pub(super) fn on_datagram(&mut self, packet: &Packet, out: &mut impl Outbox) {
+    pub(super) fn on_quic(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
         let Some(mut datagram) = self.datagrams.try_remove(packet.seq as usize) else { return };
         if packet.has(Packet::CE) {
@@ -204,7 +163,7 @@ impl World {
     }
 
     /// A packet with a datagram was dropped.
-    pub(super) fn drop_datagram(&mut self, packet: &Packet) {
+    pub(super) fn drop_quic(&mut self, packet: &Packet) {
         self.datagrams.try_remove(packet.seq as usize);
     }
 
@@ -222,7 +181,8 @@ impl World {
     fn transmit_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
         let way = self.network.ways[i as usize];
-        let Some(flow) = self.quic.get_mut(i as usize).and_then(Option::as_deref_mut) else { return };
+        let non_tcp = self.non_tcp.get_mut(i as usize).and_then(Option::as_deref_mut);
+        let Some(NonTcp::Quic(flow)) = non_tcp else { return };
         flow.note_cwnd(now);
         let Some(ends) = &mut flow.ends else { return };
         let packet = |datagram: &Datagram, ecn: bool, flags| {

@@ -1,7 +1,7 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
 use super::connections::Action;
-use super::quic::SenderFigures;
+use super::non_tcp::SenderFigures;
 use super::world::{Flow, World};
 use crate::events::Event;
 use crate::observe::{FlowCounts, Interval, Rows};
@@ -58,6 +58,9 @@ impl World {
         self.fold_rtt(i as usize);
         self.flows[i as usize].watched = true;
         self.record.begin_figures(i as usize, counts);
+        if let Some(flow) = self.datagram_flow(i) {
+            flow.watch.begin(flow.counts());
+        }
     }
 
     fn end_figures(&mut self, i: u32) {
@@ -65,6 +68,9 @@ impl World {
         self.fold_rtt(i as usize);
         self.flows[i as usize].watched = false;
         self.record.end_figures(i as usize, counts);
+        if let Some(flow) = self.datagram_flow(i) {
+            flow.watch.end(flow.counts());
+        }
     }
 
     /// Folds the interval's RTT samples, and adds them to the figures, if those are being taken.
@@ -75,6 +81,10 @@ impl World {
             flow.rtt_histogram.fold(&spread);
         }
         self.record.add_rtts(i, &spread);
+        let watched = flow.watched;
+        if let Some(flow) = self.datagram_flow(i as u32) {
+            flow.watch.fold(watched);
+        }
     }
 
     fn end_common(&mut self) {
@@ -111,7 +121,8 @@ impl World {
         let counts = match self.application_counts(i as u32) {
             None => self.counts_of(i, &sender),
             Some(counts) => {
-                (sender.cwnd, sender.in_flight) = self.application_windows(i as u32);
+                let (cwnd, in_flight) = self.application_windows(i as u32);
+                (sender.cwnd, sender.in_flight) = (Some(cwnd), in_flight);
                 counts
             }
         };
@@ -119,7 +130,7 @@ impl World {
         let state = SenderState {
             phase: sender.phase,
             ca: sender.ca,
-            full_control: self.algorithms[self.flows[i].algorithm as usize].entry.needs.full_control,
+            full_control: self.has_full_control(i),
             srtt: sender.srtt,
             cwnd: sender.cwnd,
             in_flight: sender.in_flight,
@@ -127,6 +138,18 @@ impl World {
         };
         let row = self.record.row(i, interval, &counts).with_sender(&state);
         self.record.rows.sample(row);
+        if let Some(flow) = self.datagram_flow(i as u32) {
+            let row = flow.watch.row(flow.counts(), &row);
+            self.record.rows.delays.push(row);
+        }
+    }
+
+    /// Whether the algorithm of flow `i` keeps its window in recovery too.
+    fn has_full_control(&self, i: usize) -> bool {
+        // Datagrams have no algorithm.
+        self.algorithms
+            .get(self.flows[i].algorithm as usize)
+            .is_some_and(|algorithm| algorithm.entry.needs.full_control)
     }
 
     pub(super) fn sample_links(&mut self) {
@@ -185,8 +208,8 @@ impl World {
 
     fn book_drop(&mut self, link: u32, packet: &Packet) {
         let owner = self.connections.owner(packet.flow);
-        if self.quic_flow(packet.flow).is_some() {
-            self.drop_datagram(packet);
+        if self.is_non_tcp(packet.flow) {
+            self.drop_non_tcp(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
             self.release_blocks(packet.extra);
@@ -228,7 +251,7 @@ impl World {
                 if self.connections.runs(i) {
                     return self.connections.act(i, Action::Stop);
                 }
-                match self.quic_flow(i) {
+                match self.non_tcp(i) {
                     Some(flow) => flow.stop(),
                     None => self.senders[i as usize].stop(),
                 }
@@ -263,7 +286,14 @@ impl World {
         let counts: Vec<FlowCounts> = (0..self.connections.flows as usize).map(|i| self.counts(i)).collect();
         let flows = counts.into_iter().zip(self.flows.iter().map(|flow| &flow.rtt_histogram));
         let last = self.last_before(self.now);
-        let output = self.record.output(self.now, last, &mut self.network.links, flows);
+        let mut output = self.record.output(self.now, last, &mut self.network.links, flows);
+        for (i, figures) in (0..).zip(&mut output.flows) {
+            if let Some(flow) = self.datagram_flow(i) {
+                figures.datagrams = Some(flow.watch.figures(&flow.counts(), flow.echoes()));
+                figures.cwnd_mean_packets = None;
+            }
+        }
+        self.record_distributions();
         self.record.rows.finish()?;
         Ok((output, self.record.rows))
     }

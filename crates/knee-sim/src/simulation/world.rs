@@ -2,7 +2,7 @@
 
 use super::build::OwnMake;
 use super::connections::Connections;
-use super::quic::QuicFlow;
+use super::non_tcp::NonTcp;
 use crate::network::{Network, Way};
 use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Blocks, Receiver};
@@ -13,6 +13,9 @@ use knee_core::{Packet, Params, Time};
 use knee_qlog::Log;
 use knee_quic::Datagram;
 use slab::Slab;
+
+/// Where there are more flows than this, their histograms are coarser, and only their sum is among the rows.
+pub(super) const MANY_FLOWS: usize = 64;
 
 /// Endpoints, the network between them, and what is recorded.
 pub(super) struct World {
@@ -25,8 +28,8 @@ pub(super) struct World {
     pub(super) flows: Vec<Flow>,
     /// Applications, and which of the endpoints behind those of the flows belong to their connections.
     pub(super) connections: Connections,
-    /// By flow, those that are QUIC connections; empty where none is. Their TCP endpoints rest.
-    pub(super) quic: Vec<Option<Box<QuicFlow>>>,
+    /// By flow, those that are no TCP connections; empty where all are. Their TCP endpoints rest.
+    pub(super) non_tcp: Vec<Option<Box<NonTcp>>>,
     /// What QUIC's packets in the network carry.
     pub(super) datagrams: Slab<Datagram>,
     pub(super) algorithms: Vec<Algorithm>,
@@ -132,13 +135,13 @@ impl World {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let ended = receiver.packets + self.flows[i].dropped;
-            let quic = self.quic.get(i).and_then(Option::as_ref);
-            let sent = quic.map_or_else(|| sender.counters().sent, |flow| flow.sent());
+            let non_tcp = self.non_tcp.get(i).and_then(Option::as_ref);
+            let sent = non_tcp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if quic.is_some() {
+            if non_tcp.is_some() {
                 continue;
             }
             let (sacked, lost, retransmitted) = sender.scoreboard();
@@ -163,6 +166,10 @@ impl World {
         }
         if under_way > inside {
             return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
+        }
+        let (counted, all) = self.connections.under_way();
+        if counted > inside || all && counted != inside {
+            return Err(format!("{counted} packets of connections under way, but {inside} in links and pipes"));
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! What no figure of any run may be, whatever was run: a rate beyond the links, a ratio beyond 1, an RTT below the path.
 
+use knee_sim::output::FlowFigures;
 use knee_sim::{Output, Rows};
 use serde_json::Value;
 
-/// Headers and one byte: the smallest data packet, for which overhead weighs most.
-const SMALLEST: f64 = 53.0;
+/// The headers of IP and UDP: the smallest packet that a flow may send, for which overhead weighs most.
+const SMALLEST: f64 = 28.0;
 /// A full packet, with which a token bucket may overdraw.
 const FULL: f64 = 1500.0;
 /// The clock of TCP timestamps, ms: a sample taken from them (after a retransmission) may be short by up to a tick.
@@ -24,6 +25,7 @@ pub fn check(spec: &Value, output: &Output, rows: &Rows) -> Result<(), String> {
         let quantiles = [flow.rtt_min_ms, flow.rtt_p50_ms, flow.rtt_p95_ms, flow.rtt_p99_ms, flow.rtt_max_ms];
         ordered(&format!("flow {i}: quantiles of the RTT"), &quantiles)?;
         ordered(&format!("flow {i}: the RTT's range"), &[flow.rtt_min_ms, flow.rtt_mean_ms, flow.rtt_max_ms])?;
+        datagrams(spec, i, flow)?;
         at_most(&format!("flow {i}: goodput_ratio"), flow.goodput_ratio.unwrap_or(0.0), 1.0)?;
         at_most(&format!("flow {i}: retransmitted"), flow.retransmitted_packets as f64, flow.sent_packets as f64)?;
         let may_be_lost = flow.sent_packets + flow.outstanding_packets;
@@ -38,6 +40,21 @@ pub fn check(spec: &Value, output: &Output, rows: &Rows) -> Result<(), String> {
         ordered(&format!("{}: queueing delays", link.link), &delays)?;
     }
     time_series(spec, rows)
+}
+
+/// Of a flow of datagrams none arrives that was not sent, and none before the path lets it.
+fn datagrams(spec: &Value, i: usize, flow: &FlowFigures) -> Result<(), String> {
+    let Some(figures) = &flow.datagrams else { return Ok(()) };
+    if spec["warmup"] == 0 {
+        let ended = figures.received + figures.lost;
+        at_most(&format!("flow {i}: datagrams received and lost"), ended as f64, figures.sent as f64)?;
+    }
+    let delays = [figures.owd_min_ms, figures.owd_p50_ms, figures.owd_p95_ms, figures.owd_p99_ms, figures.owd_max_ms];
+    ordered(&format!("flow {i}: quantiles of the one-way delay"), &delays)?;
+    let range = [figures.owd_min_ms, figures.owd_mean_ms, figures.owd_max_ms];
+    ordered(&format!("flow {i}: the one-way delay's range"), &range)?;
+    let half = base_rtt(spec, i) / 2.0;
+    at_least(&format!("flow {i}: owd_min_ms"), figures.owd_min_ms.unwrap_or(half), half - 1e-6)
 }
 
 fn time_series(spec: &Value, rows: &Rows) -> Result<(), String> {

@@ -1,0 +1,273 @@
+//! Flows of datagrams: what an application sends without a connection.
+//!
+//! A datagram's packet carries the time at which it was sent (`seq`, ns) and the low 32 bits of its number (`stamp`), so
+//! that nothing is kept of those under way. An echo goes back with the same, a report with the number of what it says in
+//! [`Feedback::under_way`].
+//!
+//! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
+//! the way back ([`crate::network`]). A path is as long in one direction as in the other unless its links say otherwise:
+//! the one-way delay is the time across the links, and what these lack of half the base RTT.
+
+use super::non_tcp::{NonTcp, SenderFigures};
+use super::world::{Outbox, World};
+use crate::network::Way;
+use crate::observe::{DatagramCounts, DatagramWatch};
+use crate::receiver::Receiver;
+use crate::sender::Counters;
+use crate::spec::FlowSpec;
+use knee_cc::CaState;
+use knee_core::{Packet, Rng, Time};
+use knee_traffic::TrafficSpec;
+use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
+use slab::Slab;
+
+/// Both ends of a flow of datagrams.
+pub(super) struct DatagramFlow {
+    source: Box<dyn Source>,
+    /// When it goes on; `Time::MAX`: never.
+    due: Time,
+    /// Flags of its packets: none, or those of ECN.
+    codepoint: u8,
+    /// Whether the other end sends each datagram back.
+    echoes: bool,
+    /// Datagrams sent, and their bytes as IP packets.
+    sent: u64,
+    sent_bytes: u64,
+    /// Those that were dropped, and their bytes.
+    dropped: u64,
+    dropped_bytes: u64,
+    /// Echoes that came back.
+    echoed: u64,
+    /// Datagrams that arrived marked CE.
+    marked: u64,
+    reception: Reception,
+    /// The most that were known to be lost at one time: what the time series counts as lost never decreases.
+    lost: u64,
+    /// Propagation delay of the links that data crosses.
+    links_delay: Time,
+    feedback: Option<Feedback>,
+    pub(super) watch: DatagramWatch,
+}
+
+/// What a receiver reports.
+struct Feedback {
+    interval: Time,
+    /// When the next report leaves; `Time::MAX`: nothing has arrived since the last one.
+    due: Time,
+    /// What has arrived since.
+    arrivals: Vec<Arrival>,
+    /// What the reports under way say.
+    under_way: Slab<Vec<Arrival>>,
+}
+
+/// Bytes of a report as an IP packet (RFC 8888, 3.1): headers of IP and UDP, the RTCP header, the SSRC of its sender, that
+/// of the stream with the first number and how many follow, two bytes for each datagram, padded to words, and the report's
+/// time.
+fn report_size(datagrams: u64) -> u16 {
+    let words = datagrams.div_ceil(2).min(350);
+    HEADERS + 8 + 8 + 4 * words as u16 + 4
+}
+
+impl DatagramFlow {
+    /// Flow `i` of the specification with this seed; none: it sends no datagrams. Histograms of its delays have
+    /// `2^bits` buckets per octave.
+    pub(super) fn new(
+        flow: &FlowSpec,
+        i: usize,
+        seed: u64,
+        links_delay: Time,
+        codepoint: u8,
+        bits: u8,
+    ) -> Option<Self> {
+        let traffic = flow.traffic.as_ref()?;
+        let source = source(traffic, codepoint & Packet::L4S != 0, Rng::stream(seed, &format!("datagrams/{i}")))?;
+        let feedback = source.report_interval().map(|interval| Feedback {
+            interval,
+            due: Time::MAX,
+            arrivals: Vec::new(),
+            under_way: Slab::new(),
+        });
+        Some(Self {
+            source,
+            due: Time::MAX,
+            codepoint,
+            echoes: matches!(traffic, TrafficSpec::Probe { .. }),
+            sent: 0,
+            sent_bytes: 0,
+            dropped: 0,
+            dropped_bytes: 0,
+            echoed: 0,
+            marked: 0,
+            reception: Reception::default(),
+            lost: 0,
+            links_delay,
+            feedback,
+            watch: DatagramWatch::new(bits),
+        })
+    }
+
+    pub(super) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the other end sends each datagram back.
+    pub(super) const fn echoes(&self) -> bool {
+        self.echoes
+    }
+
+    /// When its ends have something to do by themselves: sender and receiver.
+    pub(super) fn due(&self) -> (Time, Time) {
+        (self.due, self.feedback.as_ref().map_or(Time::MAX, |feedback| feedback.due))
+    }
+
+    /// No datagram leaves from now on.
+    pub(super) const fn stop(&mut self) {
+        self.due = Time::MAX;
+    }
+
+    /// A packet of its was dropped.
+    pub(super) fn on_drop(&mut self, packet: &Packet) {
+        match &mut self.feedback {
+            Some(feedback) if packet.has(Packet::ACK) => {
+                feedback.under_way.try_remove(packet.seq as usize);
+            }
+            _ if packet.has(Packet::ACK) => {}
+            _ => {
+                self.dropped += 1;
+                self.dropped_bytes += u64::from(packet.size);
+            }
+        }
+    }
+
+    /// What has been counted so far.
+    pub(super) const fn counts(&self) -> DatagramCounts {
+        let Self { sent, echoed, marked, lost, reception, .. } = *self;
+        DatagramCounts { sent, echoed, marked, lost, reception }
+    }
+
+    /// What the figures say of it, where the receiver has counted what arrived.
+    pub(super) fn figures(&self, receiver: &Receiver) -> SenderFigures {
+        let payload = |bytes: u64, packets: u64| bytes - u64::from(HEADERS) * packets;
+        let (received, lost) = (self.reception.received(), self.reception.lost());
+        SenderFigures {
+            counters: Counters {
+                sent: self.sent,
+                sent_bytes: self.sent_bytes,
+                acked_bytes: payload(receiver.bytes, received),
+                retransmitted: 0,
+                lost: self.lost,
+                timeouts: 0,
+            },
+            new_bytes: payload(self.sent_bytes - self.dropped_bytes, self.sent - self.dropped),
+            outstanding: self.sent - received - lost,
+            in_flight: (self.sent - received - self.dropped) as u32,
+            srtt: Time::ZERO,
+            ca: CaState::Open,
+            cwnd: None,
+            phase: 0,
+            pacing_rate_bps: None,
+            cwnd_integral: 0,
+        }
+    }
+
+    /// A datagram has arrived `now`. Gives its one-way delay.
+    fn on_arrival(&mut self, packet: &Packet, way: &Way, now: Time) -> Time {
+        let across = now - Time::from_nanos(packet.seq);
+        let delay = across + (way.base_rtt / 2).saturating_sub(self.links_delay);
+        let number = self.reception.on_datagram(packet.stamp, delay);
+        self.lost = self.lost.max(self.reception.lost());
+        let ce = packet.has(Packet::CE);
+        self.marked += u64::from(ce);
+        if let Some(feedback) = &mut self.feedback {
+            feedback.arrivals.push(Arrival { number, at: now, ce });
+            feedback.due = feedback.due.min(now + feedback.interval);
+        }
+        delay
+    }
+}
+
+impl World {
+    /// Flow `i`, if it is one of datagrams.
+    pub(super) fn datagram_flow(&mut self, i: u32) -> Option<&mut DatagramFlow> {
+        match self.non_tcp(i)? {
+            NonTcp::Datagrams(flow) => Some(flow),
+            NonTcp::Quic(_) => None,
+        }
+    }
+
+    /// The datagrams of flow `i` begin.
+    pub(super) fn start_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
+        let now = self.now;
+        if let Some(flow) = self.datagram_flow(i) {
+            flow.due = now;
+        }
+        self.send_datagrams(i, out);
+    }
+
+    /// The source of flow `i` sends what it has now, unless it is not due.
+    fn send_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
+        let now = self.now;
+        let Some(flow) = self.datagram_flow(i) else { return };
+        while flow.due <= now {
+            match flow.source.next(now) {
+                Next::Wait(at) => flow.due = at,
+                Next::Send(size) => {
+                    let (seq, stamp, flags) = (now.as_nanos(), flow.sent as u32, flow.codepoint);
+                    flow.sent += 1;
+                    flow.sent_bytes += u64::from(size);
+                    out.data(Packet { enqueued: now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 }, 1);
+                }
+            }
+        }
+    }
+
+    /// A packet of a flow of datagrams has arrived now: at the receiver, or, if it went against the data, at the sender.
+    pub(super) fn on_datagram(&mut self, packet: &Packet, out: &mut impl Outbox) {
+        if packet.has(Packet::ACK) {
+            return self.on_datagram_back(packet, out);
+        }
+        let (i, now) = (packet.flow as usize, self.now);
+        self.receivers[i].count(packet);
+        let (way, watched) = (self.network.ways[i], self.flows[i].watched);
+        let Some(flow) = self.datagram_flow(packet.flow) else { return };
+        let delay = flow.on_arrival(packet, &way, now);
+        flow.watch.book(delay, watched);
+        if flow.echoes {
+            let flags = Packet::ACK | flow.codepoint;
+            out.ack(Packet { enqueued: now, extra: 0, flags, hop: 0, ..*packet }, now, &way);
+        }
+    }
+
+    /// An echo or a report is back.
+    fn on_datagram_back(&mut self, packet: &Packet, out: &mut impl Outbox) {
+        let now = self.now;
+        let Some(flow) = self.datagram_flow(packet.flow) else { return };
+        let Some(feedback) = &mut flow.feedback else {
+            flow.echoed += 1;
+            return self.flows[packet.flow as usize].book_rtt(Some(now - Time::from_nanos(packet.seq)));
+        };
+        if let Some(arrivals) = feedback.under_way.try_remove(packet.seq as usize) {
+            flow.source.on_report(&arrivals, now);
+            // What it says may let the source send before the time for which it waits.
+            flow.due = if flow.due == Time::MAX { Time::MAX } else { now };
+            self.send_datagrams(packet.flow, out);
+        }
+    }
+
+    /// The source of flow `i` may be due, or its receiver's report.
+    pub(super) fn on_datagrams_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        let (now, way) = (self.now, self.network.ways[i as usize]);
+        self.send_datagrams(i, out);
+        let Some(feedback) = self.datagram_flow(i).and_then(|flow| flow.feedback.as_mut()) else { return };
+        if feedback.due > now {
+            return;
+        }
+        feedback.due = Time::MAX;
+        let arrivals = std::mem::take(&mut feedback.arrivals);
+        let numbers = || arrivals.iter().map(|arrival| arrival.number);
+        let spanned = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) + 1;
+        let size = report_size(spanned);
+        let seq = feedback.under_way.insert(arrivals) as u64;
+        out.ack(Packet { enqueued: now, seq, flow: i, size, flags: Packet::ACK, ..Packet::default() }, now, &way);
+    }
+}

@@ -1,0 +1,44 @@
+//! The histograms of a run as rows: RTTs and one-way delays of flows, queueing delays of links.
+
+use super::non_tcp::NonTcp;
+use super::world::{MANY_FLOWS, World};
+use crate::observe::Histogram;
+use crate::output::{DistributionRow, Quantity};
+
+/// Buckets per octave of the rows, as a power of two: values within 0.8 %.
+const BITS: u8 = 6;
+/// The index of all flows together.
+const ALL: u32 = u32::MAX;
+
+impl World {
+    /// Adds the rows: of each flow where there are not too many, of all flows together, and of each link.
+    pub(super) fn record_distributions(&mut self) {
+        // Behind the flows come the halves of their connections.
+        let flows = self.connections.flows as usize;
+        let mut rows = Vec::new();
+        let mut add = |histogram: &Histogram, index: u32, quantity: Quantity| {
+            rows.extend(histogram.buckets(BITS).map(|(value_ns, count)| DistributionRow {
+                value_ms: value_ns / 1e6,
+                count,
+                index,
+                quantity: quantity as u32,
+            }));
+        };
+        let rtts: Vec<&Histogram> = self.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
+        let delays = |i: usize| match self.non_tcp.get(i)?.as_deref()? {
+            NonTcp::Datagrams(flow) => Some(&flow.watch.delays),
+            NonTcp::Quic(_) => None,
+        };
+        let delays: Vec<(usize, &Histogram)> = (0..self.non_tcp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
+        if flows <= MANY_FLOWS {
+            rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, i as u32, Quantity::Rtt));
+            delays.iter().for_each(|(i, histogram)| add(histogram, *i as u32, Quantity::OneWayDelay));
+        }
+        add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);
+        add(&Histogram::sum(BITS, delays.into_iter().map(|(_, histogram)| histogram)), ALL, Quantity::OneWayDelay);
+        for (i, direction) in (0..).zip(&self.network.links) {
+            add(direction.delays(), i, Quantity::QueueDelay);
+        }
+        self.record.rows.distributions = rows;
+    }
+}

@@ -1,0 +1,131 @@
+//! Flows that are no TCP connections: QUIC's, and those of datagrams. Their TCP endpoints rest.
+
+use super::datagrams::DatagramFlow;
+use super::quic::QuicFlow;
+use super::world::{Outbox, World};
+use crate::sender::Counters;
+use knee_cc::CaState;
+use knee_core::{Packet, Rate, Time};
+
+/// Both ends of a flow that is no TCP connection.
+pub(super) enum NonTcp {
+    /// A connection of a QUIC stack.
+    Quic(QuicFlow),
+    /// Datagrams of an application.
+    Datagrams(DatagramFlow),
+}
+
+impl NonTcp {
+    /// Packets that left the sender.
+    pub(super) const fn sent(&self) -> u64 {
+        match self {
+            Self::Quic(flow) => flow.sent(),
+            Self::Datagrams(flow) => flow.sent(),
+        }
+    }
+
+    /// When its ends have something to do by themselves: sender and receiver.
+    pub(super) fn due(&mut self, now: Time) -> (Time, Time) {
+        match self {
+            Self::Quic(flow) => flow.due(now),
+            Self::Datagrams(flow) => flow.due(),
+        }
+    }
+
+    /// No new data from now on.
+    pub(super) fn stop(&mut self) {
+        match self {
+            Self::Quic(flow) => flow.stop(),
+            Self::Datagrams(flow) => flow.stop(),
+        }
+    }
+}
+
+/// What the figures say of a sender.
+pub(super) struct SenderFigures {
+    pub(super) counters: Counters,
+    /// Payload sent at least once.
+    pub(super) new_bytes: u64,
+    /// Packets sent and not acknowledged.
+    pub(super) outstanding: u64,
+    pub(super) in_flight: u32,
+    pub(super) srtt: Time,
+    pub(super) ca: CaState,
+    /// None: it has no window.
+    pub(super) cwnd: Option<u32>,
+    pub(super) phase: u8,
+    pub(super) pacing_rate_bps: Option<u64>,
+    pub(super) cwnd_integral: u128,
+}
+
+impl World {
+    /// Whether flow `i` is no TCP connection.
+    #[inline]
+    pub(super) fn is_non_tcp(&self, i: u32) -> bool {
+        self.non_tcp.get(i as usize).is_some_and(Option::is_some)
+    }
+
+    /// Flow `i`, if it is no TCP connection.
+    pub(super) fn non_tcp(&mut self, i: u32) -> Option<&mut NonTcp> {
+        self.non_tcp.get_mut(i as usize)?.as_deref_mut()
+    }
+
+    /// Flow `i` starts.
+    pub(super) fn start_non_tcp(&mut self, i: u32, out: &mut impl Outbox) {
+        match self.non_tcp(i) {
+            Some(NonTcp::Quic(_)) => self.start_quic(i, out),
+            _ => self.start_datagrams(i, out),
+        }
+    }
+
+    /// A packet has arrived now: at the receiver, or, if it went against the data, at the sender.
+    pub(super) fn on_non_tcp(&mut self, packet: &Packet, out: &mut impl Outbox) {
+        match self.non_tcp(packet.flow) {
+            Some(NonTcp::Quic(_)) => self.on_quic(packet, out),
+            _ => self.on_datagram(packet, out),
+        }
+    }
+
+    /// A packet was dropped.
+    pub(super) fn drop_non_tcp(&mut self, packet: &Packet) {
+        match self.non_tcp(packet.flow) {
+            Some(NonTcp::Quic(_)) => self.drop_quic(packet),
+            Some(NonTcp::Datagrams(flow)) => flow.on_drop(packet),
+            None => {}
+        }
+    }
+
+    /// The timers of flow `i` may be due.
+    pub(super) fn on_non_tcp_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        match self.non_tcp(i) {
+            Some(NonTcp::Quic(_)) => self.on_quic_timer(i, out),
+            _ => self.on_datagrams_timer(i, out),
+        }
+    }
+
+    /// What the figures say of the sender of flow `i`.
+    pub(super) fn sender_figures(&mut self, i: usize) -> SenderFigures {
+        let now = self.now;
+        match self.non_tcp.get_mut(i).and_then(Option::as_deref_mut) {
+            Some(NonTcp::Quic(flow)) => return flow.figures(now),
+            Some(NonTcp::Datagrams(flow)) => return flow.figures(&self.receivers[i]),
+            None => {}
+        }
+        let sender = &mut self.senders[i];
+        if sender.established() {
+            sender.note_cwnd(now);
+        }
+        SenderFigures {
+            counters: sender.counters(),
+            new_bytes: sender.new_bytes(),
+            outstanding: sender.snd_nxt() - sender.snd_una(),
+            in_flight: sender.in_flight(),
+            srtt: sender.srtt(),
+            ca: sender.state(),
+            cwnd: Some(sender.control.cwnd),
+            phase: sender.control.phase,
+            pacing_rate_bps: sender.pacing_rate().map(Rate::as_bps),
+            cwnd_integral: sender.cwnd_integral.0,
+        }
+    }
+}

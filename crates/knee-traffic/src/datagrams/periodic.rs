@@ -1,0 +1,124 @@
+//! Datagrams of one size at equal times: all the time, or in talkspurts.
+//!
+//! A talkspurt and the silence after it last exponentially distributed times (the on-off model of a voice with silence
+//! suppression: Brady, "A Model for Generating On-Off Speech Patterns in Two-Way Conversation", 1969, in its simplest
+//! form). The first datagram leaves as the talkspurt begins. So a talkspurt of mean length a at intervals d has
+//! 1 / (1 - exp(-d/a)) datagrams on average, which is a/d + 1/2 where a is much longer than d.
+
+use super::{Next, Source};
+use knee_core::{Rng, Time};
+
+/// A source that sends datagrams of one size at equal times.
+pub struct Periodic {
+    packet: u16,
+    interval: Time,
+    /// When the next one leaves; none: the source has not begun.
+    next: Option<Time>,
+    pauses: Option<Pauses>,
+}
+
+/// When it talks.
+struct Pauses {
+    /// Mean lengths of talkspurts and silences.
+    on: Time,
+    off: Time,
+    /// When the talkspurt ends.
+    until: Time,
+    rng: Rng,
+}
+
+impl Periodic {
+    /// Sends `packet` bytes (as IP packets) every `interval`.
+    pub const fn new(packet: u16, interval: Time) -> Self {
+        Self { packet, interval, next: None, pauses: None }
+    }
+
+    /// The same with talkspurts of `on` and silences of `off` on average, beginning with a talkspurt.
+    #[must_use]
+    pub fn with_pauses(self, on: Time, off: Time, rng: Rng) -> Self {
+        Self { pauses: Some(Pauses { on, off, until: Time::ZERO, rng }), ..self }
+    }
+
+    /// When the datagram after one at `at` leaves.
+    fn after(&mut self, at: Time) -> Time {
+        let next = at.saturating_add(self.interval);
+        match &mut self.pauses {
+            Some(pauses) if next >= pauses.until => {
+                let begins = pauses.until.saturating_add(exponential(pauses.off, &mut pauses.rng)).max(at + NS);
+                pauses.until = begins.saturating_add(exponential(pauses.on, &mut pauses.rng));
+                begins
+            }
+            _ => next,
+        }
+    }
+}
+
+const NS: Time = Time::from_nanos(1);
+
+impl Source for Periodic {
+    fn next(&mut self, now: Time) -> Next {
+        let at = match self.next {
+            Some(at) => at,
+            None => {
+                if let Some(pauses) = &mut self.pauses {
+                    pauses.until = now.saturating_add(exponential(pauses.on, &mut pauses.rng));
+                }
+                now
+            }
+        };
+        if at > now {
+            self.next = Some(at);
+            return Next::Wait(at);
+        }
+        self.next = Some(self.after(at));
+        Next::Send(self.packet)
+    }
+}
+
+/// An exponentially distributed time with this mean, at most 37 times as long.
+pub(super) fn exponential(mean: Time, rng: &mut Rng) -> Time {
+    let u = 1.0 - rng.unit();
+    Time::from_nanos((-libm::log(u) * mean.as_nanos() as f64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When a source sends up to `end`.
+    fn times(mut source: Periodic, from: Time, end: Time) -> Vec<Time> {
+        let (mut now, mut sent) = (from, Vec::new());
+        while now < end {
+            match source.next(now) {
+                Next::Send(_) => sent.push(now),
+                Next::Wait(at) => {
+                    assert!(at > now);
+                    now = at;
+                }
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn a_constant_source_sends_from_its_start_at_equal_times() {
+        let sent = times(Periodic::new(200, Time::from_millis(20)), Time::from_millis(7), Time::from_secs(1));
+        assert_eq!(sent.len(), 50);
+        assert!((0..).zip(sent).all(|(k, at)| at == Time::from_millis(7 + 20 * k)));
+    }
+
+    #[test]
+    fn an_on_off_source_has_its_mean_rate() {
+        let (on, off, interval) = (Time::from_millis(400), Time::from_millis(600), Time::from_millis(20));
+        let source = Periodic::new(200, interval).with_pauses(on, off, Rng::stream(1, "voice"));
+        let cycles = 20_000;
+        let sent = times(source, Time::ZERO, Time::from_secs(cycles));
+        // Talkspurts have geometric numbers of datagrams: by the law of large numbers, with four standard deviations of
+        // sqrt(20 000) talkspurts whose lengths have a coefficient of variation of 1, and of silences the same.
+        let per_spurt = 1.0 / (1.0 - libm::exp(-0.05));
+        let expected = cycles as f64 * per_spurt;
+        assert!((sent.len() as f64 / expected - 1.0).abs() < 0.03, "{} {expected}", sent.len());
+        let spurts = 1 + sent.windows(2).filter(|pair| pair[1] - pair[0] != interval).count();
+        assert!((spurts as f64 / cycles as f64 - 1.0).abs() < 0.03, "{spurts}");
+    }
+}

@@ -1,0 +1,201 @@
+//! Real-time video: frames of an encoder whose rate a controller sets, sent in paced packets.
+//!
+//! A frame is coded every 1/fps at the rate that the controller asks for at that time, cut into packets of about the same
+//! size, and waits in a queue until pacing and, with SCReAM, the window let its packets go. The receiver reports what has
+//! arrived every few milliseconds (as RFC 8888 does); [`Flight`] makes of it what controllers hear of.
+//!
+//! Not modelled: key frames, retransmissions and forward error correction, audio beside the video, and an encoder's delay.
+
+mod encoder;
+mod flight;
+mod gcc;
+mod scream;
+
+use super::{Arrival, Next, Source};
+use crate::spec::{RtcController, TrafficSpec};
+use encoder::Encoder;
+use flight::Flight;
+use gcc::Gcc;
+use knee_core::{Rng, Time};
+use scream::Scream;
+use std::collections::VecDeque;
+
+/// Payload of a packet at most, bytes, as WebRTC's senders have it.
+const PAYLOAD: u32 = 1200;
+/// IPv4, UDP and RTP headers.
+const OVERHEAD: u32 = 40;
+/// Headers that are not counted in a controller's bytes: IP's and UDP's.
+const BELOW_RTP: u32 = 28;
+/// Packets leave at this multiple of the target rate (the pacing head room of SCReAMv2), so that large frames pass.
+const PACING_HEADROOM: f64 = 1.5;
+/// The least rate at which packets leave, bit/s (SCReAM's `RATE_PACE_MIN`).
+const MIN_PACING: f64 = 50_000.0;
+/// What has waited longer than this to be sent is discarded: nobody would watch it.
+const MAX_WAIT: Time = Time::from_secs(1);
+/// After this time without a report all under way counts as lost.
+const SILENCE: Time = Time::from_secs(1);
+
+/// The rates of an encoder, bit/s.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rates {
+    /// At the start.
+    pub(super) start: f64,
+    /// At least.
+    pub(super) min: f64,
+    /// At most.
+    pub(super) max: f64,
+}
+
+impl Rates {
+    fn limit(&self, rate: f64) -> f64 {
+        rate.clamp(self.min, self.max)
+    }
+}
+
+/// What a report tells of one packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acked {
+    /// Bytes from the RTP header on.
+    pub(super) bytes: u32,
+    /// When it was sent.
+    pub(super) sent: Time,
+    /// When it arrived, by the receiver's clock.
+    pub(super) arrived: Time,
+    /// Whether it was marked CE.
+    pub(super) ce: bool,
+}
+
+/// What a report tells.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    /// The packets that have arrived, in that order.
+    pub(super) acked: &'a [Acked],
+    /// Bytes from the highest packet known before up to the highest one now, whether they arrived or not.
+    pub(super) newly_acked: u64,
+    /// Packets found to be lost.
+    pub(super) lost: u64,
+    /// Bytes sent after the highest packet that arrived.
+    pub(super) in_flight: u64,
+}
+
+/// Sets the rate of an encoder.
+pub(super) trait Controller: Send {
+    /// A report has come, with at least one packet in it.
+    fn on_report(&mut self, report: &Report, now: Time);
+    /// No report has come for long.
+    fn on_silence(&mut self, now: Time);
+    /// The rate of the encoder, bit/s.
+    fn target_rate(&self) -> f64;
+    /// Bytes that may be under way; none: any number.
+    fn send_window(&self) -> Option<f64> {
+        None
+    }
+    /// A frame of so many bytes was coded where the target rate called for so many.
+    fn on_frame(&mut self, _bytes: f64, _nominal: f64) {}
+}
+
+/// A sender of real-time video.
+pub struct Rtc {
+    encoder: Encoder,
+    controller: Box<dyn Controller>,
+    report_interval: Time,
+    /// When the next frame is coded; none: it has not begun.
+    frame_at: Option<Time>,
+    /// Packets that wait, with the time at which their frame was coded: IP packets' bytes.
+    queue: VecDeque<(Time, u32)>,
+    /// When the next packet may leave.
+    pace_at: Time,
+    flight: Flight,
+    /// When the last report came, or the first packet under way was sent.
+    heard: Time,
+}
+
+impl Rtc {
+    /// The sender that `spec` describes, with random numbers of its own; `l4s`: its packets are ECT(1). None: it describes
+    /// no such sender.
+    pub fn new(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Self> {
+        let TrafficSpec::Rtc { controller, start_rate, min_rate, max_rate, fps } = *spec else { return None };
+        let rates = Rates { start: start_rate as f64, min: min_rate as f64, max: max_rate as f64 };
+        let (controller, report_interval): (Box<dyn Controller>, _) = match controller {
+            RtcController::Scream => (Box::new(Scream::new(rates, l4s)), scream::REPORT_INTERVAL),
+            RtcController::Gcc => (Box::new(Gcc::new(rates)), gcc::REPORT_INTERVAL),
+        };
+        Some(Self {
+            encoder: Encoder::new(fps, rng),
+            controller,
+            report_interval,
+            frame_at: None,
+            queue: VecDeque::new(),
+            pace_at: Time::ZERO,
+            flight: Flight::default(),
+            heard: Time::ZERO,
+        })
+    }
+
+    /// Codes the frame that is due.
+    fn code_frame(&mut self, at: Time) {
+        let (bytes, nominal) = self.encoder.frame(self.controller.target_rate());
+        self.controller.on_frame(f64::from(bytes), nominal);
+        let packets = bytes.div_ceil(PAYLOAD);
+        for k in 0..packets {
+            let payload = bytes * (k + 1) / packets - bytes * k / packets;
+            self.queue.push_back((at, payload + OVERHEAD));
+        }
+        while self.queue.front().is_some_and(|(coded, _)| at - *coded > MAX_WAIT) {
+            self.queue.pop_front();
+        }
+    }
+
+    fn may_send(&self, size: u32) -> bool {
+        let window = self.controller.send_window();
+        window.is_none_or(|window| (self.flight.in_flight() + u64::from(size - BELOW_RTP)) as f64 <= window)
+            || self.flight.in_flight() == 0
+    }
+}
+
+impl Source for Rtc {
+    fn next(&mut self, now: Time) -> Next {
+        let mut frame_at = *self.frame_at.get_or_insert(now);
+        while frame_at <= now {
+            self.code_frame(frame_at);
+            frame_at += self.encoder.period();
+        }
+        self.frame_at = Some(frame_at);
+        if self.flight.in_flight() > 0 && now >= self.heard + SILENCE {
+            self.flight.forget();
+            self.controller.on_silence(now);
+            self.heard = now;
+        }
+        let Some(&(_, size)) = self.queue.front() else { return Next::Wait(frame_at) };
+        if self.pace_at > now {
+            return Next::Wait(self.pace_at.min(frame_at));
+        }
+        if !self.may_send(size) {
+            return Next::Wait(frame_at.min(self.heard + SILENCE));
+        }
+        self.queue.pop_front();
+        if self.flight.in_flight() == 0 {
+            self.heard = now;
+        }
+        self.flight.on_sent(now, size - BELOW_RTP);
+        let rate = self.controller.target_rate().max(MIN_PACING) * PACING_HEADROOM;
+        self.pace_at = now + Time::from_nanos((f64::from(size) * 8e9 / rate) as u64);
+        Next::Send(size as u16)
+    }
+
+    fn report_interval(&self) -> Option<Time> {
+        Some(self.report_interval)
+    }
+
+    fn on_report(&mut self, arrivals: &[Arrival], now: Time) {
+        self.heard = now;
+        let (acked, newly_acked, lost) = self.flight.on_report(arrivals, now);
+        if !acked.is_empty() {
+            let report = Report { acked: &acked, newly_acked, lost, in_flight: self.flight.in_flight() };
+            self.controller.on_report(&report, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Laws of the sender with each controller over a simple bottleneck: a queue that drops what does not fit, in front of a
+//! link of a given rate, and a base RTT.
+
+use super::*;
+
+/// A bottleneck with a sender before it.
+struct Path {
+    rtc: Rtc,
+    now: Time,
+    /// bit/s.
+    rate: f64,
+    /// Until when the link is busy, and at most so long a queue, as time.
+    busy: Time,
+    limit: Time,
+    number: u64,
+    arrivals: VecDeque<Arrival>,
+    reports: VecDeque<(Time, Vec<Arrival>)>,
+    /// Bits sent, and queueing delays, since the last look.
+    bits: f64,
+    delays: Vec<Time>,
+}
+
+const RTT: Time = Time::from_millis(40);
+
+impl Path {
+    fn new(controller: RtcController, rate: f64) -> Self {
+        let spec =
+            TrafficSpec::Rtc { controller, start_rate: 300_000, min_rate: 100_000, max_rate: 20_000_000, fps: 30.0 };
+        Self {
+            rtc: Rtc::new(&spec, false, Rng::stream(1, "rtc")).expect("it is such a sender"),
+            now: Time::ZERO,
+            rate,
+            busy: Time::ZERO,
+            limit: Time::from_millis(300),
+            number: 0,
+            arrivals: VecDeque::new(),
+            reports: VecDeque::new(),
+            bits: 0.0,
+            delays: Vec::new(),
+        }
+    }
+
+    /// Lets `seconds` pass, in steps of 0.1 ms. Gives the rate sent in bit/s, and the 95th percentile of queueing delays.
+    fn run(&mut self, seconds: u64) -> (f64, Time) {
+        (self.bits, self.delays) = (0.0, Vec::new());
+        let end = self.now + Time::from_secs(seconds);
+        let interval = self.rtc.report_interval().expect("it asks for reports");
+        let mut report_at = self.now + interval;
+        while self.now < end {
+            self.now += Time::from_micros(100);
+            if self.now >= report_at {
+                let arrived = self.arrivals.iter().take_while(|arrival| arrival.at <= self.now).count();
+                self.reports.push_back((self.now + RTT / 2, self.arrivals.drain(..arrived).collect()));
+                report_at += interval;
+            }
+            while self.reports.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, arrivals) = self.reports.pop_front().expect("there is one");
+                self.rtc.on_report(&arrivals, self.now);
+            }
+            while let Next::Send(size) = self.rtc.next(self.now) {
+                self.send(size);
+            }
+        }
+        self.delays.sort_unstable();
+        let p95 = self.delays.get(self.delays.len() * 95 / 100).copied();
+        (self.bits / seconds as f64, p95.unwrap_or_default())
+    }
+
+    fn send(&mut self, size: u16) {
+        self.bits += 8.0 * f64::from(size);
+        let queue = self.busy.saturating_sub(self.now);
+        if queue <= self.limit {
+            self.busy = self.busy.max(self.now) + Time::from_nanos((f64::from(size) * 8e9 / self.rate) as u64);
+            self.delays.push(queue);
+            self.arrivals.push_back(Arrival { number: self.number, at: self.busy + RTT / 2, ce: false });
+        }
+        self.number += 1;
+    }
+}
+
+const BOTH: [RtcController; 2] = [RtcController::Scream, RtcController::Gcc];
+
+#[test]
+fn it_comes_to_stay_below_the_links_rate_with_a_short_queue() {
+    for controller in BOTH {
+        let mut path = Path::new(controller, 3e6);
+        path.run(60);
+        let (rate, delay) = path.run(60);
+        assert!((0.6 * 3e6..=1.01 * 3e6).contains(&rate), "{controller:?}: {rate} bit/s");
+        // Three frames at the pacing rate queue for 17 ms each at least; both aim at less than 100 ms.
+        assert!(delay < Time::from_millis(100), "{controller:?}: {delay}");
+    }
+}
+
+#[test]
+fn it_recovers_when_the_rate_doubles_and_backs_off_when_it_halves() {
+    for controller in BOTH {
+        let mut path = Path::new(controller, 2e6);
+        path.run(60);
+        let (before, _) = path.run(20);
+        path.rate = 4e6;
+        path.run(40);
+        let (doubled, _) = path.run(20);
+        assert!(doubled > 1.5 * before, "{controller:?}: {before}, then {doubled}");
+        path.rate = 2e6;
+        path.run(20);
+        let (halved, delay) = path.run(20);
+        assert!(halved < 1.01 * 2e6, "{controller:?}: {halved}");
+        assert!(delay < Time::from_millis(150), "{controller:?}: {delay}");
+    }
+}
+
+#[test]
+fn where_the_link_has_room_it_sends_at_its_greatest_rate() {
+    for controller in BOTH {
+        let mut path = Path::new(controller, 100e6);
+        path.run(120);
+        let (rate, _) = path.run(10);
+        // Headers of 40 bytes to packets of up to 1200 come on top.
+        assert!((0.95 * 20e6..1.06 * 20e6).contains(&rate), "{controller:?}: {rate}");
+    }
+}
+
+#[test]
+fn after_a_blackout_it_comes_back() {
+    for controller in BOTH {
+        let mut path = Path::new(controller, 3e6);
+        path.run(30);
+        let limit = std::mem::replace(&mut path.limit, Time::ZERO);
+        path.busy = path.now + Time::from_secs(10);
+        path.run(10);
+        path.limit = limit;
+        path.run(40);
+        let (rate, _) = path.run(10);
+        assert!(rate > 1e6, "{controller:?}: {rate}");
+    }
+}
+
+#[test]
+fn a_frame_goes_in_packets_of_about_the_same_size_that_leave_at_one_and_a_half_times_the_rate() {
+    let spec = TrafficSpec::Rtc {
+        controller: RtcController::Gcc,
+        start_rate: 1_000_000,
+        min_rate: 100_000,
+        max_rate: 1_000_000,
+        fps: 25.0,
+    };
+    let mut rtc = Rtc::new(&spec, false, Rng::stream(3, "rtc")).expect("it is such a sender");
+    let (mut now, mut sent) = (Time::ZERO, Vec::new());
+    while now < Time::from_millis(40) {
+        match rtc.next(now) {
+            Next::Send(size) => sent.push((now, size)),
+            Next::Wait(at) => now = at,
+        }
+    }
+    // 5000 bytes on average: five packets, if the frame is not much larger or smaller.
+    let payload: u32 = sent.iter().map(|(_, size)| u32::from(*size) - OVERHEAD).sum();
+    assert_eq!(sent.len() as u32, payload.div_ceil(PAYLOAD));
+    assert!(sent.iter().all(|(_, size)| size.abs_diff(sent[0].1) <= 1), "{sent:?}");
+    let expected = f64::from(sent[0].1) * 8.0 / 1.5e6;
+    let gap = sent[1].0 - sent[0].0;
+    assert!((gap.as_secs_f64() - expected).abs() < 1e-6, "{gap}");
+}
