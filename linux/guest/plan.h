@@ -40,6 +40,7 @@ enum plan_kind {
 	PLAN_WATCH,		/* struct knee_program */
 	PLAN_END,		/* index: program; asks it to end */
 	PLAN_KILL,		/* index: program; kills it and everything it started */
+	PLAN_ENDPOINT,		/* index: process; struct plan_end: starts an end of an application's flow */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */
@@ -65,7 +66,10 @@ struct plan_flow {
 	uint64_t send_buffer, receive_buffer;
 	uint64_t unsent;		/* TCP_NOTSENT_LOWAT */
 	uint64_t window_clamp;		/* 0: none */
-	uint32_t paced, ecn;
+	uint32_t paced;
+	uint32_t ecn;			/* net.ipv4.tcp_ecn while it connects: 1 classic, 3 accurate; 0: as it is */
+	uint32_t ecn_otherwise;		/* and else */
+	uint32_t ect1;			/* its packets are ECT(1) */
 	uint32_t same_at_receiver;	/* the receiver runs the algorithm too (dctcp) */
 	uint32_t reserved;
 	char cc[16];
@@ -78,6 +82,12 @@ struct plan_program {
 	uint32_t words;
 	uint64_t wait_ns;		/* see programs/wait.c */
 	/* Strings, each with its zero: its root folder, its executable in there, its arguments. */
+};
+
+/* A process that is one end of an application's flow. */
+struct plan_end {
+	uint32_t namespace;
+	uint32_t flow;
 };
 
 /* Records of /programs: this header, then `size` bytes padded to eight. */

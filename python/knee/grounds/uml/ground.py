@@ -14,13 +14,15 @@ from tomli_w import dumps
 
 from knee import programs
 from knee.errors import RunError
+from knee.grounds import applications
 from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
-from knee.grounds.uml.topology import Topology
+from knee.grounds.uml.tables import tables
+from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
 from knee.linux import cache, modules, tools
-from knee.linux.build import HZ, build
+from knee.linux.build import HZ, renew
 from knee.manifest import manifest
 from knee.metrics import summary
 from knee.missing import Missing
@@ -43,7 +45,7 @@ class Uml:
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
-        built = [lab for hz in refuse.TICKS.values() if (lab := cache.current(hz)) is not None]
+        built = cache.built()
         if built:
             # Modules that are older than their sources are built again by the next run.
             return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()
@@ -64,7 +66,9 @@ class Uml:
             packets = self.run(from_dict(told), Path(folder)).summary["packets"]
         if not packets:
             raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
-        return f"Linux {lab.release} runs ({packets} packets in a trial); needs no privileges"
+        others = dict.fromkeys(other.release for other in cache.built() if other.number != lab.number)
+        beside = f"; also built: {', '.join(others)}" if others else ""
+        return f"Linux {lab.release} runs ({packets} packets in a trial){beside}; needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
         """Refuses what a kernel in virtual time cannot do."""
@@ -81,24 +85,27 @@ class Uml:
     ) -> Result:
         """Runs a scenario in a guest of its own."""
         hz = refuse.TICKS[scenario.tcp.tick]
-        lab = cache.current(hz)
+        lab = cache.current(hz, scenario.run.kernel)
         if lab is None:
-            tick = format_time(scenario.tcp.tick)
-            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" builds it.')
+            raise RunError(_no_kernel(scenario))
         if lab.sources != cache.sources_digest():
-            lab, _ = build(lab.source, hz)
+            lab = renew(lab)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         topology = Topology(scenario)
+        lacks = applications.missing() if topology.applications else []
+        if lacks:
+            raise RunError(f"The run of {scenario.name} failed: {lacks[0].what}; {lacks[0].mend}.")
         ran = {"programs": _programs(topology)} if topology.programs else {}
         root = folder / _ROOT
         root.mkdir()
         try:
             begin = time.perf_counter()
             count = len(topology.programs) * len(programs.ROLES)
-            process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count)
+            process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count, topology.tasks)
             spun = process.run(lab, root, folder, topology.memory(), progress, programs=bool(count))
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
+            seen = _seen(topology, root)
             said = Words(root / "programs", scenario, topology, rows) if count else None
             told: dict[str, Any] = said.told(spun) if said else {}
             if spun and any(rows.window_ns(end.number) is None for end in topology.ends):
@@ -108,17 +115,28 @@ class Uml:
             raise RunError(f"The run of {scenario.name} failed. {error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)
-        output = figures.output(scenario, topology, rows, said)
-        samples = figures.samples(scenario, topology, rows, said)
+        output = figures.output(scenario, topology, rows, said, seen)
+        samples = figures.samples(scenario, topology, rows, said, seen)
+        others = tables(scenario, topology, rows, seen)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s) | told,
+            summary=summary(scenario, self.name, output, samples, wall_s, others) | told,
+            tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=figures.links(scenario, topology, rows),
             events=figures.events(scenario, topology, rows),
         )
+
+
+def _no_kernel(scenario: Scenario) -> str:
+    """What to do where the kernel of a scenario is not built."""
+    tick, number = format_time(scenario.tcp.tick), scenario.run.kernel
+    told = f'knee linux build{"" if number is None else f" {number}"} --tick "{tick}"'
+    named = "kernel" if number is None else f"Linux {number}"
+    there = ", ".join(f"{lab.release} ({1000 // lab.hz} ms)" for lab in cache.built())
+    return f"There is no {named} with a tick of {tick}; {told} builds it. Built: {there or 'none'}."
 
 
 def _programs(topology: Topology) -> list[dict[str, Any]]:
@@ -131,6 +149,16 @@ def _programs(topology: Topology) -> list[dict[str, Any]]:
             found = programs.locate(program, role, topology.values(k))
             told.append({"flow": number + 1} | programs.about(program, role, found))
     return told
+
+
+def _seen(topology: Topology, root: Path) -> dict[int, applications.Seen]:
+    """What the ends of applications' flows put on record, by the number of the flow."""
+    found = {}
+    for number in topology.applications:
+        k = topology.homes.index(number)
+        here, there = (applications.read(process.given(root, program_process(k, role))) for role in (0, 1))
+        found[number] = applications.Seen(topology.flows[number][0], source=there, destination=here)
+    return found
 
 
 def _modules(scenario: Scenario) -> dict[str, str]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from knee import programs
 from knee.errors import Refused, ScenarioError
+from knee.grounds import applications
 from knee.grounds.uml import queues
-from knee.linux import modules
+from knee.linux import cache, modules
+from knee.linux.apt import order
 from knee.registry import congestion_controls
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
+from knee.scenario.traffic import Probe
 from knee.units import format_time
 
 #: Flows are told apart by their ports.
@@ -17,12 +22,15 @@ MAX_FLOWS = 50_000
 MAX_LINKS = 60
 #: A path's senders and receivers have a network of addresses each.
 MAX_PATHS = 120
-#: Each flow that is a program has two namespaces of the network, and two processes.
+#: Each flow that is a program or an application's has two namespaces of the network, and two processes.
 MAX_PROGRAMS = 100
 #: Half of each network of addresses is the programs'.
 MAX_BESIDE = 32_000
 #: The clock ticks that a kernel can be built with, ns, and its HZ.
 TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
+
+#: The first kernels with sch_dualpi2, and with accurate ECN (net.ipv4.tcp_ecn = 3).
+DUALPI2_FROM, ACCURATE_ECN_FROM = "6.17", "6.18"
 
 #: Keys of [tcp] that this ground takes from the scenario; the others are the kernel's own.
 _SET = {"tick", "initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window"}
@@ -37,19 +45,24 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     short = [link.name for link in scenario.links] == [DEFAULT_LINK]
     try:
         _tcp(scenario.tcp)
+        kernel = _kernel(scenario)
         if len(scenario.links) > MAX_LINKS:
             raise Refused(f"there are {len(scenario.links)} links", f"expected at most {MAX_LINKS}", key="links")
         for i, link in enumerate(scenario.links):
             _within("link" if short else f"links[{i}]", _link, link)
+            _within("link" if short else f"links[{i}]", partial(_link_of_kernel, kernel), link)
         if sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
             raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
-        if scenario.probes:
-            raise Refused("this ground sends no probes", 'expected ground "sim", or no [[probes]]', key="probes")
-        if sum(flow.count for flow in scenario.flows if flow.program is not None) > MAX_PROGRAMS:
-            raise Refused("there are too many programs", f"expected at most {MAX_PROGRAMS} flows", key="flows")
-        if any(flow.program for flow in scenario.flows) and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
+            _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
+        for i, probe in enumerate(scenario.probes):
+            _within(f"probes[{i}]", _datagrams, probe)
+        own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
+        if len(own) > MAX_PROGRAMS:
+            found = f"{len(own)} flows are programs, applications or probes"
+            raise Refused(found, f"expected at most {MAX_PROGRAMS}", key="flows")
+        if own and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
             found = "there are too many flows beside programs"
             raise Refused(found, f"expected at most {MAX_BESIDE} flows", key="flows")
         if len({tuple(flow.path or ()) for flow in scenario.flows}) > MAX_PATHS:
@@ -59,6 +72,33 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     except Refused as refused:
         found = f"{refused.found} (ground uml)"
         raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
+
+
+def _kernel(scenario: Scenario) -> str | None:
+    """The number of the kernel that runs the scenario; None where there is none yet."""
+    if scenario.run.kernel is not None:
+        return scenario.run.kernel
+    lab = cache.current(TICKS[scenario.tcp.tick])
+    return lab.number if lab is not None else None
+
+
+def _needs(kernel: str | None, first: str, what: str, key: str) -> None:
+    """Refuses what a kernel before ``first`` does not have."""
+    if kernel is not None and order(kernel) < order(first):
+        found = f"Linux {kernel} has no {what}"
+        accepted = f"expected a kernel from {first}, such as --kernel 7.2, which knee linux build 7.2 builds"
+        raise Refused(found, accepted, key=key)
+
+
+def _link_of_kernel(kernel: str | None, link: Link) -> None:
+    for end, key in ((link, "queue"), (link.reverse, "reverse.queue")):
+        if end is not None and end.queue == "dualpi2":
+            _needs(kernel, DUALPI2_FROM, "dualpi2", key)
+
+
+def _flow_of_kernel(kernel: str | None, flow: Flow) -> None:
+    if isinstance(flow.ecn, str):
+        _needs(kernel, ACCURATE_ECN_FROM, "accurate ECN", "ecn")
 
 
 def _within(key: str, check: object, part: object) -> None:
@@ -87,6 +127,13 @@ def _link(link: Link) -> None:
         raise Refused("htb cannot follow a trace", 'expected a rate such as "100 Mbit/s"', key="trace")
     if link.overhead != queues.FRAME - 1500:
         raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
+    for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
+        if getattr(link, key) != usual:
+            found = f"htb and netem do not do {getattr(link, key)} here"
+            raise Refused(found, f'expected "{usual}", or ground "sim" or "host"', key=key)
+    if link.reverse is not None and link.reverse.model != "wire":
+        found = f"htb and netem do not do {link.reverse.model} here"
+        raise Refused(found, 'expected "wire", or ground "sim" or "host"', key="reverse.model")
     for key in ("jitter", "delay"):
         if getattr(link, key):
             raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
@@ -104,16 +151,16 @@ def _queue(link: object) -> None:
 
 def _flow(flow: Flow) -> None:
     if flow.traffic is not None:
-        found = f"this ground has no traffic of kind {flow.traffic.kind}"
-        raise Refused(found, 'expected ground "sim", or no such key', key="traffic")
+        applications.refuse(flow)
     if flow.program is not None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
         return
+    if flow.transport == "udp":
+        _datagrams(flow)
+        return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
-    if isinstance(flow.ecn, str):
-        raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")
     known = (*modules.kernel_ccs(), *modules.module_ccs())
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")
@@ -125,6 +172,11 @@ def _flow(flow: Flow) -> None:
         if value != declared.params[name].default:
             default = declared.params[name].text(declared.params[name].default)
             raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
+
+
+def _datagrams(part: Flow | Probe) -> None:
+    if part.ecn == "l4s":
+        raise Refused('this ground does not support "l4s"', "expected true or false", key="ecn")
 
 
 def _same_parameters(scenario: Scenario) -> None:
