@@ -77,6 +77,7 @@ def test_probes_are_no_flows(loaded: knee.Result) -> None:
     assert [flow["label"] for flow in loaded.summary["flows"]] == ["bulk", "call"]
     assert [probe["label"] for probe in loaded.summary["probes"]] == ["probe"]
     assert set(loaded.samples["flow"]) <= {1, 2}
+    assert set(loaded.events["flow"].drop_nulls()) <= {1, 2}
     assert loaded.delays.filter(pl.col("probe") == 1)["rtt_mean_ms"].is_not_null().any()
 
 
