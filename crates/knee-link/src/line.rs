@@ -2,9 +2,9 @@
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::link::{Counters, Departure, Load, Outcome};
-use crate::queue::{Burst, Context, Queue};
 use crate::loss::Loss;
 use crate::medium::{Access, Transit};
+use crate::queue::{Burst, Context, Queue};
 use crate::server::Server;
 use crate::wire::bits_in;
 use knee_core::packet::MTU;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod laws;
+#[allow(dead_code, reason = "each test takes the networks that it needs")]
 mod networks;
 
 use knee_sim::output::DatagramFigures;
