@@ -231,12 +231,7 @@ impl Net for Sockets {
 ///
 /// # Errors
 /// Where a connection breaks or the kernel refuses something.
-pub fn run(
-    mut net: Sockets,
-    application: &mut dyn Application,
-    task: &Task,
-    start_ns: u64,
-) -> Result<Record, Failure> {
+pub fn run(mut net: Sockets, application: &mut dyn Application, task: &Task, start_ns: u64) -> Result<Record, Failure> {
     net.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
     let mut found = Vec::new();
     let mut ticks = Ticks::new(task);

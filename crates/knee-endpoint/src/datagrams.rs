@@ -40,13 +40,12 @@ fn make(task: &Task, here: SocketAddrV4) -> Result<UdpSocket, Failure> {
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(SockaddrIn, u16, bool)>> {
     let mut space = nix::cmsg_space!(u8);
     let mut into = [IoSliceMut::new(buffer)];
-    let message =
-        match recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut into, Some(&mut space), MsgFlags::MSG_DONTWAIT) {
-            Ok(message) => message,
-            // An ICMP error: nobody listens yet.
-            Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
+    let message = match recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut into, Some(&mut space), MsgFlags::MSG_DONTWAIT) {
+        Ok(message) => message,
+        // An ICMP error: nobody listens yet.
+        Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
     let is_ce = |control| matches!(control, ControlMessageOwned::Ipv4Tos(tos) if tos & ECN == CE);
     let ce = message.cmsgs()?.any(is_ce);
     let size = message.bytes as u16 + HEADERS;
@@ -178,4 +177,3 @@ pub fn receive_all(mut receiver: Receiver, task: &Task, start_ns: u64) -> Result
         receiver.poller.wait(start_ns + task.duration, &mut found).map_err(failed("cannot wait"))?;
     }
 }
-

@@ -165,11 +165,7 @@ impl Server {
 ///
 /// # Errors
 /// Where a connection breaks or the kernel refuses something.
-pub fn run(
-    mut server: Server,
-    task: &Task,
-    start_ns: u64,
-) -> Result<Record, Failure> {
+pub fn run(mut server: Server, task: &Task, start_ns: u64) -> Result<Record, Failure> {
     server.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
     let mut found = Vec::new();
     let mut ticks = Ticks::new(task);

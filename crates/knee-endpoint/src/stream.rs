@@ -6,8 +6,8 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::sockopt::{Linger, ReuseAddr, TcpCongestion, TcpNoDelay, Timestamping};
 use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, TimestampingFlag, recvmsg,
-    setsockopt, socket,
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, TimestampingFlag,
+    recvmsg, setsockopt, socket,
 };
 use std::ffi::OsString;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -29,8 +29,8 @@ const KIND_ACK: u32 = 2;
 /// Where the kernel refuses one of them.
 pub fn make(cc: &str) -> Result<OwnedFd, Failure> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let made =
-        socket(AddressFamily::Inet, SockType::Stream, flags, SockProtocol::Tcp).map_err(failed("cannot make a socket"))?;
+    let made = socket(AddressFamily::Inet, SockType::Stream, flags, SockProtocol::Tcp)
+        .map_err(failed("cannot make a socket"))?;
     setsockopt(&made, TcpCongestion, &OsString::from(cc))
         .map_err(failed(format!("the kernel does not allow {cc} on a socket")))?;
     setsockopt(&made, TcpNoDelay, &true).map_err(failed("cannot set TCP_NODELAY"))?;

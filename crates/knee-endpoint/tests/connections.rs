@@ -29,13 +29,27 @@ impl Application for Script {
 
     fn on_connected(&mut self, conn: Conn, net: &mut dyn Net) {
         let what = What::Connect as u32;
-        let row = Completion { t_s: net.now().as_secs_f64(), started_s: 0.0, value: f64::from(conn.0), bytes: 0, flow: 0, what };
+        let row = Completion {
+            t_s: net.now().as_secs_f64(),
+            started_s: 0.0,
+            value: f64::from(conn.0),
+            bytes: 0,
+            flow: 0,
+            what,
+        };
         net.record(row);
     }
 
     fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
         let what = if conn == self.together { What::Request } else { What::Transfer } as u32;
-        let row = Completion { t_s: net.now().as_secs_f64(), started_s: 0.0, value: f64::from(conn.0), bytes: 0, flow: 0, what };
+        let row = Completion {
+            t_s: net.now().as_secs_f64(),
+            started_s: 0.0,
+            value: f64::from(conn.0),
+            bytes: 0,
+            flow: 0,
+            what,
+        };
         net.record(row);
         if conn != self.together {
             net.wake(net.now() + Time::from_millis(1));

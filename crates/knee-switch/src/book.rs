@@ -143,7 +143,12 @@ mod tests {
 
     fn opened(first: u32) -> Book {
         let mut book = Book::default();
-        book.sent(&Header { seq: first.wrapping_sub(1), ..SYN }, &Packet { size: 60, ..Packet::default() }, PORT, Time::ZERO);
+        book.sent(
+            &Header { seq: first.wrapping_sub(1), ..SYN },
+            &Packet { size: 60, ..Packet::default() },
+            PORT,
+            Time::ZERO,
+        );
         book
     }
 
