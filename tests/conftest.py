@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from knee.linux import bpf
 from knee.linux.bpf import build
 from knee.result import Result
 from knee.sweeps import work
+from sweep_examples import SWEEP, TINY
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,3 +62,12 @@ def scenario() -> Callable[..., dict[str, Any]]:
         return {"duration": "3 s", "link": link, "flows": flows} | changed
 
     return make
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be in, with tiny.toml and grid.toml, a sweep, in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "grid.toml").write_text(SWEEP)
+    return tmp_path

@@ -21,6 +21,7 @@ from knee.fidelity.shipped import find
 from knee.reproduce.items import Items
 from knee.scenario import from_toml
 from knee.scenario.shipped import shipped
+from knee.searches import searchfile
 from knee.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +31,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), 
 SHORTER = {
     "run": ["--set", "duration=2 s"],
     "sweep": ["--set", "duration=2 s"],
+    "search": ["--set", "duration=1 s", "--trials", "4"],
     "matrix": ["--cc", "reno,vegas", "--set", "duration=6 s"],
 }
 #: Commands that a test of their own runs in a short form, since there is none here that takes seconds only.
@@ -131,6 +133,8 @@ def test_scenarios_are_read(block: Block) -> None:
     told = tomllib.loads(block.text)
     if "sweep" in told:
         sweepfile.check(sweepfile.read(told))
+    elif "search" in told:
+        sweepfile.check(searchfile.read(told).corners(), most=50)
     else:
         from_toml(block.text)
 

@@ -111,6 +111,67 @@ def test_a_classic_flow_that_says_it_is_l4s_is_a_warning() -> None:
     assert "takes cubic for L4S traffic" in knee.run(scenario).summary["remarks"][0]
 
 
+_ONLY_ECT1 = {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3}
+
+
+@pytest.mark.parametrize(
+    ("flow", "queue", "params", "expected"),
+    [
+        ({"cc": "cubic", "ecn": True}, "fq_codel", {"ce_threshold": "1 ms"}, "ce_threshold_mask = 3 would do"),
+        ({"cc": "cubic", "ecn": True}, "fq_codel", _ONLY_ECT1, None),
+        ({"cc": "cubic"}, "fq_codel", {"ce_threshold": "1 ms"}, None),
+        ({"cc": "cubic", "ecn": True}, "codel", {"ce_threshold": "1 ms"}, "should go without ECN here"),
+        ({"cc": "dctcp"}, "fq_codel", {"ce_threshold": "1 ms"}, None),
+        ({"cc": "dctcp"}, "fq_codel", _ONLY_ECT1, "packets of dctcp are ECT(0)"),
+        ({"cc": "dctcp", "ecn": "l4s"}, "fq_codel", _ONLY_ECT1, None),
+        ({"cc": "prague"}, "fq_codel", _ONLY_ECT1, None),
+    ],
+)
+def test_a_threshold_fits_flows_that_react_to_the_fraction_of_marks(
+    flow: dict[str, Any], queue: str, params: dict[str, Any], expected: str | None
+) -> None:
+    link = {"rate": "10 Mbit/s", "queue": queue, "queue_params": params}
+    remarks = knee.run({"duration": "1 s", "link": link, "flows": [flow | {"rtt": "20 ms"}]}).summary.get("remarks", [])
+    assert len(remarks) == (expected is not None)
+    assert (expected or "") in " ".join(remarks)
+
+
+@pytest.mark.parametrize(
+    ("flow", "queue", "expected"),
+    [
+        ({"rtt": "4 ms", "ecn": "l4s"}, "dualpi2", None),
+        ({"rtt": "20 ms", "ecn": "l4s"}, "dualpi2", "beyond its ecn_max_rtt it takes marks for losses"),
+        ({"rtt": "20 ms", "ecn": "l4s", "cc_params": {"ecn_max_rtt": "0 s"}}, "dualpi2", None),
+        ({"rtt": "4 ms", "ecn": "l4s", "cc_params": {"ecn_factor": 0.0}}, "dualpi2", "like classic traffic"),
+        ({"rtt": "4 ms", "ecn": "accurate"}, "dualpi2", "takes bbr3 for classic traffic"),
+        ({"rtt": "20 ms", "ecn": "accurate"}, "dualpi2", None),
+        ({"rtt": "4 ms", "ecn": "l4s"}, "pfifo", "reacts to loss only"),
+        ({"rtt": "4 ms"}, "pfifo", None),
+    ],
+)
+def test_bbr3_is_scalable_with_accurate_ecn_and_a_short_rtt(
+    flow: dict[str, Any], queue: str, expected: str | None
+) -> None:
+    link = {"rate": "10 Mbit/s", "queue": queue}
+    summary = knee.run({"duration": "1 s", "link": link, "flows": [{"cc": "bbr3"} | flow]}).summary
+    remarks = summary.get("remarks", [])
+    assert len(remarks) == (expected is not None)
+    assert (expected or "") in " ".join(remarks)
+
+
+def test_bbr3_as_l4s_keeps_a_shorter_queue() -> None:
+    # Up to 5 ms of RTT, Google's BBRv3 reacts to the fraction of marks: less queue, for nearly the same rate.
+    link = {"rate": "40 Mbit/s"} | DUALPI2
+    flow = {"cc": "bbr3", "rtt": "4 ms"}
+    with_ecn, without = (
+        knee.run({"duration": "30 s", "warmup": "10 s", "link": link, "flows": [flow | ecn]}).summary["flows"][0]
+        for ecn in ({"ecn": "l4s"}, {})
+    )
+    assert with_ecn["rtt_p99_ms"] < without["rtt_p99_ms"] - 1
+    assert with_ecn["goodput_mbps"] > 0.95 * without["goodput_mbps"]
+    assert with_ecn["lost_packets"] == 0
+
+
 @pytest.mark.parametrize(("cc", "ecn"), [("dctcp", False), ("prague", False), ("prague", True), ("prague", "accurate")])
 def test_an_algorithm_that_needs_ecn_refuses_to_go_without(cc: str, ecn: bool | str) -> None:
     flow = {"cc": cc, "rtt": "20 ms", "ecn": ecn}

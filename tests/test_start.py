@@ -16,7 +16,19 @@ from knee.scenario.shipped import shipped
 
 #: What takes long to import, or is seldom needed.
 HEAVY = (
-    *("distributed", "jinja2", "matplotlib", "numpy", "plotly", "polars", "pydantic", "pyroute2", "rich", "scipy"),
+    *(
+        "distributed",
+        "jinja2",
+        "matplotlib",
+        "numpy",
+        "optuna",
+        "plotly",
+        "polars",
+        "pydantic",
+        "pyroute2",
+        "rich",
+        "scipy",
+    ),
     "typer",
 )
 
@@ -58,6 +70,8 @@ def imported(arguments: list[str], folder: Path) -> tuple[set[str], int]:
         (["run", "hello", "--ground", "moon"], TYPER, 2),
         (["compare", "one"], TYPER, 2),
         (["sweep", "hello"], TYPER, 2),
+        (["search", "--help"], TYPER, 0),
+        (["search", "hello"], TYPER | {"numpy", "polars"}, 2),
         (["sweep", "hello", "--over", "link.rate=fast,slow"], TYPER | {"numpy", "polars"}, 2),
         (
             ["sweep", "hello", "--over", "seed=1,2", "--set", "duration=1 s"],
@@ -67,7 +81,7 @@ def imported(arguments: list[str], folder: Path) -> tuple[set[str], int]:
         (["run", "hello", "--no-report", "--set", "duration=1 s"], TYPER | {"rich", "numpy", "polars"}, 0),
         (
             ["run", "hello", "--set", "duration=1 s", "--ground", "sim"],
-            set(HEAVY) - {"distributed", "matplotlib", "pyroute2", "scipy"},
+            set(HEAVY) - {"distributed", "matplotlib", "optuna", "pyroute2", "scipy"},
             0,
         ),
     ],
@@ -144,8 +158,9 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee matrix --queue ca", ["cake"]),
         ("knee run hello --ground u", ["uml"]),
         ("knee reproduce lo", ["lola"]),
+        ("knee search lola-t", ["lola-tuning"]),
         ("knee bench ren", ["reno2"]),
-        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more"]),
+        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more", "linux-7.2-l4s"]),
         ("knee linux sta", ["status"]),
     ],
 )

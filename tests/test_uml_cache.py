@@ -77,9 +77,10 @@ def test_a_build_that_fails_leaves_nothing() -> None:
     assert not (root() / "kernel-1").exists()
 
 
-def configured(path: Path, changed: dict[str, str]) -> Path:
+def configured(path: Path, changed: dict[str, str], release: str = "7.2.12") -> Path:
     """A kernel's .config that has all that is asked for, but for some lines."""
-    lines = [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
+    lines = [f"# Linux/um {release} Kernel Configuration"]
+    lines += [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
     path.write_text("\n".join(changed.get(line, line) for line in [*lines, "CONFIG_HZ=250"]))
     return path
 
@@ -91,6 +92,14 @@ def test_a_kernel_after_6_9_says_in_other_words_that_its_structures_are_of_full_
     for line in ("CONFIG_BASE_FULL=y", "CONFIG_VETH=y"):
         with pytest.raises(RunError, match=line):
             _check_config(configured(tmp_path / "small", {line: ""}), 250)
+
+
+def test_a_kernel_before_6_17_may_lack_dualpi2(tmp_path: Path) -> None:
+    without = {"CONFIG_NET_SCH_DUALPI2=y": ""}
+    _check_config(configured(tmp_path / "6.1", without, "6.1.192"), 250)
+    _check_config(configured(tmp_path / "6.12", without, "6.12.117"), 250)
+    with pytest.raises(RunError, match="DUALPI2"):
+        _check_config(configured(tmp_path / "6.17", without, "6.17.1"), 250)
 
 
 def test_a_kernel_that_keeps_too_few_registers_gets_room_for_those_of_amx(tmp_path: Path) -> None:

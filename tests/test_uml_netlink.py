@@ -105,6 +105,8 @@ def test_options_have_the_numbers_that_pyroute2_knows() -> None:
 
 def test_constants_are_those_of_the_kernel_headers(tmp_path: Path) -> None:
     ours = {name: value for name, value in vars(queues).items() if re.match(r"TCA?_|CAKE_", name)}
+    # Headers of Debian 12 are older than dualpi2: tests/test_uml_l4s.py looks into those of the kernel that has it.
+    ours = {name: value for name, value in ours.items() if "DUALPI2" not in name}
     assert len(ours) > 40
     lines = "".join(f'printf("%d ", {name});' for name in ours)
     program = tmp_path / "constants.c"

@@ -66,6 +66,56 @@ def test_codel_and_fq_codel_are_told_what_the_scenario_says() -> None:
     assert told.get_attr("TCA_FQ_CODEL_LIMIT") is None
 
 
+def test_dualpi2_is_told_what_the_scenario_says() -> None:
+    def told(limit: Limit | None = None, **changed: Any) -> dict[int, int]:
+        """Attributes of its options by number; pyroute2 does not know them."""
+        packed = queues.leaf("dualpi2", defaults("dualpi2", **changed), limit, 100_000_000).options
+        assert packed is not None
+        found, at = {}, 0
+        while at < len(packed):
+            size, kind = struct.unpack_from("=HH", packed, at)
+            found[kind] = int.from_bytes(packed[at + 4 : at + size], "little")
+            at += -(-size // 4) * 4
+        return found
+
+    usual = told()
+    # Linux's own defaults (dualpi2_reset_default): 15 and 16 ms, 41/256 and 819/256 Hz, 1 ms, k = 2, 10 %, ECT(1).
+    assert [usual.get(kind) for kind in range(1, 15)] == [
+        *(None, None, 15_000, 16_000, 41, 819),
+        *(None, 1000, 0, 2, 1, 0, 10, queues.TC_DUALPI2_ECN_MASK_L4S_ECT),
+    ]
+    changed = told(Limit("packets", 250), any_ect=True, coupling_factor=1, min_qlen_step=1, drop_overload=False)
+    assert changed[queues.TCA_DUALPI2_LIMIT] == 250
+    assert changed[queues.TCA_DUALPI2_ECN_MASK] == queues.TC_DUALPI2_ECN_MASK_ANY_ECT
+    assert (changed[queues.TCA_DUALPI2_COUPLING], changed[queues.TCA_DUALPI2_MIN_QLEN_STEP]) == (1, 1)
+    assert changed[queues.TCA_DUALPI2_DROP_OVERLOAD] == 0
+
+
+@pytest.mark.parametrize(
+    ("cc", "ecn", "ask", "answer", "ect1", "same"),
+    [
+        ("cubic", False, 0, 2, False, False),
+        ("cubic", True, 1, 2, False, False),
+        ("cubic", "accurate", 3, 5, False, False),
+        # Classic feedback of each packet's mark needs DCTCP at the receiver too; accurate ECN does not.
+        ("dctcp", True, 1, 2, False, True),
+        ("dctcp", "accurate", 3, 5, False, False),
+        ("dctcp", "l4s", 3, 5, True, False),
+    ],
+)
+def test_a_flow_asks_for_the_ecn_that_the_scenario_says(
+    cc: str, ecn: object, ask: int, answer: int, ect1: bool, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Linux, Documentation/networking/ip-sysctl.rst, tcp_ecn: 1 asks for classic ECN, 3 for accurate; 2 and 5 answer.
+    started: list[plan.FlowStart] = []
+    pack = plan.FlowStart.pack
+    monkeypatch.setattr(plan.FlowStart, "pack", lambda self: started.append(self) or pack(self))
+    packed = Topology(from_dict(scenario(flows=[{"cc": cc, "rtt": "20 ms", "ecn": ecn}]))).plan.pack()
+    flow = started[0]
+    assert (flow.ecn, flow.ecn_otherwise, flow.ect1, flow.same_at_receiver) == (ask, answer, ect1, same)
+    assert (b"net/ipv4/tcp_ecn\x005\x00" in packed) == (answer == 5)
+
+
 def test_a_fifo_counts_what_its_limit_counts() -> None:
     for limit, kind, amount in (
         (Limit("packets", 330), "pfifo", 330),

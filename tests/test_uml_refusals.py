@@ -19,6 +19,8 @@ from uml import scenario
 
 LINK = {"rate": "20 Mbit/s", "limit": "100 packets"}
 FLOW = {"cc": "cubic", "rtt": "20 ms"}
+#: A kernel from before what L4S needs.
+OLD = {"run": {"kernel": "6.1"}}
 
 
 def link(**changed: Any) -> dict[str, Any]:
@@ -35,12 +37,18 @@ def flow(**changed: Any) -> dict[str, Any]:
         (link(overhead="0 B"), "link.overhead", "14 B"),
         (link(jitter="1 ms"), "link.jitter", "leave it out"),
         (link(delay="1 ms"), "link.delay", "leave it out"),
-        (link(queue="dualpi2"), "link.queue", "no queue discipline dualpi2"),
+        (link(queue="dualpi2") | OLD, "link.queue", "Linux 6.1 has no dualpi2"),
+        (link(queue="dualpi2", limit="10 ms"), "link.limit", "in packets"),
+        (link(queue="dualpi2", queue_params={"alpha": 0.001}), "link.queue_params.alpha", "at least"),
+        (link(queue="dualpi2", queue_params={"target": "1500 ns"}), "link.queue_params.target", "microseconds"),
+        (flow(ecn="accurate") | OLD, "flows[0].ecn", "Linux 6.1 has no accurate ECN"),
+        (flow(cc="dctcp", ecn="l4s") | {"run": {"kernel": "6.17"}}, "flows[0].ecn", "a kernel from 6.18"),
+        (flow(cc="prague") | {"run": {"kernel": "7.2"}}, "flows[0].cc", "the kernel has no prague"),
         (link(queue="codel", limit="10 ms"), "link.limit", "in packets"),
         (link(queue="cake"), "link.limit", "memlimit"),
         (scenario(link={"rate": "20 Mbit/s", "queue": "red", "queue_params": {"gentle": True}}), "gentle", "no option"),
         (link(queue="pie", queue_params={"max_burst": "10 ms"}), "link.queue_params.max_burst", "no option"),
-        (link(reverse={"rate": "1 Mbit/s", "queue": "dualpi2"}), "link.reverse.queue", "dualpi2"),
+        (link(reverse={"rate": "1 Mbit/s", "queue": "dualpi2"}) | OLD, "link.reverse.queue", "knee linux build 7.2"),
         (flow(cc="copa"), "flows[0].cc", "the kernel has no copa"),
         (flow(cc="bbr3"), "flows[0].cc", "the kernel has no bbr3"),
         (flow(transport="quic"), "flows[0].transport", "quic"),
@@ -65,6 +73,12 @@ def test_it_is_named_with_what_would_do(data: dict[str, Any], key: str, words: s
     assert key in refusal.value.key
     assert words in str(refusal.value)
     assert "uml" in str(refusal.value)
+
+
+def test_a_newer_kernel_takes_what_l4s_needs() -> None:
+    data = link(queue="dualpi2", reverse={"rate": "1 Mbit/s", "queue": "dualpi2"})
+    data["flows"] = [FLOW | {"cc": "dctcp", "ecn": "l4s"}, FLOW | {"ecn": "accurate"}]
+    GROUNDS["uml"].refuse(from_dict(data | {"run": {"kernel": "7.2"}}))
 
 
 def test_a_trace_is_refused(tmp_path: Path) -> None:
@@ -105,7 +119,18 @@ def test_without_a_kernel_it_says_how_to_get_one(
     assert re.search(r"uml +no +.*no kernel is built", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("arguments", [["--source", "nothing"], ["--source", "."], ["--tick", "3 ms"], ["--tick", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--source", "nothing"],
+        ["--source", "."],
+        ["--tick", "3 ms"],
+        ["--tick", "x"],
+        ["seven"],
+        ["7.2.12"],
+        ["7.2", "--suite", "../../etc"],
+    ],
+)
 def test_what_is_no_kernel_is_refused(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

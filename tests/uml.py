@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from knee.linux import cache as cache_of_kernels
 from knee.linux import tools
 from knee.linux.build import build
 from knee.linux.cache import Lab
+
+#: The kernel with dualpi2 and accurate ECN.
+NEWER = "7.2"
 
 
 @cache
@@ -26,6 +30,15 @@ def kernel() -> Lab:
     if sys.__stderr__ is not None:
         print("\nground uml: building its kernel unless it is in the cache (some minutes)", file=sys.__stderr__)
     return build()[0]
+
+
+@cache
+def newer_kernel(hz: int = 250) -> Lab:
+    """Linux 7.2, which tests do not build: it takes minutes, and not every machine's apt has it."""
+    lab = cache_of_kernels.current(hz, NEWER)
+    if lab is None:
+        pytest.skip(f"Linux {NEWER} is not built here: knee linux build {NEWER} --suite trixie-backports builds it")
+    return lab
 
 
 def scenario(**changed: Any) -> dict[str, Any]:

@@ -97,6 +97,15 @@ static void listen_for(uint32_t index, const struct plan_flow *told)
 	watch(fd, EPOLLIN, index, LISTENER);
 }
 
+/* What connections of this namespace negotiate; a SYN follows it at once. */
+static void set_ecn(uint32_t value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	plan_write_sysctl("net/ipv4/tcp_ecn", text);
+}
+
 void flows_start(uint32_t index, const struct plan_flow *told)
 {
 	struct sockaddr_in there = {
@@ -109,6 +118,7 @@ void flows_start(uint32_t index, const struct plan_flow *told)
 		.last_link = told->last_link,
 		.phases = told->phases,
 		.bytes = told->bytes,
+		.ect1 = told->ect1,
 	};
 	/* The highest rate but one, so that the algorithm's own rate paces. */
 	uint64_t paced = ~0ULL - 1;
@@ -126,11 +136,11 @@ void flows_start(uint32_t index, const struct plan_flow *told)
 	flows[index].sender = fd;
 	flows[index].left = told->bytes ? told->bytes : UINT64_MAX;
 	if (told->ecn)
-		plan_write_sysctl("net/ipv4/tcp_ecn", "1");
+		set_ecn(told->ecn);
 	if (connect(fd, (struct sockaddr *)&there, sizeof(there)) && errno != EINPROGRESS)
 		fail("flow %u cannot connect", index + 1);
 	if (told->ecn)
-		plan_write_sysctl("net/ipv4/tcp_ecn", "2");
+		set_ecn(told->ecn_otherwise);
 	watch(fd, EPOLLOUT | EPOLLET, index, SENDER);
 }
 

@@ -66,7 +66,10 @@ struct plan_flow {
 	uint64_t send_buffer, receive_buffer;
 	uint64_t unsent;		/* TCP_NOTSENT_LOWAT */
 	uint64_t window_clamp;		/* 0: none */
-	uint32_t paced, ecn;
+	uint32_t paced;
+	uint32_t ecn;			/* net.ipv4.tcp_ecn while it connects: 1 classic, 3 accurate; 0: as it is */
+	uint32_t ecn_otherwise;		/* and else */
+	uint32_t ect1;			/* its packets are ECT(1) */
 	uint32_t same_at_receiver;	/* the receiver runs the algorithm too (dctcp) */
 	uint32_t reserved;
 	char cc[16];

@@ -143,6 +143,8 @@ struct knee_flow {
 	__u32 last_link;	/* the link behind which its packets count as received */
 	__u32 phases;		/* enum knee_phases: how to tell the phase */
 	__u64 bytes;		/* of a finite transfer; 0: endless */
+	__u32 ect1;		/* its ECT(0) becomes ECT(1) */
+	__u32 reserved;
 };
 
 enum knee_phases {

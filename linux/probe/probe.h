@@ -24,6 +24,7 @@ struct probe_flow {
 	u32 phases;
 	u16 phase;
 	u64 bytes;			/* of a finite transfer; 0: endless, or done */
+	bool ect1;			/* an L4S flow, see queue.c */
 	u64 delay_ns;			/* of its ACKs, behind the receiver */
 	__be32 receiver;
 	u64 received, received_bytes, queued_ns;
@@ -72,6 +73,7 @@ struct probe {
 	u32 flow_count, link_count;
 	u32 program_count;
 	u32 *programs;			/* their flows, by number */
+	bool l4s;			/* there are L4S flows */
 	struct probe_flow *flows;
 	struct probe_link *links;
 	u64 seed;

@@ -81,6 +81,23 @@ static struct probe_flow *program_sends(const struct probe_link *link, const str
 	return flow;
 }
 
+/*
+ * Linux sends no ECT(1), so an L4S flow's packets get it here, as from a packet filter before the link. The handshake
+ * stays as it is, since accurate ECN checks it for such changes.
+ */
+static void label_l4s(struct sk_buff *skb)
+{
+	u32 index;
+	const struct probe_flow *flow = probe_flow_of(skb, &index);
+	const struct tcphdr *tcp;
+
+	if (!flow || !flow->ect1)
+		return;
+	tcp = (const struct tcphdr *)((const u8 *)ip_hdr(skb) + ip_hdr(skb)->ihl * 4);
+	if (!tcp->syn)
+		IP_ECN_set_ect1(ip_hdr(skb));
+}
+
 static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct probe_link *link = link_of(sch);
@@ -96,6 +113,8 @@ static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_f
 		__qdisc_drop(skb, to_free);
 		return NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
 	}
+	if (probe.l4s)
+		label_l4s(skb);
 	skb->tstamp = ktime_get_ns();
 	skb->mark = is_marked(skb);
 	if (link->cocoa)

@@ -166,6 +166,8 @@ int probe_socket_watch(const struct knee_flow *told)
 	flow->last_link = told->last_link;
 	flow->phases = told->phases;
 	flow->bytes = told->bytes;
+	flow->ect1 = told->ect1;
+	probe.l4s |= flow->ect1;
 	flow->rtt_min_us = flow->all_rtt_min_us = U32_MAX;
 	flow->real = inet_csk(sk)->icsk_ca_ops;
 	flow->ops = *flow->real;

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knee.result import Result
     from knee.runner import run
     from knee.scenario import Scenario, load
-    from knee.studies import compare, matrix, open_sweep, sweep
+    from knee.studies import compare, matrix, open_search, open_sweep, search, sweep
 
 __all__ = [
     "CongestionControl",
@@ -37,8 +37,10 @@ __all__ = [
     "compare",
     "load",
     "matrix",
+    "open_search",
     "open_sweep",
     "run",
+    "search",
     "sweep",
 ]
 
@@ -49,7 +51,7 @@ _HOME = {
     "run": "knee.runner",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
-    **dict.fromkeys(["compare", "matrix", "open_sweep", "sweep"], "knee.studies"),
+    **dict.fromkeys(["compare", "matrix", "open_search", "open_sweep", "search", "sweep"], "knee.studies"),
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-__all__ = ["Ack", "Control", "EngineError", "SpecError", "registry", "simulate", "version"]
+__all__ = ["Ack", "Control", "EngineError", "SpecError", "link_conflict", "registry", "simulate", "version"]
 
 class SpecError(ValueError):
     """The simulator rejected its specification."""
@@ -73,7 +73,19 @@ def version() -> str:
     """Version of the core."""
 
 def registry() -> str:
-    """JSON: ``{"cc": [...], "queues": [...]}``; times in ns, rates in bit/s, sizes in bytes."""
+    """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
+
+def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | None:
+    """What of a link model's parameters contradicts each other or the rate.
+
+    Args:
+        name: the model.
+        params: its parameters, JSON, each tagged with its kind.
+        rate: the link's, bit/s.
+
+    Returns:
+        The parameter, what was found, and what would be accepted; None if they agree.
+    """
 
 def simulate(
     spec_json: str,

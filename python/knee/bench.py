@@ -49,6 +49,13 @@ def _python2() -> Scenario:
     return _read({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
 
 
+def _marked2(cc: str) -> Scenario:
+    # L4S or classic flows, whose marks keep the queue of either kind short.
+    link = {"rate": "1 Gbit/s", "queue": "dualpi2"}
+    flow = {"cc": cc, "rtt": "20 ms", "count": 2} | ({} if cc == "prague" else {"ecn": True})
+    return _read({"duration": "20 s", "link": link, "flows": [flow]})
+
+
 def _same_with(cc: str) -> Scenario:
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
     return _read({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
@@ -70,6 +77,13 @@ def _queue10k(queue: str) -> Scenario:
     link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets", "queue_params": params}
     flows = [{"cc": "reno", "rtt": "50 ms", "count": 10_000, "stagger": "5 us"}]
     return _read({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
+
+
+def _link2(given: dict[str, Any]) -> Scenario:
+    # Two flows on a link of 300 Mbit/s, with windows that keep all of it busy and a standing queue, and no drops.
+    link = {"rate": "300 Mbit/s", "queue": "pfifo", "limit": "10000 packets", **given}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
+    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
 
 
 def _lot16() -> Scenario:
@@ -101,12 +115,30 @@ def _uml2(cc: str) -> Scenario:
 #: The disciplines whose cost is compared, the reference first.
 _COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
 
+#: Links whose cost per packet is compared, the reference first.
+_LINKS: dict[str, dict[str, Any]] = {
+    "wire": {},
+    "jitter": {"jitter": "1 ms"},
+    "normal": {"delay_model": "normal"},
+    "bucket": {"burst": "10 kB"},
+    "gilbert-elliott": {"loss_model": "gilbert-elliott", "loss_params": {"p": 1e-6}},
+    "wifi": {"model": "wifi"},
+    "wifi-contended": {"model": "wifi", "model_params": {"contenders": 2, "error": 0.02}},
+    "docsis": {"model": "docsis"},
+    "lte": {"model": "lte"},
+    "lte-fading": {"model": "lte", "model_params": {"fading": "rayleigh"}},
+    "nr": {"model": "nr"},
+    "leo": {"model": "leo"},
+}
+
 CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
     "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", _lola18),
     "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
     "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
     "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
+    "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_marked2, "prague")),
+    "cubic2": ("the same with CUBIC and ECN", partial(_marked2, "cubic")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "python2": ("reno2 with Reno written in Python", _python2),
     "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
@@ -114,6 +146,10 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
+    **{
+        f"link-{name}": (f"2 flows on a link: {name}, 300 Mbit/s", partial(_link2, link))
+        for name, link in _LINKS.items()
+    },
     **{f"{queue}-10k": (f"10,000 flows through {queue}, no drops", partial(_queue10k, queue)) for queue in _COMPARED},
 }
 
@@ -121,8 +157,10 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
 GROUPS: dict[str, list[str]] = {
     "engine": ["reno2", "lola18", "cubic10k"],
     "controls": ["reno2", "bbr2", "lola2", "python2"],
+    "l4s": ["cubic2", "prague2"],
     "uml": ["uml2", "uml-lola2"],
     "quic": ["quic2", "quic2-tls"],
+    "links": [f"link-{name}" for name in _LINKS],
     "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],
 }
 

@@ -159,6 +159,9 @@ class Capacity:
         self.saved_bits = (link.burst or 0) * 8.0
         #: Propagation delay and jitter of the link, s.
         self.delay_s, self.jitter_s = (0.0, 0.0) if reverse else (link.delay / 1e9, link.jitter / 1e9)
+        # A model may hand packets up long after it has sent them, behind one that had to be sent again.
+        if way.model != "wire" or (not reverse and link.delay_model != "uniform"):
+            self.jitter_s = math.inf
         # Flows count the overhead of their first link, which matters most for the smallest packets.
         self.scale = (_SMALLEST + most_overhead) / (_SMALLEST + link.overhead)
         self._trace = None

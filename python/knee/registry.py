@@ -1,4 +1,4 @@
-"""The registries of the core: congestion controls, queue disciplines and their parameters."""
+"""The registries of the core: congestion controls, queue disciplines, models of links, and their parameters."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ class Param:
 
 @dataclass(frozen=True)
 class Entry:
-    """A congestion control or a queue discipline.
+    """A congestion control, a queue discipline or a model of a link.
 
     Attributes:
-        family: of a congestion control; empty for a queue.
+        family: of a congestion control; empty for all others.
         phases: names of a congestion control's phases, by number.
         needs: what a congestion control requires of the sender: ``pacing``, ``full_control``, ``ecn``.
     """
@@ -183,6 +183,33 @@ def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
 def queues() -> dict[str, Entry]:
     """All queue disciplines by name, in the order of listings."""
     return _registry()["queues"]
+
+
+def link_models() -> dict[str, Entry]:
+    """How a link sends at its rate, by name, in the order of listings."""
+    return _registry()["links"]
+
+
+def loss_models() -> dict[str, Entry]:
+    """How a link loses packets before its queue, by name."""
+    return _registry()["losses"]
+
+
+def delay_models() -> dict[str, Entry]:
+    """Distributions of the extra delay behind a link, by name."""
+    return _registry()["delays"]
+
+
+def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
+    """Rejects parameters of a link model that contradict each other or the rate, in bit/s.
+
+    Raises:
+        Refused: names the parameter.
+    """
+    conflict = _core.link_conflict(name, json.dumps(link_models()[name].tagged(values)), rate)
+    if conflict is not None:
+        key, found, accepted = conflict
+        raise Refused(found, accepted, key=key)
 
 
 def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:

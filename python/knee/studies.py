@@ -1,4 +1,4 @@
-"""Many runs from Python: :func:`sweep`, :func:`matrix` and :func:`compare`, with the options of the commands.
+"""Many runs from Python: :func:`sweep`, :func:`search`, :func:`matrix` and :func:`compare`, as the commands make them.
 
 ::
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import InputError
 from knee.own import CongestionControl
+from knee.searches import Search, open_search
 from knee.sweeps import Sweep, open_sweep
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from knee.result import Result
 
-__all__ = ["compare", "matrix", "open_sweep", "sweep"]
+__all__ = ["compare", "matrix", "open_search", "open_sweep", "search", "sweep"]
 
 
 def sweep(
@@ -92,6 +93,103 @@ def sweep(
         dask=dask,
         series=series,
         save_runs=save_runs,
+        again=again,
+        progress=progress,
+        max_memory=max_memory,
+    )
+    if page:
+        made.write_page()
+    return made
+
+
+def search(
+    source: str | Path | Mapping[str, Any],
+    over: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    figure: str | list[str] | None = None,
+    goal: str | list[str] | None = None,
+    exceeds: float | None = None,
+    below: float | None = None,
+    against: Mapping[str, Any] | Sequence[str] = (),
+    compare: str | None = None,
+    across: Mapping[str, Any] | Sequence[str] = (),
+    summarize: str | None = None,
+    zip: Sequence[Sequence[str]] = (),  # noqa: A002 - as in the file
+    derive: Mapping[str, str] | Sequence[str] = (),
+    changes: Sequence[str] = (),
+    trials: int | None = None,
+    seeds: int | None = None,
+    search_seed: int | None = None,
+    batch: int | None = None,
+    sampler: str | None = None,
+    findings: int | None = None,
+    shrink: bool | None = None,
+    tolerance: float | None = None,
+    keep: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    dask: Any = None,
+    again: bool = False,
+    page: bool = True,
+    progress: Callable[[float], None] | None = None,
+    max_memory: int | str | None = None,
+) -> Search:
+    """Finds the scenario that is worst or best for a figure, as ``knee search`` does.
+
+    Args:
+        source: a search or scenario file, the name of a shipped one, or plain data.
+        over: the keys that are chosen and their bounds: ``{"link.rate": "loguniform(1 Mbit/s, 1 Gbit/s)"}``.
+        figure: the figure, of those that a sweep has; or two, for a Pareto front.
+        goal: ``max`` or ``min``, for each figure.
+        exceeds: a finding exceeds this, in the figure's unit; with the goal ``max``.
+        below: a finding is below this; with the goal ``min``.
+        against: keys of another variant of each scenario, whose figure the value is compared with.
+        compare: ``ratio`` or ``difference``.
+        across: keys and values that each choice is run across.
+        summarize: the value across them: ``mean`` or ``worst``.
+        zip: lists of keys that are chosen together.
+        derive: keys and the expressions that give them.
+        changes: changes to the scenario, as of ``--set``.
+        trials: choices that are tried; default: the file's, or 100.
+        seeds: runs of each, whose mean counts.
+        search_seed: seed of the search.
+        batch: choices that are proposed together; the result depends on it, and not on the number of workers.
+        sampler: ``tpe``, ``nsga2`` or ``random``.
+        findings: scenarios that are wanted; default: the file's, or 3.
+        shrink: whether to make them as simple as can be.
+        tolerance: how far back a finding may fall then, as a part of the way from the trials' median to its value;
+            default: the file's, or 0.2.
+        keep: keys that are left alone then.
+        out: the folder; default: ``results/search-NAME``.
+        workers: how many runs at once in this process; default: one per core.
+        executor: any ``concurrent.futures.Executor`` to do the runs instead.
+        dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
+        again: whether to start anew and drop the runs that are in ``out``.
+        page: whether to write ``search.html`` and ``search.parquet``.
+        progress: called now and then with the fraction that is done.
+        max_memory: what a run may need, as of :func:`knee.run`.
+
+    Raises:
+        InputError: something was refused; nothing has been written.
+        RunError: the folder cannot be written, or workers have another program. A run that fails is recorded
+            (:attr:`knee.searches.Search.failed`).
+    """
+    from knee import searches
+    from knee.searches import searchfile
+
+    plan = searchfile.read(
+        source, over, changes=changes, zips=zip, derive=derive, across=across, against=against, figure=figure,
+        goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials, seeds=seeds,
+        search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink, tolerance=tolerance,
+        keep=None if keep is None else list(keep),
+    )  # fmt: skip
+    made = searches.run(
+        plan,
+        out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
+        workers=workers,
+        executor=executor,
+        dask=dask,
         again=again,
         progress=progress,
         max_memory=max_memory,

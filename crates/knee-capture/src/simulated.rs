@@ -1,4 +1,4 @@
-//! Simulated packets with the headers they would have: IPv4, and TCP with timestamps, window and SACK blocks.
+//! Simulated packets with the headers they would have: IPv4, and TCP with timestamps, window and SACK blocks, or UDP.
 //!
 //! Flow n runs from 10.1.0.0 plus n, port 1 + n modulo 60000, to 10.129.0.0 plus n, the same port. The SYN has sequence
 //! number 0, the first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
@@ -26,8 +26,9 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
-/// TCP's protocol number.
+/// Numbers of protocols.
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 /// The largest shift of the window (RFC 7323, 2.3).
 const MAX_SCALE: u8 = 14;
 
@@ -39,6 +40,8 @@ pub struct Simulated(Arc<Mutex<Inside>>);
 struct Inside {
     capture: Option<Capture>,
     flows: Vec<Flow>,
+    /// By flow, whether it goes over UDP.
+    datagrams: Vec<bool>,
     /// What receivers offer, in bytes, and by how many bits it is shifted.
     window: u64,
     scale: u8,
@@ -55,13 +58,14 @@ struct Flow {
 }
 
 impl Simulated {
-    /// Writes into `capture` the packets of so many flows, whose receivers offer `window` bytes; none: as much as TCP can.
-    pub fn new(capture: Capture, flows: usize, window: Option<u64>) -> Self {
+    /// Writes into `capture` the packets of flows, of which it is said which ones go over UDP. TCP's receivers offer
+    /// `window` bytes; none: as much as TCP can.
+    pub fn new(capture: Capture, datagrams: Vec<bool>, window: Option<u64>) -> Self {
         let most = u64::from(u16::MAX);
         let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);
         let scale = (0..MAX_SCALE).find(|scale| window >> scale <= most).unwrap_or(MAX_SCALE);
-        let flows = vec![Flow::default(); flows];
-        Self(Arc::new(Mutex::new(Inside { capture: Some(capture), flows, window, scale })))
+        let flows = vec![Flow::default(); datagrams.len()];
+        Self(Arc::new(Mutex::new(Inside { capture: Some(capture), flows, datagrams, window, scale })))
     }
 
     /// Ends the file.
@@ -77,8 +81,9 @@ impl Simulated {
 impl Tap for Simulated {
     fn sent(&mut self, at: Time, packet: &Packet) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tcp = !inside.datagrams[packet.flow as usize];
         let flow = &mut inside.flows[packet.flow as usize];
-        if !packet.has(Packet::SYN) && packet.size < MTU {
+        if tcp && !packet.has(Packet::SYN) && packet.size < MTU {
             flow.end = Some((packet.seq + 1, packet.seq * u64::from(MSS) + u64::from(packet.size - ACK_SIZE)));
         }
         let echo = flow.echo;
@@ -95,7 +100,10 @@ impl Tap for Simulated {
 
 impl Inside {
     fn write(&mut self, at: Time, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) {
-        let headers = self.headers(packet, stamps, blocks);
+        let headers = match self.datagrams[packet.flow as usize] {
+            true => datagram_headers(packet),
+            false => self.headers(packet, stamps, blocks),
+        };
         if let Some(capture) = &mut self.capture {
             capture.cut_packet(packet.flow as usize, at, &headers, u32::from(packet.size));
         }
@@ -103,10 +111,8 @@ impl Inside {
 
     /// The headers of a packet with these timestamps (TSval, TSecr) and SACK blocks.
     fn headers(&self, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) -> Vec<u8> {
-        let (sender, receiver) = (SENDERS + packet.flow, RECEIVERS + packet.flow);
-        let port = (1 + packet.flow % PORTS) as u16;
+        let ([from, to], port) = addresses(packet);
         let (syn, backward) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
-        let (from, to) = if backward { (receiver, sender) } else { (sender, receiver) };
         let place = |segment| self.flows[packet.flow as usize].place(segment);
         let (seq, ack) = match (syn, backward) {
             (true, _) => (0, u32::from(backward)),
@@ -117,7 +123,7 @@ impl Inside {
         let window = if syn { self.window.min(u64::from(u16::MAX)) } else { self.window >> self.scale };
         let options = options(syn.then_some(self.scale), stamps, blocks.iter().map(|&(a, b)| (place(a), place(b))));
         let mut bytes = Vec::with_capacity(MAX_HEADERS);
-        bytes.extend(ip(packet, from, to));
+        bytes.extend(ip(packet, from, to, TCP));
         bytes.extend(port.to_be_bytes());
         bytes.extend(port.to_be_bytes());
         bytes.extend(seq.to_be_bytes());
@@ -135,6 +141,22 @@ impl Inside {
         bytes[36..38].copy_from_slice(&sum.to_be_bytes());
         bytes
     }
+}
+
+/// The addresses from which to which a packet goes, and the port of both.
+const fn addresses(packet: &Packet) -> ([u32; 2], u16) {
+    let (sender, receiver) = (SENDERS + packet.flow, RECEIVERS + packet.flow);
+    let port = (1 + packet.flow % PORTS) as u16;
+    if packet.has(Packet::ACK) { ([receiver, sender], port) } else { ([sender, receiver], port) }
+}
+
+/// The headers of a datagram. Its checksum of 0 says that there is none (RFC 768).
+fn datagram_headers(packet: &Packet) -> Vec<u8> {
+    let ([from, to], port) = addresses(packet);
+    let mut bytes = ip(packet, from, to, UDP).to_vec();
+    let length = packet.size - IP_HEADER as u16;
+    bytes.extend([port, port, length, 0].map(u16::to_be_bytes).concat());
+    bytes
 }
 
 impl Flow {
@@ -175,12 +197,12 @@ fn options(scale: Option<u8>, stamps: [u32; 2], blocks: impl ExactSizeIterator<I
     options
 }
 
-fn ip(packet: &Packet, from: u32, to: u32) -> [u8; IP_HEADER] {
+fn ip(packet: &Packet, from: u32, to: u32, protocol: u8) -> [u8; IP_HEADER] {
     let mut bytes = [0; IP_HEADER];
     bytes[0..2].copy_from_slice(&[0x45, packet.ecn_field()]);
     bytes[2..4].copy_from_slice(&packet.size.to_be_bytes());
     // Not to be fragmented; 64 hops.
-    bytes[6..10].copy_from_slice(&[0x40, 0, 64, TCP]);
+    bytes[6..10].copy_from_slice(&[0x40, 0, 64, protocol]);
     bytes[12..16].copy_from_slice(&from.to_be_bytes());
     bytes[16..20].copy_from_slice(&to.to_be_bytes());
     let sum = checksum(bytes.iter());
@@ -200,7 +222,7 @@ mod tests {
     use super::*;
 
     fn inside(window: u64, scale: u8) -> Inside {
-        Inside { capture: None, flows: vec![Flow::default(); 3], window, scale }
+        Inside { capture: None, flows: vec![Flow::default(); 3], datagrams: vec![false; 3], window, scale }
     }
 
     #[test]
@@ -219,6 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_has_the_headers_of_ip_and_udp_and_its_echo_goes_back() {
+        let packet = Packet { flow: 2, size: 200, flags: Packet::ECT | Packet::L4S, ..Packet::default() };
+        let bytes = datagram_headers(&packet);
+        assert_eq!((bytes.len(), bytes[1], &bytes[2..4], bytes[9]), (28, 1, &[0, 200][..], 17));
+        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 2][..], &[10, 129, 0, 2][..]));
+        assert_eq!(bytes[20..28], [0, 3, 0, 3, 0, 180, 0, 0]);
+        assert_eq!(checksum(bytes[..20].iter()), 0);
+        let echo = datagram_headers(&Packet { flags: Packet::ACK, ..packet });
+        assert_eq!((&echo[12..16], &echo[16..20]), (&bytes[16..20], &bytes[12..16]));
+    }
+
+    #[test]
     fn an_ack_goes_back_with_what_came_before_its_segment_and_its_sack_blocks() {
         let packet = Packet { seq: 1, size: 72, flags: Packet::ACK | Packet::ECE, ..Packet::default() };
         let bytes = inside(1 << 20, 5).headers(&packet, [8, 9], &[(5, 6), (2, 4)]);
@@ -233,7 +267,7 @@ mod tests {
     #[test]
     fn after_a_short_last_segment_the_ack_says_how_many_bytes_there_were() {
         let file = std::fs::File::create("/dev/null").unwrap();
-        let mut tap = Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), 1, None);
+        let mut tap = Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), vec![false], None);
         tap.sent(Time::ZERO, &Packet { seq: 2, size: 52 + 100, ..Packet::default() });
         let inside = tap.0.lock().unwrap();
         assert_eq!((inside.flows[0].place(2), inside.flows[0].place(3)), (2 * 1448 + 1, 2 * 1448 + 101));

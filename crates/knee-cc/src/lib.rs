@@ -311,6 +311,8 @@ pub struct Init {
     pub tick: Time,
     /// Whether the sender paces, because the algorithm or the scenario asks for it.
     pub paced: bool,
+    /// Whether the receiver counts CE marks (accurate ECN, RFC 9768).
+    pub accurate_ecn: bool,
     /// The connection's own random stream.
     pub rng: Rng,
 }

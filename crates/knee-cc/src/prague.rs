@@ -1,7 +1,8 @@
 //! TCP Prague: DCTCP for the Internet, the sender that L4S queues are made for.
 //!
 //! Source: De Schepper, Tilmans, Briscoe, Goel: "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-control-04;
-//! arithmetic, constants and order of steps are those of its authors' Linux module, version 0.7 (2024).
+//! arithmetic, constants and order of steps are those of its authors' Linux module, version 0.7 (2024). docs/l4s.md compares
+//! it with version 00 of the draft section by section.
 //!
 //! With `F` the fraction of packets delivered with a mark in a round, `v = max(rtt, 25 ms)` the virtual RTT:
 //!
@@ -18,7 +19,8 @@
 //! halved, as alpha says nothing yet.
 //!
 //! Departure from the module: there the reduction comes as the connection enters its state CWR, which lasts a round trip. A
-//! flow of 20 ms so reduces its window every 40 ms, where every 25 ms are meant; here the virtual RTT alone counts.
+//! flow of 20 ms so reduces its window every 40 ms, where every 25 ms are meant; here the virtual RTT alone counts, unless
+//! `reduce_on_cwr` asks for the module's way.
 //! And where the rate rules, the module grows only if the window limits the sender, which it does not below two packets per
 //! RTT: the rate then never leaves its least value. Here it grows unless the application limits it.
 //! Departures from both: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN feedback is always
@@ -53,6 +55,12 @@ pub const ENTRY: Entry = Entry {
         Param::count("shift_g", 4, (0, 10), "RFC 8257, Sec. 4.2: g = 1/16", "the gain g of alpha is 2 to minus this"),
         Param::count("burst_shift", 12, (0, 20), MODULE, "a burst lasts 2 to minus this seconds at the pacing rate"),
         Param::count("rate_mode_cwnd", 4, (0, 100), MODULE, "up to this window, in packets, the rate rules; 0: never"),
+        Param::switch(
+            "reduce_on_cwr",
+            false,
+            MODULE,
+            "reduce only as the state CWR begins, a round trip apart, as Linux does",
+        ),
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
@@ -83,6 +91,7 @@ struct Settings {
     shift_g: u32,
     burst_shift: u32,
     rate_mode_cwnd: u32,
+    reduce_on_cwr: bool,
 }
 
 impl Settings {
@@ -93,6 +102,7 @@ impl Settings {
             shift_g: params.count("shift_g") as u32,
             burst_shift: params.count("burst_shift") as u32,
             rate_mode_cwnd: params.count("rate_mode_cwnd") as u32,
+            reduce_on_cwr: params.switch("reduce_on_cwr"),
         }
     }
 }
@@ -327,7 +337,7 @@ impl CongestionControl for Prague {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let marked = ack.view.delivered_ce.saturating_sub(self.delivered_ce);
         self.delivered_ce = ack.view.delivered_ce;
-        if marked > 0 {
+        if marked > 0 && !self.set.reduce_on_cwr {
             self.on_mark(ack.view, control);
         }
         self.grow(ack, marked, control);
@@ -349,6 +359,7 @@ impl CongestionControl for Prague {
                 self.pace(view, control);
             }
             StateEvent::Entered(CaState::Recovery) | StateEvent::Timeout => self.on_loss(view, control),
+            StateEvent::Entered(CaState::Cwr) if self.set.reduce_on_cwr => self.on_mark(view, control),
             StateEvent::Entered(CaState::Open) => self.in_loss = false,
             _ => {}
         }
@@ -454,6 +465,23 @@ mod tests {
         cc.on_undo(&Undo { view: &view, prior_cwnd: 100 }, &mut control);
         assert_eq!(control.cwnd, 100);
         assert!((cc.window as f64 / ONE as f64 - 100.0).abs() < 2.0);
+    }
+
+    #[test]
+    fn as_in_the_module_the_window_falls_only_where_cwr_begins() {
+        for (on_cwr, marks_reduce, cwr_reduces) in [(false, true, false), (true, false, true)] {
+            let (mut cc, mut control) = prague(100);
+            (cc.set.reduce_on_cwr, cc.alpha) = (on_cwr, 1 << (ALPHA_BITS + 3));
+            let mut view = View { now: Time::from_secs(1), srtt: RTT, snd_una: 10, snd_nxt: 110, ..View::INITIAL };
+            (view.delivered, view.delivered_ce) = (10, 1);
+            cc.on_ack(&ack(&view, 1), &mut control);
+            // Alpha is a half: a quarter of the window goes.
+            assert_eq!(cc.window < 80 * ONE, marks_reduce);
+            let before = cc.window;
+            let event = StateEvent::Entered(CaState::Cwr);
+            cc.on_state(&StateChange { view: &view, event }, &mut control);
+            assert_eq!(cc.window < before, cwr_reduces);
+        }
     }
 
     #[test]

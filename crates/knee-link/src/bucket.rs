@@ -1,6 +1,7 @@
 //! A token bucket, counted in time at its rate as Linux's htb does (net/sched/sch_htb.c).
 
-use crate::wire::Wire;
+use crate::medium::{Medium, Port};
+use crate::wire::{Wire, bits_in};
 use knee_core::{Bytes, Rate, Time};
 
 /// Tokens for `depth` at the most; they may go below zero by a packet.
@@ -18,39 +19,66 @@ impl TokenBucket {
         Self { wire: Wire::new(rate), depth: rate.time_for(burst), zero_at: Time::ZERO }
     }
 
-    pub(crate) const fn rate(&self) -> u64 {
-        self.wire.rate()
-    }
-
     /// When a packet may leave.
-    pub(crate) fn ready_at(&self, now: Time) -> Time {
+    fn ready_at(&self, now: Time) -> Time {
         self.zero_at.max(now)
     }
 
     /// The tokens it has, in time.
-    pub(crate) fn saved(&self, now: Time) -> Time {
+    fn tokens(&self, now: Time) -> Time {
         now.saturating_sub(self.zero_at).min(self.depth)
     }
 
     /// The tokens it owes, in time.
-    pub(crate) const fn owed(&self, now: Time) -> Time {
+    const fn owed(&self, now: Time) -> Time {
         self.zero_at.saturating_sub(now)
     }
 
     /// Takes the tokens for `bytes`; they may go below zero.
-    pub(crate) fn take(&mut self, bytes: u64, now: Time) {
+    fn take(&mut self, bytes: u64, now: Time) {
         let floor = now.saturating_sub(self.depth);
         self.zero_at = self.zero_at.max(floor) + self.wire.time_for(bytes);
     }
 
     /// The tokens it has, or owes, and its depth are bytes: at another rate they take another time.
-    pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn change_rate(&mut self, rate: Rate, now: Time) {
         let old = self.wire.rate();
-        let saved = self.saved(now).mul_div(old, rate.as_bps());
+        let saved = self.tokens(now).mul_div(old, rate.as_bps());
         let owed = self.owed(now).mul_div(old, rate.as_bps());
         self.zero_at = (now + owed).saturating_sub(saved);
         self.depth = self.depth.mul_div(old, rate.as_bps());
         self.wire = Wire::new(rate);
+    }
+}
+
+impl Medium for TokenBucket {
+    fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
+        // A lower rate may have pushed back when there are tokens.
+        if self.ready_at(now) > now {
+            return self.ready_at(now);
+        }
+        let Some(frame) = port.take() else { return Time::MAX };
+        self.take(frame.bytes, now);
+        port.carry(frame.bytes * 8);
+        port.leave(frame, now);
+        if port.backlog().packets > 0 { self.ready_at(now) } else { Time::MAX }
+    }
+
+    fn rate(&self) -> Option<u64> {
+        Some(self.wire.rate())
+    }
+
+    fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
+        self.change_rate(rate, now);
+        now
+    }
+
+    fn unsent(&self, now: Time) -> u128 {
+        bits_in(self.wire.rate(), self.owed(now))
+    }
+
+    fn saved(&self, now: Time) -> u128 {
+        bits_in(self.wire.rate(), self.tokens(now))
     }
 }
 
@@ -88,7 +116,7 @@ mod tests {
         bucket.take(5000, now); // 2000 bytes of debt
         assert_eq!(bucket.ready_at(now), now + MS * 2);
         bucket.set_rate(Rate::from_mbps(4), now);
-        assert_eq!((bucket.rate(), bucket.ready_at(now)), (4_000_000, now + MS * 4));
+        assert_eq!((bucket.rate(), bucket.ready_at(now)), (Some(4_000_000), now + MS * 4));
         // Long after, 3000 bytes are saved, and no more.
         let later = now + MS * 100;
         bucket.take(3000, later);

@@ -1,7 +1,8 @@
-//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue.
+//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue. The models of
+//! links that people have (Wi-Fi, DOCSIS, cellular, satellite) are servers in [`models`], listed in [`registry`].
 //!
 //! ```text
-//! arrivals ──► random loss ──► queue discipline ──► server: wire, token bucket or trace ──► departures
+//! arrivals ──► random loss ──► queue discipline ──► server: wire or medium ──► departures
 //!                  └──► drops ◄──────┘
 //! ```
 //!
@@ -11,15 +12,23 @@
 
 mod arrivals;
 mod bucket;
+pub mod delay;
 mod line;
 mod link;
+pub mod loss;
+pub mod medium;
+pub mod models;
 pub mod queue;
+pub mod registry;
 mod server;
 mod trace;
 mod wire;
 
 pub use arrivals::Arrivals;
+pub use delay::Delay;
 pub use line::Line;
 pub use link::{Counters, Departure, Link, Load, Outcome};
+pub use loss::Loss;
+pub use medium::Medium;
 pub use server::Server;
 pub use wire::Wire;

@@ -2,12 +2,13 @@
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::link::{Counters, Departure, Load, Outcome};
+use crate::loss::Loss;
+use crate::medium::{Access, Transit};
 use crate::queue::{Burst, Context, Queue};
 use crate::server::Server;
-use crate::trace::InService;
+use crate::wire::bits_in;
 use knee_core::packet::MTU;
-use knee_core::{Packet, Rate, Rng, Time};
-use std::collections::VecDeque;
+use knee_core::{Packet, Rate, Time};
 
 /// A link without its queue.
 pub struct Line {
@@ -15,17 +16,16 @@ pub struct Line {
     pub(crate) cx: Context,
     /// Bytes counted on top of each IP packet.
     overhead: u64,
-    /// Random loss probability before the queue.
-    pub(crate) loss: f64,
-    loss_rng: Rng,
+    /// Random loss before the queue.
+    pub(crate) loss: Loss,
     /// When it acts next; `Time::MAX`: not before something arrives.
     pub(crate) due: Time,
-    /// Whether it only waits for its queue to release a packet, or for packets in `released` to leave.
+    /// Whether it only waits for its queue to release a packet, or for packets that have left a medium's queue to leave.
     waiting: bool,
     /// The packet that a wire sends; it leaves when the link is `due`.
     pub(crate) on_wire: Option<Departure>,
-    /// Packets that had their tokens as they arrived; they leave when the link is `due`, which is at once.
-    pub(crate) released: VecDeque<Departure>,
+    /// What a medium has under way.
+    pub(crate) transit: Transit,
     pub(crate) counters: Counters,
     /// Bits it could have carried up to `rate_since`.
     offered_bits: u128,
@@ -36,18 +36,17 @@ pub struct Line {
 }
 
 impl Line {
-    /// At rest, without random loss.
-    pub(crate) fn new(server: Server, overhead: u32, loss_rng: Rng) -> Self {
+    /// At rest.
+    pub(crate) fn new(server: Server, overhead: u32, loss: Loss) -> Self {
         Self {
             server,
             cx: Context::default(),
             overhead: u64::from(overhead),
-            loss: 0.0,
-            loss_rng,
+            loss,
             due: Time::MAX,
             waiting: false,
             on_wire: None,
-            released: VecDeque::new(),
+            transit: Transit { idle: true, asks: Time::MAX, ..Transit::default() },
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
@@ -57,12 +56,13 @@ impl Line {
 
     /// Changes the rate from now on; the packet that a wire sends goes out as it began.
     pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) {
-        let since = if self.on_wire.is_some() { self.due } else { now };
+        let before = self.server.rate();
+        let begun = if self.on_wire.is_some() { self.due } else { now };
+        let since = self.server.set_rate(rate, now).max(begun);
         if since > self.rate_since {
-            self.offered_bits = self.offered_bits(since);
-            (self.rate_since, self.rate_before) = (since, self.server.rate().unwrap_or(0));
+            self.offered_bits = self.offered_at(before, since);
+            (self.rate_since, self.rate_before) = (since, before.unwrap_or(0));
         }
-        self.server.set_rate(rate, now);
     }
 
     /// Lets all `arrivals` come, in their order, and all steps be taken up to `until`.
@@ -90,8 +90,7 @@ impl Line {
         self.cx.now = now;
         match self.server {
             Server::Wire(_) => self.transmit(queue, now, until, out),
-            Server::Bucket(_) => self.serve_bucket(queue, now, out),
-            Server::Trace(_) => self.serve_trace(queue, now, out),
+            Server::Medium(_) => self.serve_medium(queue, now, out),
         }
         if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
             self.report(out);
@@ -125,7 +124,7 @@ impl Line {
         self.counters.arrived += u64::from(burst.count);
         self.cx.now = now;
         let mut taken = 0;
-        if self.loss == 0.0 && !self.is_idle() {
+        if self.loss.is_none() && !self.is_idle() {
             taken = queue.enqueue_burst(burst, &mut self.cx);
         }
         if taken < burst.count {
@@ -138,7 +137,7 @@ impl Line {
     fn admit_singly<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, out: &mut Outcome) {
         for k in taken..burst.count {
             let packet = Packet { seq: burst.first.seq + u64::from(k), ..burst.first };
-            if self.loss > 0.0 && self.loss_rng.chance(self.loss) {
+            if self.loss.strikes() {
                 self.counters.drops += 1;
                 out.dropped.push(packet);
                 continue;
@@ -167,10 +166,12 @@ impl Line {
     fn wake<Q: Queue + ?Sized>(&mut self, queue: &mut Q, out: &mut Outcome) {
         let now = self.cx.now;
         self.waiting = false;
-        match &mut self.server {
+        match &self.server {
             Server::Wire(_) => self.step(queue, now, now, out),
-            Server::Bucket(_) => self.release(queue, now, out),
-            Server::Trace(trace) => self.due = trace.skip_to(now),
+            Server::Medium(_) => {
+                self.ask(queue, now, out);
+                self.report(out);
+            }
         }
     }
 
@@ -228,73 +229,29 @@ impl Line {
         self.waiting = wake.is_some();
     }
 
-    /// What there are tokens for leaves its queue before the next packet of a burst enters it, as Linux dequeues after each
-    /// that it enqueues.
-    fn release<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        let Server::Bucket(bucket) = &mut self.server else { return };
-        while bucket.ready_at(now) == now
-            && let Some(packet) = queue.dequeue(&mut self.cx)
-        {
-            bucket.take(u64::from(packet.size) + self.overhead, now);
-            self.released.push_back(departure(packet, now, now));
+    /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
+    fn serve_medium<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
+            self.ask(queue, now, out);
         }
-        let ready = bucket.ready_at(now);
-        if !self.released.is_empty() {
-            (self.due, self.waiting) = (now, true);
-        } else if ready > now && queue.backlog().packets > 0 {
-            self.due = ready;
-        } else {
-            self.wait(queue, now);
-        }
-        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
-            self.report(out);
+        if self.transit.leaving.front().is_some_and(|next| next.0 <= now) {
+            out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
+            self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
         }
     }
 
-    fn serve_bucket<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        let Server::Bucket(bucket) = &mut self.server else { return };
-        self.waiting = false;
-        if let Some(departure) = self.released.pop_front() {
-            out.departed.push(departure);
-            self.waiting = !self.released.is_empty();
-            if !self.waiting {
-                let more = queue.backlog().packets > 0;
-                self.due = if more { bucket.ready_at(now) } else { Time::MAX };
-            }
-            return;
+    /// A medium is asked what it does `now`, if it is due.
+    fn ask<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        let Self { server: Server::Medium(medium), cx, transit, counters, overhead, .. } = self else { return };
+        if transit.idle || transit.asks <= now {
+            let dropped = &mut out.dropped;
+            let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
+            let at = medium.serve(now, &mut port);
+            transit.idle = at == Time::MAX;
+            transit.asks = if transit.idle { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
+            self.waiting = transit.idle;
         }
-        // A lower rate may have pushed back when there are tokens.
-        if bucket.ready_at(now) > now {
-            self.due = bucket.ready_at(now);
-            return;
-        }
-        let Some(packet) = queue.dequeue(&mut self.cx) else { return self.wait(queue, now) };
-        bucket.take(u64::from(packet.size) + self.overhead, now);
-        let more = queue.backlog().packets > 0;
-        self.due = if more { bucket.ready_at(now) } else { Time::MAX };
-        out.departed.push(departure(packet, now, now));
-    }
-
-    fn serve_trace<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        let Server::Trace(trace) = &mut self.server else { return };
-        self.waiting = false;
-        let served = if let Some(served) = trace.in_service.take() {
-            served
-        } else if let Some(packet) = queue.dequeue(&mut self.cx) {
-            InService { packet, since: now, rest: u64::from(packet.size) + self.overhead }
-        } else {
-            let wake = queue.next_wake();
-            self.due = wake.map_or(Time::MAX, |at| trace.skip_to(at.max(now)));
-            self.waiting = wake.is_some();
-            return;
-        };
-        let Ok(InService { packet, since, .. }) = trace.carry(served) else {
-            self.due = trace.current();
-            return;
-        };
-        let more = queue.backlog().packets > 0;
-        self.due = if more { trace.current() } else { Time::MAX };
-        out.departed.push(departure(packet, since, now));
+        self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
     }
 
     pub(crate) fn load(&self, now: Time) -> Load {
@@ -307,15 +264,7 @@ impl Line {
                 });
                 (left + sent, 0)
             }
-            Server::Bucket(bucket) => {
-                let bits = |span: Time| bits_in(bucket.rate(), span);
-                let released: u128 = self.released.iter().map(|departure| self.bits(&departure.packet)).sum();
-                ((left + released).saturating_sub(bits(bucket.owed(now))), bits(bucket.saved(now)))
-            }
-            Server::Trace(trace) => {
-                let sent = |served: &InService| self.bits(&served.packet) - u128::from(served.rest) * 8;
-                (left + trace.in_service.as_ref().map_or(0, sent), 0)
-            }
+            Server::Medium(medium) => (self.transit.carried.saturating_sub(medium.unsent(now)), medium.saved(now)),
         };
         let fastest = self.server.rate().unwrap_or(0).max(self.rate_before);
         let rounding = 2 + bits_in(fastest, Time::from_nanos(2));
@@ -330,24 +279,17 @@ impl Line {
     /// Bits it could have carried from the start to `now`, beside what a token bucket had saved.
     fn offered_bits(&self, now: Time) -> u128 {
         match &self.server {
-            Server::Trace(trace) => u128::from(trace.offered_bytes(now)) * 8,
-            _ if now < self.rate_since => self.offered_bits - bits_in(self.rate_before, self.rate_since - now),
-            _ => self.offered_bits + bits_in(self.server.rate().unwrap_or(0), now - self.rate_since),
+            Server::Medium(medium) if medium.rate().is_none() => medium.offered(now),
+            server => self.offered_at(server.rate(), now),
         }
     }
-}
 
-/// Bits sent at `rate` bit/s in a `span`.
-fn bits_in(rate: u64, span: Time) -> u128 {
-    u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
-}
-
-/// A packet that leaves `now` and left its queue at `since`.
-fn departure(mut packet: Packet, since: Time, now: Time) -> Departure {
-    let sojourn = since.saturating_sub(packet.enqueued);
-    if !packet.has(Packet::ACK) {
-        packet.add_queued(sojourn);
+    /// The same where it has a `rate` in bit/s since `rate_since`.
+    fn offered_at(&self, rate: Option<u64>, now: Time) -> u128 {
+        if now < self.rate_since {
+            self.offered_bits - bits_in(self.rate_before, self.rate_since - now)
+        } else {
+            self.offered_bits + bits_in(rate.unwrap_or(0), now - self.rate_since)
+        }
     }
-    packet.enqueued = now;
-    Departure { packet, sojourn }
 }

@@ -2,9 +2,10 @@
 
 use crate::arrivals::Arrivals;
 use crate::line::Line;
+use crate::loss::Loss;
 use crate::queue::{Backlog, Burst, DynQueue, Limit, Note};
 use crate::server::Server;
-use knee_core::{Packet, Rate, Rng, Time};
+use knee_core::{Packet, Rate, Time};
 
 /// A packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,9 +68,9 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link at rest, without random loss.
-    pub fn new(queue: Box<dyn DynQueue>, server: Server, overhead: u32, loss_rng: Rng) -> Self {
-        let line = Line::new(server, overhead, loss_rng);
+    /// A link at rest.
+    pub fn new(queue: Box<dyn DynQueue>, server: Server, overhead: u32, loss: Loss) -> Self {
+        let line = Line::new(server, overhead, loss);
         Self { queue, line }
     }
 
@@ -85,7 +86,7 @@ impl Link {
     }
 
     /// Its rate in bit/s; a trace has none.
-    pub const fn rate(&self) -> Option<u64> {
+    pub fn rate(&self) -> Option<u64> {
         self.line.server.rate()
     }
 
@@ -136,11 +137,10 @@ impl Link {
     /// Packets inside: queued and in service.
     pub fn held(&self) -> u64 {
         let in_service = match &self.line.server {
-            Server::Wire(_) => self.line.on_wire.is_some(),
-            Server::Bucket(_) => false,
-            Server::Trace(trace) => trace.in_service.is_some(),
+            Server::Wire(_) => u64::from(self.line.on_wire.is_some()),
+            Server::Medium(medium) => medium.held() + self.line.transit.leaving.len() as u64,
         };
-        self.queue.backlog().packets + u64::from(in_service) + self.line.released.len() as u64
+        self.queue.backlog().packets + in_service
     }
 
     /// What it has done.
@@ -153,9 +153,14 @@ impl Link {
         self.line.cx.marks
     }
 
-    /// Changes the probability of random loss from now on.
-    pub const fn set_loss(&mut self, loss: f64) {
+    /// Loses packets before the queue as `loss` says from now on.
+    pub fn lose(&mut self, loss: Loss) {
         self.line.loss = loss;
+    }
+
+    /// Each packet is lost with this probability from now on, whatever the model was.
+    pub fn set_loss(&mut self, probability: f64) {
+        self.line.loss.set_probability(probability);
     }
 
     /// Changes the capacity of the queue.

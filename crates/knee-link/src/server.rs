@@ -1,6 +1,7 @@
 //! What a link sends at.
 
 use crate::bucket::TokenBucket;
+use crate::medium::Medium;
 use crate::trace::Trace;
 use crate::wire::Wire;
 use knee_core::{Bytes, Rate, Time};
@@ -10,10 +11,8 @@ use knee_core::{Bytes, Rate, Time};
 pub enum Server {
     /// A wire: a packet leaves when its last bit has been sent.
     Wire(Wire),
-    /// A token bucket (Linux's htb): a packet leaves at once while there are tokens.
-    Bucket(TokenBucket),
-    /// Recorded delivery opportunities.
-    Trace(Trace),
+    /// All others, chosen as the link is built.
+    Medium(Box<dyn Medium>),
 }
 
 impl Server {
@@ -22,32 +21,34 @@ impl Server {
         Self::Wire(Wire::new(rate))
     }
 
-    /// A token bucket of `rate`, which is not zero, that holds `burst` bytes.
+    /// A token bucket (Linux's htb) of `rate`, which is not zero, that holds `burst` bytes: a packet leaves at once while
+    /// there are tokens.
     pub fn bucket(rate: Rate, burst: Bytes) -> Self {
-        Self::Bucket(TokenBucket::new(rate, burst))
+        Self::Medium(Box::new(TokenBucket::new(rate, burst)))
     }
 
-    /// Opportunities at these milliseconds, ascending, which repeat after the last; each carries 1500 bytes and the
-    /// link's `overhead`.
+    /// Recorded delivery opportunities at these milliseconds, ascending, which repeat after the last; each carries 1500
+    /// bytes and the link's `overhead`.
     pub fn trace(ms: &[u64], overhead: u32) -> Self {
-        Self::Trace(Trace::new(ms, overhead))
+        Self::Medium(Box::new(Trace::new(ms, overhead)))
     }
 
     /// Its rate in bit/s; a trace has none.
-    pub const fn rate(&self) -> Option<u64> {
+    pub fn rate(&self) -> Option<u64> {
         match self {
             Self::Wire(wire) => Some(wire.rate()),
-            Self::Bucket(bucket) => Some(bucket.rate()),
-            Self::Trace(_) => None,
+            Self::Medium(medium) => medium.rate(),
         }
     }
 
-    /// Changes the rate from `now` on; a trace has none.
-    pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) {
+    /// Changes the rate from `now` on; a trace has none. Gives from when on a medium has it.
+    pub(crate) fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         match self {
-            Self::Wire(wire) => *wire = Wire::new(rate),
-            Self::Bucket(bucket) => bucket.set_rate(rate, now),
-            Self::Trace(_) => {}
+            Self::Wire(wire) => {
+                *wire = Wire::new(rate);
+                now
+            }
+            Self::Medium(medium) => medium.set_rate(rate, now),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Recorded delivery opportunities, as mahimahi replays them: each carries a full packet, and what is left of one when
 //! nothing waits is lost.
 
+use crate::medium::{Frame, Medium, Port};
 use knee_core::packet::MTU;
-use knee_core::{Packet, Time};
+use knee_core::{Rate, Time};
 
 /// Delivery opportunities that repeat.
 pub struct Trace {
@@ -16,17 +17,10 @@ pub struct Trace {
     quantum: u64,
     /// Bytes the current opportunity has left.
     credit: u64,
-    /// The packet being sent.
-    pub(crate) in_service: Option<InService>,
-}
-
-/// A packet of which a part may have been sent.
-pub(crate) struct InService {
-    pub(crate) packet: Packet,
-    /// When it left the queue.
-    pub(crate) since: Time,
-    /// Bytes not yet sent.
-    pub(crate) rest: u64,
+    /// The packet being sent, and its bytes not yet sent.
+    in_service: Option<(Frame, u64)>,
+    /// Whether nothing waited when it was last asked.
+    idle: bool,
 }
 
 impl Trace {
@@ -36,11 +30,11 @@ impl Trace {
         let period = Time::from_millis(ms.last().copied().unwrap_or(1).max(1));
         let at = ms.iter().map(|&t| Time::from_millis(t)).collect();
         let quantum = u64::from(MTU) + u64::from(overhead);
-        Self { at, period, round: 0, index: 0, quantum, credit: quantum, in_service: None }
+        Self { at, period, round: 0, index: 0, quantum, credit: quantum, in_service: None, idle: true }
     }
 
     /// The current opportunity.
-    pub(crate) fn current(&self) -> Time {
+    fn current(&self) -> Time {
         self.at[self.index] + self.period * self.round
     }
 
@@ -53,7 +47,7 @@ impl Trace {
     }
 
     /// The first opportunity not before `now`.
-    pub(crate) fn skip_to(&mut self, now: Time) -> Time {
+    fn skip_to(&mut self, now: Time) -> Time {
         if self.current() < now {
             let period = self.period.as_nanos();
             let (mut round, mut rest) = (now.as_nanos() / period, now.as_nanos() % period);
@@ -67,23 +61,22 @@ impl Trace {
         self.current()
     }
 
-    /// Sends what the current opportunity carries of a packet. Gives it back if it has not left.
-    pub(crate) fn carry(&mut self, served: InService) -> Result<InService, ()> {
-        if served.rest > self.credit {
-            let rest = served.rest - self.credit;
-            self.in_service = Some(InService { rest, ..served });
+    /// Sends what the current opportunity carries of `rest` bytes. Gives how many are left.
+    fn carry(&mut self, rest: u64) -> u64 {
+        if rest > self.credit {
+            let rest = rest - self.credit;
             self.advance();
-            return Err(());
+            return rest;
         }
-        self.credit -= served.rest;
+        self.credit -= rest;
         if self.credit == 0 {
             self.advance();
         }
-        Ok(served)
+        0
     }
 
     /// Bytes that the opportunities before `now`, and what has been used of those `now`, could have carried.
-    pub(crate) fn offered_bytes(&self, now: Time) -> u64 {
+    fn offered_bytes(&self, now: Time) -> u64 {
         let len = self.at.len() as u64;
         // The last of a round may be at the time of the first of the next.
         let before = now.as_nanos().checked_sub(1).map_or(0, |last| {
@@ -92,6 +85,46 @@ impl Trace {
         });
         let used = if self.current() < now { 0 } else { self.quantum - self.credit };
         before.max(self.round * len + self.index as u64) * self.quantum + used
+    }
+}
+
+impl Medium for Trace {
+    fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
+        if self.idle {
+            // All of a burst that comes now enters the queue before any of it leaves.
+            self.idle = false;
+            return self.skip_to(now);
+        }
+        let taken = self.in_service.take().or_else(|| port.take().map(|frame| (frame, frame.bytes)));
+        let Some((frame, rest)) = taken else {
+            self.idle = true;
+            return Time::MAX;
+        };
+        let left = self.carry(rest);
+        port.carry((rest - left) * 8);
+        if left > 0 {
+            self.in_service = Some((frame, left));
+            return self.current();
+        }
+        port.leave(frame, now);
+        self.idle = port.backlog().packets == 0;
+        if self.idle { Time::MAX } else { self.current() }
+    }
+
+    fn rate(&self) -> Option<u64> {
+        None
+    }
+
+    fn set_rate(&mut self, _rate: Rate, now: Time) -> Time {
+        now
+    }
+
+    fn held(&self) -> u64 {
+        u64::from(self.in_service.is_some())
+    }
+
+    fn offered(&self, now: Time) -> u128 {
+        u128::from(self.offered_bytes(now)) * 8
     }
 }
 
@@ -104,34 +137,28 @@ mod tests {
         Time::from_millis(n)
     }
 
-    fn packet(bytes: u64) -> InService {
-        InService { packet: Packet::default(), since: Time::ZERO, rest: bytes }
-    }
-
     #[test]
     fn opportunities_repeat_and_what_nobody_uses_is_lost() {
         let mut trace = Trace::new(&[0, 2, 2, 10], 0);
         assert_eq!(trace.skip_to(ms(1)), ms(2));
-        assert!(trace.carry(packet(1000)).is_ok());
+        assert_eq!(trace.carry(1000), 0);
         assert_eq!(trace.current(), ms(2), "500 bytes are left");
-        assert!(trace.carry(packet(500)).is_ok());
-        assert!(trace.carry(packet(1500)).is_ok());
+        assert_eq!(trace.carry(500), 0);
+        assert_eq!(trace.carry(1500), 0);
         assert_eq!(trace.current(), ms(10), "both at 2 ms are used up");
         assert_eq!(trace.skip_to(ms(11)), ms(12));
-        assert!(trace.carry(packet(1400)).is_ok());
+        assert_eq!(trace.carry(1400), 0);
         assert_eq!(trace.skip_to(ms(1_000_005)), ms(1_000_010));
-        assert!(trace.carry(packet(1500)).is_ok(), "the 100 bytes from before are lost");
+        assert_eq!(trace.carry(1500), 0, "the 100 bytes from before are lost");
         assert_eq!(trace.current(), ms(1_000_010), "the last of one round and the first of the next are at one time");
     }
 
     #[test]
     fn a_packet_may_take_several_opportunities() {
         let mut trace = Trace::new(&[1, 2, 3], 14);
-        assert!(trace.carry(packet(1514 + 1000)).is_err());
+        assert_eq!(trace.carry(1514 + 1000), 1000);
         assert_eq!(trace.current(), ms(2));
-        let rest = trace.in_service.take().unwrap();
-        assert_eq!(rest.rest, 1000);
-        assert!(trace.carry(rest).is_ok());
+        assert_eq!(trace.carry(1000), 0);
         assert_eq!(trace.credit, 514);
     }
 
@@ -141,10 +168,10 @@ mod tests {
         for (until, count) in [(0, 0), (1, 1), (5, 1), (6, 3), (10, 3), (11, 5), (20, 7), (26, 11)] {
             assert_eq!(trace.offered_bytes(ms(until)), count * 1514, "{until} ms");
         }
-        assert!(trace.carry(packet(1000)).is_ok());
+        assert_eq!(trace.carry(1000), 0);
         assert_eq!(trace.offered_bytes(ms(0)), 1000);
         trace.skip_to(ms(5));
-        assert!(trace.carry(packet(1514)).is_ok());
+        assert_eq!(trace.carry(1514), 0);
         assert_eq!((trace.offered_bytes(ms(5)), trace.offered_bytes(ms(6))), (2 * 1514, 3 * 1514));
     }
 

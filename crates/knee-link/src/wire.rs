@@ -58,6 +58,11 @@ impl Wire {
     }
 }
 
+/// Bits sent at `rate` bit/s in a `span`.
+pub(crate) fn bits_in(rate: u64, span: Time) -> u128 {
+    u128::from(rate) * u128::from(span.as_nanos()) / 1_000_000_000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

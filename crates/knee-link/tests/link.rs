@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time, Value};
-use knee_link::{Arrivals, Counters, Departure, Link, Outcome, Server};
+use knee_link::{Arrivals, Counters, Departure, Link, Loss, Outcome, Server};
 use knee_queue::{Backlog, Burst, Init, Limit, find, registry};
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn link_with(queue: &str, given: &[(&str, Value)], limit: Limit, server: Server)
     let rate = server.rate().map_or(RATE, Rate::from_bps);
     let init = Init { limit: Some(limit), overhead: OVERHEAD, rate, rng: Rng::stream(1, queue) };
     let queue = (entry.make)(&Params::resolve(entry.params, given.iter().copied()).unwrap(), &init);
-    Link::new(queue, server, OVERHEAD, Rng::stream(1, "loss"))
+    Link::new(queue, server, OVERHEAD, Loss::none(Rng::stream(1, "loss")))
 }
 
 fn link(server: Server) -> Link {

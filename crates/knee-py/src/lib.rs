@@ -27,14 +27,23 @@ mod _core {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// JSON with all congestion controls (`cc`), queue disciplines (`queues`) and the QUIC stack's own controllers (`quic`),
+    /// JSON with all congestion controls (`cc`), queue disciplines (`queues`), models of links (`links`), of their loss
+    /// (`losses`) and of their delay (`delays`), and the QUIC stack's own controllers (`quic`),
     /// their parameters and phases.
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()
     }
 
-    /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample rows are written to the file `spool` in blocks, if given.
+    /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s: the
+    /// parameter, what was found, what would be accepted.
+    #[pyfunction]
+    fn link_conflict(name: &str, params: &str, rate: u64) -> PyResult<Option<(String, String, String)>> {
+        listing::conflict(name, params, rate).map_err(SpecError::new_err)
+    }
+
+    /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample
+    /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification. The packets at the senders are
     /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.

@@ -4,12 +4,34 @@ use knee_cc::Ecn;
 use knee_core::{Kind, Param, Value};
 use serde_json::{Value as Json, json};
 
-/// The registries of algorithms, of queue disciplines, and of the QUIC stack's own controllers. Times in ns, rates in bit/s, sizes in bytes.
+/// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, and of the QUIC
+/// stack's own controllers. Times in ns, rates in bit/s, sizes in bytes.
 pub fn registry() -> Json {
     let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
     let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();
     let stack: Vec<Json> = knee_quic::stack::ENTRIES.iter().map(algorithm).collect();
-    json!({ "cc": cc, "queues": queues, "quic": stack })
+    let links: Vec<Json> = knee_link::registry::models().iter().map(|model| choice(&model.choice)).collect();
+    let losses: Vec<Json> = knee_link::registry::losses().iter().map(choice).collect();
+    let delays: Vec<Json> = knee_link::registry::delays().iter().map(choice).collect();
+    json!({ "cc": cc, "queues": queues, "quic": stack, "links": links, "losses": losses, "delays": delays })
+}
+
+/// What of a link model's parameters contradicts each other or the rate: the parameter, what was found and what would do.
+pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, String, String)>, String> {
+    let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
+    let given: knee_sim::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
+    let params = knee_sim::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
+    let conflict = (model.check)(&params, knee_core::Rate::from_bps(rate)).err();
+    Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
+}
+
+fn choice(choice: &knee_link::registry::Choice) -> Json {
+    json!({
+        "name": choice.name,
+        "about": choice.about,
+        "source": choice.source,
+        "params": choice.params.iter().map(param).collect::<Vec<_>>(),
+    })
 }
 
 fn algorithm(entry: &knee_cc::Entry) -> Json {

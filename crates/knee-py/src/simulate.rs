@@ -141,12 +141,16 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     }
     let labels: Vec<String> = spec.flows.iter().map(|flow| flow.label.clone()).collect();
     let capture = files.capture.map(|file| Capture::new(file, &labels, 0)).transpose().map_err(Failure::Capture)?;
-    let capture = capture.map(|capture| Simulated::new(capture, labels.len(), spec.tcp.receive_window));
+    let datagrams = || spec.flows.iter().map(|flow| !flow.is_tcp()).collect();
+    let capture = capture.map(|capture| Simulated::new(capture, datagrams(), spec.tcp.receive_window));
     if let Some(capture) = &capture {
         simulation.tap(Box::new(capture.clone()));
     }
-    let logs =
-        files.qlog.map(|folder| open_logs(&folder, &spec, "sim", |_| true)).transpose().map_err(Failure::Qlog)?;
+    let logs = files
+        .qlog
+        .map(|folder| open_logs(&folder, &spec, "sim", |flow| !flow.sends_datagrams()))
+        .transpose()
+        .map_err(Failure::Qlog)?;
     if let Some(logs) = &logs {
         simulation.log(logs.clone());
     }

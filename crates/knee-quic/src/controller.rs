@@ -209,6 +209,7 @@ impl Controller {
             mss: u32::from(self.mtu),
             tick: Time::ZERO,
             paced: true,
+            accurate_ecn: false,
             rng: self.rng.clone(),
         };
         self.cc = Some(Mutex::new(self.factory.algorithm(&init)));

@@ -12,7 +12,7 @@ pub use build::links;
 pub use check::{SpecError, check};
 pub use direction::Direction;
 
-pub(crate) use build::params;
+pub use build::params;
 
 use crate::pipe::Pipe;
 use crate::spec::{Change, Spec};
@@ -88,7 +88,7 @@ impl Network {
         let (mut links, reverse) = links(spec)?;
         let mut pipes = Vec::new();
         for direction in &mut links {
-            if direction.delay > Time::ZERO || direction.jitter > Time::ZERO {
+            if direction.delay > Time::ZERO || !direction.is_steady() {
                 direction.pipe = Some(pipes.len() as u32);
                 pipes.push(Pipe::new());
             }
@@ -169,7 +169,7 @@ impl Network {
     pub fn propagate(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
         let direction = &mut self.links[link as usize];
         let pipe = direction.pipe?;
-        let at = now + direction.draw_delay();
+        let at = now + direction.draw_delay(now);
         let behind = &mut self.pipes[pipe as usize];
         let head = if direction.reorder { behind.push_overtaking(at, packet) } else { behind.push(at, packet) };
         Some((pipe, head))

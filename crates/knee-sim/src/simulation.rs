@@ -139,6 +139,11 @@ impl Simulation {
         self.world.finish()
     }
 
+    /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.
+    pub fn endpoints(&self) -> usize {
+        self.world.senders.len()
+    }
+
     /// Checks the books: no packet created or lost unaccounted, no counter out of step.
     ///
     /// # Errors

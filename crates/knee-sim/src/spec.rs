@@ -92,13 +92,25 @@ pub struct LinkSpec {
     pub queue_params: BTreeMap<String, ValueSpec>,
     /// Bytes counted on top of each IP packet.
     pub overhead: u32,
+    /// How it sends what it carries.
+    #[serde(default)]
+    pub model: ModelSpec,
     /// Random loss probability before the queue.
     pub loss: f64,
+    /// Model of that loss; none: `loss` for each packet.
+    #[serde(default)]
+    pub loss_model: Option<ModelSpec>,
     /// Propagation delay behind the queue, ns; part of the base RTT of the flows that cross it.
     pub delay: u64,
     /// Largest random extra delay behind the queue, ns, uniform from 0.
     pub jitter: u64,
-    /// Whether jitter may change the order of packets.
+    /// Distribution of the extra delay; none: that of `jitter`.
+    #[serde(default)]
+    pub delay_model: Option<ModelSpec>,
+    /// Extra delays of which each packet has one, ns; none: `jitter` or `delay_model`.
+    #[serde(default)]
+    pub delay_table: Option<Vec<u64>>,
+    /// Whether the extra delay may change the order of packets.
     pub reorder: bool,
     /// Bytes a token bucket may send at once (Linux's htb); none: a wire that serialises each packet.
     pub burst: Option<u64>,
@@ -109,8 +121,25 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// Its forward direction, described as the reverse one is.
     pub(crate) fn forward(&self) -> ReverseSpec {
-        let Self { capacity, queue, limit, queue_params, .. } = self.clone();
-        ReverseSpec { capacity, queue, limit, queue_params }
+        let Self { capacity, model, queue, limit, queue_params, .. } = self.clone();
+        ReverseSpec { capacity, model, queue, limit, queue_params }
+    }
+}
+
+/// One of several ways in which a part of a link works.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Its name.
+    pub name: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: ParamsSpec,
+}
+
+impl Default for ModelSpec {
+    fn default() -> Self {
+        Self { name: "wire".into(), params: ParamsSpec::new() }
     }
 }
 
@@ -120,6 +149,9 @@ impl LinkSpec {
 pub struct ReverseSpec {
     /// What it carries.
     pub capacity: Capacity,
+    /// How it sends that.
+    #[serde(default)]
+    pub model: ModelSpec,
     /// Name of the queue discipline.
     pub queue: String,
     /// Capacity of the queue.
@@ -195,6 +227,11 @@ pub enum ValueSpec {
 pub type ParamsSpec = BTreeMap<String, ValueSpec>;
 
 impl FlowSpec {
+    /// Whether it goes over TCP, and not over UDP.
+    pub fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp && !self.sends_datagrams()
+    }
+
     /// Whether it sends datagrams, and is no connection.
     pub fn sends_datagrams(&self) -> bool {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod laws;
-#[expect(dead_code, reason = "shared with the engine's other tests")]
 mod networks;
 
 use knee_sim::output::DatagramFigures;

@@ -28,6 +28,9 @@ COMMANDS = {
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),
     "matrix": Later("knee.cli.matrix", "matrix", "Run every algorithm against every other."),
     "sweep": Later("knee.cli.sweep", "sweep", "Run a grid of scenarios over any keys."),
+    "search": Later(
+        "knee.cli.search", "search", "Find the scenario, within bounds, that is worst or best for a figure."
+    ),
     "plot": Later("knee.cli.plot", "plot", "Draw a figure of a sweep for a paper, as PNG, SVG or PDF."),
     "fidelity": Later("knee.cli.fidelity", "fidelity", "Compare the simulator with recordings of real kernels."),
     "bench": Later("knee.cli.bench", "bench", "Measure how fast this machine simulates."),

@@ -72,6 +72,7 @@ def bench(
         )
     out().print(rows)
     _compare_queues(measured)
+    _compare_links(measured)
     for case in measured:
         if "acks_per_s" in case:
             out().print(f"{case['name']}: {number(case['acks_per_s'] / 1e6)} million ACKs per second through Python.")
@@ -137,6 +138,15 @@ def _host(as_json: bool) -> None:
         "ordinary": "like any other process, because the machine granted no priority",
     }
     out().print(f"The switch ran {turns[measured[0]['priority']]}.")
+
+
+def _compare_links(measured: list[dict[str, Any]]) -> None:
+    """Prints the cost of a packet on each link relative to a wire, if both were measured."""
+    speeds = {case["name"]: case["packets_per_s"] for case in measured}
+    wire = speeds.pop("link-wire", None)
+    costs = [f"{name.removeprefix('link-')} {wire / v:.2f}" for name, v in speeds.items() if wire and "link-" in name]
+    if costs:
+        out().print(f"A packet's cost relative to a wire: {', '.join(costs)}.")
 
 
 def _compare_queues(measured: list[dict[str, Any]]) -> None:

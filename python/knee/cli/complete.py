@@ -7,6 +7,7 @@ they need.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import typer
 
@@ -16,6 +17,15 @@ def scenarios(incomplete: str) -> list[str]:
     from knee.scenario.shipped import shipped
 
     return _from(shipped(), incomplete)
+
+
+def searches(incomplete: str) -> list[str]:
+    """Shipped searches and scenarios."""
+    from knee.scenario.shipped import shipped
+
+    # Not the module that reads searches, which imports the model of scenarios.
+    folder = Path(__file__).resolve().parents[1] / "searches" / "shipped"
+    return _from([*(path.stem for path in sorted(folder.glob("*.toml"))), *shipped()], incomplete)
 
 
 def ccs(incomplete: str) -> list[str]:
@@ -32,6 +42,13 @@ def queues(incomplete: str) -> list[str]:
     return _from(registry.queues(), incomplete)
 
 
+def links(incomplete: str) -> list[str]:
+    """Models of links, of their loss and of their delay."""
+    from knee import registry
+
+    return _from([*registry.link_models(), *registry.loss_models(), *registry.delay_models()], incomplete)
+
+
 def several_ccs(incomplete: str) -> list[str]:
     """Congestion controls in a list: ``cubic,re`` becomes ``cubic,reno``."""
     before, comma, last = incomplete.rpartition(",")
@@ -43,6 +60,20 @@ def grounds(incomplete: str) -> list[str]:
     from knee.grounds import GROUNDS
 
     return _from(GROUNDS, incomplete)
+
+
+def kernels(incomplete: str) -> list[str]:
+    """Numbers of kernels that ``knee linux build`` was tried with."""
+    from knee.linux.apt import TRIED
+
+    return _from(TRIED, incomplete)
+
+
+def built_kernels(incomplete: str) -> list[str]:
+    """Numbers of kernels that are built."""
+    from knee.linux.cache import built
+
+    return _from(dict.fromkeys(lab.number for lab in built()), incomplete)
 
 
 def parts(incomplete: str) -> list[str]:
@@ -84,7 +115,7 @@ def references(incomplete: str) -> list[str]:
 
 
 #: The lists of ``knee list``, each with the function that completes its names.
-PARTS = {"scenarios": scenarios, "cc": ccs, "queues": queues}
+PARTS = {"scenarios": scenarios, "cc": ccs, "queues": queues, "links": links}
 
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:

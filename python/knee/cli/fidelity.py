@@ -45,6 +45,22 @@ def fidelity(
     make: Annotated[
         bool, typer.Option("--make", help="Run the public cases on a kernel (ground uml) and write FILE.csv.")
     ] = False,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE-or-NAME",
+            help="With --make: run the cases of this recording instead of the public ones.",
+            autocompletion=complete.references,
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="The kernel of the ground uml, such as 7.2; default: the one built last.",
+            autocompletion=complete.built_kernels,
+        ),
+    ] = None,
 ) -> None:
     """Compare the simulator with recordings of real kernels.
 
@@ -53,8 +69,8 @@ def fidelity(
     points (hundredths of the link's rate) of the kernel's and its mean smoothed RTT within 10 % or 2 ms. If the
     kernel's own runs vary more, the limit is 1.5 times their spread.
 
-    With --make, runs the cases on the kernel built by knee linux build --tick "10 ms" and writes its figures to
-    FILE.csv (default: kernel.csv), as a reference for later comparisons.
+    With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
+    FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
     from knee import grounds
     from knee.fidelity import read, shipped
@@ -64,8 +80,12 @@ def fidelity(
     if make:
         if sources and len(sources) > 1:
             raise InputError("--make writes one file; name one.")
-        _make(Path(sources[0] if sources else "kernel.csv"), patterns or (), jobs)
+        _make(Path(sources[0] if sources else "kernel.csv"), of, patterns or (), jobs, kernel)
         return
+    if of is not None:
+        raise InputError("--of names the cases of --make, which is not there.")
+    if kernel is not None and ground != "uml":
+        raise InputError(f"--kernel chooses a kernel of the ground uml, and this is to run on {ground}.")
     grounds.ready(ground)
     # Everything is read before anything runs, so that what is refused is refused at once.
     if sources:
@@ -77,7 +97,7 @@ def fidelity(
     reports = {}
     for file, each in cases.items():
         with Bar(file.name) as bar:
-            reports[file] = run_cases(each, jobs, bar, ground)
+            reports[file] = run_cases(each, jobs, bar, ground, kernel)
         if not as_json:
             _show(out(), reports[file], file.stem)
     every = not sources and not patterns
@@ -111,17 +131,19 @@ def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
     console.print(standing.EXPLAINED, soft_wrap=True)
 
 
-def _make(path: Path, patterns: Sequence[str], jobs: int | None) -> None:
+def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None, kernel: str | None) -> None:
     from knee import grounds
+    from knee.fidelity import read
     from knee.fidelity.make import GROUND, public
     from knee.fidelity.make import make as write
+    from knee.fidelity.shipped import find
 
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise InputError(f"{path} cannot be written; expected a file name in an existing folder.")
-    cases = public(patterns)
+    cases = public(patterns) if of is None else read(find(of), patterns, figures=False)
     grounds.ready(GROUND)
     with Bar(path.name) as bar:
-        rows = write(cases, path, jobs, bar)
+        rows = write(cases, path, jobs, bar, kernel)
     out().print(f"{len(cases)} cases, {rows} flows: {path}", soft_wrap=True)
 
 

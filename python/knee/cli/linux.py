@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any
 
 import typer
 
-from knee.cli import bpf
+from knee.cli import bpf, complete
 from knee.cli.commands import command, group
 from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
@@ -35,9 +36,24 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON, in base units: 
 
 @command(app, "build")
 def build(
+    kernel: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NUMBER]",
+            help="6.1, 6.12, 7.2 or another that apt has; default: the one built before, else 6.1.",
+            autocompletion=complete.kernels,
+        ),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(metavar="DIR|PACKAGE", help="A kernel tree, or a package such as linux-source-6.1."),
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The suite of Debian to fetch the source from, such as trixie-backports; default: this machine's.",
+        ),
     ] = None,
     tick: Annotated[
         str, typer.Option(metavar="TIME", help="The kernel's clock tick, like [tcp] tick: 10 ms, 4 ms or 1 ms.")
@@ -48,11 +64,14 @@ def build(
 ) -> None:
     """Build the parts of the ground uml: a kernel, our modules, a traffic program.
 
-    The first build takes a few minutes and is kept in ~/.cache/knee (or $XDG_CACHE_HOME/knee); a second call returns at
-    once. The default source is that of the previous build, or else Debian's package linux-source-6.1.
+    The first build of a kernel takes a few minutes and is kept in ~/.cache/knee (or $XDG_CACHE_HOME/knee), beside those
+    of other kernels; a second call returns at once. Runs use the one built last unless they name another:
+    knee run FILE --ground uml --kernel 7.2. The source is Debian's package linux-source-NUMBER, which apt downloads
+    without root and without installing it.
     """
     from knee.grounds.uml.refuse import TICKS
     from knee.linux.build import build as make
+    from knee.linux.cache import built
     from knee.units import parse_time
 
     try:
@@ -61,12 +80,19 @@ def build(
         raise InputError(f"--tick: {refused}.") from None
     if hz is None:
         raise InputError(f"--tick: {tick} is not supported; expected 10 ms, 4 ms or 1 ms.")
+    if kernel is not None and source is not None:
+        raise InputError(f"{kernel} and --source {source} name two sources; leave one of them out.")
+    if kernel is not None and not re.fullmatch(r"\d+\.\d+", kernel):
+        raise InputError(f"{kernel} is not the number of a kernel; expected one such as 7.2. A tree is --source DIR.")
     with Bar("kernel") as bar:
-        lab, new = make(source, hz, jobs, bar)
+        lab, new = make(kernel or source, hz, jobs, bar, suite=suite)
     done = "built" if new else "already built"
     out().print(
         f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml uses it.", soft_wrap=True
     )
+    others = [other.release for other in built() if other.hz == hz and other.number != lab.number]
+    if others:
+        out().print(f"Also built: Linux {', '.join(others)}; --kernel NUMBER chooses.", soft_wrap=True)
 
 
 @command(qdisc, "add", context_settings=_OPTIONS)

@@ -20,20 +20,22 @@ from knee.units import near, shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PARTS = ["scenarios", "cc", "queues"]
+_PARTS = ["scenarios", "cc", "queues", "links"]
 
 
 def list_(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="PART", help="scenarios, cc or queues; default: all.", autocompletion=complete.parts),
+        typer.Argument(
+            metavar="PART", help="scenarios, cc, queues or links; default: all.", autocompletion=complete.parts
+        ),
     ] = None,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="Show only this one, with its parameters.", autocompletion=complete.listed),
     ] = None,
 ) -> None:
-    """List scenarios, congestion controls and queue disciplines.
+    """List scenarios, congestion controls, queue disciplines and models of links.
 
     With a name, such as knee list cc lola, shows its parameters: the effect, default and range of each, and the source
     of the default.
@@ -45,7 +47,7 @@ def list_(
         _one(console, str(what), name)
         return
     for part in [what] if what else _PARTS:
-        {"scenarios": _scenarios, "cc": _ccs, "queues": _queues}[part](console)
+        {"scenarios": _scenarios, "cc": _ccs, "queues": _queues, "links": _links}[part](console)
 
 
 def _scenarios(console: Console) -> None:
@@ -76,6 +78,22 @@ def _queues(console: Console) -> None:
     console.print(rows)
 
 
+#: Keys of a link that name a model, with the registry that they name one of.
+_LINK_KEYS = {
+    "model": registry.link_models,
+    "loss_model": registry.loss_models,
+    "delay_model": registry.delay_models,
+}
+
+
+def _links(console: Console) -> None:
+    rows = table("Models of links", ["key", "name", "what", "source"], text=4)
+    for key, models in _LINK_KEYS.items():
+        for entry in models().values():
+            rows.add_row(key, entry.name, entry.about, entry.source)
+    console.print(rows)
+
+
 def _origin(entry: Entry, against: Mapping[str, str]) -> str:
     """What it follows, and below that what it was held against; a class written in Python has only itself."""
     return entry.source + (f"\nHeld against: {against[entry.name]}" if entry.name in against else "")
@@ -90,6 +108,7 @@ def _one(console: Console, what: str, name: str) -> None:
     kind, known = {
         "cc": ("congestion control", registry.flow_controls()),
         "queues": ("queue discipline", registry.queues()),
+        "links": ("link model", {name: entry for models in _LINK_KEYS.values() for name, entry in models().items()}),
     }[what]
     try:
         entry = registry.find(kind, name, known)
@@ -99,14 +118,15 @@ def _one(console: Console, what: str, name: str) -> None:
 
 
 def _details(console: Console, entry: Entry, what: str) -> None:
-    from knee.fidelity import standing
-
     family = f" ({entry.family})" if entry.family else ""
     console.print(f"{entry.name}{family}: {entry.about}\nSource: {entry.source}", soft_wrap=True)
-    rows = standing.congestion_controls() if what == "cc" else standing.queues()
-    against = standing.brief(rows, counts=True).get(entry.name)
-    if against:
-        console.print(f"Held against: {against}", soft_wrap=True)
+    if what != "links":
+        from knee.fidelity import standing
+
+        rows = standing.congestion_controls() if what == "cc" else standing.queues()
+        against = standing.brief(rows, counts=True).get(entry.name)
+        if against:
+            console.print(f"Held against: {against}", soft_wrap=True)
     if entry.phases:
         console.print(f"Phases: {', '.join(entry.phases)}", soft_wrap=True)
     if not entry.params:

@@ -44,6 +44,14 @@ def run(
             autocompletion=complete.grounds,
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="The kernel of the ground uml, such as 7.2; default: the one built last.",
+            autocompletion=complete.built_kernels,
+        ),
+    ] = None,
     out_folder: Annotated[
         Path | None,
         typer.Option(
@@ -95,9 +103,12 @@ def run(
 
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
-    loaded = [_load(source, changes or (), ground, sweep, allow_programs=allow_programs) for source in scenarios]
-    jobs = _jobs(loaded, ground, out_folder, seeds, changes or ())
+    changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]
+    loaded = [_load(source, changes, ground, sweep, allow_programs=allow_programs) for source in scenarios]
+    jobs = _jobs(loaded, ground, out_folder, seeds, changes)
     for job in jobs:
+        if kernel is not None and job.ground != "uml":
+            raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {job.ground}.")
         if capture:
             runner.check_capture(job.scenario, job.ground, job.folder)
         if qlog and (warning := logs.check(job.scenario, job.ground, job.folder)):

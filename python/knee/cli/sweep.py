@@ -165,30 +165,36 @@ def check_failed(made: Sweep) -> None:
 
 def _estimate(definition: Definition, workers: int | None) -> None:
     """Prints how large a sweep is."""
-    import os
-
-    from knee.bench import case
     from knee.sweeps import sweepfile
 
     checked = sweepfile.check(definition)
-    packets = checked.mean_work * len(definition)
-    speed = case("reno2")["packets_per_s"]
-    cores = workers or os.cpu_count() or 1
-    hours = packets / (speed * cores) / 3600
     for group in definition.groups:
         out().print(f"{' with '.join(group.keys)}: {len(group.rows)}", soft_wrap=True)
     if definition.seeds > 1:
         out().print(f"seeds: {definition.seeds}")
+    estimate(len(definition), checked.mean_work, workers)
+    if not checked.whole:
+        complain(f"{len(checked.work)} of {len(definition)} runs were checked; a refusal of another would be a row.")
+
+
+def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
+    """Prints how long runs take, from their number and the mean number of packets of one."""
+    import os
+
+    from knee.bench import case
+
+    packets = mean_packets * runs
+    speed = case("reno2")["packets_per_s"]
+    cores = workers or os.cpu_count() or 1
+    hours = packets / (speed * cores) / 3600
     told = (
         f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes" if hours >= 1 / 60 else "a minute or less"
     )
     out().print(
-        f"{number(len(definition))} runs, some {packets:.2g} packets: about {told} on {cores} "
+        f"{number(runs)} runs, some {packets:.2g} packets: about {told} on {cores} "
         f"{'core' if cores == 1 else 'cores'}, where knee bench reno2 simulates {speed / 1e6:.1f} million packets/s.",
         soft_wrap=True,
     )
-    if not checked.whole:
-        complain(f"{len(checked.work)} of {len(definition)} runs were checked; a refusal of another would be a row.")
 
 
 def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:

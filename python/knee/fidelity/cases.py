@@ -12,8 +12,9 @@ Columns that a file must have: ``case``, ``flow``, ``rate`` and ``T`` (the run's
 
 A file with the column ``fct_s`` calls some columns otherwise (`OTHERWISE`) and has more of them: ``dir`` (``R``: data
 go through the link's reverse direction, whose rate and queue are ``rrate`` and ``rq``), ``bytes`` (above 0: a transfer
-of that size, and ``fct_s`` the seconds from its start until all of it is acknowledged), ``ecn`` (1: capable flows) and
-``sndq`` (``fq``: the sender paces).
+of that size, and ``fct_s`` the seconds from its start until all of it is acknowledged), ``ecn`` (1: capable flows;
+``accurate`` and ``l4s`` as in a scenario) and ``sndq`` (``fq``: the sender paces). Files without ``fct_s`` may have
+all of these but ``bytes``.
 
 A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for
 the link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts depends on who printed it (`FIGURES`).
@@ -44,6 +45,8 @@ PROGRAMS = (
 #: two thirds. Kernel flows beside them: goodput.
 FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "vivace": "sent"}
 
+#: Words of the column ``ecn``, and the key of a flow that they stand for.
+_ECN: dict[str, bool | str] = {"0": False, "1": True, "accurate": "accurate", "l4s": "l4s"}
 #: Columns of a file with completion times, by the names in other files.
 OTHERWISE = {"base_rtt_ms": "rtt", "start_s": "start", "srtt_mean_ms": "srtt_ms"}
 
@@ -73,7 +76,7 @@ class KernelFlow:
         beside_program: whether it was recorded in a run of authors' programs.
         reverse: whether its data go through the link's reverse direction.
         transfer_bytes: the payload of a finite transfer.
-        ecn: whether its packets are ECN-capable.
+        ecn: whether its packets are ECN-capable, or "accurate" or "l4s" as in a scenario.
         paced: whether Linux's ``fq`` paces it at the sender.
     """
 
@@ -89,7 +92,7 @@ class KernelFlow:
     beside_program: bool = False
     reverse: bool = False
     transfer_bytes: int | None = None
-    ecn: bool = False
+    ecn: bool | str = False
     paced: bool = False
 
 
@@ -244,7 +247,7 @@ def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, Kerne
             beside_program="mbps_is" in row,
             reverse=_word(row, "dir", ("F", "R")) == "R",
             transfer_bytes=size or None,
-            ecn=_word(row, "ecn", ("0", "1")) == "1",
+            ecn=_ECN[_word(row, "ecn", tuple(_ECN))],
             paced=_word(row, "sndq", ("", "fq")) == "fq",
         )
         if flow.reverse and shared[6] is None:
@@ -256,8 +259,8 @@ def _row(where: str, row: dict[str, str], figures: bool) -> tuple[_Shared, Kerne
     return shared, flow
 
 
-def _word(row: dict[str, str], key: str, words: tuple[str, str]) -> str:
-    """One of two words; an empty cell or no such column is the first."""
+def _word(row: dict[str, str], key: str, words: tuple[str, ...]) -> str:
+    """One of some words; an empty cell or no such column is the first."""
     word = row.get(key) or words[0]
     if word not in words:
         accepted = " or ".join(each or "nothing" for each in words)

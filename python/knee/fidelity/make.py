@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from knee.fidelity.cases import Case, read
+from knee.errors import RunError
+from knee.fidelity.cases import OTHERWISE, Case, KernelFlow, read
 from knee.fidelity.measure import Life, lives, run_all
 from knee.fidelity.translate import runs, scenario
 from knee.files import replacing
@@ -27,6 +28,9 @@ FIGURES = (
     *("retrans_pkts", "bytes_retrans_pct"),
 )
 COLUMNS = (*SETUP, *FIGURES, "runs", "goodput_spread", "srtt_spread")
+#: Columns of cases that are more than the public ones: reverse directions, ECN, pacing senders; and transfers.
+MORE = ("dir", "ecn", "rrate", "rq", "sndq")
+TRANSFERS = ("bytes", "fct_s")
 
 
 def public(patterns: Sequence[str] = ()) -> list[Case]:
@@ -35,21 +39,37 @@ def public(patterns: Sequence[str] = ()) -> list[Case]:
 
 
 def make(
-    cases: Sequence[Case], path: Path, jobs: int | None = None, progress: Callable[[float], None] | None = None
+    cases: Sequence[Case],
+    path: Path,
+    jobs: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    kernel: str | None = None,
 ) -> int:
     """Runs cases on the kernel and writes the file, whole or not at all; how many rows it has.
+
+    Args:
+        cases: what to run; their figures are not looked at.
+        path: the file.
+        jobs: how many runs at once; default: one per core.
+        progress: called now and then with the fraction of the work that is done.
+        kernel: the kernel's number, such as 7.2; default: the one built last.
 
     Raises:
         InputError: a case needs what the ground does not have.
         RunError: the ground does not work here, or a run failed.
     """
-    told = [(case, scenario(case, shift, seed)) for case in cases for seed, shift in enumerate(runs(case), start=1)]
+    told = [(case, scenario(case, shift, seed, kernel)) for case in cases for seed, shift in enumerate(runs(case), 1)]
     measured = iter(run_all(told, _look, GROUND, jobs, progress))
     rows = [row for case in cases for row in _rows(case, [next(measured) for _ in runs(case)])]
+    # The public cases need fewer columns.
+    unused = {column for column in (*MORE, *TRANSFERS) if not any(row[column] for row in rows)}
+    transfers = "fct_s" not in unused
+    names = {name: OTHERWISE.get(name, name) if transfers else name for name in (*COLUMNS, *MORE, *TRANSFERS)}
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file, lineterminator="\n")
+        columns = [name for name in (*SETUP, *MORE, *TRANSFERS, *COLUMNS[len(SETUP) :]) if name not in unused]
+        writer.writerow(names[column] for column in columns)
+        writer.writerows([row[column] for column in columns] for row in rows)
     return len(rows)
 
 
@@ -62,6 +82,8 @@ def _look(case: Case, result: Result) -> list[Figures]:
 
 def _flow(life: Life) -> Figures:
     """A flow's figures: over its window where the recorded files have them so, retransmissions over its whole life."""
+    if life.flow.transfer_bytes is not None:
+        return _transfer(life, life.flow.transfer_bytes)
     srtt = life.looked("srtt_ms")
     srtt = srtt[~np.isnan(srtt)]
     retransmitted = life.summary["retransmitted_packets"]
@@ -75,6 +97,16 @@ def _flow(life: Life) -> Figures:
         "retrans_pkts": float(retransmitted),
         "bytes_retrans_pct": 100.0 * retransmitted / max(life.summary["sent_packets"], 1),
     }
+
+
+def _transfer(life: Life, size: int) -> Figures:
+    """The figures of a finite transfer: the time that it took, and the rate that this makes."""
+    seconds = life.summary["completion_s"]
+    if seconds is None:
+        raise RunError(f"Flow {life.flow.number} did not transfer its {size} bytes before the end of the run.")
+    retransmitted = life.summary["retransmitted_packets"]
+    figures = dict.fromkeys(FIGURES, 0.0) | {"fct_s": seconds, "goodput_mbps": size * 8 / seconds / 1e6}
+    return figures | {"goodput_total_mbps": figures["goodput_mbps"], "retrans_pkts": float(retransmitted)}
 
 
 def _rows(case: Case, each: list[list[Figures]]) -> list[dict[str, Any]]:
@@ -92,7 +124,11 @@ def _rows(case: Case, each: list[list[Figures]]) -> list[dict[str, Any]]:
             "T": _short(case.duration_s),
             "loss_pct": _short(case.loss * 100),
             "step": _steps(case),
+            **_more(case, flow),
+            "fct_s": "",
         }
+        if flow.transfer_bytes is not None:
+            row["fct_s"] = round(statistics.fmean(figures["fct_s"] for figures in mine), 6)
         for name in FIGURES:
             row[name] = round(statistics.fmean(figures[name] for figures in mine), 4)
         for name, column in (("goodput_spread", "goodput_mbps"), ("srtt_spread", "srtt_mean_ms")):
@@ -100,6 +136,18 @@ def _rows(case: Case, each: list[list[Figures]]) -> list[dict[str, Any]]:
             row[name] = round((max(values) - min(values)) / 2, 4)
         rows.append(row | {"runs": len(mine)})
     return rows
+
+
+def _more(case: Case, flow: KernelFlow) -> dict[str, Any]:
+    """The columns of cases that are more than the public ones; empty where that is the default."""
+    return {
+        "dir": "R" if flow.reverse else "",
+        "ecn": flow.ecn if isinstance(flow.ecn, str) else "1" if flow.ecn else "",
+        "rrate": "" if case.reverse_rate_bps is None else _rate(case.reverse_rate_bps),
+        "rq": case.reverse_qdisc or "",
+        "sndq": "fq" if flow.paced else "",
+        "bytes": flow.transfer_bytes or "",
+    }
 
 
 def _short(value: float) -> float | int:

@@ -50,6 +50,7 @@ def run(
     jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
     ground: str = "sim",
+    kernel: str | None = None,
 ) -> Report:
     """Runs cases and compares each with the kernel.
 
@@ -60,12 +61,13 @@ def run(
         jobs: how many runs at once; default: one per core.
         progress: called now and then with the fraction of the work that is done.
         ground: where to run them.
+        kernel: the number of the ground's kernel, such as 7.2; default: the one built last.
     """
     scenarios: list[tuple[Case, list[dict[str, Any]]]] = []
     skipped: list[tuple[Case, str]] = []
     for case in cases:
         try:
-            each = [scenario(case, shift, seed) for seed, shift in enumerate(runs(case), start=1)]
+            each = [scenario(case, shift, seed, kernel) for seed, shift in enumerate(runs(case), start=1)]
             scenarios.append((case, each))
         except Skipped as why:
             skipped.append((case, str(why)))

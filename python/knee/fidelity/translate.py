@@ -77,7 +77,7 @@ def scale(case: Case) -> float:
     return PACKET / sizes.pop()
 
 
-def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
+def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = None) -> dict[str, Any]:
     """A case as plain data of a scenario.
 
     A flow's time counts from when it is connected, as the kernel's did: one base RTT after its start. The scenario
@@ -117,6 +117,7 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1) -> dict[str, Any]:
         "duration": _ms(math.ceil(case.duration_s * 1000 + longest_ms)),
         "seed": seed,
         "interval": format_time(INTERVAL_NS),
+        "run": {} if kernel is None else {"kernel": kernel},
         "tcp": {"tick": TICK} | (PROGRAM_TCP if program else {}),
         "link": {
             "rate": format_rate(round(case.rate_bps * scale(case))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,14 +13,28 @@ from functools import cache
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.linux import tools
-from knee.linux.cache import CONFIG, RECIPE, SOURCES, Lab, current, locked, making, root, set_current, sources_digest
+from knee.linux import apt, tools
+from knee.linux.cache import (
+    CONFIG,
+    RECIPE,
+    SOURCES,
+    Lab,
+    built,
+    current,
+    locked,
+    making,
+    root,
+    set_current,
+    sources_digest,
+)
 from knee.linux.source import Source, find, unpack
 
 #: Default clock ticks per second: that of Debian's kernels and of scenarios.
 HZ = 250
 #: Options that were renamed in newer kernels (6.10 inverted BASE_FULL).
 _LATER = {"CONFIG_BASE_FULL=y": "# CONFIG_BASE_SMALL is not set"}
+#: Options that kernels have from a release on.
+_NEWER = {"CONFIG_NET_SCH_DUALPI2=y": "6.17"}
 #: Approximate number of lines that make prints for this configuration, for the progress bar.
 _LINES = 830
 #: Shares of unpacking and of building the kernel in the total time.
@@ -34,30 +49,75 @@ Progress = Callable[[float], None]
 
 
 def build(
-    asked: str | None = None, hz: int = HZ, jobs: int | None = None, progress: Progress | None = None
+    asked: str | None = None,
+    hz: int = HZ,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    *,
+    suite: str | None = None,
 ) -> tuple[Lab, bool]:
     """Builds what runs need unless it exists, and makes it the version that runs use.
 
     Args:
-        asked: a kernel tree or a Debian source package; default: the package of the default suite.
+        asked: a kernel's number, a kernel tree or a Debian source package; default: the previous build's, or else the
+            package of the default suite.
         hz: clock ticks per second of the kernel: 100, 250 or 1000.
         jobs: how many compilers at once; default: one per core.
         progress: called with the fraction that is done.
+        suite: the suite of Debian that has the package; default: those of the machine.
 
     Returns:
         The build, and whether anything had to be done.
 
     Raises:
-        InputError: ``asked`` is neither a kernel tree nor a package.
+        InputError: ``asked`` is neither a kernel tree nor a package that there is.
         RunError: something is missing here, or the build failed.
     """
+    _check_tools()
+    known = current(hz) if asked is None else _numbered(asked, hz)
+    if known is not None and suite is None:
+        if known.hz == hz and known.elsewhere:
+            # The machine's package sources do not have it, so there is nothing newer to look for.
+            lab = known if known.sources == sources_digest() else renew(known)
+            set_current(lab)
+            return lab, lab != known
+        if known.elsewhere or asked is None:
+            asked, suite = known.source, known.suite
+    lab, new = _build(find(asked, suite), hz, jobs, progress or (lambda fraction: None))
+    set_current(lab)
+    return lab, new
+
+
+def _numbered(asked: str, hz: int) -> Lab | None:
+    """The lab of the kernel with this number, of this tick if there is one; None where it is no number."""
+    labs = [lab for lab in built() if lab.number == asked]
+    return next((lab for lab in labs if lab.hz == hz), labs[0] if labs else None)
+
+
+def renew(lab: Lab) -> Lab:
+    """Builds a lab again whose parts are older than their sources, with the same kernel where that did not change."""
+    _check_tools()
+    about = json.loads((Path(lab.kernel).parent / "kernel.json").read_text())
+    known = Source(lab.source, about["source"], suite=lab.suite)
+    source = known if _kernel_folder(known, lab.hz).is_dir() else find(lab.source, lab.suite)
+    default = current(lab.hz)
+    renewed, _ = _build(source, lab.hz, None, lambda fraction: None)
+    set_current(renewed, default=default is None or default.number == lab.number)
+    return renewed
+
+
+def _check_tools() -> None:
     lacking = tools.missing()
     if lacking:
         raise RunError("; ".join(f"{part.what}: {part.mend}" for part in lacking) + ".")
-    before = current(hz)
-    source = find(asked if asked is not None or before is None else before.source)
-    report = progress or (lambda fraction: None)
-    kernel = root() / f"kernel-{_key(str(RECIPE), source.identity, CONFIG.read_text(), str(hz), _compiler())}"
+
+
+def _kernel_folder(source: Source, hz: int) -> Path:
+    return root() / f"kernel-{_key(str(RECIPE), source.identity, CONFIG.read_text(), str(hz), _compiler())}"
+
+
+def _build(source: Source, hz: int, jobs: int | None, report: Progress) -> tuple[Lab, bool]:
+    kernel = _kernel_folder(source, hz)
     folder = root() / f"lab-{_key(kernel.name, sources_digest())}"
     new = False
     if not kernel.is_dir():
@@ -74,8 +134,7 @@ def build(
                     _lab(kernel, partial, jobs or os.cpu_count() or 1)
     report(1.0)
     about = json.loads((kernel / "kernel.json").read_text())
-    lab = Lab(str(folder), str(kernel / "linux"), about["release"], hz, source.name, sources_digest())
-    set_current(lab)
+    lab = Lab(str(folder), str(kernel / "linux"), about["release"], hz, source.name, sources_digest(), source.suite)
     return lab, new
 
 
@@ -146,8 +205,13 @@ def _make_room_for_registers(tree: Path) -> None:
 
 def _check_config(place: Path, hz: int) -> None:
     """Checks that the kernel accepted all options of the configuration."""
-    has = set(place.read_text().splitlines())
+    text = place.read_text()
+    has = set(text.splitlines())
+    # make writes it on top: # Linux/um 7.2.12 Kernel Configuration.
+    found = re.search(r"^# Linux/\S+ (\d+\.\d+)", text, re.MULTILINE)
+    number = apt.order(found[1]) if found else (0,)
     wanted = [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
+    wanted = [line for line in wanted if number >= apt.order(_NEWER.get(line, "0"))]
     lacking = [line for line in [*wanted, f"CONFIG_HZ={hz}"] if line not in has and _LATER.get(line) not in has]
     if lacking:
         raise RunError(f"This kernel does not accept the options that knee needs: {', '.join(lacking)}.")

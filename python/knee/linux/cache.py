@@ -1,7 +1,8 @@
 """The cache of built kernels, ``$XDG_CACHE_HOME/knee/uml``.
 
 ``kernel-KEY`` is a kernel with what building modules for it needs. ``lab-KEY`` has the other parts of a run: our
-modules, the traffic program, and the name of their kernel. ``current-HZ.json`` names the lab that runs use. A folder
+modules, the traffic program, and the name of their kernel. Kernels lie side by side: ``current-NUMBER-HZ.json`` names
+the lab of each (such as 7.2), and ``current-HZ.json`` the one built last, which runs use that name no kernel. A folder
 gets its name only when it is complete.
 """
 
@@ -11,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -42,6 +44,7 @@ class Lab:
         hz: clock ticks per second.
         source: the value of ``knee linux build --source`` that rebuilds it.
         sources: the digest of our sources when it was built (:func:`sources_digest`).
+        suite: the suite of Debian that has the source; None: those of the machine.
     """
 
     folder: str
@@ -50,6 +53,18 @@ class Lab:
     hz: int
     source: str
     sources: str
+    suite: str | None = None
+
+    @property
+    def number(self) -> str:
+        """The kernel's number, such as 7.2."""
+        found = re.match(r"\d+\.\d+", self.release)
+        return found[0] if found else self.release
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether its source is a tree, or a package of another suite than the machine's."""
+        return self.suite is not None or not self.source.startswith("linux-source-")
 
     @property
     def key(self) -> str:
@@ -72,25 +87,40 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-def current(hz: int) -> Lab | None:
-    """The lab that runs use; None if none is built."""
+def current(hz: int, number: str | None = None) -> Lab | None:
+    """The lab of a kernel, by default of the one built last; None if it is not built."""
+    last = _read(root() / f"current-{hz}.json")
+    if number is None or (last is not None and last.number == number):
+        return last
+    return _read(root() / f"current-{number}-{hz}.json")
+
+
+def _read(place: Path) -> Lab | None:
     try:
-        lab = Lab(**json.loads((root() / f"current-{hz}.json").read_text()))
+        lab = Lab(**json.loads(place.read_text()))
     except (OSError, ValueError, TypeError):
         return None
     return lab if Path(lab.folder).is_dir() and Path(lab.kernel).is_file() else None
 
 
-def set_current(lab: Lab) -> None:
-    """Makes runs use this lab."""
-    place = root() / f"current-{lab.hz}.json"
-    files.write(place, json.dumps(asdict(lab), indent=1) + "\n")
+def built() -> list[Lab]:
+    """The labs of all kernels, by number and tick."""
+    found = {(lab.number, lab.hz): lab for place in root().glob("current-*.json") if (lab := _read(place)) is not None}
+    return [found[key] for key in sorted(found, key=lambda key: ([int(part) for part in key[0].split(".")], key[1]))]
+
+
+def set_current(lab: Lab, *, default: bool = True) -> None:
+    """Makes runs use this lab for its kernel, and with ``default`` those that name none."""
+    text = json.dumps(asdict(lab), indent=1) + "\n"
+    files.write(root() / f"current-{lab.number}-{lab.hz}.json", text)
+    if default:
+        files.write(root() / f"current-{lab.hz}.json", text)
     _forget()
 
 
 def _forget() -> None:
     """Removes labs that are no longer current, except recent ones, which runs may still use."""
-    kept = {lab.folder for hz in (100, 250, 1000) if (lab := current(hz)) is not None}
+    kept = {lab.folder for place in root().glob("current-*.json") if (lab := _read(place)) is not None}
     for folder in root().glob("lab-*"):
         # Another process may remove it too.
         with suppress(FileNotFoundError):

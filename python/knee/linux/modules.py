@@ -8,12 +8,14 @@ from functools import cache
 
 from knee.errors import Refused
 from knee.linux.cache import CONFIG, SOURCES
-from knee.registry import Value, congestion_controls
+from knee.registry import Param, Value, congestion_controls
 
 #: Linux's names of configuration options that differ from the algorithm's own name.
 _NAMES = {"hstcp": "highspeed"}
 #: What a ratio of one is in the fixed-point arithmetic of ``linux/include``.
 _ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
+#: Parameters that only the simulator has, by the start of their names: BBRv3's response to accurate ECN.
+_SIMULATED = {"bbr3": ("ecn_", "startup_full_ecn_cnt")}
 #: The greatest value of a parameter, which has 32 bits.
 _MAX = 2**32 - 1
 
@@ -33,6 +35,15 @@ def kernel_ccs() -> tuple[str, ...]:
     return tuple(name for name in congestion_controls() if name in built)
 
 
+def declared(cc: str) -> dict[str, Param]:
+    """The parameters that ``tcp_CC.ko`` or ``CC.bpf.o`` has, by name."""
+    return {
+        name: param
+        for name, param in congestion_controls()[cc].params.items()
+        if not name.startswith(_SIMULATED.get(cc, ()))
+    }
+
+
 def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
     """Parameters of ``tcp_CC.ko`` or ``CC.bpf.o`` as integers: times in us, ratios in fixed point, choices by number.
 
@@ -43,10 +54,10 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
     Raises:
         Refused: the kernel's integers cannot express a value.
     """
-    declared = congestion_controls()[cc].params
+    known = declared(cc)
     numbers: dict[str, int] = {}
     for name, value in given.items():
-        param = declared[name]
+        param = known[name]
         # What the integer 1 means, in base units.
         unit = 1000 if param.kind == "time" else 1 / _ONE[cc] if param.kind == "ratio" else 1
         if param.kind == "time" and int(value) % unit:

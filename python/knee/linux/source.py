@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from knee.errors import InputError, RunError
-from knee.linux import tools
+from knee.linux import apt, tools
 
-#: The default package, in Debian's default suite.
-DEFAULT = "linux-source-6.1"
-_PACKAGE = re.compile(r"linux-source-(\d+)\.(\d+)")
+#: The number of the default, in Debian's default suite, and its package.
+NUMBER = "6.1"
+DEFAULT = apt.package(NUMBER)
+_NUMBER = re.compile(r"\d+\.\d+")
 #: Folders of which User-Mode Linux needs only Kconfig files and makefiles; their code is not unpacked.
 _UNUSED = (
     *(
@@ -44,30 +44,38 @@ class Source:
         name: the value of ``--source``.
         identity: a key that changes with the source.
         tree: its folder; None for a package.
+        suite: the suite of Debian that the package is from; None: those of the machine.
     """
 
     name: str
     identity: str
     tree: Path | None = None
+    suite: str | None = None
 
 
-def find(asked: str | None) -> Source:
+def find(asked: str | None, suite: str | None = None) -> Source:
     """The requested source, or the default.
 
+    Args:
+        asked: a kernel tree, a Debian source package, or the number of a kernel.
+        suite: the suite of Debian that has the package; None: those of the machine.
+
     Raises:
-        InputError: it is neither a kernel tree nor a Debian package.
-        RunError: apt offers no source package.
+        InputError: it is neither a kernel tree nor a Debian package, or there is no such package.
+        RunError: apt offers no source package, or cannot reach the suite.
     """
-    if asked is None:
-        return _package(_default())
-    path = Path(asked)
-    if path.is_dir():
+    path = Path(asked) if asked is not None else None
+    if path is not None and path.is_dir():
+        if suite is not None:
+            raise InputError(f"--suite: {asked} is a folder, which is in no suite of Debian; leave one of them out.")
         return _tree(path.resolve())
-    if _PACKAGE.fullmatch(asked):
-        return _package(asked)
-    raise InputError(
-        f"{asked} is neither a folder nor a source package; expected a kernel tree or {DEFAULT} for --source."
-    )
+    if asked is not None and not (_NUMBER.fullmatch(asked) or apt.PACKAGE.fullmatch(asked)):
+        raise InputError(
+            f"{asked} is neither a folder nor a source package; expected a number such as {', '.join(apt.TRIED)}, "
+            f"or for --source a kernel tree or {DEFAULT}."
+        )
+    with apt.lists(suite) as found:
+        return _package(_default(found) if asked is None else asked.removeprefix("linux-source-"), found)
 
 
 def _tree(path: Path) -> Source:
@@ -88,28 +96,21 @@ def _files(path: Path) -> list[Path]:
     return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
 
 
-def _default() -> str:
-    if _installed(DEFAULT) or _candidate(DEFAULT):
-        return DEFAULT
-    found = (
-        subprocess.run(
-            ["apt-cache", "pkgnames", "linux-source-"], capture_output=True, text=True, check=False
-        ).stdout.split()
-        if shutil.which("apt-cache")
-        else []
-    )
-    known = [(int(m[1]), int(m[2]), m[0]) for name in found if (m := _PACKAGE.fullmatch(name))]
-    if not known:
+def _default(found: apt.Apt) -> str:
+    if found.suite is None and (_installed(DEFAULT) or found.version(DEFAULT)):
+        return NUMBER
+    numbers = found.numbers()
+    if not numbers:
         raise RunError(
             "No kernel source was found: apt offers no linux-source package (try apt-get update); "
             "name an unpacked kernel with knee linux build --source DIR."
         )
-    return max(known)[2]
+    return NUMBER if NUMBER in numbers else numbers[-1]
 
 
 def available() -> bool:
     """Whether the default source is installed, or apt can download it without further configuration."""
-    return bool(_installed(DEFAULT) or _candidate(DEFAULT))
+    return bool(_installed(DEFAULT) or apt.Apt().version(DEFAULT))
 
 
 def packages() -> list[str]:
@@ -126,24 +127,16 @@ def _installed(package: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def _candidate(package: str) -> str | None:
-    """The version that apt would install."""
-    if shutil.which("apt-cache") is None:
-        return None
-    done = subprocess.run(["apt-cache", "policy", package], capture_output=True, text=True, check=False)
-    found = re.search(r"Candidate: (\S+)", done.stdout)
-    return found[1] if found and found[1] != "(none)" else None
-
-
 def _archive(package: str) -> Path:
     return Path("/usr/src") / f"{package}.tar.xz"
 
 
-def _package(name: str) -> Source:
-    version = _installed(name) or _candidate(name)
+def _package(number: str, found: apt.Apt) -> Source:
+    name = apt.package(number)
+    version = (_installed(name) if found.suite is None else None) or found.version(name)
     if version is None:
-        raise RunError(f"apt has no package {name}; try apt-get update, or name another with --source.")
-    return Source(name, f"{name} {version}")
+        raise apt.none_such(number, found, found.numbers())
+    return Source(name, f"{name} {version}", suite=found.suite)
 
 
 def unpack(source: Source, into: Path) -> Path:
@@ -160,7 +153,7 @@ def unpack(source: Source, into: Path) -> Path:
             raise RunError(f"{source.tree} cannot be copied: {done.stderr.decode(errors='replace').strip()}.")
         return tree
     archive = _archive(source.name)
-    if _installed(source.name) is None:
+    if source.suite is not None or _installed(source.name) is None:
         archive = _download(source, into)
     words: list[str | Path] = [
         "tar",
@@ -178,8 +171,8 @@ def unpack(source: Source, into: Path) -> Path:
 
 def _download(source: Source, into: Path) -> Path:
     """Downloads a package as an ordinary user, without installing it."""
-    with tempfile.TemporaryDirectory(dir=into) as folder:
-        tools.run(["apt-get", "download", source.name], f"Getting {source.name}", cwd=Path(folder))
-        package = next(Path(folder).glob("*.deb"))
-        tools.run(["dpkg-deb", "-x", package, into / "package"], f"Unpacking {package.name}")
+    with apt.lists(source.suite) as found:
+        package = found.download(source.name, source.identity.removeprefix(f"{source.name} "), into)
+    tools.run(["dpkg-deb", "-x", package, into / "package"], f"Unpacking {package.name}")
+    package.unlink()
     return into / "package" / _archive(source.name).relative_to("/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from knee import registry
 from knee.errors import Refused
 from knee.units import format_bytes, format_time, near, shown
 
@@ -50,10 +51,10 @@ def _check_links(scenario: Scenario) -> dict[str, Link]:
             if link.burst < least:
                 found = f"{format_bytes(link.burst)} is less than a full packet"
                 raise Refused(found, f"expected {format_bytes(least)} or more", key=key)
-        if link.reorder and not link.jitter:
+        if link.reorder and not link.jitter and link.delay_model == "uniform":
             raise Refused(
                 "the link has no jitter to reorder packets",
-                'add jitter, such as jitter = "1 ms"',
+                'add jitter, such as jitter = "1 ms", or a delay_model',
                 key=f"links[{i}].reorder",
             )
         links[link.name] = link
@@ -195,6 +196,15 @@ def _check_link_change(change: Change, name: str, links: dict[str, Link]) -> Non
         raise Refused("nothing changes", "expected rate, loss or limit", key="link")
     if change.rate is not None and links[name].trace is not None:
         raise Refused("the link has a trace", "only the rate of a link with a rate can change", key="rate")
+    if change.rate is not None and links[name].model != "wire":
+        try:
+            registry.check_link_model(links[name].model, links[name].model_params, change.rate)
+        except Refused as refused:
+            found = f"with model_params.{refused.key} as it is, {refused.found}"
+            raise Refused(found, refused.accepted, key="rate") from None
+    if change.loss is not None and links[name].loss_model != "random":
+        found = f"the link has the loss model {links[name].loss_model}"
+        raise Refused(found, "only a link's probability loss can change", key="loss")
 
 
 def _check_flow_change(change: Change, label: str, paths: dict[str, list[str]], links: dict[str, Link]) -> None:

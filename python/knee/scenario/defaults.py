@@ -23,6 +23,18 @@ def _as_plain(value: Any) -> Any:
     return [_as_plain(item) for item in value] if isinstance(value, list) else value
 
 
+def share_model(raw: Any) -> Any:
+    """Plain data of a link, whose reverse direction has the link's parameters if it has its model and none of its own."""
+    if not isinstance(raw, dict):
+        return raw
+    reverse = _as_plain(raw.get("reverse"))
+    if not isinstance(reverse, dict) or "model_params" in reverse or "model_params" not in raw:
+        return raw
+    if reverse.get("model", "wire") != raw.get("model", "wire"):
+        return raw
+    return {**raw, "reverse": {**reverse, "model_params": raw["model_params"]}}
+
+
 def fill_defaults(raw: Any) -> Any:
     """Plain data of a scenario with paths, stops and labels filled in, and ``link`` as one of ``links``."""
     if not isinstance(raw, dict):

@@ -47,8 +47,9 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
     data, path = tables(source)
-    if "sweep" in data:
-        raise ScenarioError(str(path), "sweep", "the file is a sweep, not one scenario", "run it with knee sweep")
+    for kind in ("sweep", "search"):
+        if kind in data:
+            raise ScenarioError(str(path), kind, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
@@ -78,6 +79,7 @@ def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     links = [data.get("link"), *(data["links"] if isinstance(data.get("links"), list) else [])]
     both = [table for link in links if isinstance(link, dict) for table in (link, link.get("reverse"))]
     named = [(table, "trace") for table in both if isinstance(table, dict)]
+    named += [(link, "delay_table") for link in links if isinstance(link, dict)]
     for table, key in [*named, *_traffic_files(data)]:
         if isinstance(name := table.get(key), str) and name.isprintable():
             beside = folder / name

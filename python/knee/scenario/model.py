@@ -7,6 +7,7 @@ says what it takes; error messages quote it.
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -26,7 +27,7 @@ from knee.registry import Value
 from knee.scenario import commands
 from knee.scenario.check import check
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.defaults import DEFAULT_LINK, fill_defaults
+from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
 from knee.scenario.fields import (
     Bytes,
     Limit,
@@ -41,9 +42,18 @@ from knee.scenario.fields import (
     one_line,
     valid_name,
 )
+from knee.scenario.links import check_link
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
 
 FORMAT = 1
+
+
+def _kernel_number(asked: object) -> object:
+    """A number such as "7.2"; the number 7.2 would do, but 6.1 and 6.10 are the same."""
+    if not isinstance(asked, str) or not re.fullmatch(r"\d{1,3}\.\d{1,3}", asked):
+        found = f"{units.shown(str(asked))} is not the number of a kernel"
+        raise Refused(found, 'expected text with two numbers, such as "7.2"')
+    return asked
 
 
 def _folder_name(text: str) -> str:
@@ -70,11 +80,29 @@ class _Queueing(Table):
 
     rate: Rate | None = Field(None, description='the rate, such as "100 Mbit/s"')
     trace: Text | None = Field(None, description="a file with a line per 1500-byte delivery opportunity, in ms")
+    model: str = Field("wire", description="the name of a link model")
+    model_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the link model's own parameters"
+    )
     queue: str = Field("pfifo", description="the name of a queue discipline")
     limit: Limit | None = Field(None, description='a capacity such as "250 packets", "100 MB" or "80 ms"')
     queue_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the discipline's own parameters"
     )
+
+    @field_validator("model")
+    @classmethod
+    def _model_is_known(cls, name: str) -> str:
+        return registry.find("link model", name, registry.link_models()).name
+
+    @field_validator("model_params")
+    @classmethod
+    def _model_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        return registry.link_models()[info.data["model"]].resolve(given) if "model" in info.data else {}
+
+    @field_serializer("model_params")
+    def _plain_model_params(self, values: dict[str, Value]) -> dict[str, Value]:
+        return registry.link_models()[self.model].plain(values)
 
     @field_validator("queue")
     @classmethod
@@ -96,6 +124,14 @@ class _Queueing(Table):
         if (self.rate is None) == (self.trace is None):
             found = "rate and trace are both missing" if self.rate is None else "rate and trace are both given"
             raise Refused(found, 'expected one of rate = "100 Mbit/s" or trace = "FILE"')
+        if self.model != "wire":
+            if self.rate is None:
+                found = f"the link model {self.model} sends at a rate of its own"
+                raise Refused(found, 'expected rate = "100 Mbit/s" instead', key="trace")
+            try:
+                registry.check_link_model(self.model, self.model_params, self.rate)
+            except Refused as refused:
+                raise Refused(refused.found, refused.accepted, key=f"model_params.{refused.key}") from None
         return self
 
 
@@ -109,11 +145,56 @@ class Link(_Queueing):
     name: Name = Field(DEFAULT_LINK, description="the link's name")
     overhead: Bytes = Field(14, le=10_000, description='bytes counted on top of each IP packet, such as "14 B"')
     loss: Probability = Field(0.0, description="a probability, 0 to 1")
+    loss_model: str = Field("random", description="the name of a loss model")
+    loss_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the loss model's own parameters"
+    )
     delay: Time = Field(0, description='propagation, part of the rtt of the flows that cross it, such as "5 ms"')
     jitter: Time = Field(0, description='the maximum random extra delay, such as "100 us"')
-    reorder: bool = Field(False, description="whether jitter may reorder packets: true or false")
+    delay_model: str = Field("uniform", description="the name of a distribution of the extra delay")
+    delay_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the distribution's parameters"
+    )
+    delay_table: Text | None = Field(None, description="a file with a line per extra delay, in ms")
+    reorder: bool = Field(False, description="whether the extra delay may reorder packets: true or false")
     burst: SomeBytes | None = Field(None, description='the size of a token bucket, such as "1600 B"')
     reverse: Reverse | None = Field(None, description='a table such as { rate = "10 Mbit/s", queue = "pfifo" }')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_the_model(cls, raw: Any) -> Any:
+        return share_model(raw)
+
+    @field_validator("loss_model")
+    @classmethod
+    def _loss_is_known(cls, name: str) -> str:
+        return registry.find("loss model", name, registry.loss_models()).name
+
+    @field_validator("delay_model")
+    @classmethod
+    def _delay_is_known(cls, name: str) -> str:
+        return registry.find("delay model", name, registry.delay_models()).name
+
+    @field_validator("loss_params", "delay_params")
+    @classmethod
+    def _part_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        part = str(info.field_name).removesuffix("_params")
+        known = registry.loss_models() if part == "loss" else registry.delay_models()
+        name = info.data.get(f"{part}_model")
+        return known[name].resolve(given) if name is not None else {}
+
+    @field_serializer("loss_params")
+    def _plain_loss_params(self, values: dict[str, Value]) -> dict[str, Value]:
+        return registry.loss_models()[self.loss_model].plain(values)
+
+    @field_serializer("delay_params")
+    def _plain_delay_params(self, values: dict[str, Value]) -> dict[str, Value]:
+        return registry.delay_models()[self.delay_model].plain(values)
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Link:
+        check_link(self)
+        return self
 
 
 Command = Annotated[str, AfterValidator(_command)]
@@ -295,6 +376,9 @@ class Run(Table):
     """How the scenario is run."""
 
     ground: Literal["sim", "uml", "host"] = Field("sim", description='"sim", "uml" or "host"')
+    kernel: Annotated[str, BeforeValidator(_kernel_number)] | None = Field(
+        None, description='the number of a kernel of the ground uml, such as "7.2"; default: the one built last'
+    )
 
 
 class Scenario(Table):

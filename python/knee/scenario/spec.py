@@ -52,10 +52,18 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
             raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
     return {
         "capacity": capacity,
+        "model": {"name": link.model, "params": registry.link_models()[link.model].tagged(link.model_params)},
         "queue": link.queue,
         "limit": None if link.limit is None else _limit(link.limit),
         "queue_params": registry.queues()[link.queue].tagged(link.queue_params),
     }
+
+
+def _delays(name: str, key: str) -> list[int]:
+    try:
+        return traces.read_delays(traces.find(name, "table"))
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"{key}.delay_table") from None
 
 
 def _limit(limit: Limit) -> dict[str, int]:
@@ -67,8 +75,17 @@ def _link(link: Link, key: str) -> dict[str, Any]:
         "name": link.name,
         "overhead": link.overhead,
         "loss": link.loss,
+        "loss_model": {
+            "name": link.loss_model,
+            "params": registry.loss_models()[link.loss_model].tagged(link.loss_params),
+        },
         "delay": link.delay,
         "jitter": link.jitter,
+        "delay_model": {
+            "name": link.delay_model,
+            "params": registry.delay_models()[link.delay_model].tagged(link.delay_params),
+        },
+        "delay_table": None if link.delay_table is None else _delays(link.delay_table, key),
         "reorder": link.reorder,
         "burst": link.burst,
         "reverse": None if link.reverse is None else _queueing(link.reverse, f"{key}.reverse"),

@@ -1,4 +1,5 @@
-"""Recorded capacities: files with one line per opportunity to deliver 1500 bytes, in whole ms, ascending.
+"""Recorded capacities: files with one line per opportunity to deliver 1500 bytes, in whole ms, ascending. And tables of
+delays: files with one line per delay, in ms.
 
 Empty lines and lines that start with ``#`` are ignored.
 """
@@ -6,6 +7,7 @@ Empty lines and lines that start with ``#`` are ignored.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from knee import files
@@ -15,6 +17,8 @@ from knee.units import shown
 _ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
 #: Three years, the limit of all times.
 _MAX_MS = 10**11
+#: A delay: a decimal number of ms, below three years.
+_DELAY = re.compile(r"[0-9]{1,10}(\.[0-9]{1,9})?")
 #: Largest file that is read, bytes: about 30 million opportunities, an hour of 100 Mbit/s.
 _MAX_FILE = 256 << 20
 
@@ -35,12 +39,12 @@ def exists(path: Path) -> bool:
         return False
 
 
-def find(name: str, what: str = "trace") -> Path:
-    """The file ``name``; errors call it ``what``."""
+def find(name: str, kind: str = "trace") -> Path:
+    """The file of the trace, or another ``kind`` of file, called ``name``."""
     found = next((folder / name for folder in folders() if exists(folder / name)), None)
     if found is None:
         accepted = "put it next to the scenario file or into a folder listed in KNEE_TRACES"
-        raise Refused(f"the {what} {shown(name)} was not found", accepted)
+        raise Refused(f"the {kind} {shown(name)} was not found", accepted)
     return found
 
 
@@ -69,3 +73,25 @@ def read(path: Path) -> list[int]:
     if last == 0:
         raise Refused(f"the trace {path} ends at 0 ms", _ACCEPTED)
     return times
+
+
+_DELAY_ACCEPTED = "expected one line per extra delay: a number of milliseconds from 0, such as 3.25"
+
+
+def read_delays(path: Path) -> list[int]:
+    """The delays of a table, in ns."""
+    try:
+        text = files.read(path, _MAX_FILE).decode("ascii")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not plain text"
+        raise Refused(f"the table {path} cannot be read ({reason})", _DELAY_ACCEPTED) from None
+    delays: list[int] = []
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
+        if not line or line.startswith("#"):
+            continue
+        if not _DELAY.fullmatch(line):
+            raise Refused(f"line {number} of the table {path} is not a delay", _DELAY_ACCEPTED)
+        delays.append(round(float(line) * 1e6))
+    if not delays:
+        raise Refused(f"the table {path} is empty", _DELAY_ACCEPTED)
+    return delays

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The file that identifies the folder of a sweep.
 MARK = "sweep.json"
+#: The file that identifies a search, whose runs are a sweep too.
+SEARCH = "search.json"
 FORMAT = 2
 #: The largest such file that is read: it has the samples of a sweep.
 _MOST_MARK = 1 << 30
@@ -261,11 +263,11 @@ def run(
             if executor is None:
                 for name in {ground or scenario.run.ground for scenario in checked.largest}:
                     grounds.ready(name)
-            most = _workers(definition, checked, workers, ground)
+            most = workers_for(len(definition), checked, workers, ground)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
-        folder = _prepared(out, definition, program, again=again, stack=stack)
+        folder = prepared(out, again=again, stack=stack)
         done, aside = _continued(folder, definition, program)
-        about = _about(definition, program, command, ground)
+        about = about_of(definition, program, command, ground)
         files.write(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False))
         todo = _order(definition, done, checked)
         writer = dataset.Writer(folder, definition)
@@ -284,18 +286,20 @@ def run(
     return Sweep(folder, definition, about, aside)
 
 
-def check_folder(out: Path, mark: str = MARK) -> None:
-    """Rejects a folder that contains something else."""
-    if out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir())):
+def check_folder(out: Path, mark: str = MARK, by: str = "knee matrix or knee sweep") -> None:
+    """Rejects a folder that contains something else than what ``by`` writes, which has the file ``mark``."""
+    other = (out / mark).is_file() and mark != SEARCH and (out / SEARCH).is_file()
+    if other or (out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir()))):
         what = "folder" if out.is_dir() else "file"
-        found = f"{out} is a {what} that knee matrix or knee sweep did not write, so it is not replaced"
+        found = f"{out} is a {what} that {by} did not write, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
     above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise FolderError(f"The folder {out} cannot be made in {above}; name another with --out.")
 
 
-def _about(definition: Definition, program: str, command: str | None, ground: str | None) -> dict[str, Any]:
+def about_of(definition: Definition, program: str, command: str | None, ground: str | None) -> dict[str, Any]:
+    """What :data:`MARK` says."""
     return {
         "format": FORMAT,
         "program": PROGRAM,
@@ -309,15 +313,15 @@ def _about(definition: Definition, program: str, command: str | None, ground: st
     }
 
 
-def _workers(definition: Definition, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
+def workers_for(runs: int, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
     """How many runs at once in this process: as many as asked for, and as fit into memory together."""
     real_time = any(grounds.find(ground or scenario.run.ground).real_time for scenario in checked.largest)
     if workers is None:
         workers = 1 if real_time else os.cpu_count() or 1
-    return memory.together(checked.largest, min(workers, len(definition)))
+    return memory.together(checked.largest, min(workers, runs))
 
 
-def _prepared(out: Path, definition: Definition, program: str, *, again: bool, stack: ExitStack) -> Path:
+def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
     """The folder, made and locked; empty if ``again``."""
     import shutil
 
@@ -361,7 +365,7 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
         new = {definition.digest(point, program): point.run for point in points}
         numbers = {run: new[digest] for run, digest in there if digest in new}
         if len(numbers) < len(there):
-            aside = _next_aside(folder)
+            aside = next_aside(folder)
             # First, so that the data set is whole wherever it is, whatever happens next.
             files.write(aside / MARK, files.read(folder / MARK, _MOST_MARK))
         dataset.carry(folder, numbers, Definition.read(about["definition"]), definition, aside)
@@ -375,8 +379,8 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
     return {run for run, _ in there}, aside
 
 
-def _next_aside(folder: Path) -> Path:
-    """A new folder for the data set of another sweep that was here."""
+def next_aside(folder: Path) -> Path:
+    """A new folder for the data of another sweep or search that was here."""
     numbers = [int(path.name) for path in (folder / BEFORE).glob("*") if path.name.isdigit()]
     aside = folder / BEFORE / f"{max(numbers, default=0) + 1:03}"
     aside.mkdir(parents=True)

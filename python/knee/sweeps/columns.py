@@ -6,7 +6,7 @@ A key whose values are not all numbers, switches or quantities of one kind is a 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from knee.sweeps.definition import Definition
@@ -70,13 +70,18 @@ def columns(definition: Definition) -> list[Column]:
     given: dict[str, list[Any]] = {}
     for group in definition.groups:
         for i, key in enumerate(group.keys):
-            given[key] = [row[i] for row in group.rows]
+            given[key] = [row[i] for row in group.span or group.rows]
     size = len(definition)
     looked = {1 + i * (size - 1) // max(min(size, _LOOKED_AT) - 1, 1) for i in range(min(size, _LOOKED_AT))}
     if definition.derived:
         points = list(definition.points(sorted(looked)))
         given |= {key: [point.values[key] for point in points] for key, _ in definition.derived}
-    return [_column(key, values) for key, values in given.items() if key != "seed"]
+    made = [_column(key, values) for key, values in given.items() if key != "seed"]
+    if any(group.span for group in definition.groups):
+        # Points that come later may have other derived numbers than the whole ones so far.
+        derived = {key for key, _ in definition.derived}
+        made = [replace(one, kind="number") if one.key in derived and one.kind == "whole" else one for one in made]
+    return made
 
 
 def _column(key: str, values: list[Any]) -> Column:

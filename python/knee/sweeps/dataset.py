@@ -66,11 +66,16 @@ _MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
 
 
 class Writer:
-    """Writes the rows of a sweep as its runs finish."""
+    """Writes the rows of a sweep as its runs finish.
+
+    Attributes:
+        definition: the sweep, which may be replaced by one with further points.
+        written: the number of runs that have been written.
+    """
 
     def __init__(self, folder: Path, definition: Definition) -> None:
         self._data = folder / DATA
-        self._definition = definition
+        self.definition = definition
         self._columns = columns(definition)
         self._pending = Part()
         self._size = 0
@@ -114,7 +119,7 @@ class Writer:
         self.written += len(pending.runs)
 
     def _keys(self, runs: Sequence[int]) -> pl.DataFrame:
-        points = list(self._definition.points(runs))
+        points = list(self.definition.points(runs))
         given = {"run": pl.Series(runs, dtype=pl.Int64)}
         for column in self._columns:
             values = [column.typed(point.values[column.key]) for point in points]

@@ -38,10 +38,13 @@ class Group:
     Attributes:
         keys: the keys.
         rows: their values, a row for each step.
+        span: where rows are added while it runs, as by a search, rows that stand for all that may come; they decide on
+            the types of the columns.
     """
 
     keys: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
+    span: Sequence[Sequence[Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class Definition:
         return (self.point(run) for run in runs)
 
     def _derive(self, point: Point) -> None:
-        data = self._changed(point)
+        data = self.data(point)
         for key, text in self.derived:
             try:
                 value = expressions.parse(text).value(lambda name: self._read(name, data, point.values))
@@ -148,19 +151,17 @@ class Definition:
             there = [name for name in self.keys if name.startswith(VARIABLE)]
             told = f"there are: {', '.join(there)}" if there else "there are no variables"
             raise Refused(f"there is no variable {key}", told)
-        place: Any = data
-        for part in key.split("."):
-            here = place
-            if isinstance(here, list) and part.isdigit() and int(part) < len(here):
-                place = here[int(part)]
-            elif isinstance(here, dict) and part in here:
-                place = here[part]
-            else:
-                found = f"the scenario does not say {key}, which its expression needs"
-                raise Refused(found, "write it in the scenario, or use another key")
-        return place
+        try:
+            return stated(data, key)
+        except Refused as refused:
+            raise Refused(f"{refused.found}, which its expression needs", refused.accepted) from None
 
-    def _changed(self, point: Point) -> dict[str, Any]:
+    def data(self, point: Point) -> dict[str, Any]:
+        """The plain data of a point's scenario, not yet checked.
+
+        Raises:
+            ScenarioError: the scenario has no such key.
+        """
         data = copy.deepcopy(dict(self.base))
         for key, value in point.changes.items():
             try:
@@ -179,7 +180,7 @@ class Definition:
         Raises:
             ScenarioError: names the point, the key, what was found and what would be accepted.
         """
-        return from_dict(self._changed(point), where=self._place(point), name=self.name)
+        return from_dict(self.data(point), where=self._place(point), name=self.name)
 
     @cached_property
     def _common(self) -> str:
@@ -192,7 +193,11 @@ class Definition:
     def _traces(self) -> dict[str, str]:
         """Digests of the traces that the sweep uses: another content under the same name is another scenario."""
         given = [
-            row[i] for group in self.groups for i, key in enumerate(group.keys) if _is_trace(key) for row in group.rows
+            row[i]
+            for group in self.groups
+            for i, key in enumerate(group.keys)
+            if _is_trace(key)
+            for row in group.span or group.rows
         ]
         found: dict[str, str] = {}
         for name in [*_traces_in(self.base), *given]:
@@ -214,7 +219,10 @@ class Definition:
             "name": self.name,
             "where": self.where,
             "base": self.base,
-            "groups": [{"keys": group.keys, "rows": group.rows} for group in self.groups],
+            "groups": [
+                {"keys": group.keys, "rows": group.rows} | ({"span": group.span} if group.span else {})
+                for group in self.groups
+            ],
             "derived": self.derived,
             "seeds": self.seeds,
             "own": sorted(self.own),
@@ -223,9 +231,27 @@ class Definition:
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Definition:
         """The definition in what :meth:`plain` gave."""
-        groups = tuple(Group(tuple(group["keys"]), group["rows"]) for group in plain["groups"])
+        groups = tuple(Group(tuple(group["keys"]), group["rows"], group.get("span", ())) for group in plain["groups"])
         derived = tuple((key, text) for key, text in plain["derived"])
         return cls(plain["name"], plain["where"], plain["base"], groups, derived, plain["seeds"])
+
+
+def stated(data: Mapping[str, Any], key: str) -> Any:
+    """What a scenario's plain data has at a key.
+
+    Raises:
+        Refused: it does not say.
+    """
+    place: Any = data
+    for part in key.split("."):
+        here = place
+        if isinstance(here, list) and part.isdigit() and int(part) < len(here):
+            place = here[int(part)]
+        elif isinstance(here, dict) and part in here:
+            place = here[part]
+        else:
+            raise Refused(f"the scenario does not say {key}", "write it in the scenario, or use another key")
+    return place
 
 
 def _is_trace(key: str) -> bool:

@@ -42,8 +42,8 @@ def page(sweep: Sweep, runs: pl.DataFrame) -> str:
     shown = points if points.height <= MOST_POINTS else points.gather_every(-(-points.height // MOST_POINTS))
     return pages.page(
         "sweeps/sweep.html",
-        scripts=(*pages.CHARTS, "sweeps/sweep.js"),
-        styles=("sweeps/sweep.css",),
+        scripts=(*pages.CHARTS, "sweeps/sweep.js", "pages/sort.js"),
+        styles=("pages/sort.css", "sweeps/sweep.css"),
         title=f"Sweep of {base.get('title') or base.get('name', sweep.definition.name)}",
         facts=facts,
         data=_data(sweep, shown),

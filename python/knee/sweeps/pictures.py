@@ -210,7 +210,8 @@ def _said(value: Any, column: Column) -> str:
     return f"{text} {column.unit}".strip()
 
 
-def _titled(name: str) -> str:
+def titled(name: str) -> str:
+    """The title of an axis with a figure."""
     title, unit = FIGURES[name]
     return textwrap.fill(f"{title} ({unit})" if unit else title, _TITLE)
 
@@ -254,13 +255,13 @@ def _lines(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, 
     if not over.numeric:
         axes.set_xticks(range(len(places)), [short(_said(value, over)) for value in places])
     elif len(places) > 2 and min(places) > 0 and max(places) / min(places) >= _LOG:
-        _logarithmic(axes, places)
+        logarithmic(axes, places)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(_labelled(over))
-    axes.set_ylabel(_titled(name))
+    axes.set_ylabel(titled(name))
 
 
-def _logarithmic(axes: Axes, places: Sequence[float]) -> None:
+def logarithmic(axes: Axes, places: Sequence[float]) -> None:
     """Makes the horizontal axis logarithmic, with the values that there are as ticks if they are few."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
@@ -291,7 +292,7 @@ def _heat(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, h
     axes.set_ylabel(by.key)
     if not handles:
         handles["bar"] = image
-        axes.figure.colorbar(image, ax=list(axes.figure.axes), label=_titled(name))
+        axes.figure.colorbar(image, ax=list(axes.figure.axes), label=titled(name))
 
 
 def _pareto(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, handles: dict[str, Any]) -> None:
@@ -306,13 +307,13 @@ def _pareto(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen,
     edge = front(known, x, y)
     (line,) = axes.plot(edge[x], edge[y], color=INK, linewidth=1.2, linestyle=DASHES["dot"], drawstyle="steps-post")
     handles.setdefault("Pareto front", line)
-    axes.set_xlabel(_titled(x))
-    axes.set_ylabel(_titled(y))
+    axes.set_xlabel(titled(x))
+    axes.set_ylabel(titled(y))
 
 
-def front(points: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
-    """The points that no other beats in both figures; less is better of :data:`LESS`, more of all others."""
-    signs = {name: 1 if name in LESS else -1 for name in (x, y)}
+def front(points: pl.DataFrame, x: str, y: str, less: Sequence[str] = LESS) -> pl.DataFrame:
+    """The points that no other beats in both figures; less is better of those in ``less``, more of all others."""
+    signs = {name: 1 if name in less else -1 for name in (x, y)}
     cost = points.drop_nulls([x, y]).with_columns(
         (pl.col(x) * signs[x]).alias("cost x"), (pl.col(y) * signs[y]).alias("cost y")
     )

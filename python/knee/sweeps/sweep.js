@@ -251,34 +251,6 @@ function choose(point) {
   at("chosen").replaceChildren(...parts);
 }
 
-// The table sorts by the column whose head is clicked or entered.
-const table = document.querySelector("#runs table");
-const content = (row, column) => {
-  const cell = row.cells[column];
-  const value = cell.dataset.value ?? cell.textContent;
-  return value !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
-};
-
-function sortBy(head) {
-  const column = head.cellIndex;
-  const ascending = head.getAttribute("aria-sort") !== "ascending";
-  for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
-  const order = (a, b) => {
-    const [x, y] = [content(a, column), content(b, column)];
-    if (typeof x === typeof y) return (x < y ? -1 : x > y ? 1 : 0) * (ascending ? 1 : -1);
-    // What has no figure comes last.
-    return typeof x === "number" ? -1 : 1;
-  };
-  table.tBodies[0].append(...[...table.tBodies[0].rows].sort(order));
-}
-
-for (const head of table?.tHead?.rows[0]?.cells ?? []) {
-  head.tabIndex = 0;
-  head.addEventListener("click", () => sortBy(head));
-  head.addEventListener("keydown", (event) => { if (event.key === "Enter") sortBy(head); });
-}
-
 // Delay against use, the most asked question of two figures.
 at("kind").addEventListener("change", () => {
   if (at("kind").value === "pareto" && at("figure").value === at("other").value) at("figure").value = String(Math.max(use, 0));

@@ -128,12 +128,14 @@ def read(
     else:
         data, path = tables(SHIPPED.get(str(source), source))
         where, name = str(path), path.stem
+    if "search" in data:
+        raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
     try:
         options = _options(data.pop("sweep", {}))
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-    options.over |= _axes(over)
-    options.derive |= _derived(derive)
+    options.over |= axes_of(over)
+    options.derive |= derived_of(derive)
     options.zip += [list(keys) for keys in zips]
     for key, value in (
         ("seeds", seeds),
@@ -143,13 +145,13 @@ def read(
     ):
         if value is not None:
             setattr(options, key, value)
-    base = _base(data, changes, where, name)
+    base = base_of(data, changes, where, name)
     return _defined(base, options, where, name)
 
 
-def _base(data: dict[str, Any], changes: Sequence[str], where: str, name: str) -> dict[str, Any]:
+def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str) -> dict[str, Any]:
     """The scenario's plain data with changes, in which classes written in Python have names."""
-    data = _named(data)
+    data = named(data)
     try:
         return apply(data, changes)
     except Refused as refused:
@@ -157,12 +159,12 @@ def _base(data: dict[str, Any], changes: Sequence[str], where: str, name: str) -
         raise blamed(error, changes, partial(from_dict, data, where=where, name=name)) from None
 
 
-def _named(data: Any) -> Any:
+def named(data: Any) -> Any:
     """Plain data with the names of classes in place of the classes."""
     if isinstance(data, Mapping):
-        return {key: _named(value) for key, value in data.items()}
+        return {key: named(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_named(value) for value in data]
+        return [named(value) for value in data]
     try:
         return name_of(data)
     except Refused as refused:
@@ -193,30 +195,34 @@ def _options(table: Any) -> Options:
             accepted = 'expected lists of keys, such as [["link.rate", "link.limit"]]'
             raise Refused(f"{shown(keys)} is not a list of keys", accepted, key="sweep.zip")
     given = dict(table)
-    given["over"] = _flat(table.get("over", {}))
-    given["derive"] = _flat(table.get("derive", {}))
+    given["over"] = flat(table.get("over", {}))
+    given["derive"] = flat(table.get("derive", {}))
     for key, text in given["derive"].items():
         if not isinstance(text, str):
             raise Refused(f"{shown(text)} is not an expression", "expected text in quotes", key=f"sweep.derive.{key}")
     return Options(**given)
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Nested tables as one with dotted keys, since TOML takes ``link.rate = ...`` for a table in a table."""
     made: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            made |= _flat(value, f"{before}{key}.")
+            made |= flat(value, f"{before}{key}.")
         else:
             made[f"{before}{key}"] = value
     return made
 
 
-def _axes(over: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> dict[str, Any]:
+    """The axes that a command's ``--over``, or another option, or a Python caller gives, by key.
+
+    Raises:
+        InputError: a text is not an axis, or two are of the same key.
+    """
     if isinstance(over, Mapping):
         return {
-            key: _named(list(given) if isinstance(given, list | tuple | range) else given)
-            for key, given in over.items()
+            key: named(list(given) if isinstance(given, list | tuple | range) else given) for key, given in over.items()
         }
     made: dict[str, Any] = {}
     for text in over:
@@ -224,17 +230,22 @@ def _axes(over: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
         key = key.strip()
         if not equals or not key or not all(split(rest)):
             example = "such as link.rate='10 Mbit/s,100 Mbit/s'"
-            raise InputError(f"--over: {text!r} is not an axis; expected key=v1,v2,..., {example}.")
+            raise InputError(f"{option}: {text!r} is not an axis; expected key=v1,v2,..., {example}.")
         if key in made:
-            raise InputError(f"--over names {key} twice; give all its values in one --over.")
+            raise InputError(f"{option} names {key} twice; give all its values in one {option}.")
         try:
             made[key] = texts(key, rest)
         except Refused as refused:
-            raise InputError(f"--over: {refused.key}: {refused.found}; {refused.accepted}.") from None
+            raise InputError(f"{option}: {refused.key}: {refused.found}; {refused.accepted}.") from None
     return made
 
 
-def _derived(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
+def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
+    """The expressions that a command's ``--derive`` or a Python caller gives, by key.
+
+    Raises:
+        InputError: a text is not a key with an expression.
+    """
     if isinstance(derive, Mapping):
         return dict(derive)
     made = {}
@@ -257,7 +268,7 @@ def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> D
                 sampled[key] = found
             else:
                 axes[key] = found
-        groups = _groups(axes, options.zip)
+        groups = groups_of(axes, options.zip)
         _check_seeds(options, axes)
         if sampled or options.samples is not None:
             groups.append(_samples(sampled, options))
@@ -282,7 +293,12 @@ def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> D
     return Definition(name, where, base, tuple(groups), tuple(options.derive.items()), options.seeds, own)
 
 
-def _groups(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> list[Group]:
+def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> list[Group]:
+    """The axes as groups, in which those that are tied go together.
+
+    Raises:
+        Refused: a tied key has no values, is tied twice, or has another number of them.
+    """
     tied: dict[str, Sequence[str]] = {}
     for keys in zips:
         for key in keys:
@@ -362,13 +378,15 @@ def _check_derived(key: str, text: str, options: Options) -> None:
         raise Refused(refused.found, refused.accepted, key=f"derive.{key}") from None
 
 
-def check(definition: Definition, ground: str | None = None, max_memory: int | str | None = None) -> Checked:
-    """Checks the runs of a sweep before the first one starts: each value of each axis, and :data:`CHECKED` points.
+def check(
+    definition: Definition, ground: str | None = None, max_memory: int | str | None = None, most: int = CHECKED
+) -> Checked:
+    """Checks the runs of a sweep before the first one starts: each value of each axis, and ``most`` points.
 
     Raises:
         InputError: a point is refused; names it, the key, what was found and what would be accepted.
     """
-    runs = _to_check(definition)
+    runs = _to_check(definition, most)
     needs: list[tuple[int, int, Scenario]] = []
     packets: dict[int, float] = {}
     for run in runs:
@@ -391,13 +409,13 @@ def _check_programs(scenarios: Sequence[Scenario]) -> None:
         programs.check_allowed(scenario, False, None)
 
 
-def _to_check(definition: Definition) -> list[int]:
+def _to_check(definition: Definition, most: int) -> list[int]:
     size = len(definition)
-    if size <= CHECKED:
+    if size <= most:
         return list(range(1, size + 1))
-    wanted = {1 + i * (size - 1) // (CHECKED - 1) for i in range(CHECKED)}
+    wanted = {1 + i * (size - 1) // (most - 1) for i in range(most)}
     stride = definition.seeds
     for group in reversed(definition.groups):
-        wanted.update(1 + i * stride for i in range(min(len(group.rows), CHECKED)))
+        wanted.update(1 + i * stride for i in range(min(len(group.rows), most)))
         stride *= len(group.rows)
     return sorted(wanted)

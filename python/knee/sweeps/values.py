@@ -49,6 +49,10 @@ class Sampled:
     high: Quantity
     log: bool
 
+    def __str__(self) -> str:
+        """The range as sweep files write it."""
+        return f"{'loguniform' if self.log else 'uniform'}({self.low}, {self.high})"
+
     def at(self, part: float) -> str | int | float:
         """The value at ``part``, 0 to 1, of the way from low to high."""
         low, high = float(self.low.amount), float(self.high.amount)

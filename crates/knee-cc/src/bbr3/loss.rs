@@ -124,10 +124,11 @@ impl Bbr3 {
             self.save_state(cwnd);
         }
         self.delivery.is_loss_in_round = true;
+        self.ecn.loss_in_cycle = true;
     }
 
     /// A probe put too much in flight: remembers how much, and ends it (`HandleInflightTooHigh`).
-    fn handle_inflight_too_high(&mut self, view: &View, in_flight: u64, app_limited: bool, cwnd: u32) {
+    pub(super) fn handle_inflight_too_high(&mut self, view: &View, in_flight: u64, app_limited: bool, cwnd: u32) {
         self.probe.prev_too_high = true;
         self.probe.is_sample = false;
         if !app_limited {
@@ -154,13 +155,19 @@ impl Bbr3 {
     /// Bandwidth, and once per round the short-term bounds (`UpdateCongestionSignals`).
     pub(super) fn update_congestion_signals(&mut self, ack: &Ack, sample: &Sample, control: &Control) {
         self.update_max_bw(ack, sample);
+        self.update_ecn(ack);
         if !self.delivery.loss_round_start {
             return;
         }
-        if self.delivery.is_loss_in_round && !self.state.is_probing() {
-            self.short_term.lower(&self.delivery, self.model.max_bw(), control.cwnd, self.tunables.beta);
+        if !self.state.is_probing() {
+            let after_marks = self.inflight_after_marks(control.cwnd);
+            if self.delivery.is_loss_in_round {
+                self.short_term.lower(&self.delivery, self.model.max_bw(), control.cwnd, self.tunables.beta);
+            }
+            self.short_term.inflight = self.short_term.inflight.min(after_marks);
         }
         self.delivery.is_loss_in_round = false;
+        self.end_ecn_round();
     }
 
     /// A new round begins with this ACK's delivery (`AdvanceLatestDeliverySignals`).

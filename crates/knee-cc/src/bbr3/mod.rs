@@ -26,11 +26,13 @@
 //! - Drain is bounded by `inflight_shortterm` only, as in the pseudocode (5.6.4.7), not as in the table (5.6.1).
 //! - Without SACK nothing changes: the sender always has it.
 //! - CE marks: the draft asks that they count as congestion and leaves open how (3.6). An echo counts as a loss in the
-//!   round, and as a loss above the threshold if it is feedback on a bandwidth probe.
+//!   round, and as a loss above the threshold if it is feedback on a bandwidth probe. With accurate ECN and a short RTT the
+//!   response is that of Google's BBRv3 (see [`ecn`]).
 //! - Packets that leave during `probe_rtt` are taken for application-limited by their `prior_delivered`.
 
 mod control;
 mod drain;
+mod ecn;
 mod loss;
 mod model;
 mod probe_bw;
@@ -49,6 +51,7 @@ use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
+use ecn::{Ecn, EcnParams};
 use knee_core::{Param, Rng, Time};
 use loss::{Delivery, ShortTerm};
 use model::{Model, Sample};
@@ -65,6 +68,7 @@ const INFINITE: u64 = u64::MAX;
 const MIN_PIPE_CWND: u64 = 4;
 
 const SOURCE: &str = "draft-ietf-ccwg-bbr-06";
+const GOOGLE: &str = "Google's BBRv3, tcp_bbr.c of its Linux branch v3";
 
 /// BBRv3's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -109,6 +113,30 @@ pub const ENTRY: Entry = Entry {
             (0, 50),
             SOURCE,
             "how far below the gain times bw pacing stays, percent",
+        ),
+        Param::time(
+            "ecn_max_rtt",
+            Time::from_millis(5),
+            (Time::ZERO, Time::from_secs(10)),
+            GOOGLE,
+            "with accurate ECN: up to this least RTT the fraction of marks counts, beyond it a mark is a loss; 0: any RTT",
+        ),
+        Param::ratio("ecn_alpha_gain", 1.0 / 16.0, (0.0, 1.0), GOOGLE, "gain of the average fraction of marks, alpha"),
+        Param::ratio("ecn_factor", 1.0 / 3.0, (0.0, 1.0), GOOGLE, "a round with marks takes this times alpha; 0: off"),
+        Param::ratio("ecn_thresh", 0.5, (0.0, 1.0), GOOGLE, "fraction of marks that ends a probe; 0: none does"),
+        Param::ratio(
+            "ecn_reprobe_gain",
+            0.5,
+            (0.0, 1.0),
+            GOOGLE,
+            "share of inflight_longterm that a probe right after marks adds at once; 0: no such probe",
+        ),
+        Param::count(
+            "startup_full_ecn_cnt",
+            2,
+            (0, 1000),
+            GOOGLE,
+            "rounds above ecn_thresh that end startup; 0: none do",
         ),
     ],
     phases: &["startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt"],
@@ -192,6 +220,7 @@ struct Params {
     startup_full_loss_cnt: u64,
     /// Percent.
     pacing_margin_percent: u64,
+    ecn: EcnParams,
 }
 
 impl Params {
@@ -211,6 +240,7 @@ impl Params {
             extra_acked_filter_len: params.count("extra_acked_filter_len"),
             startup_full_loss_cnt: params.count("startup_full_loss_cnt"),
             pacing_margin_percent: params.count("pacing_margin_percent"),
+            ecn: EcnParams::read(params),
         }
     }
 }
@@ -228,6 +258,7 @@ struct Bbr3 {
     inflight_longterm: u64,
     short_term: ShortTerm,
     delivery: Delivery,
+    ecn: Ecn,
     full_pipe: FullPipe,
     probe: Probe,
     min_rtt: MinRtt,
@@ -247,6 +278,7 @@ impl Bbr3 {
             inflight_longterm: INFINITE,
             short_term: ShortTerm::default(),
             delivery: Delivery::default(),
+            ecn: Ecn::new(init.accurate_ecn),
             full_pipe: FullPipe::default(),
             probe: Probe::default(),
             min_rtt: MinRtt::new(init),
@@ -295,6 +327,7 @@ impl CongestionControl for Bbr3 {
         self.update_min_rtt(ack);
         self.check_probe_rtt(ack, control);
         self.advance_latest_delivery(&sample);
+        self.note_cycle(&sample);
 
         let (bw, gain) = (self.bw(), self.pacing_gain());
         self.output.set_rate(bw, gain, self.full_pipe.reached, &self.tunables);
@@ -304,6 +337,7 @@ impl CongestionControl for Bbr3 {
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         match congestion.signal {
+            Signal::Ecn if self.ecn.eligible => self.save_state(control.cwnd),
             Signal::Ecn => self.handle_echo(congestion.view, control),
             Signal::Loss | Signal::Timeout => self.save_state(control.cwnd),
         }

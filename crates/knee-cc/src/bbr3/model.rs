@@ -15,6 +15,8 @@ pub struct Sample {
     pub bw: u64,
     /// Packets delivered since the sample's packet left.
     pub delivered: u64,
+    /// Those of them with a mark.
+    pub delivered_ce: u64,
     /// Whether the application (or `probe_rtt`) limited sending then.
     pub app_limited: bool,
     /// Packets in flight then.
@@ -33,6 +35,7 @@ impl Sample {
             valid,
             bw: if valid { bw.unwrap_or(0) } else { 0 },
             delivered: if valid { u64::from(rate.delivered) } else { 0 },
+            delivered_ce: if valid { u64::from(rate.delivered_ce) } else { 0 },
             app_limited: rate.app_limited || mark.covers(rate.prior_delivered),
             tx_in_flight: u64::from(rate.tx_in_flight),
             lost: ack.view.lost.saturating_sub(rate.prior_lost),

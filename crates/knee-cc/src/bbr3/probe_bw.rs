@@ -2,7 +2,7 @@
 
 use super::model::Sample;
 use super::{Bbr3, INFINITE, MIN_PIPE_CWND, State, UNIT};
-use crate::{Ack, Control, View};
+use crate::{Ack, CaState, Control, View};
 use knee_core::Time;
 
 /// The longest wait between probes in rounds, so that Reno and CUBIC reach a fair share (5.3.3.8).
@@ -101,6 +101,7 @@ pub fn with_headroom(inflight_longterm: u64, headroom: u64) -> u64 {
 impl Bbr3 {
     pub(super) fn start_down(&mut self, view: &View) {
         self.delivery.reset();
+        self.ecn.reset();
         self.probe.acked_per_step = INFINITE;
         self.probe.rounds_since_up = self.rng.below(2);
         self.probe.wait = MIN_WAIT + Time::from_nanos(self.rng.below(1_000_000_000));
@@ -138,20 +139,24 @@ impl Bbr3 {
             return;
         }
         match self.state {
-            State::Down => {
-                if self.is_time_to_probe(ack.view, control.cwnd) {
-                    self.start_refill(ack.view);
-                } else if self.is_time_to_cruise(ack.view) {
-                    self.start_cruise();
-                }
-            }
-            State::Cruise if self.is_time_to_probe(ack.view, control.cwnd) => self.start_refill(ack.view),
+            State::Down | State::Cruise => self.check_time_to_probe(ack.view, control.cwnd),
             State::Refill if self.model.round_start() => {
                 self.probe.is_sample = true;
                 self.start_up(ack.view, sample, control.cwnd);
             }
             State::Up => self.check_up_done(ack, sample, control.cwnd),
             _ => {}
+        }
+    }
+
+    /// Starts to probe where it is time; after marks that have ended, at once and with a steeper slope. Else down may end.
+    fn check_time_to_probe(&mut self, view: &View, cwnd: u32) {
+        let after_marks = self.reprobe_after_marks(view.ca == CaState::Open);
+        if after_marks.is_some() || self.is_time_to_probe(view, cwnd) {
+            self.start_refill(view);
+            self.probe.up_rounds = after_marks.unwrap_or(0).min(MAX_UP_ROUNDS);
+        } else if self.state == State::Down && self.is_time_to_cruise(view) {
+            self.start_cruise();
         }
     }
 
@@ -196,7 +201,11 @@ impl Bbr3 {
             self.start_refill(ack.view);
             return true;
         }
-        if !self.is_inflight_too_high(sample) && self.inflight_longterm != INFINITE {
+        if self.is_marked_too_much(sample) {
+            if self.probe.is_sample {
+                self.handle_inflight_too_high(ack.view, sample.tx_in_flight, sample.app_limited, control.cwnd);
+            }
+        } else if !self.is_inflight_too_high(sample) && self.inflight_longterm != INFINITE {
             self.inflight_longterm = self.inflight_longterm.max(sample.tx_in_flight);
             if self.state == State::Up {
                 self.probe_upward(ack, control.cwnd);

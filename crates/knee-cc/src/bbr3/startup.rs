@@ -64,9 +64,14 @@ impl Bbr3 {
             && self.is_inflight_too_high(sample)
         {
             self.saved.origin = Some(Origin::Startup);
-            (self.full_pipe.now, self.full_pipe.reached) = (true, true);
-            self.inflight_longterm = self.bdp(self.bw(), UNIT).max(self.delivery.inflight_latest);
+            self.end_startup();
         }
+    }
+
+    /// Startup put too much in flight.
+    pub(super) fn end_startup(&mut self) {
+        (self.full_pipe.now, self.full_pipe.reached) = (true, true);
+        self.inflight_longterm = self.bdp(self.bw(), UNIT).max(self.delivery.inflight_latest);
     }
 }
 

@@ -162,7 +162,16 @@ impl Dumbbell {
         let (flow, cwnd) = (self.flows.len(), self.initial_window);
         let rng = Rng::stream(flow as u64 + 1, "flow");
         let paced = entry.needs.pacing;
-        let init = Init { now: start, rtt: base_rtt, cwnd, mss: u32::from(MSS), tick: Time::ZERO, paced, rng };
+        let init = Init {
+            now: start,
+            rtt: base_rtt,
+            cwnd,
+            mss: u32::from(MSS),
+            tick: Time::ZERO,
+            paced,
+            accurate_ecn: false,
+            rng,
+        };
         self.flows.push(Flow::new(entry, (entry.make)(&params, &init), &init));
         self.flows[flow].tell(StateEvent::Start);
         self.at(start, Event::Send { flow });

@@ -15,6 +15,7 @@ pub fn init() -> Init {
         mss: u32::from(MSS),
         tick: Time::from_millis(10),
         paced: false,
+        accurate_ecn: false,
         rng: Rng::stream(1, "test"),
     }
 }

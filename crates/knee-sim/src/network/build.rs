@@ -1,20 +1,19 @@
 //! From the specification of links to links at rest.
 
 use super::{Direction, SpecError};
-use crate::spec::{Capacity, LinkSpec, ReverseSpec, Spec, ValueSpec};
+use crate::spec::{Capacity, LinkSpec, ModelSpec, ReverseSpec, Spec, ValueSpec};
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
-use knee_link::{Link, Server};
+use knee_link::models::leo::{self, Orbit};
+use knee_link::models::wifi::SharedAir;
+use knee_link::registry::{self, Choice, Init};
+use knee_link::{Delay, Link, Loss, Server};
 use std::collections::BTreeMap;
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
 /// # Errors
 /// If one is not declared or not accepted; `owner` is whose they are.
-pub(crate) fn params(
-    declared: &[Param],
-    given: &BTreeMap<String, ValueSpec>,
-    owner: &str,
-) -> Result<Params, SpecError> {
+pub fn params(declared: &[Param], given: &BTreeMap<String, ValueSpec>, owner: &str) -> Result<Params, SpecError> {
     let mut values = Vec::with_capacity(given.len());
     for (name, value) in given {
         let value = match declared.iter().find(|p| p.name == name) {
@@ -40,7 +39,83 @@ fn mean_rate(capacity: &Capacity) -> Option<Rate> {
     }
 }
 
-fn build_link(name: String, way: &ReverseSpec, spec: &LinkSpec, seed: u64) -> Result<Direction, SpecError> {
+/// What a scenario names of several choices, with its parameters.
+fn choice<'a>(
+    choices: impl IntoIterator<Item = &'a Choice>,
+    asked: &ModelSpec,
+    link: &str,
+) -> Result<(&'a Choice, Params), SpecError> {
+    let unknown = || SpecError::UnknownModel { link: link.into(), name: asked.name.clone() };
+    let found = choices.into_iter().find(|choice| choice.name == asked.name).ok_or_else(unknown)?;
+    Ok((found, params(found.params, &asked.params, &format!("link `{link}`"))?))
+}
+
+/// What sends at `rate`: a model, or a wire, a token bucket or a trace.
+fn build_server(
+    name: &str,
+    way: &ReverseSpec,
+    spec: &LinkSpec,
+    init: (Rate, u64, &mut Option<SharedAir>),
+) -> Result<Server, SpecError> {
+    let (rate, seed, air) = init;
+    let (_, params) = choice(registry::models().iter().map(|model| &model.choice), &way.model, name)?;
+    if let Some(model) = registry::find(&way.model.name)
+        && let Some(make) = model.make
+    {
+        (model.check)(&params, rate).map_err(|conflict| SpecError::Conflict {
+            link: name.into(),
+            key: conflict.key,
+            found: conflict.found,
+        })?;
+        if spec.burst.is_some() || matches!(way.capacity, Capacity::Trace(_)) {
+            return Err(SpecError::Conflict { link: name.into(), key: "model", found: "it takes a rate alone".into() });
+        }
+        return Ok(Server::Medium(make(&params, &mut Init { rate, seed, name, link: &spec.name, air })));
+    }
+    Ok(match (&way.capacity, spec.burst) {
+        (Capacity::Rate(_), None) => Server::wire(rate),
+        (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
+        (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
+    })
+}
+
+fn build_loss(link: &LinkSpec, rng: Rng) -> Result<Loss, SpecError> {
+    let mut loss = Loss::none(rng.clone());
+    loss.set_probability(link.loss);
+    let Some(asked) = &link.loss_model else { return Ok(loss) };
+    let (found, params) = choice(registry::losses(), asked, &link.name)?;
+    Ok(if found.name == "random" { loss } else { Loss::model(found.name, &params, rng).unwrap_or(loss) })
+}
+
+fn build_delay(link: &LinkSpec) -> Result<Delay, SpecError> {
+    if let Some(table) = &link.delay_table {
+        if table.is_empty() {
+            return Err(SpecError::Empty("extra delay in a table"));
+        }
+        return Ok(Delay::Table(table.iter().map(|ns| Time::from_nanos(*ns)).collect()));
+    }
+    let uniform = Delay::uniform(Time::from_nanos(link.jitter));
+    let Some(asked) = &link.delay_model else { return Ok(uniform) };
+    let (found, params) = choice(registry::delays(), asked, &link.name)?;
+    Ok(Delay::distribution(found.name, &params).unwrap_or(uniform))
+}
+
+/// The reconfigurations of a link whose path changes with them.
+fn build_orbit(way: &ReverseSpec, link: &LinkSpec, seed: u64) -> Result<Option<Orbit>, SpecError> {
+    if way.model.name != leo::ENTRY.choice.name {
+        return Ok(None);
+    }
+    let (_, params) = choice([&leo::ENTRY.choice], &way.model, &link.name)?;
+    Ok(Some(Orbit::new(&params, seed, &link.name)))
+}
+
+fn build_link(
+    name: String,
+    way: &ReverseSpec,
+    spec: &LinkSpec,
+    seed: u64,
+    air: &mut Option<SharedAir>,
+) -> Result<Direction, SpecError> {
     let rate = mean_rate(&way.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
     let entry = knee_queue::find(&way.queue)
         .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: way.queue.clone() })?;
@@ -49,14 +124,12 @@ fn build_link(name: String, way: &ReverseSpec, spec: &LinkSpec, seed: u64) -> Re
     let init =
         knee_queue::Init { limit: way.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
-    let server = match (&way.capacity, spec.burst) {
-        (Capacity::Rate(_), None) => Server::wire(rate),
-        (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
-        (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
-    };
-    let link = Link::new(queue, server, spec.overhead, stream("loss"));
+    let server = build_server(&name, way, spec, (rate, seed, air))?;
+    let link = Link::new(queue, server, spec.overhead, Loss::none(stream("loss")));
     let jitter = stream("jitter");
-    Ok(Direction::new(name, link, jitter))
+    let mut direction = Direction::new(name, link, jitter);
+    direction.orbit = build_orbit(way, spec, seed)?;
+    Ok(direction)
 }
 
 /// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind them;
@@ -66,18 +139,19 @@ fn build_link(name: String, way: &ReverseSpec, spec: &LinkSpec, seed: u64) -> Re
 /// If a link contradicts itself or names what does not exist.
 pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
-    for link in &spec.links {
-        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed)?;
-        built.link.set_loss(link.loss);
+    let mut airs: Vec<Option<SharedAir>> = vec![None; spec.links.len()];
+    for (link, air) in spec.links.iter().zip(&mut airs) {
+        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, air)?;
+        built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
         built.delay = Time::from_nanos(link.delay);
-        built.jitter = Time::from_nanos(link.jitter);
+        built.extra = build_delay(link)?;
         built.reorder = link.reorder;
         all.push(built);
     }
-    for (link, index) in spec.links.iter().zip(&mut reverse) {
+    for ((link, index), air) in spec.links.iter().zip(&mut reverse).zip(&mut airs) {
         let Some(back) = &link.reverse else { continue };
         *index = Some(all.len() as u32);
-        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed)?);
+        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, air)?);
     }
     Ok((all, reverse))
 }

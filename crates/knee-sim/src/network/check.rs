@@ -54,6 +54,24 @@ pub enum SpecError {
         /// The name found.
         name: String,
     },
+    /// No such model of a link, of its loss or of its delay.
+    #[error("link `{link}`: no model `{name}`")]
+    UnknownModel {
+        /// The link.
+        link: String,
+        /// The name found.
+        name: String,
+    },
+    /// Parameters of a link's model that contradict each other.
+    #[error("link `{link}`: `{key}`: {found}")]
+    Conflict {
+        /// The link.
+        link: String,
+        /// The parameter.
+        key: &'static str,
+        /// What was found.
+        found: String,
+    },
     /// A parameter that is not declared or a value that is not accepted.
     #[error("{owner}: {error}")]
     Param {

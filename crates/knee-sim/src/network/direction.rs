@@ -3,7 +3,8 @@
 use crate::observe::{Drops, Histogram, LinkCounts, LinkWatch};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::{Packet, Rng, Time};
-use knee_link::{Link, Outcome};
+use knee_link::models::leo::Orbit;
+use knee_link::{Delay, Link, Outcome};
 
 /// One direction of a link in a network.
 pub struct Direction {
@@ -15,13 +16,15 @@ pub struct Direction {
     pub outcome: Outcome,
     /// Propagation delay behind it.
     pub delay: Time,
-    /// Largest random extra delay behind it.
-    pub jitter: Time,
-    /// Stream of the jitter.
+    /// Random extra delay behind it.
+    pub extra: Delay,
+    /// Stream of that.
     jitter_rng: Rng,
-    /// Whether jitter may change the order.
+    /// What changes the propagation delay with time.
+    pub orbit: Option<Orbit>,
+    /// Whether the extra delay may change the order.
     pub reorder: bool,
-    /// The pipe behind it, where there is delay or jitter.
+    /// The pipe behind it, where there is a delay.
     pub pipe: Option<u32>,
     /// What is observed of it.
     watch: LinkWatch,
@@ -35,20 +38,24 @@ impl Direction {
             link,
             outcome: Outcome::default(),
             delay: Time::ZERO,
-            jitter: Time::ZERO,
+            extra: Delay::None,
             jitter_rng,
+            orbit: None,
             reorder: false,
             pipe: None,
             watch: LinkWatch::default(),
         }
     }
 
-    /// How long the next packet takes to get to the other end.
-    pub fn draw_delay(&mut self) -> Time {
-        if self.jitter == Time::ZERO {
-            return self.delay;
-        }
-        self.delay + Time::from_nanos(self.jitter_rng.below(self.jitter.as_nanos() + 1))
+    /// Whether all packets take `delay` to get to the other end.
+    pub const fn is_steady(&self) -> bool {
+        self.extra.is_none() && self.orbit.is_none()
+    }
+
+    /// How long a packet that leaves the link `now` takes to get to the other end.
+    pub fn draw_delay(&mut self, now: Time) -> Time {
+        let path = self.orbit.as_mut().map_or(Time::ZERO, |orbit| orbit.delay(now));
+        self.delay + path + self.extra.draw(&mut self.jitter_rng)
     }
 
     /// Takes the step that is due `now`; gives the packet that leaves, if one does.

@@ -37,6 +37,7 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
         limit(link.limit)?;
         time("a link's delay")(link.delay)?;
         time("a link's jitter")(link.jitter)?;
+        link.delay_table.iter().flatten().copied().try_for_each(time("an extra delay"))?;
         bytes("a link's burst")(link.burst.unwrap_or(0))?;
         if let Some(back) = &link.reverse {
             capacity(&back.capacity)?;

@@ -22,6 +22,11 @@ impl Sender {
         self.paced
     }
 
+    /// Whether its receiver counts CE marks.
+    pub const fn has_accurate_ecn(&self) -> bool {
+        self.ecn.is_accurate()
+    }
+
     /// Rate at which bursts leave, where they are paced.
     pub fn pacing_rate(&self) -> Option<Rate> {
         self.paced.then(|| self.rate_in_force())

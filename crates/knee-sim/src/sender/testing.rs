@@ -35,7 +35,7 @@ fn established(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Se
     sender.connect(Time::ZERO);
     sender.establish(Some(now), now);
     let (rng, tick) = (Rng::stream(1, "cc"), config.clock.tick());
-    let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, rng };
+    let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, accurate_ecn: false, rng };
     sender.adopt((entry.make)(&Params::defaults(entry.params), &init), now);
     sender
 }

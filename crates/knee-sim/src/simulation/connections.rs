@@ -18,6 +18,7 @@ use crate::observe::{FlowCounts, Histogram, Spread};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderInit};
 use crate::spec::{FlowSpec, Spec};
+use crate::timer::Timer;
 use knee_cc::CaState;
 use knee_core::{Rng, Time};
 use knee_traffic::{Application, Completion, Conn, Exchange, Net, TrafficSpec};
@@ -94,6 +95,11 @@ struct Half {
     under_way: u32,
     /// When it last sent data.
     last_sent: Time,
+    /// A message is there as a whole once its receiver has all segments before this one in order; `u64::MAX`: none is
+    /// under way.
+    arrives_at: u64,
+    /// A message is acknowledged as a whole, where that completes it, once all segments before this one are.
+    acked_at: u64,
 }
 
 /// A connection.
@@ -254,11 +260,39 @@ impl Connections {
         }));
     }
 
+    /// Half `i` sends so many packets.
+    #[inline]
+    pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
+        let half = self.half_mut(i);
+        half.under_way += packets;
+        half.last_sent = now;
+    }
+
     /// Packets of half `i` enter the network, or, where negative, leave it.
     #[inline]
     pub(super) fn count(&mut self, i: u32, packets: i32) {
         let half = self.half_mut(i);
         half.under_way = half.under_way.wrapping_add_signed(packets);
+    }
+
+    /// Packets of connections in the network, and whether there are no others.
+    pub(super) fn under_way(&self) -> (u64, bool) {
+        let all = !self.is_empty() && self.applications.iter().all(Option::is_some);
+        (self.halves.iter().map(|half| u64::from(half.under_way)).sum(), all)
+    }
+
+    /// Notes what half `i` awaits next: that the first of its messages arrives, or that it is acknowledged.
+    fn await_next(&mut self, i: u32) {
+        let Half { flow, conn, away, .. } = *self.half(i);
+        let Some(connection) = self.connection(flow, conn) else { return };
+        let (arrives_at, acked_at) = match (away, connection.sent.front()) {
+            (true, Some(&(end, exchange))) if exchange.down > 0 => (end, u64::MAX),
+            (true, Some(&(end, _))) => (u64::MAX, end),
+            (true, None) => (u64::MAX, u64::MAX),
+            (false, _) => (connection.answers.front().copied().unwrap_or(u64::MAX), u64::MAX),
+        };
+        let half = self.half_mut(i);
+        (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
     }
 
     /// The halves that carry the data of flow `i`.
@@ -317,6 +351,7 @@ impl World {
                 let half = self.connections.connection(flow, conn)?.away;
                 let end = self.write(half, exchange.up, out);
                 self.connections.connection(flow, conn)?.sent.push_back((end, exchange));
+                self.connections.await_next(half);
                 return Some(half);
             }
             Action::Answer(conn) => return self.answer(flow, conn, out),
@@ -349,7 +384,16 @@ impl World {
             rtt: Spread::EMPTY,
             seen_timeouts: 0,
         };
-        let half = Half { flow, conn, away, closed: false, under_way: 0, last_sent: self.now };
+        let half = Half {
+            flow,
+            conn,
+            away,
+            closed: false,
+            under_way: 0,
+            last_sent: self.now,
+            arrives_at: u64::MAX,
+            acked_at: u64::MAX,
+        };
         if let Some(i) = self.connections.free.pop() {
             let k = i as usize;
             (self.senders[k], self.receivers[k], self.flows[k]) = (sender, Receiver::new(ecn), endpoints);
@@ -392,52 +436,51 @@ impl World {
         let sender = &mut self.senders[i as usize];
         let end = sender.write(bytes, last_sent, now, &self.sender_config);
         sender.send(now, &self.sender_config, &mut self.departures);
-        self.connections.half_mut(i).last_sent = now;
         self.after_other(i, out);
         end
     }
 
     /// Data has arrived at the receiver of half `i`: messages may be there as a whole.
+    #[inline]
     pub(super) fn note_arrival(&mut self, i: u32) {
-        let in_order = self.receivers[i as usize].in_order();
-        let Half { flow, conn, away, .. } = *self.connections.half(i);
-        let now = self.now;
-        let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else {
-            return;
-        };
-        let Some(connection) = running.connections.get_mut(conn.0 as usize) else { return };
-        let actions = &mut self.connections.actions;
-        if !away {
-            while connection.answers.pop_front_if(|end| *end <= in_order).is_some() {
-                actions.push_back((flow, Action::Complete(conn)));
-            }
-            return;
+        if self.receivers[i as usize].in_order() >= self.connections.half(i).arrives_at {
+            self.take_messages(i);
         }
-        while let Some((_, exchange)) =
-            connection.sent.pop_front_if(|(end, exchange)| *end <= in_order && exchange.down > 0)
-        {
-            connection.preparing.push_back((now + exchange.service, exchange.down));
-            match exchange.service {
-                Time::ZERO => actions.push_back((flow, Action::Answer(conn))),
-                service => actions.push_back((flow, Action::Prepare(i, now + service))),
+    }
+
+    fn take_messages(&mut self, i: u32) {
+        let (now, in_order) = (self.now, self.receivers[i as usize].in_order());
+        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        while let Some(connection) = self.connections.connection(flow, conn) {
+            let action = if away {
+                let Some((_, exchange)) = connection.sent.pop_front_if(|(end, _)| *end <= in_order) else { break };
+                connection.preparing.push_back((now + exchange.service, exchange.down));
+                match exchange.service {
+                    Time::ZERO => Action::Answer(conn),
+                    service => Action::Prepare(i, now + service),
+                }
+            } else {
+                let Some(_) = connection.answers.pop_front_if(|end| *end <= in_order) else { break };
+                Action::Complete(conn)
+            };
+            self.connections.act(flow, action);
+            self.connections.await_next(i);
+            if self.connections.half(i).arrives_at > in_order {
+                break;
             }
         }
     }
 
     /// The sender of half `i` has taken an ACK: messages may be acknowledged as a whole.
+    #[inline]
     pub(super) fn note_acknowledged(&mut self, i: u32) {
-        let una = self.senders[i as usize].snd_una();
-        let half = self.connections.half_mut(i);
-        let Half { flow, conn, away, .. } = *half;
-        if away {
-            let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut)
-            else {
-                return;
-            };
-            let Some(connection) = running.connections.get_mut(conn.0 as usize) else { return };
-            while connection.sent.pop_front_if(|(end, exchange)| *end <= una && exchange.down == 0).is_some() {
-                self.connections.actions.push_back((flow, Action::Complete(conn)));
+        while self.senders[i as usize].snd_una() >= self.connections.half(i).acked_at {
+            let Half { flow, conn, .. } = *self.connections.half(i);
+            if let Some(connection) = self.connections.connection(flow, conn) {
+                connection.sent.pop_front();
             }
+            self.connections.act(flow, Action::Complete(conn));
+            self.connections.await_next(i);
         }
     }
 
@@ -467,6 +510,7 @@ impl World {
         };
         let end = self.write(back, bytes, out);
         self.connections.connection(flow, conn)?.answers.push_back(end);
+        self.connections.await_next(back);
         Some(back)
     }
 
@@ -479,10 +523,18 @@ impl World {
     }
 
     /// Frees half `i` if its connection is closed and nothing of it is in the network.
+    #[inline]
     pub(super) fn release_if_idle(&mut self, i: u32) {
-        let Half { flow, conn, away, closed, under_way, .. } = *self.connections.half(i);
+        let half = self.connections.half(i);
+        if half.closed && half.under_way == 0 {
+            self.release(i);
+        }
+    }
+
+    fn release(&mut self, i: u32) {
+        let Half { flow, conn, away, .. } = *self.connections.half(i);
         let sender = &self.senders[i as usize];
-        if !closed || under_way > 0 || sender.snd_una() < sender.end {
+        if sender.snd_una() < sender.end {
             return;
         }
         let counts = self.endpoint_counts(i as usize);
@@ -502,10 +554,9 @@ impl World {
             }
         }
         // Nothing of what the heap still holds for its timers is due any more.
-        let init = SenderInit { needs: self.algorithms[0].entry.needs, paced: false, ecn: Ecn::OFF, bytes: Some(1) };
-        self.senders[i as usize] = Sender::new(&init, &self.sender_config);
-        self.receivers[i as usize] = Receiver::new(Ecn::OFF);
-        self.flows[i as usize].dropped = 0;
+        let (sender, receiver) = (&mut self.senders[i as usize], &mut self.receivers[i as usize]);
+        (sender.timer, sender.pace_at) = (Timer::OFF, Time::MAX);
+        (receiver.delayed, receiver.compressed_at) = (Timer::OFF, Time::MAX);
         self.connections.half_mut(i).closed = false;
         self.connections.free.push(i);
     }

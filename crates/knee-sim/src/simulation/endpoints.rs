@@ -175,6 +175,7 @@ impl World {
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
             paced: sender.paced(),
+            accurate_ecn: sender.has_accurate_ecn(),
             rng,
         };
         let flow = &mut self.flows[i as usize];

@@ -276,6 +276,7 @@ impl EventScheduler {
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         if world.is_non_tcp(packet.flow) {
+            self.taps.iter_mut().for_each(|tap| tap.received(world.now, packet, &[]));
             world.on_non_tcp(packet, &mut self.sent);
             return self.after_non_tcp(world, packet.flow);
         }
@@ -338,7 +339,7 @@ impl EventScheduler {
                 (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
             }
             if is_half {
-                world.connections.count(i, count as i32);
+                world.connections.note_sent(i, u32::from(count), world.now);
             }
             match first {
                 Some(link) => self.arrive(world, link, packet, count),

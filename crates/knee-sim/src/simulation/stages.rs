@@ -62,12 +62,12 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// The stages of a network; none where data crosses links in circles, or something other than wires without jitter,
+    /// The stages of a network; none where data crosses links in circles, or something other than wires with steady delays,
     /// or ACKs cross links.
     pub(super) fn new(network: &Network) -> Option<Self> {
         let Network { links, pipes, routes, .. } = network;
         let fits = links.len() <= MAX_LINKS && pipes.len() < MAX_PIPES / 2;
-        let steady = |&link: &u32| links[link as usize].link.is_wire() && links[link as usize].jitter == Time::ZERO;
+        let steady = |&link: &u32| links[link as usize].link.is_wire() && links[link as usize].is_steady();
         if !fits || !routes.iter().all(|route| route.acks.is_empty() && route.data.iter().all(steady)) {
             return None;
         }

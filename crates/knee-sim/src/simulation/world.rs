@@ -167,6 +167,10 @@ impl World {
         if under_way > inside {
             return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
         }
+        let (counted, all) = self.connections.under_way();
+        if counted > inside || all && counted != inside {
+            return Err(format!("{counted} packets of connections under way, but {inside} in links and pipes"));
+        }
         Ok(())
     }
 }

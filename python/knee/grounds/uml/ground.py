@@ -22,7 +22,7 @@ from knee.grounds.uml.tables import tables
 from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
 from knee.linux import cache, modules, tools
-from knee.linux.build import HZ, build
+from knee.linux.build import HZ, renew
 from knee.manifest import manifest
 from knee.metrics import summary
 from knee.missing import Missing
@@ -45,7 +45,7 @@ class Uml:
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
-        built = [lab for hz in refuse.TICKS.values() if (lab := cache.current(hz)) is not None]
+        built = cache.built()
         if built:
             # Modules that are older than their sources are built again by the next run.
             return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()
@@ -66,7 +66,9 @@ class Uml:
             packets = self.run(from_dict(told), Path(folder)).summary["packets"]
         if not packets:
             raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
-        return f"Linux {lab.release} runs ({packets} packets in a trial); needs no privileges"
+        others = dict.fromkeys(other.release for other in cache.built() if other.number != lab.number)
+        beside = f"; also built: {', '.join(others)}" if others else ""
+        return f"Linux {lab.release} runs ({packets} packets in a trial){beside}; needs no privileges"
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
         """Refuses what a kernel in virtual time cannot do."""
@@ -83,12 +85,11 @@ class Uml:
     ) -> Result:
         """Runs a scenario in a guest of its own."""
         hz = refuse.TICKS[scenario.tcp.tick]
-        lab = cache.current(hz)
+        lab = cache.current(hz, scenario.run.kernel)
         if lab is None:
-            tick = format_time(scenario.tcp.tick)
-            raise RunError(f'There is no kernel with a tick of {tick}; knee linux build --tick "{tick}" builds it.')
+            raise RunError(_no_kernel(scenario))
         if lab.sources != cache.sources_digest():
-            lab, _ = build(lab.source, hz)
+            lab = renew(lab)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         topology = Topology(scenario)
         lacks = applications.missing() if topology.applications else []
@@ -127,6 +128,15 @@ class Uml:
             links=figures.links(scenario, topology, rows),
             events=figures.events(scenario, topology, rows),
         )
+
+
+def _no_kernel(scenario: Scenario) -> str:
+    """What to do where the kernel of a scenario is not built."""
+    tick, number = format_time(scenario.tcp.tick), scenario.run.kernel
+    told = f'knee linux build{"" if number is None else f" {number}"} --tick "{tick}"'
+    named = "kernel" if number is None else f"Linux {number}"
+    there = ", ".join(f"{lab.release} ({1000 // lab.hz} ms)" for lab in cache.built())
+    return f"There is no {named} with a tick of {tick}; {told} builds it. Built: {there or 'none'}."
 
 
 def _programs(topology: Topology) -> list[dict[str, Any]]:

@@ -20,6 +20,9 @@ RTPROT_BOOT = 3
 RT_SCOPE_LINK, RT_SCOPE_HOST = 253, 254
 RT_TABLE_UNSPEC, RT_TABLE_MAIN, RT_TABLE_LOCAL = 0, 254, 255
 TCA_KIND, TCA_OPTIONS = 1, 2
+NLA_F_NESTED = 0x8000
+#: Options of these are a structure, those of all others attributes, which newer disciplines want to be told.
+_FLAT = {"pfifo", "bfifo"}
 # linux/if.h, linux/if_link.h, linux/veth.h
 IFF_UP, IFF_NOARP = 0x1, 0x80
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 4, 18, 28
@@ -130,7 +133,8 @@ def _rule_or_route(prefix: int, table: int, protocol: int, scope: int, kind: int
 
 def _tc(kind: int, flags: int, device: int, handle: int, parent: int, discipline: str, options: bytes | None) -> bytes:
     body = struct.pack("=B3xiIII", 0, device, handle, parent, 0) + text(TCA_KIND, discipline)
-    return _message(kind, flags, body + (attribute(TCA_OPTIONS, options) if options is not None else b""))
+    nested = 0 if discipline in _FLAT else NLA_F_NESTED
+    return _message(kind, flags, body + (attribute(TCA_OPTIONS | nested, options) if options is not None else b""))
 
 
 def qdisc(

@@ -19,6 +19,8 @@ BEGIN, END = 2, 3
 IS_LINK = 1 << 31
 #: How to tell an algorithm's phase (enum knee_phases).
 PHASES_WINDOW, PHASES_BBR, PHASES_INFO = range(3)
+#: Values of net.ipv4.tcp_ecn: what a connection asks for, and to what its peer only answers.
+CLASSIC_ECN, ANSWER_CLASSIC, ACCURATE_ECN, ANSWER_ACCURATE = 1, 2, 3, 5
 #: The descriptor of namespace 0.
 NAMESPACE_FD = 100
 #: As an index: the guest's first namespace, whose settings are the whole kernel's.
@@ -26,12 +28,18 @@ FIRST_NAMESPACE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("=QQQQQQ4QIIII")
 _RECORD = struct.Struct("=QIIII")
-_FLOW = struct.Struct("=IIIIIIQQQQQIIII16s")
+_FLOW = struct.Struct("=IIIIIIQQQQQIIIIII16s")
 
 
 @dataclass(frozen=True)
 class FlowStart:
-    """A flow as it starts; sizes in bytes, 0 where there is no bound."""
+    """A flow as it starts; sizes in bytes, 0 where there is no bound.
+
+    Attributes:
+        ecn: what net.ipv4.tcp_ecn is while it connects (:data:`CLASSIC_ECN`, :data:`ACCURATE_ECN`); 0: as it is.
+        ecn_otherwise: what it is before and afterwards (:data:`ANSWER_CLASSIC`, :data:`ANSWER_ACCURATE`).
+        ect1: whether its packets are ECT(1).
+    """
 
     sender: int
     receiver: int
@@ -45,7 +53,9 @@ class FlowStart:
     unsent: int
     window_clamp: int
     paced: bool
-    ecn: bool
+    ecn: int
+    ecn_otherwise: int
+    ect1: bool
     same_at_receiver: bool
     cc: str
 
@@ -65,6 +75,8 @@ class FlowStart:
             self.window_clamp,
             self.paced,
             self.ecn,
+            self.ecn_otherwise,
+            self.ect1,
             self.same_at_receiver,
             0,
             self.cc.encode("ascii"),

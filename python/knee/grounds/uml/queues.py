@@ -34,6 +34,12 @@ TCA_CAKE_TARGET, TCA_CAKE_MEMORY = 8, 10
 CAKE_FLOW_NONE, CAKE_FLOW_FLOWS, CAKE_FLOW_DUAL_SRC, CAKE_FLOW_DUAL_DST, CAKE_FLOW_TRIPLE = 0, 4, 5, 6, 7
 CAKE_DIFFSERV_BESTEFFORT = 3
 TC_LINKLAYER_ETHERNET = 1
+TCA_DUALPI2_LIMIT, TCA_DUALPI2_TARGET, TCA_DUALPI2_TUPDATE, TCA_DUALPI2_ALPHA, TCA_DUALPI2_BETA = 1, 3, 4, 5, 6
+TCA_DUALPI2_STEP_THRESH_US, TCA_DUALPI2_MIN_QLEN_STEP, TCA_DUALPI2_COUPLING = 8, 9, 10
+TCA_DUALPI2_DROP_OVERLOAD, TCA_DUALPI2_DROP_EARLY, TCA_DUALPI2_C_PROTECTION, TCA_DUALPI2_ECN_MASK = 11, 12, 13, 14
+TC_DUALPI2_ECN_MASK_L4S_ECT, TC_DUALPI2_ECN_MASK_ANY_ECT = 1, 3
+#: dualpi2's gains are in 1/256 Hz, and not 0.
+_GAIN_HZ = 256
 
 #: Handles: htb at the root, its class, the discipline of the scenario.
 ROOT, CLASS, LEAF = 0x00010000, 0x00010001, 0x00100000
@@ -256,6 +262,28 @@ def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     return options + (u32(TCA_CAKE_MEMORY, _fits(int(params["memlimit"]))) if params["memlimit"] else b"")
 
 
+def _dualpi2(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    options = _packets(limit, TCA_DUALPI2_LIMIT) + u32(TCA_DUALPI2_TARGET, _us(params, "target"))
+    options += u32(TCA_DUALPI2_TUPDATE, _us(params, "tupdate"))
+    for key, kind in (("alpha", TCA_DUALPI2_ALPHA), ("beta", TCA_DUALPI2_BETA)):
+        gain = round(float(params[key]) * _GAIN_HZ)
+        if not gain:
+            found = f"{params[key]} is less than Linux's least gain"
+            raise Refused(found, f"expected at least {1 / _GAIN_HZ}", key=f"queue_params.{key}")
+        options += u32(kind, gain)
+    options += u32(TCA_DUALPI2_STEP_THRESH_US, _us(params, "step_thresh"))
+    options += u32(TCA_DUALPI2_MIN_QLEN_STEP, int(params["min_qlen_step"]))
+    mask = TC_DUALPI2_ECN_MASK_ANY_ECT if params["any_ect"] else TC_DUALPI2_ECN_MASK_L4S_ECT
+    bytes_of = {
+        TCA_DUALPI2_COUPLING: params["coupling_factor"],
+        TCA_DUALPI2_DROP_OVERLOAD: params["drop_overload"],
+        TCA_DUALPI2_DROP_EARLY: params["drop_early"],
+        TCA_DUALPI2_C_PROTECTION: params["classic_protection"],
+        TCA_DUALPI2_ECN_MASK: mask,
+    }
+    return options + b"".join(attribute(kind, bytes([int(value)])) for kind, value in bytes_of.items())
+
+
 _BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {
     "codel": _codel,
     "fq_codel": _fq_codel,
@@ -263,5 +291,6 @@ _BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {
     "pie": _pie,
     "red": _red,
     "cake": _cake,
+    "dualpi2": _dualpi2,
     "cocoa": _cocoa,
 }

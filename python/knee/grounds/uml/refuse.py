@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from knee import programs
 from knee.errors import Refused, ScenarioError
 from knee.grounds import applications
 from knee.grounds.uml import queues
-from knee.linux import modules
+from knee.linux import cache, modules
+from knee.linux.apt import order
 from knee.registry import congestion_controls
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
@@ -26,6 +29,9 @@ MAX_BESIDE = 32_000
 #: The clock ticks that a kernel can be built with, ns, and its HZ.
 TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
 
+#: The first kernels with sch_dualpi2, and with accurate ECN (net.ipv4.tcp_ecn = 3).
+DUALPI2_FROM, ACCURATE_ECN_FROM = "6.17", "6.18"
+
 #: Keys of [tcp] that this ground takes from the scenario; the others are the kernel's own.
 _SET = {"tick", "initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window"}
 
@@ -39,16 +45,19 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     short = [link.name for link in scenario.links] == [DEFAULT_LINK]
     try:
         _tcp(scenario.tcp)
+        kernel = _kernel(scenario)
         if len(scenario.links) > MAX_LINKS:
             raise Refused(f"there are {len(scenario.links)} links", f"expected at most {MAX_LINKS}", key="links")
         for i, link in enumerate(scenario.links):
             _within("link" if short else f"links[{i}]", _link, link)
+            _within("link" if short else f"links[{i}]", partial(_link_of_kernel, kernel), link)
         if sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
             raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
+            _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
         for i, probe in enumerate(scenario.probes):
-            _within(f"probes[{i}]", _datagrams, probe)
+            _within(f"probes[{i}]", _probe, probe)
         own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
         if len(own) > MAX_PROGRAMS:
             found = f"{len(own)} flows are programs, applications or probes"
@@ -63,6 +72,33 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     except Refused as refused:
         found = f"{refused.found} (ground uml)"
         raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
+
+
+def _kernel(scenario: Scenario) -> str | None:
+    """The number of the kernel that runs the scenario; None where there is none yet."""
+    if scenario.run.kernel is not None:
+        return scenario.run.kernel
+    lab = cache.current(TICKS[scenario.tcp.tick])
+    return lab.number if lab is not None else None
+
+
+def _needs(kernel: str | None, first: str, what: str, key: str) -> None:
+    """Refuses what a kernel before ``first`` does not have."""
+    if kernel is not None and order(kernel) < order(first):
+        found = f"Linux {kernel} has no {what}"
+        accepted = f"expected a kernel from {first}, such as --kernel 7.2, which knee linux build 7.2 builds"
+        raise Refused(found, accepted, key=key)
+
+
+def _link_of_kernel(kernel: str | None, link: Link) -> None:
+    for end, key in ((link, "queue"), (link.reverse, "reverse.queue")):
+        if end is not None and end.queue == "dualpi2":
+            _needs(kernel, DUALPI2_FROM, "dualpi2", key)
+
+
+def _flow_of_kernel(kernel: str | None, flow: Flow) -> None:
+    if isinstance(flow.ecn, str):
+        _needs(kernel, ACCURATE_ECN_FROM, "accurate ECN", "ecn")
 
 
 def _within(key: str, check: object, part: object) -> None:
@@ -91,6 +127,13 @@ def _link(link: Link) -> None:
         raise Refused("htb cannot follow a trace", 'expected a rate such as "100 Mbit/s"', key="trace")
     if link.overhead != queues.FRAME - 1500:
         raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
+    for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
+        if getattr(link, key) != usual:
+            found = f"htb and netem do not do {getattr(link, key)} here"
+            raise Refused(found, f'expected "{usual}", or ground "sim" or "host"', key=key)
+    if link.reverse is not None and link.reverse.model != "wire":
+        found = f"htb and netem do not do {link.reverse.model} here"
+        raise Refused(found, 'expected "wire", or ground "sim" or "host"', key="reverse.model")
     for key in ("jitter", "delay"):
         if getattr(link, key):
             raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
@@ -113,13 +156,12 @@ def _flow(flow: Flow) -> None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
         return
+    if flow.traffic is not None and flow.ecn == "l4s":
+        raise Refused('applications do not send "l4s" here', 'expected true, false or "accurate"', key="ecn")
     if flow.transport == "udp":
-        _datagrams(flow)
         return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
-    if isinstance(flow.ecn, str):
-        raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")
     known = (*modules.kernel_ccs(), *modules.module_ccs())
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")
@@ -133,9 +175,9 @@ def _flow(flow: Flow) -> None:
             raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
 
 
-def _datagrams(part: Flow | Probe) -> None:
-    if part.ecn == "l4s":
-        raise Refused('this ground does not support "l4s"', "expected true or false", key="ecn")
+def _probe(probe: Probe) -> None:
+    if probe.ecn == "l4s":
+        raise Refused('this ground sends no "l4s" probes', "expected true or false", key="ecn")
 
 
 def _same_parameters(scenario: Scenario) -> None:

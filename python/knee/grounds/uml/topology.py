@@ -73,6 +73,8 @@ class Topology:
         self._links = {link.name: i for i, link in enumerate(scenario.links)}
         self._rates = {link.name: link.rate or 0 for link in scenario.links}
         self._plain = len(scenario.links) == 1 and scenario.links[0].reverse is None
+        accurate = any(isinstance(flow.ecn, str) for flow in scenario.flows)
+        self._answers_ecn = plan.ANSWER_ACCURATE if accurate else plan.ANSWER_CLASSIC
         self._ends: dict[str, LinkEnd] = {}
         #: The devices of namespaces of their own.
         self._inside: dict[int, int] = {}
@@ -108,6 +110,10 @@ class Topology:
         """What TCP is set to where it has an end."""
         first, tcp = self.plan.first, self._scenario.tcp
         first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_no_metrics_save", 1))
+        if self._answers_ecn != plan.ANSWER_CLASSIC:
+            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_ecn", self._answers_ecn))
+            # Feedback is by the header's three bits, as in the simulator; RFC 9768's option would be on data too.
+            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_ecn_option", 0))
         first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
         first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log))
 
@@ -294,8 +300,9 @@ class Topology:
             first(plan.SYSCTL, home, plan.sysctl(f"net/ipv4/{name}", f"4096 {2 * size} {2 * size}"))
         first(plan.SYSCTL, home, plan.sysctl("net/ipv4/ip_local_port_range", "10000 65535"))
         first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_tw_reuse", 1))
-        if flow.ecn:
-            first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", 1))
+        if flow.ecn and not applications.uses_datagrams(flow):
+            asked = plan.ACCURATE_ECN if flow.ecn == "accurate" else plan.CLASSIC_ECN
+            first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", asked))
 
     def _run_application(self, k: int) -> None:
         """Both ends are there before time zero, of which they are told."""
@@ -348,7 +355,7 @@ class Topology:
         source, destination = self._addresses(number)
         tcp = self._scenario.tcp
         send, receive = self._sizes(flow)
-        needs = congestion_controls()[flow.cc].needs
+        per_packet, accurate = congestion_controls()[flow.cc].needs["ecn"] == "per_packet", isinstance(flow.ecn, str)
         return plan.FlowStart(
             sender=SENDER if forward else RECEIVER,
             receiver=RECEIVER if forward else SENDER,
@@ -362,8 +369,11 @@ class Topology:
             unsent=min(max(rate // 200, _UNSENT[0]), _UNSENT[1]),
             window_clamp=tcp.receive_window or 0,
             paced=flow.pacing == "on",
-            ecn=bool(flow.ecn) or needs["ecn"] == "per_packet",
-            same_at_receiver=needs["ecn"] == "per_packet",
+            ecn=plan.ACCURATE_ECN if accurate else plan.CLASSIC_ECN if flow.ecn or per_packet else 0,
+            ecn_otherwise=self._answers_ecn,
+            ect1=flow.ecn == "l4s",
+            # Feedback per packet is the receiver's algorithm's; accurate ECN brings its own.
+            same_at_receiver=per_packet and not accurate,
             cc=flow.cc,
         )
 

@@ -208,10 +208,10 @@ def loaded() -> list[Loaded]:
 
 def values(name: str) -> dict[str, registry.Value]:
     """All parameter values of a loaded algorithm, or its defaults if it is not loaded."""
-    entry = registry.congestion_controls()[name]
+    params = modules.declared(name)
     set_ = _record(name).get("settings", {})
-    given = {key: entry.params[key].parse(_value(entry.params[key], text)) for key, text in set_.items()}
-    return {key: param.default for key, param in entry.params.items()} | given
+    given = {key: params[key].parse(_value(params[key], text)) for key, text in set_.items()}
+    return {key: param.default for key, param in params.items()} | given
 
 
 def shown(name: str) -> dict[str, Any] | None:
@@ -230,12 +230,14 @@ def shown(name: str) -> dict[str, Any] | None:
 
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
     """Parses settings into the program's integers."""
-    entry = registry.congestion_controls()[name]
+    params = modules.declared(name)
     numbers: dict[str, int] = {}
     for key, text in settings.items():
-        param = entry.params.get(key)
+        param = params.get(key)
+        if param is None and key in registry.congestion_controls()[name].params:
+            raise InputError(f"--set {key}: only the simulator's {name} has it, not the one in the kernel.")
         if param is None:
-            raise InputError(f"--set {key}: {name} has no such parameter; {near(key, list(entry.params))}.")
+            raise InputError(f"--set {key}: {name} has no such parameter; {near(key, list(params))}.")
         try:
             numbers |= modules.parameters(name, {key: param.parse(_value(param, text))})
         except Refused as refused:

@@ -16,8 +16,8 @@
 //! ```
 //!
 //! What differs: the window before the first RTT is known lets `start_rate` pass; the percentile of frame sizes is over the
-//! last 128 frames; `l4s_active` means ECT(1) and a mark within the last 5 s; two constants that the text names without a
-//! value are those of the authors' program.
+//! last 128 frames; `l4s_active` means ECT(1) and a mark within the last 5 s; two constants that this text names without a
+//! value have that of a later one (section on media rate control).
 
 use super::{Controller, PAYLOAD, Rates, Report};
 use knee_core::Time;
@@ -43,7 +43,6 @@ const MUL_INCREASE_FACTOR: f64 = 0.02;
 /// s.
 const VIRTUAL_RTT: f64 = 0.025;
 const BYTES_IN_FLIGHT_HEAD_ROOM: f64 = 2.0;
-/// Of the authors' program.
 const BYTES_IN_FLIGHT_LIMIT: f64 = 0.9;
 const BYTES_IN_FLIGHT_LIMIT_COMPENSATION: f64 = 1.5;
 /// L4S counts as active for so long after a mark, s.

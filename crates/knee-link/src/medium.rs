@@ -1,0 +1,142 @@
+//! What a link asks of a server that is not a wire.
+
+use crate::link::{Counters, Departure};
+use crate::queue::{Backlog, Context, Queue};
+use knee_core::{Packet, Rate, Time};
+use std::collections::VecDeque;
+
+/// A packet that has left its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The packet.
+    pub packet: Packet,
+    /// When it left its queue.
+    pub since: Time,
+    /// Its bytes, the link's overhead included.
+    pub bytes: u64,
+}
+
+/// What a medium may do with its link.
+pub trait Port {
+    /// Takes the next packet out of the queue; none: it is empty, or holds its packets back.
+    fn take(&mut self) -> Option<Frame>;
+
+    /// What the queue holds.
+    fn backlog(&self) -> Backlog;
+
+    /// The packet leaves the link at a time not before now, and not before those that were told before it.
+    fn leave(&mut self, frame: Frame, at: Time);
+
+    /// The packet is lost now.
+    fn lose(&mut self, frame: Frame);
+
+    /// So many bits count as carried by the link, from now on or as [`Medium::unsent`] says.
+    fn carry(&mut self, bits: u64);
+}
+
+/// A server with times of its own: it says when packets leave the queue, when they leave the link, and which are lost.
+pub trait Medium: Send {
+    /// It is the time that it asked for, or a packet has come while it asked for none. Gives when it is to be asked next:
+    /// a time not before now; `Time::MAX`: not before a packet comes, or the queue releases one.
+    fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time;
+
+    /// Its rate in bit/s, above which it carries nothing; none: [`Medium::offered`] says what it could have carried.
+    fn rate(&self) -> Option<u64>;
+
+    /// Changes the rate. Gives from when on it has it: what is being sent goes out as it began.
+    fn set_rate(&mut self, rate: Rate, now: Time) -> Time;
+
+    /// Packets that have left the queue and were neither told to leave nor lost.
+    fn held(&self) -> u64 {
+        0
+    }
+
+    /// Of the bits that count as carried, those that are still to be sent at `now`.
+    fn unsent(&self, _now: Time) -> u128 {
+        0
+    }
+
+    /// Bits that it could have sent before and may send now beyond its rate.
+    fn saved(&self, _now: Time) -> u128 {
+        0
+    }
+
+    /// Bits that it could have carried from the start to `now`, where that does not follow from its rate.
+    fn offered(&self, _now: Time) -> u128 {
+        0
+    }
+}
+
+/// Bits that are sent evenly from one time to another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sending {
+    pub(crate) from: Time,
+    pub(crate) until: Time,
+    pub(crate) bits: u64,
+}
+
+impl Sending {
+    /// Those that are still to be sent at `now`.
+    pub(crate) fn rest(&self, now: Time) -> u128 {
+        if now >= self.until || self.bits == 0 {
+            return 0;
+        }
+        let span = u128::from((self.until - self.from).as_nanos());
+        let left = u128::from((self.until - now.max(self.from)).as_nanos());
+        u128::from(self.bits) * left / span
+    }
+}
+
+/// A link's side of a medium.
+#[derive(Default)]
+pub(crate) struct Transit {
+    /// Packets that are to leave, with the time at which they do; in order.
+    pub(crate) leaving: VecDeque<(Time, Departure)>,
+    /// When the medium is to be asked.
+    pub(crate) asks: Time,
+    /// Whether it asked for no time.
+    pub(crate) idle: bool,
+    /// Bits that count as carried.
+    pub(crate) carried: u128,
+}
+
+/// What a [`Port`] is made of.
+pub(crate) struct Access<'a, Q: Queue + ?Sized> {
+    pub(crate) queue: &'a mut Q,
+    pub(crate) cx: &'a mut Context,
+    pub(crate) transit: &'a mut Transit,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) dropped: &'a mut Vec<Packet>,
+    pub(crate) overhead: u64,
+}
+
+impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
+    fn take(&mut self) -> Option<Frame> {
+        let packet = self.queue.dequeue(self.cx)?;
+        Some(Frame { packet, since: self.cx.now, bytes: u64::from(packet.size) + self.overhead })
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn leave(&mut self, frame: Frame, at: Time) {
+        let Frame { mut packet, since, .. } = frame;
+        let at = at.max(self.transit.leaving.back().map_or(self.cx.now, |last| last.0));
+        let sojourn = since.saturating_sub(packet.enqueued);
+        if !packet.has(Packet::ACK) {
+            packet.add_queued(sojourn);
+        }
+        packet.enqueued = at;
+        self.transit.leaving.push_back((at, Departure { packet, sojourn }));
+    }
+
+    fn lose(&mut self, frame: Frame) {
+        self.counters.drops += 1;
+        self.dropped.push(Packet { enqueued: self.cx.now, ..frame.packet });
+    }
+
+    fn carry(&mut self, bits: u64) {
+        self.transit.carried += u128::from(bits);
+    }
+}

@@ -1,0 +1,252 @@
+//! `leo`: a terminal of a satellite constellation in low Earth orbit, which is given another satellite every 15 s.
+//!
+//! At each reconfiguration nothing is sent for `outage`; then the link has another propagation delay, uniform from 0 to
+//! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a wire.
+//! What waits during an outage stays in the queue. Packets stay in order.
+//!
+//! Both directions of a link have the same times, delays and shares.
+//!
+//! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes every
+//! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
+//! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
+
+use crate::medium::{Frame, Medium, Port, Sending};
+use crate::registry::{Choice, Conflict, Init, Model};
+use crate::wire::Wire;
+use knee_core::{Param, Params, Rate, Rng, Time};
+
+/// The registry entry.
+pub const ENTRY: Model = Model {
+    choice: Choice {
+        name: "leo",
+        about: "a satellite link that is reconfigured every 15 s: an outage, another delay and another capacity",
+        source: "Huston 2024 (APNIC blog); Tanveer et al., arXiv 2307.00402",
+        params: &[
+            Param::time(
+                "period",
+                Time::from_secs(15),
+                (Time::from_millis(1), Time::from_secs(100_000)),
+                "Huston 2024",
+                "time between two reconfigurations",
+            ),
+            Param::time(
+                "first",
+                Time::from_secs(12),
+                (Time::ZERO, Time::from_secs(100_000)),
+                "ours",
+                "when the first one is",
+            ),
+            Param::time(
+                "outage",
+                Time::from_millis(100),
+                (Time::ZERO, Time::from_secs(100)),
+                "ours",
+                "how long nothing is sent at each",
+            ),
+            Param::time(
+                "delay_spread",
+                Time::from_millis(20),
+                (Time::ZERO, Time::from_secs(10)),
+                "ours: with both directions a step of the RTT of 13 ms on average",
+                "the largest extra propagation delay",
+            ),
+            Param::ratio(
+                "capacity",
+                0.5,
+                (0.01, 1.0),
+                "ours",
+                "the least share of the rate that a reconfiguration leaves",
+            ),
+        ],
+    },
+    check,
+    make: Some(|params, init| Box::new(Satellite::new(params, init))),
+};
+
+fn check(params: &Params, _rate: Rate) -> Result<(), Conflict> {
+    let (outage, period) = (params.time("outage"), params.time("period"));
+    if outage < period {
+        return Ok(());
+    }
+    let found = format!("{} ms is not less than period, {} ms", outage.as_millis(), period.as_millis());
+    Err(Conflict { key: "outage", found, accepted: "expected less than period: nothing would ever be sent".into() })
+}
+
+/// What the link is like from one reconfiguration to the next.
+#[derive(Clone)]
+pub struct Orbit {
+    period: Time,
+    first: Time,
+    delay_spread: Time,
+    capacity: f64,
+    stream: (u64, String),
+    /// Number of the reconfigurations so far, the extra delay and the share since the last.
+    current: (u64, Time, f64),
+}
+
+impl Orbit {
+    /// Of the link called `link`, for which `params` are of [`ENTRY`].
+    pub fn new(params: &Params, seed: u64, link: &str) -> Self {
+        let mut orbit = Self {
+            period: params.time("period"),
+            first: params.time("first"),
+            delay_spread: params.time("delay_spread"),
+            capacity: params.ratio("capacity"),
+            stream: (seed, format!("leo/{link}")),
+            current: (0, Time::ZERO, 1.0),
+        };
+        orbit.go_to(0);
+        orbit
+    }
+
+    /// How many reconfigurations there were up to `now`, and when the last was.
+    fn epoch(&self, now: Time) -> (u64, Time) {
+        if now < self.first {
+            return (0, Time::ZERO);
+        }
+        let whole = (now - self.first).as_nanos() / self.period.as_nanos();
+        (whole + 1, self.first + self.period * whole)
+    }
+
+    #[cold]
+    fn go_to(&mut self, epoch: u64) {
+        let mut rng = Rng::stream(self.stream.0, &format!("{}/{epoch}", self.stream.1));
+        let delay = Time::from_nanos(rng.below(self.delay_spread.as_nanos() + 1));
+        self.current = (epoch, delay, self.capacity + (1.0 - self.capacity) * rng.unit());
+    }
+
+    /// The extra propagation delay `now`.
+    pub fn delay(&mut self, now: Time) -> Time {
+        let (epoch, _) = self.epoch(now);
+        if epoch != self.current.0 {
+            self.go_to(epoch);
+        }
+        self.current.1
+    }
+}
+
+/// The sending end.
+pub struct Satellite {
+    orbit: Orbit,
+    outage: Time,
+    rate: Rate,
+    wire: Wire,
+    /// When the next reconfiguration is, and until when the present one goes on.
+    until: Time,
+    outage_ends: Time,
+    free_at: Time,
+    sending: Sending,
+}
+
+impl Satellite {
+    fn new(params: &Params, init: &Init) -> Self {
+        let mut satellite = Self {
+            orbit: Orbit::new(params, init.seed, init.link),
+            outage: params.time("outage"),
+            rate: init.rate,
+            wire: Wire::new(init.rate),
+            until: Time::ZERO,
+            outage_ends: Time::ZERO,
+            free_at: Time::ZERO,
+            sending: Sending::default(),
+        };
+        satellite.reconfigure(Time::ZERO);
+        satellite
+    }
+
+    #[cold]
+    fn reconfigure(&mut self, now: Time) {
+        let (epoch, since) = self.orbit.epoch(now);
+        self.orbit.go_to(epoch);
+        self.outage_ends = if epoch == 0 { Time::ZERO } else { since + self.outage };
+        self.until = if epoch == 0 { self.orbit.first } else { since + self.orbit.period };
+        let rate = (self.rate.as_bps() as f64 * self.orbit.current.2) as u64;
+        self.wire = Wire::new(Rate::from_bps(rate.max(1)));
+    }
+}
+
+impl Medium for Satellite {
+    fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
+        if now < self.free_at {
+            return self.free_at;
+        }
+        if now >= self.until {
+            self.reconfigure(now);
+        }
+        if now < self.outage_ends {
+            return self.outage_ends;
+        }
+        let Some(frame) = port.take() else { return Time::MAX };
+        let Frame { bytes, .. } = frame;
+        self.free_at = now + self.wire.time_for(bytes);
+        self.sending = Sending { from: now, until: self.free_at, bits: bytes * 8 };
+        port.carry(bytes * 8);
+        port.leave(frame, self.free_at);
+        self.free_at
+    }
+
+    fn rate(&self) -> Option<u64> {
+        Some(self.rate.as_bps())
+    }
+
+    fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
+        self.rate = rate;
+        self.reconfigure(now);
+        now.max(self.free_at)
+    }
+
+    fn unsent(&self, now: Time) -> u128 {
+        self.sending.rest(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::testing::{Bench, make};
+    use knee_core::Value;
+
+    const MS: Time = Time::from_millis(1);
+
+    fn orbit(seed: u64) -> Orbit {
+        Orbit::new(&Params::defaults(ENTRY.choice.params), seed, "sky")
+    }
+
+    #[test]
+    fn the_delay_changes_every_fifteen_seconds_and_not_in_between() {
+        let mut orbit = orbit(1);
+        let delays: Vec<Time> = (0..600).map(|i| orbit.delay(MS * 100 * i + MS)).collect();
+        let changes: Vec<usize> = (1..600).filter(|&i| delays[i] != delays[i - 1]).collect();
+        assert_eq!(changes, [120, 270, 420, 570], "at 12, 27, 42 and 57 s");
+        assert!(delays.iter().all(|delay| *delay <= MS * 20));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "draws too often for Miri")]
+    fn steps_of_the_delay_are_a_third_of_the_spread_on_average() {
+        // The mean distance of two uniform numbers is 1/3. Huston's RTTs: 6.7 ms between successive RTTs on average, here
+        // 20 / 3 ms between one direction's reconfigurations.
+        let mut orbit = orbit(1);
+        let delays: Vec<f64> = (0..4000).map(|i| orbit.delay(Time::from_secs(15 * i + 13)).as_millis_f64()).collect();
+        let mean = delays.windows(2).map(|w| (w[1] - w[0]).abs()).sum::<f64>() / 3999.0;
+        assert!((mean - 20.0 / 3.0).abs() < 0.3, "{mean}");
+    }
+
+    #[test]
+    fn nothing_leaves_in_an_outage_and_capacity_stays_within_its_bounds() {
+        let mut bench = Bench::new(make(&ENTRY, &[("outage", Value::Time(MS * 200))], 100));
+        for ms in 0..60_000 {
+            bench.arrive(MS * ms, 9);
+        }
+        let left = bench.departures(Time::from_secs(60));
+        for second in [12, 27, 42, 57] {
+            let (from, until) = (Time::from_secs(second) + Time::from_micros(200), Time::from_secs(second) + MS * 200);
+            assert!(!left.iter().any(|at| *at > from && *at < until), "in the outage at {second} s");
+        }
+        for second in [5, 20, 35, 50] {
+            let within = |at: &&Time| **at >= Time::from_secs(second) && **at < Time::from_secs(second + 1);
+            let mbps = left.iter().filter(within).count() as f64 * 1514.0 * 8.0 / 1e6;
+            assert!((49.9..100.1).contains(&mbps), "{mbps} Mbit/s at {second} s");
+        }
+    }
+}

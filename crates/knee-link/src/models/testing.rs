@@ -1,0 +1,131 @@
+//! A medium between a queue without limit and a list of what leaves.
+
+use crate::medium::{Frame, Medium, Port};
+use crate::queue::Backlog;
+use crate::registry::{Init, Model};
+use knee_core::{Bytes, Packet, Params, Rate, Time, Value};
+use std::collections::VecDeque;
+
+/// A medium of `model` at a rate in Mbit/s.
+pub fn make(model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium> {
+    let params = Params::resolve(model.choice.params, given.iter().copied()).unwrap();
+    let mut air = None;
+    let mut init = Init { rate: Rate::from_mbps(mbps), seed: 1, name: "link", link: "link", air: &mut air };
+    (model.check)(&params, init.rate).unwrap();
+    model.make.unwrap()(&params, &mut init)
+}
+
+/// What a medium does with packets of 1500 bytes.
+pub struct Bench {
+    medium: Box<dyn Medium>,
+    comes: VecDeque<(Time, u64)>,
+    side: Side,
+}
+
+#[derive(Default)]
+struct Side {
+    now: Time,
+    waits: VecDeque<Packet>,
+    leaves: Vec<(u64, Time)>,
+    lost: Vec<u64>,
+    carried: u64,
+    next: u64,
+    /// Whether there is always another packet.
+    endless: bool,
+}
+
+impl Side {
+    fn comes(&mut self) {
+        let packet = Packet { size: 1500, seq: self.next, enqueued: self.now, ..Packet::default() };
+        self.waits.push_back(packet);
+        self.next += 1;
+    }
+}
+
+impl Port for Side {
+    fn take(&mut self) -> Option<Frame> {
+        if self.endless {
+            self.comes();
+        }
+        self.waits.pop_front().map(|packet| Frame { packet, since: self.now, bytes: u64::from(packet.size) + 14 })
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.waits.len() as u64, bytes: Bytes(self.waits.len() as u64 * 1514) }
+    }
+
+    fn leave(&mut self, frame: Frame, at: Time) {
+        assert!(at >= self.now, "{at} is before {}", self.now);
+        let at = at.max(self.leaves.last().map_or(at, |last| last.1));
+        self.leaves.push((frame.packet.seq, at));
+    }
+
+    fn lose(&mut self, frame: Frame) {
+        self.lost.push(frame.packet.seq);
+    }
+
+    fn carry(&mut self, bits: u64) {
+        self.carried += bits;
+    }
+}
+
+impl Bench {
+    pub fn new(medium: Box<dyn Medium>) -> Self {
+        Self { medium, comes: VecDeque::new(), side: Side::default() }
+    }
+
+    /// So many packets come at a time, which is not before those of the calls before.
+    pub fn arrive(&mut self, at: Time, count: u64) {
+        self.comes.push_back((at, count));
+    }
+
+    /// From the start there is always a packet to send.
+    pub fn saturate(&mut self) {
+        self.side.endless = true;
+        self.arrive(Time::ZERO, 1);
+    }
+
+    /// Lets time pass up to `until`. Gives when packets left.
+    pub fn departures(&mut self, until: Time) -> Vec<Time> {
+        self.run(until);
+        self.side.leaves.iter().map(|leave| leave.1).filter(|at| *at <= until).collect()
+    }
+
+    /// The packets that left, by their number, and those lost.
+    pub fn fates(&mut self, until: Time) -> (Vec<u64>, Vec<u64>) {
+        self.run(until);
+        (self.side.leaves.iter().map(|leave| leave.0).collect(), self.side.lost.clone())
+    }
+
+    /// Bits carried in the time up to `until`.
+    pub fn carried(&mut self, until: Time) -> u128 {
+        self.run(until);
+        u128::from(self.side.carried) - self.medium.unsent(until)
+    }
+
+    fn run(&mut self, until: Time) {
+        let mut due = Time::MAX;
+        loop {
+            let comes = self.comes.front().map_or(Time::MAX, |next| next.0);
+            let now = comes.min(due);
+            if now > until || now == Time::MAX {
+                return;
+            }
+            self.side.now = now;
+            if comes <= due {
+                let count = self.comes.pop_front().map_or(0, |next| next.1);
+                for _ in 0..count {
+                    self.side.comes();
+                }
+                if due < Time::MAX {
+                    continue;
+                }
+            }
+            due = self.medium.serve(now, &mut self.side);
+            assert!(due >= now, "it asks for {due} at {now}");
+            let inside = self.side.waits.len() as u64 + self.medium.held();
+            let done = (self.side.leaves.len() + self.side.lost.len()) as u64;
+            assert_eq!(self.side.next, done + inside, "every packet is somewhere at {now}");
+        }
+    }
+}

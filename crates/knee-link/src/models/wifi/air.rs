@@ -1,0 +1,176 @@
+//! The air of a Wi-Fi channel: who may send when, by DCF's rules (IEEE 802.11-2020, 10.3.4 and 10.23.2).
+//!
+//! Time runs in slots from when the channel has been idle for AIFS. A station sends at the slot at which its counter, drawn
+//! from a window that doubles with each failure, has come to zero; two at one slot collide. The others keep what is left of
+//! their counters for the next idle period.
+//!
+//! The two directions of a link are stations, asked by their links; contenders are stations that always have a frame to
+//! send, all of one length. What these do is worked out when a direction asks: nothing happens in between that it would not
+//! know of.
+
+use knee_core::{Rng, Time};
+
+/// Intervals and windows of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Length of a slot.
+    pub(super) slot: Time,
+    /// Idle time before the first slot: SIFS and so many slots.
+    pub(super) aifs: Time,
+    /// The least window, a number of slots less one.
+    pub(super) cw_min: u64,
+    /// The greatest.
+    pub(super) cw_max: u64,
+    /// How long a contender's frame and its acknowledgement take.
+    pub(super) contender: Time,
+}
+
+/// A station.
+#[derive(Clone, Copy, Default)]
+struct Station {
+    /// Slot at which it sends; for one with nothing to send, the end of the backoff after its last frame.
+    counter: Option<u64>,
+    /// Failures in a row.
+    failures: u32,
+    /// Whether it has something to send.
+    active: bool,
+}
+
+/// What comes of a station's attempt to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Somebody else was first: ask again then.
+    Later(Time),
+    /// It sends now; whether somebody else does so too.
+    Now { collides: bool },
+}
+
+/// A channel and the stations on it: directions first, contenders behind.
+pub struct Air {
+    rules: Rules,
+    rng: Rng,
+    /// When slots begin to count: the channel is busy, or not idle for long enough, before.
+    base: Time,
+    stations: Vec<Station>,
+    directions: usize,
+}
+
+impl Air {
+    pub(super) fn new(rules: Rules, contenders: u64, rng: Rng) -> Self {
+        let mut air = Self { rules, rng, base: Time::ZERO, stations: Vec::new(), directions: 0 };
+        for _ in 0..contenders {
+            let counter = Some(air.draw(0));
+            air.stations.push(Station { counter, failures: 0, active: true });
+        }
+        air
+    }
+
+    /// Another direction comes to the channel. Gives its place among the stations.
+    pub(super) fn join(&mut self) -> usize {
+        self.stations.insert(self.directions, Station::default());
+        self.directions += 1;
+        self.directions - 1
+    }
+
+    /// Station `who` has something to send from `now` on. Gives the earliest time at which it does.
+    pub(super) fn contend(&mut self, who: usize, now: Time) -> Time {
+        self.settle(now);
+        let Station { counter, failures, .. } = self.stations[who];
+        let passed =
+            if now > self.base { (now - self.base).as_nanos().div_ceil(self.rules.slot.as_nanos()) } else { 0 };
+        let counter = match counter {
+            Some(counter) => counter.max(passed),
+            // Its last backoff is over. On an idle channel it sends at once.
+            None if now < self.base => self.draw(failures),
+            None => passed,
+        };
+        (self.stations[who].counter, self.stations[who].active) = (Some(counter), true);
+        if self.directions == 1 {
+            // Nobody else can come in between.
+            self.settle(Time::MAX);
+        }
+        self.time_of(self.stations[who].counter)
+    }
+
+    /// It is the time that station `who` was told.
+    pub(super) fn claim(&mut self, who: usize, now: Time) -> Access {
+        self.settle(now);
+        let Station { counter, active, .. } = self.stations[who];
+        let at = self.time_of(counter);
+        if at > now {
+            return Access::Later(at);
+        }
+        debug_assert!(active && at == now);
+        let others = self.stations.iter().filter(|station| station.active && station.counter == counter).count();
+        Access::Now { collides: others > 1 }
+    }
+
+    /// The channel is busy from `now` to `until` with what `who` sends, alone or not; whether it was `received`.
+    pub(super) fn occupy(&mut self, who: usize, until: Time, received: bool) {
+        let Some(slot) = self.stations[who].counter else { return };
+        let with_contender =
+            self.stations[self.directions..].iter().any(|station| station.active && station.counter == Some(slot));
+        let until = if with_contender { until.max(self.time_of(Some(slot)) + self.rules.contender) } else { until };
+        for i in 0..self.stations.len() {
+            if i == who {
+                self.finish(i, received);
+                self.stations[i].active = false;
+            } else {
+                self.pass(i, slot, false);
+            }
+        }
+        self.base = until + self.rules.aifs;
+    }
+
+    /// Nothing of station `who` is left to send.
+    pub(super) fn withdraw(&mut self, who: usize) {
+        self.stations[who].active = false;
+    }
+
+    /// Lets contenders send what they begin to send before `now`, and before any direction does.
+    fn settle(&mut self, now: Time) {
+        loop {
+            let (directions, contenders) = self.stations.split_at(self.directions);
+            let first = |stations: &[Station]| {
+                let counters = stations.iter().filter(|station| station.active).filter_map(|station| station.counter);
+                counters.min().unwrap_or(u64::MAX)
+            };
+            let slot = first(contenders);
+            if slot >= first(directions) || slot == u64::MAX || self.time_of(Some(slot)) >= now {
+                return;
+            }
+            let senders = contenders.iter().filter(|station| station.counter == Some(slot)).count();
+            let until = self.time_of(Some(slot)) + self.rules.contender;
+            for i in 0..self.stations.len() {
+                self.pass(i, slot, senders == 1);
+            }
+            self.base = until + self.rules.aifs;
+        }
+    }
+
+    /// Others sent at `slot`: a station counts from there, or was among them.
+    fn pass(&mut self, i: usize, slot: u64, received: bool) {
+        match self.stations[i] {
+            Station { counter: Some(counter), active: true, .. } if counter == slot => self.finish(i, received),
+            Station { counter: Some(counter), .. } if counter > slot => self.stations[i].counter = Some(counter - slot),
+            _ => self.stations[i].counter = None,
+        }
+    }
+
+    /// A station has sent, and draws its next backoff.
+    fn finish(&mut self, i: usize, received: bool) {
+        let failures = if received { 0 } else { self.stations[i].failures + 1 };
+        self.stations[i].failures = failures;
+        self.stations[i].counter = Some(self.draw(failures));
+    }
+
+    fn draw(&mut self, failures: u32) -> u64 {
+        let Rules { cw_min, cw_max, .. } = self.rules;
+        let window = ((cw_min + 1) << failures.min(16)).min(cw_max + 1);
+        self.rng.below(window)
+    }
+
+    fn time_of(&self, counter: Option<u64>) -> Time {
+        counter.map_or(Time::MAX, |slots| self.base.saturating_add(self.rules.slot * slots))
+    }
+}

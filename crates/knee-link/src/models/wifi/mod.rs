@@ -1,0 +1,401 @@
+//! `wifi`: DCF or EDCA contention, aggregation into A-MPDUs, errors of single frames with block acknowledgement and retries,
+//! and PHY rates that change.
+//!
+//! ```text
+//!   AIFS  backoff   preamble  frames (an A-MPDU)   SIFS  block ack
+//! ──┼────┼─┼─┼─┼───┼─────────┼────┼────┼────┼─────┼────┼─────────┼── next
+//!                   airtime = preamble + bits / PHY rate, in whole symbols
+//! ```
+//!
+//! The link's `rate` is the PHY rate. As the link may send, it takes what waits, up to `max_frames` and `max_airtime`: so
+//! packets come out in bursts, and a queue is served the better the longer it is. A frame fails with probability `error` and
+//! goes again with the next aggregate, up to `retries` times; the receiver hands frames up in order, so that those behind a
+//! failed one wait. Frames under way, waiting or failed, span at most 64, as block acknowledgement allows.
+//!
+//! With `mcs_steps` the rate walks down and up the ladder of the modulation and coding schemes of 802.11ac (VHT-MCS 0 to 9,
+//! IEEE 802.11-2020, 21.5), at most so many steps below the link's `rate`, a step after each `mcs_hold` on average.
+//!
+//! Both directions of a link share its air where both are `wifi`: half duplex, by contention.
+//!
+//! Sources: IEEE 802.11-2020 (10.3.4, 10.23.2 for contention, 9.7 for A-MPDUs, 17.3 and 21 for OFDM's figures). Validated
+//! against the saturation throughput of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed Coordination
+//! Function", IEEE JSAC 18(3), 2000, with the figures that ns-3 publishes of it (wifi-bianchi.cc), and against the share of
+//! the PHY rate in B. Ginzburg, A. Kesselman, "Performance Analysis of A-MPDU and A-MSDU Aggregation in IEEE 802.11n",
+//! Sarnoff Symposium 2007.
+
+mod air;
+
+use crate::medium::{Frame, Medium, Port, Sending};
+use crate::registry::{Choice, Conflict, Init, Model};
+use air::{Access, Air, Rules};
+use knee_core::packet::MTU;
+use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const OFDM: &str = "IEEE 802.11-2020, 17.4.4 (OFDM, 20 MHz)";
+const BE: &str = "IEEE 802.11-2020, table 9-155 (best effort)";
+
+/// The registry entry.
+pub const ENTRY: Model = Model {
+    choice: Choice {
+        name: "wifi",
+        about: "Wi-Fi: contention, aggregation into A-MPDUs, retries, changing PHY rates; rate is the PHY rate",
+        source: "IEEE 802.11-2020; Bianchi 2000; Ginzburg and Kesselman 2007",
+        params: &[
+            Param::count(
+                "contenders",
+                0,
+                (0, 200),
+                "ours",
+                "other stations on the channel that always have a frame to send",
+            ),
+            Param::time(
+                "contender_airtime",
+                Time::from_micros(1500),
+                (Time::from_micros(20), Time::from_millis(10)),
+                "ours: an aggregate of some 30 frames at 300 Mbit/s",
+                "length of their frames",
+            ),
+            Param::count(
+                "max_frames",
+                0,
+                (0, 64),
+                "ours",
+                "frames of an aggregate; 0: as many as max_airtime allows, up to 64; 1: no aggregation",
+            ),
+            Param::time(
+                "max_airtime",
+                Time::from_micros(4000),
+                (Time::from_micros(100), Time::from_micros(5484)),
+                "Linux ath9k; at most aPPDUMaxTime, IEEE 802.11-2020, 21.4.4",
+                "length of an aggregate without its preamble",
+            ),
+            Param::ratio("error", 0.0, (0.0, 1.0), "ours", "probability that a frame of an aggregate fails"),
+            Param::count(
+                "retries",
+                7,
+                (0, 255),
+                "dot11ShortRetryLimit, IEEE 802.11-2020, annex C",
+                "how often a frame is sent again before it is dropped",
+            ),
+            Param::count("mcs_steps", 0, (0, 9), "ours", "how many steps of modulation and coding the rate may fall"),
+            Param::time(
+                "mcs_hold",
+                Time::from_millis(500),
+                (Time::from_millis(1), Time::from_secs(1000)),
+                "ours",
+                "mean time between two changes of the PHY rate",
+            ),
+            Param::time(
+                "slot",
+                Time::from_micros(9),
+                (Time::from_micros(1), Time::from_micros(100)),
+                OFDM,
+                "length of a slot",
+            ),
+            Param::time(
+                "sifs",
+                Time::from_micros(16),
+                (Time::from_micros(1), Time::from_micros(100)),
+                OFDM,
+                "time between a frame and its acknowledgement",
+            ),
+            Param::count(
+                "aifsn",
+                3,
+                (1, 15),
+                BE,
+                "slots of idle channel, after a SIFS, before backoff counts; 2 is DCF's DIFS",
+            ),
+            Param::count("cw_min", 15, (0, 32767), BE, "the least contention window, in slots"),
+            Param::count("cw_max", 1023, (0, 32767), BE, "the greatest contention window, in slots"),
+            Param::time(
+                "preamble",
+                Time::from_micros(40),
+                (Time::from_micros(1), Time::from_millis(1)),
+                "IEEE 802.11-2020, 21.3.2 (VHT, one stream)",
+                "preamble and PHY header of a data frame",
+            ),
+            Param::time(
+                "symbol",
+                Time::from_micros(4),
+                (Time::from_nanos(100), Time::from_micros(20)),
+                "IEEE 802.11-2020, 17.3.2.4",
+                "length of a symbol: frames are whole ones",
+            ),
+            Param::bytes(
+                "header",
+                Bytes(38),
+                (Bytes(0), Bytes(500)),
+                "QoS data header 26, FCS 4, LLC and SNAP 8",
+                "bytes beside a packet in its frame",
+            ),
+            Param::time(
+                "ack",
+                Time::from_micros(32),
+                (Time::from_micros(1), Time::from_millis(1)),
+                "32 B at 24 Mbit/s and a preamble of 20 us",
+                "length of an acknowledgement",
+            ),
+        ],
+    },
+    check,
+    make: Some(|params, init| Box::new(Wifi::new(params, init))),
+};
+
+/// Frames that block acknowledgement spans.
+const BLOCK_ACK_WINDOW: usize = 64;
+/// Delimiter of a frame in an aggregate, and what frames are padded to.
+const DELIMITER: u64 = 4;
+/// SERVICE and tail bits of a PPDU.
+const SERVICE_AND_TAIL: u64 = 22;
+/// Data bits per symbol and carrier of VHT-MCS 0 to 9, in sixths: 1/2, 1, 3/2, 2, 3, 4, 9/2, 5, 6, 20/3.
+const LADDER: [u64; 10] = [3, 6, 9, 12, 18, 24, 27, 30, 36, 40];
+
+/// Air that both directions of a link use.
+pub type SharedAir = Arc<Mutex<Air>>;
+
+fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
+    let conflict = |key, found, accepted| Err(Conflict { key, found, accepted });
+    let (cw_min, cw_max) = (params.count("cw_min"), params.count("cw_max"));
+    if cw_min > cw_max {
+        return conflict(
+            "cw_min",
+            format!("{cw_min} is more than cw_max, {cw_max}"),
+            format!("expected at most {cw_max}"),
+        );
+    }
+    let frame = u64::from(MTU) + params.bytes("header").0 + DELIMITER;
+    let (frames, most) = (params.count("max_frames").max(1), params.time("max_airtime"));
+    let airtime = rate.time_for(Bytes(frame * frames));
+    if airtime > most {
+        let ms = |time: Time| format!("{:.3} ms", time.as_millis_f64());
+        let found = format!(
+            "{frames} full frames take {} at the link's rate, longer than max_airtime, {}",
+            ms(airtime),
+            ms(most)
+        );
+        let key = if params.count("max_frames") > 1 { "max_frames" } else { "max_airtime" };
+        let fit = most.as_nanos() / rate.time_for(Bytes(frame)).as_nanos().max(1);
+        let accepted = if fit > 0 {
+            format!("expected at most {fit} frames, or a longer max_airtime")
+        } else {
+            "expected a higher rate, or a longer max_airtime".into()
+        };
+        return conflict(key, found, accepted);
+    }
+    Ok(())
+}
+
+/// A frame that was sent and is not done with.
+struct Pending {
+    frame: Frame,
+    tries: u64,
+    received: bool,
+}
+
+enum Phase {
+    /// Nothing to send.
+    Idle,
+    /// The next aggregate waits for its turn.
+    Contending,
+    /// An aggregate is being sent.
+    Sending,
+}
+
+/// A station that sends in one direction of a link.
+pub struct Wifi {
+    air: SharedAir,
+    station: usize,
+    rng: Rng,
+    phase: Phase,
+    /// Frames sent and not acknowledged, in order, and those behind them that were.
+    window: VecDeque<Pending>,
+    sending: Sending,
+    rate: Rate,
+    /// Steps below the link's rate, how many there may be, and when that changes.
+    steps: u64,
+    most_steps: u64,
+    hold: Time,
+    changes_at: Time,
+    max_frames: usize,
+    max_airtime: Time,
+    error: f64,
+    retries: u64,
+    preamble: Time,
+    symbol: Time,
+    header: u64,
+    /// SIFS and acknowledgement.
+    answer: Time,
+}
+
+impl Wifi {
+    fn new(params: &Params, init: &mut Init) -> Self {
+        let slot = params.time("slot");
+        let answer = params.time("sifs") + params.time("ack");
+        let air = init.air.get_or_insert_with(|| {
+            let rules = Rules {
+                slot,
+                aifs: params.time("sifs") + slot * params.count("aifsn"),
+                cw_min: params.count("cw_min"),
+                cw_max: params.count("cw_max"),
+                contender: params.time("contender_airtime") + answer,
+            };
+            let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
+            Arc::new(Mutex::new(Air::new(rules, params.count("contenders"), rng)))
+        });
+        let air = Arc::clone(air);
+        let station = lock(&air).join();
+        let most_steps = params.count("mcs_steps");
+        Self {
+            air,
+            station,
+            rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
+            phase: Phase::Idle,
+            window: VecDeque::new(),
+            sending: Sending::default(),
+            rate: init.rate,
+            steps: 0,
+            most_steps,
+            hold: params.time("mcs_hold"),
+            changes_at: if most_steps > 0 { Time::ZERO } else { Time::MAX },
+            max_frames: match params.count("max_frames") {
+                0 => BLOCK_ACK_WINDOW,
+                frames => frames as usize,
+            },
+            max_airtime: params.time("max_airtime"),
+            error: params.ratio("error"),
+            retries: params.count("retries"),
+            preamble: params.time("preamble"),
+            symbol: params.time("symbol"),
+            header: params.bytes("header").0,
+            answer,
+        }
+    }
+
+    /// The PHY rate `now`, in bit/s.
+    fn phy_rate(&mut self, now: Time) -> u64 {
+        while self.changes_at <= now {
+            let down = self.steps == 0 || self.steps < self.most_steps && self.rng.chance(0.5);
+            self.steps = if down { (self.steps + 1).min(self.most_steps) } else { self.steps - 1 };
+            let hold = -libm::log(1.0 - self.rng.unit()) * self.hold.as_nanos() as f64;
+            self.changes_at += Time::from_nanos(1 + hold as u64);
+        }
+        let top = LADDER.len() - 1;
+        (self.rate.as_bps() / LADDER[top] * LADDER[top - self.steps as usize]).max(1)
+    }
+
+    /// Bytes of a packet's frame on the air.
+    fn air_bytes(&self, frame: &Frame) -> u64 {
+        // The link's own overhead is the figures' part; what is counted as carried is sent in any case.
+        let bytes = (u64::from(frame.packet.size) + self.header).max(frame.bytes);
+        if self.max_frames == 1 { bytes } else { (bytes + DELIMITER).next_multiple_of(4) }
+    }
+
+    /// Sends an aggregate `now`. Gives when the channel is free for the next one; none: there was nothing to send.
+    fn send(&mut self, now: Time, collides: bool, port: &mut dyn Port) -> Option<Time> {
+        let rate = self.phy_rate(now);
+        let airtime = |bytes: u64| Time::from_nanos((u128::from(bytes) * 8_000_000_000 / u128::from(rate)) as u64);
+        let (mut bytes, mut frames) = (0, 0);
+        let fits = |bytes: u64, frames: usize, max: Time| frames == 0 || airtime(bytes) <= max;
+        let mut sent = 0; // of those in the window
+        while frames < self.max_frames && sent < self.window.len() {
+            let pending = &self.window[sent];
+            let more = if pending.received { 0 } else { self.air_bytes(&pending.frame) };
+            if more > 0 && !fits(bytes + more, frames, self.max_airtime) {
+                break;
+            }
+            (bytes, frames, sent) = (bytes + more, frames + usize::from(more > 0), sent + 1);
+        }
+        let full = u64::from(MTU) + self.header + DELIMITER + 3;
+        while sent == self.window.len()
+            && frames < self.max_frames
+            && sent < BLOCK_ACK_WINDOW
+            && fits(bytes + full, frames, self.max_airtime)
+        {
+            let Some(frame) = port.take() else { break };
+            bytes += self.air_bytes(&frame);
+            self.window.push_back(Pending { frame, tries: 0, received: false });
+            (frames, sent) = (frames + 1, sent + 1);
+        }
+        if frames == 0 {
+            return None;
+        }
+        let symbol_bits = (u128::from(rate) * u128::from(self.symbol.as_nanos()) / 1_000_000_000).max(1);
+        let symbols = u128::from(bytes * 8 + SERVICE_AND_TAIL).div_ceil(symbol_bits);
+        let arrives = now + self.preamble + self.symbol * symbols as u64;
+        let mut bits = 0;
+        for pending in self.window.iter_mut().take(sent).filter(|pending| !pending.received) {
+            pending.tries += 1;
+            pending.received = !collides && !self.rng.chance(self.error);
+            bits += if pending.received { pending.frame.bytes * 8 } else { 0 };
+        }
+        port.carry(bits);
+        self.sending = Sending { from: now, until: arrives, bits };
+        self.hand_up(arrives, port);
+        let free = arrives + self.answer;
+        lock(&self.air).occupy(self.station, free, bits > 0);
+        Some(free)
+    }
+
+    /// Frames leave in order, behind those that will not be sent again.
+    fn hand_up(&mut self, at: Time, port: &mut dyn Port) {
+        while let Some(first) = self.window.front()
+            && (first.received || first.tries > self.retries)
+        {
+            let Some(first) = self.window.pop_front() else { return };
+            if first.received { port.leave(first.frame, at) } else { port.lose(first.frame) }
+        }
+    }
+}
+
+impl Medium for Wifi {
+    fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
+        if matches!(self.phase, Phase::Contending) {
+            let access = lock(&self.air).claim(self.station, now);
+            let collides = match access {
+                Access::Later(at) => return at,
+                Access::Now { collides } => collides,
+            };
+            if let Some(free) = self.send(now, collides, port) {
+                self.phase = Phase::Sending;
+                return free;
+            }
+            lock(&self.air).withdraw(self.station);
+            self.phase = Phase::Idle;
+            return Time::MAX;
+        }
+        if self.window.is_empty() && port.backlog().packets == 0 {
+            self.phase = Phase::Idle;
+            return Time::MAX;
+        }
+        self.phase = Phase::Contending;
+        lock(&self.air).contend(self.station, now)
+    }
+
+    fn rate(&self) -> Option<u64> {
+        Some(self.rate.as_bps())
+    }
+
+    fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
+        self.rate = rate;
+        now.max(self.sending.until)
+    }
+
+    fn held(&self) -> u64 {
+        self.window.len() as u64
+    }
+
+    fn unsent(&self, now: Time) -> u128 {
+        self.sending.rest(now)
+    }
+}
+
+/// Only one thread ever uses a simulation's air at a time.
+fn lock(air: &SharedAir) -> MutexGuard<'_, Air> {
+    air.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

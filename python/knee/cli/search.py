@@ -1,0 +1,206 @@
+"""``knee search``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from knee.cli import complete
+from knee.cli.console import Bar, complain, out
+from knee.cli.tables import number, table
+from knee.errors import RunError
+
+if TYPE_CHECKING:
+    from knee.searches import Search
+    from knee.searches.plan import Plan
+
+
+def search(
+    context: typer.Context,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE-or-NAME",
+            help="A search or scenario file, a shipped search, or a name from knee list scenarios.",
+            autocompletion=complete.searches,
+        ),
+    ],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=BOUNDS",
+            help="A key to choose, and its bounds: link.rate='loguniform(1 Mbit/s, 1 Gbit/s)', "
+            "flows.0.rtt='uniform(5 ms, 50 ms)', flows.1.cc='loss-based,bbr*'.",
+        ),
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIGURE",
+            help="The figure, such as queue_delay_p95_ms or jain; give two for a Pareto front.",
+            autocompletion=complete.figures,
+        ),
+    ] = None,
+    goal: Annotated[
+        list[str] | None, typer.Option(metavar="max|min", help="Make it largest or smallest; one for each figure.")
+    ] = None,
+    exceeds: Annotated[
+        float | None, typer.Option(metavar="VALUE", help="Report only what exceeds this, with --goal max.")
+    ] = None,
+    below: Annotated[
+        float | None, typer.Option(metavar="VALUE", help="Report only what is below this, with --goal min.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="Compare the figure with that of this variant, same seed: link.queue=fq."
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(metavar="HOW", help="How to compare: ratio (the default) or difference.")
+    ] = None,
+    across: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V1,V2,...", help="Run each choice across all of these, as in knee sweep --over."),
+    ] = None,
+    summarize: Annotated[
+        str | None, typer.Option(metavar="HOW", help="The value across them: mean (the default) or worst.")
+    ] = None,
+    zips: Annotated[
+        list[str] | None,
+        typer.Option("--zip", metavar="KEY,KEY", help="Choose lists of values together, step by step."),
+    ] = None,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=EXPRESSION", help="Derive a key: link.limit='2 * link.rate * flows.0.rtt'."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario in every trial.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(metavar="N", help="Try N choices; default: 100.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="Run each with N seeds, and take the mean.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the search; default: 1.")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Propose N choices at a time; default: 10.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(metavar="HOW", help="How to propose: tpe (the default), nsga2 or random.")
+    ] = None,
+    findings: Annotated[
+        int | None, typer.Option(metavar="N", help="Save the N most extreme scenarios that differ; default: 3.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Leave this key alone when a finding is shrunk.")
+    ] = None,
+    no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Save findings as they were found.")] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the page and the data; default: results/search-NAME."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check, and print the number of runs, packets and hours.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")] = False,
+) -> None:
+    """Find the scenario, within bounds, that is worst or best for a figure.
+
+    Bounds, figure and goal are in the file's table [search] or in options. A finding is shrunk to the simplest
+    scenario that still shows it, and saved as a file for knee run. Two figures give a Pareto front. Finished runs are
+    kept, so an interrupted command continues where it stopped. The result does not depend on the number of workers.
+    """
+    from knee import searches
+    from knee.searches import searchfile
+
+    plan = searchfile.read(
+        scenario,
+        over or (),
+        changes=changes or (),
+        zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
+        derive=derive or (),
+        across=across or (),
+        against=against or (),
+        figure=figure or None,
+        goal=goal or None,
+        exceeds=exceeds,
+        below=below,
+        compare=compare,
+        summarize=summarize,
+        trials=trials,
+        seeds=seeds,
+        search_seed=seed,
+        batch=batch,
+        sampler=sampler,
+        findings=findings,
+        keep=keep or None,
+        shrink=False if no_shrink else None,
+    )
+    name = str(plan.base.get("name", plan.name))
+    if dry_run:
+        _estimate(plan, workers)
+        return
+    folder = folder or Path("results") / f"search-{name}"
+    with Bar(f"search of {name}") as bar:
+        made = searches.run(plan, folder, workers=workers, dask=dask, again=again, progress=bar, command=context.obj)
+        made.write_page()
+    show(made)
+    if made.aside is not None:
+        complain(f"{folder} had another search, or one by another build of knee; it is in {made.aside} now.")
+    out().print(f"The page: {folder / searches.PAGE}", soft_wrap=True)
+    _check_failed(made)
+
+
+def show(made: Search) -> None:
+    """Prints what was found."""
+    from knee.searches.page import headline
+
+    plan = made.plan
+    out().print(headline(made), soft_wrap=True)
+    if not made.findings:
+        return
+    ratio = plan.against is not None and plan.compare == "ratio"
+    heads = [f"{goal.figure}{' ratio' if ratio else ''}".replace("_", "_\n", 1) for goal in plan.goals]
+    keys = [".\n".join(key.rsplit(".", 1)) if len(key) > 8 else key for key in plan.keys]
+    shown = table(None, ["trial", *keys, *heads, *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys))
+    for finding in made.findings:
+        point = made.sweep.definition.point(finding.run)
+        found = [number(value, 3) for value in finding.found]
+        saved = [number(finding.values[0], 3)] if plan.shrink else []
+        shown.add_row(str(finding.trial), *(str(point.values[key]) for key in plan.keys), *found, *saved)
+    out().print(shown)
+    for finding in made.findings[:10]:
+        out().print(f"{'knee sweep' if plan.across else 'knee run'} {made.folder / finding.file}", soft_wrap=True)
+
+
+def _check_failed(made: Search) -> None:
+    """Reports trials that failed.
+
+    Raises:
+        RunError: some did; says how many, and why the first did.
+    """
+    failed = made.failed
+    if not failed.is_empty():
+        first = failed.row(0, named=True)
+        from knee.searches import TABLE
+
+        where = f"the column error of {made.folder / TABLE} has the reasons"
+        said = f"{failed.height} of {made.trials.height} trials failed; {where}, that of trial {first['trial']}: "
+        raise RunError(said + first["error"])
+
+
+def _estimate(plan: Plan, workers: int | None) -> None:
+    """Prints how large a search is."""
+    from knee.cli.sweep import estimate
+    from knee.sweeps import sweepfile
+
+    trials = min(plan.trials, plan.size or plan.trials)
+    for axis in plan.axes:
+        out().print(f"{axis.name}: {axis.span or len(axis.rows)}", soft_wrap=True)
+    out().print(f"{trials} trials, {plan.runs_each} {'run' if plan.runs_each == 1 else 'runs'} each", soft_wrap=True)
+    checked = sweepfile.check(plan.corners(), most=500)
+    estimate(trials * plan.runs_each, checked.mean_work, workers)

@@ -1,0 +1,64 @@
+"""Checks of what a link's models, loss and delay have to do with each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.errors import Refused
+from knee.units import format_time
+
+if TYPE_CHECKING:
+    from knee.scenario.model import Link
+
+#: Parameters that both directions of a link share, by model: they describe the air, or the sky.
+_SHARED = {
+    "wifi": ("contenders", "contender_airtime", "slot", "sifs", "aifsn", "cw_min", "cw_max", "ack"),
+    "leo": ("period", "first", "outage", "delay_spread", "capacity"),
+}
+
+
+def check_link(link: Link) -> None:
+    """Rejects a link whose models contradict its other keys.
+
+    Raises:
+        Refused: names the key, the value found and what is accepted.
+    """
+    if link.burst is not None and link.model != "wire":
+        raise Refused(f"the link model {link.model} is no token bucket", "leave burst out", key="burst")
+    if link.burst is not None and link.reverse is not None and link.reverse.model != "wire":
+        found = f"burst holds for both directions, and the reverse one has the model {link.reverse.model}"
+        raise Refused(found, "leave burst out", key="burst")
+    _check_loss(link)
+    _check_delay(link)
+    _check_shared(link)
+
+
+def _check_loss(link: Link) -> None:
+    if link.loss_model == "random":
+        return
+    if link.loss:
+        found = f"{link.loss} is given beside the loss model {link.loss_model}, which has probabilities of its own"
+        raise Refused(found, 'leave it out, or loss_model = "random"', key="loss")
+    if not link.loss_params["p"] and not link.loss_params["loss_good"]:
+        raise Refused("p and loss_good are 0: nothing is ever lost", "expected p above 0", key="loss_params.p")
+
+
+def _check_delay(link: Link) -> None:
+    if link.delay_model != "uniform" and link.jitter:
+        found = f"{format_time(link.jitter)} is given beside the delay model {link.delay_model}"
+        raise Refused(found, 'leave it out, or delay_model = "uniform"', key="jitter")
+    if link.delay_model == "table" and link.delay_table is None:
+        raise Refused("the delay model table has no table", 'expected delay_table = "FILE"', key="delay_table")
+    if link.delay_model != "table" and link.delay_table is not None:
+        found = f"the delay model {link.delay_model} reads no table"
+        raise Refused(found, 'leave it out, or delay_model = "table"', key="delay_table")
+
+
+def _check_shared(link: Link) -> None:
+    """Both directions of a link are on one channel, or in one constellation."""
+    if link.reverse is None or link.reverse.model != link.model:
+        return
+    for name in _SHARED.get(link.model, ()):
+        if link.reverse.model_params[name] != link.model_params[name]:
+            found = "it differs from the link's own, which both directions share"
+            raise Refused(found, "leave it out, or expected the same value", key=f"reverse.model_params.{name}")

@@ -1,0 +1,204 @@
+"""Link models: what scenarios of them show, what is refused, and what they do to LoLa."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+from knee import bench, cli, physics, registry
+from knee.errors import ScenarioError
+from knee.grounds.uml import refuse
+from knee.scenario import from_dict, load
+from knee.scenario.spec import spec
+
+MODELS = [name for name in registry.link_models() if name != "wire"]
+WIFI = {"rate": "300 Mbit/s", "model": "wifi"}
+DOCSIS = {"rate": "50 Mbit/s", "model": "docsis"}
+LTE = {"rate": "75 Mbit/s", "model": "lte"}
+BURSTS = {"rate": "50 Mbit/s", "loss_model": "gilbert-elliott"}
+NORMAL = {"rate": "50 Mbit/s", "delay_model": "normal"}
+
+
+def scenario(link: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"duration": "10 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms"}], **more}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_model_obeys_physics_and_gives_the_same_twice(model: str) -> None:
+    link = {"rate": "100 Mbit/s", "model": model, "limit": "200 packets"}
+    reverse = {"rate": "100 Mbit/s", "model": model}
+    data = scenario({**link, "reverse": reverse}, changes=[{"at": "4 s", "link": "bottleneck", "rate": "40 Mbit/s"}])
+    first, second = knee.run(data), knee.run(data)
+    assert first.samples.equals(second.samples)
+    assert not list(physics.breaches(first))
+    assert first.summary["flows"][0]["goodput_mbps"] > 15
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    data = scenario({**WIFI, "model_params": {"contenders": 2, "error": 0.05}})
+    goodputs = {knee.run({**data, "seed": seed}).summary["flows"][0]["goodput_mbps"] for seed in (1, 2, 1)}
+    assert len(goodputs) == 2
+
+
+def test_a_token_bucket_in_wifi_and_other_contradictions_are_named() -> None:
+    trace = {"trace": "x"}
+    refused: list[tuple[dict[str, Any], str, str]] = [
+        ({**WIFI, "burst": "10 kB"}, "link.burst", "no token bucket"),
+        ({"model": "wifi", **trace}, "link.trace", "sends at a rate of its own"),
+        ({**WIFI, **trace}, "link", "rate and trace are both given"),
+        ({**WIFI, "model": "wify"}, "link.model", "did you mean wifi"),
+        ({**WIFI, "model_params": {"max_frame": 3}}, "link.model_params.max_frame", "did you mean max_frames"),
+        ({**WIFI, "model_params": {"error": 1.5}}, "link.model_params.error", "0.0 to 1.0"),
+        (
+            {"rate": "100 Mbit/s", "model": "wifi", "model_params": {"max_frames": 64}},
+            "link.model_params.max_frames",
+            "longer than max_airtime",
+        ),
+        ({**WIFI, "model_params": {"cw_min": 2000}}, "link.model_params.cw_min", "more than cw_max"),
+        ({**DOCSIS, "model_params": {"map_interval": "0 s"}}, "link.model_params.map_interval", "grants nothing"),
+        ({**DOCSIS, "model_params": {"grant_delay": "0 s"}}, "link.model_params.grant_delay", "map_interval"),
+        ({**LTE, "model_params": {"harq_rtt": "7500 us"}}, "link.model_params.harq_rtt", "not a multiple of tti"),
+        ({**LTE, "model_params": {"bler": 1.0}}, "link.model_params.bler", "no block ever arrives"),
+        (
+            {"rate": "1 Gbit/s", "model": "leo", "model_params": {"outage": "15 s"}},
+            "link.model_params.outage",
+            "not less than period",
+        ),
+        ({**BURSTS, "loss": 0.1}, "link.loss", "probabilities of its own"),
+        ({**BURSTS, "loss_params": {"p": 2}}, "link.loss_params.p", "0.0 to 1.0"),
+        ({**BURSTS, "loss_params": {"p": 0}}, "link.loss_params.p", "nothing is ever lost"),
+        ({**NORMAL, "jitter": "1 ms"}, "link.jitter", "beside the delay model normal"),
+        ({**NORMAL, "delay_table": "x"}, "link.delay_table", "reads no table"),
+        ({**NORMAL, "delay_model": "table"}, "link.delay_table", "has no table"),
+        (
+            {**WIFI, "reverse": {**WIFI, "model_params": {"contenders": 3}}},
+            "link.reverse.model_params.contenders",
+            "both directions share",
+        ),
+    ]
+    for link, key, words in refused:
+        with pytest.raises(ScenarioError) as error:
+            from_dict(scenario(link), where="lab.toml")
+        message = str(error.value)
+        assert (error.value.key, message.startswith(f"lab.toml: {key}: ")) == (key, True), message
+        assert words in message
+        assert "\n" not in message
+
+
+def test_changes_that_a_model_cannot_make_are_named() -> None:
+    slower = [{"at": "1 s", "link": "bottleneck", "rate": "50 Mbit/s"}]
+    frames = {**WIFI, "model_params": {"max_frames": 64}}
+    with pytest.raises(ScenarioError, match=r"changes\[0\].rate: with model_params.max_frames as it is"):
+        from_dict(scenario(frames, changes=slower))
+    with pytest.raises(ScenarioError, match=r"changes\[0\].loss: the link has the loss model gilbert-elliott"):
+        from_dict(scenario(BURSTS, changes=[{"at": "1 s", "link": "bottleneck", "loss": 0.1}]))
+
+
+@pytest.mark.parametrize(
+    ("link", "key"),
+    [
+        (WIFI, "link.model"),
+        (BURSTS, "link.loss_model"),
+        (NORMAL, "link.delay_model"),
+        ({"rate": "50 Mbit/s", "reverse": DOCSIS}, "link.reverse.model"),
+    ],
+)
+def test_the_ground_uml_refuses_what_it_does_not_do(link: dict[str, Any], key: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        refuse.check(from_dict(scenario(link)))
+    assert error.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [("# none\n", "is empty"), ("1.5\nx\n", "line 2"), ("-1\n", "line 1"), ("1e3\n", "line 1")],
+)
+def test_tables_of_delays_that_cannot_be_used(tmp_path: Path, lines: str, words: str) -> None:
+    (tmp_path / "delays").write_text(lines)
+    (tmp_path / "lab.toml").write_text(
+        'duration = "1 s"\nflows = [{ cc = "reno", rtt = "1 ms" }]\n'
+        'link = { rate = "1 Mbit/s", delay_model = "table", delay_table = "delays" }\n'
+    )
+    with pytest.raises(ScenarioError, match=words) as error:
+        spec(load(tmp_path / "lab.toml"))
+    assert error.value.key == "link.delay_table"
+
+
+def test_a_table_of_delays_is_drawn_from(tmp_path: Path) -> None:
+    (tmp_path / "delays").write_text("# ms\n3\n7.5\n")
+    link = {"rate": "50 Mbit/s", "delay_model": "table", "delay_table": str(tmp_path / "delays"), "reorder": True}
+    flow = knee.run(scenario(link)).summary["flows"][0]
+    assert 23 <= flow["rtt_min_ms"] < 23.6, "the lesser delay and a packet's transmission"
+    assert flow["rtt_mean_ms"] > 25
+
+
+def test_both_directions_share_the_air_and_its_parameters() -> None:
+    params = {"contenders": 2}
+    data = scenario({**WIFI, "model_params": params, "reverse": {**WIFI, "limit": "100 packets"}})
+    made = from_dict(data)
+    assert made.links[0].reverse is not None
+    assert made.links[0].reverse.model_params["contenders"] == 2
+    # Half duplex: with as much to send back, each direction has about half of what one has alone.
+    flows = [{"cc": "cubic", "rtt": "20 ms"}, {"cc": "cubic", "rtt": "20 ms", "direction": "reverse"}]
+    alone = knee.run(scenario({**WIFI, "limit": "300 packets"})).summary["flows"][0]["goodput_mbps"]
+    both = {**WIFI, "limit": "300 packets", "reverse": {**WIFI, "limit": "300 packets"}}
+    shared = [flow["goodput_mbps"] for flow in knee.run(scenario(both, flows=flows)).summary["flows"]]
+    assert sum(shared) < 1.05 * alone
+    assert min(shared) > 0.3 * alone
+
+
+def test_a_cable_modem_adds_its_request_to_the_rtt() -> None:
+    """Request and grant take 4 to 6 ms (docs/links.md)."""
+    result = knee.run(load("docsis", ["duration=10 s", "flows.0.stop=9 s", "flows.1.start=9500 ms"]))
+    assert 24 <= result.summary["flows"][0]["rtt_min_ms"] <= 26.5
+
+
+def test_a_satellite_changes_rtt_and_rate_at_its_reconfigurations_only() -> None:
+    result = knee.run(load("leo"))
+    rows = result.samples.filter(pl.col("flow") == 2)
+    least = [
+        float(rows.filter(pl.col("t_s").is_between(a, b))["rtt_min_ms"].min())  # type: ignore[arg-type]
+        for a, b in ((3, 12), (14, 27), (29, 42), (44, 57))
+    ]
+    assert len({round(ms, 1) for ms in least}) == 4
+    assert all(40 <= ms <= 60.2 for ms in least)
+    outages = result.links.filter((pl.col("link").cast(pl.String) == "sky 1") & (pl.col("utilization") < 0.01))
+    assert {int(t) for t in outages["t_s"]} <= {12, 27, 42, 57}
+    assert len(outages) >= 3
+
+
+def test_losses_in_bursts_cost_less_than_single_ones() -> None:
+    """CUBIC reduces once per burst. Reno's rate is that of the inverse square root of its reductions: 5 times fewer."""
+    single, bursts = (flow["goodput_mbps"] for flow in knee.run(load("bursty-loss")).summary["flows"])
+    assert bursts > 1.5 * single
+
+
+def test_lola_takes_delay_that_varies_in_order_for_a_queue() -> None:
+    """docs/links.md says why: below 5 Mbit/s of 50 at 10 ms of jitter, and most of it back where packets may overtake."""
+
+    def goodput(**link: Any) -> float:
+        flows = [{"cc": "lola", "rtt": "20 ms"}]
+        data = scenario({"rate": "50 Mbit/s", "limit": "500 packets", **link}, duration="20 s", flows=flows)
+        return float(knee.run(data).summary["flows"][0]["goodput_mbps"])
+
+    assert goodput() > 38
+    assert goodput(jitter="10 ms") < 5
+    assert goodput(jitter="10 ms", reorder=True) > 4 * goodput(jitter="10 ms")
+
+
+def test_the_list_shows_models_and_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "links"]) == 0
+    told = capsys.readouterr().out
+    assert all(name in told for name in [*MODELS, "gilbert-elliott", "paretonormal"])
+    assert cli.main(["list", "links", "docsis"]) == 0
+    told = capsys.readouterr().out
+    assert "map_interval = 2 ms" in told
+    assert "ns-2" in told
+
+
+def test_every_model_has_a_case_of_bench() -> None:
+    assert {f"link-{name}" for name in MODELS} <= set(bench.GROUPS["links"])

@@ -1,0 +1,160 @@
+"""The command ``knee sweep``: its table, its dry run, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from knee.cli import main
+from knee.cli import sweep as command
+from knee.errors import InputError
+from knee.sweeps.table import FIGURES
+from sweep_examples import TINY, of
+
+
+def test_the_command_leaves_its_table_and_page(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sweep", "tiny.toml", "--over", "link.rate=5 Mbit/s,10 Mbit/s", "--over", "flows.0.cc=reno,cubic"]
+    assert main(command) == 0
+    assert "results/sweep-tiny/sweep.html" in capsys.readouterr().out
+    out = tiny / "results" / "sweep-tiny"
+    assert sorted(path.name for path in out.iterdir()) == ["data", "sweep.html", "sweep.json", "sweep.parquet"]
+    frame = pl.read_parquet(out / "sweep.parquet")
+    assert frame.height == 4
+    # Twice the rate carries twice as much, within what slow start costs.
+    by_rate = frame.group_by("link.rate_mbps", maintain_order=True).agg(pl.col("goodput_mbps").mean())["goodput_mbps"]
+    assert by_rate[1] / by_rate[0] == pytest.approx(2, rel=0.15)
+    assert main(command) == 0
+    assert pl.read_parquet(out / "sweep.parquet").equals(frame), "nothing ran again: wall_s is the same"
+
+
+def test_the_terminal_sorts_and_counts(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    over = "link.limit=10 packets,100 packets,30 packets"
+    assert main(["sweep", "tiny.toml", "--over", over, "--sort", "queue_delay_mean_ms", "--rows", "2"]) == 0
+    printed = capsys.readouterr().out
+    rows = [line.split()[:2] for line in printed.splitlines() if "packets" in line and line.split()[0].isdigit()]
+    assert rows == [["1", "10"], ["3", "30"]], "least delay first"
+    assert "and 1 more points sorted by mean queueing delay" in printed
+    assert main(["sweep", "tiny.toml", "--over", over, "--sort", "jane"]) == 2
+    assert "did you mean jain" in capsys.readouterr().err
+
+
+def test_every_figure_has_a_head_that_fits() -> None:
+    assert set(command._HEADS) == set(FIGURES)
+    assert max(len(line) for head in command._HEADS.values() for line in head.split("\n")) <= 8
+
+
+def test_words_wrap_whole_on_a_narrow_terminal(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    over = ["--over", "flows.*.cc=timely,ledbat", "--over", "link.limit=20 packets,200 packets"]
+    assert main(["sweep", "tiny.toml", *over, "--sort", "queue_delay_p95_ms"]) == 0
+    printed = capsys.readouterr().out
+    words = {word for line in printed.splitlines() for word in line.split()}
+    assert words >= {"timely", "ledbat", "packets", "flows.*.", "limit"}
+    assert max(len(line.rstrip()) for line in printed.splitlines()) <= 80
+
+
+def test_a_dry_run_counts_and_writes_nothing(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knee.bench.case", lambda name: {"packets_per_s": 5e3})
+    assert (
+        main(
+            [
+                "sweep",
+                "tiny.toml",
+                "--over",
+                "link.rate=5 Mbit/s,10 Mbit/s",
+                "--seeds",
+                "500",
+                "--dry-run",
+                "--jobs",
+                "2",
+            ]
+        )
+        == 0
+    )
+    printed = capsys.readouterr().out
+    # Mean 7.5 Mbit/s for 2 s in packets of 1500 bytes: 1250 packets, 1000 times, at 10,000 a second: two minutes.
+    assert "1 000 runs, some 1.2e+06 packets: about 2.1 minutes on 2 cores" in printed
+    assert sorted(path.name for path in tiny.iterdir()) == ["grid.toml", "tiny.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "nothing to sweep"),
+        (["--over", "link.rate"], "is not an axis"),
+        (["--over", "link.rate="], "is not an axis"),
+        (["--over", "link.rate=5 Mbit/s,,6 Mbit/s"], "is not an axis"),
+        (["--over", "link.rate=5 Mbit/s,5 Mbit/s"], "twice"),
+        (["--over", "link.rate=5 Mbit/s", "--over", "link.rate=6 Mbit/s"], "twice"),
+        (["--over", "link.rate=5 Mbit/s,fast"], "link.rate = fast: link.rate"),
+        (["--over", "link.rat=5 Mbit/s"], "did you mean rate"),
+        (["--over", "flows.7.cc=reno"], "flows.7"),
+        (["--over", "seed=1,2", "--seeds", "2"], "both set the seed"),
+        (["--over", "seed=linear(1,10000,10000)", "--over", "flows.0.count=linear(1,10000,10000)"],
+         "100000000 runs: 10000 (seed) x 10000 (flows.0.count) x 1 seeds; expected at most 10000000"),
+        (["--over", "seed=1,2", "--out", "tiny.toml"], "is not replaced"),
+        (["--over", "link.rate=1 Mbit/s,2 Mbit/s", "--over", "flows.0.rtt=1 ms,2 ms,3 ms", "--zip",
+          "link.rate,flows.0.rtt"], "link.rate has 2 values, flows.0.rtt has 3 values"),
+        (["--over", "link.rate=1 Mbit/s", "--zip", "link.rate,link.limit"], "link.limit is tied but has no values"),
+        (["--over", "link.rate=uniform(1 Mbit/s, 9 Mbit/s)"], "--samples 100"),
+        (["--over", "seed=1,2", "--samples", "5"], "nothing is sampled"),
+        (["--over", "link.rate=uniform(1 Mbit/s, 9 Mbit/s)", "--samples", "5", "--sampling", "latino"], "mean latin"),
+        (["--over", "seed=1,2", "--derive", "link.limit"], "is not a key with an expression"),
+        (["--over", "seed=1,2", "--derive", "link.limit=2 * link.rat"], "does not say link.rat"),
+        (["--over", "link.limit=9 kB", "--derive", "link.limit=link.rate * flows.0.rtt"], "values and an expression"),
+        (["--over", "seed=1,2", "--set", "link.rate=fast"], "fast"),
+        (["--over", "seed=1,2", "--set", "run.ground=moon"], "moon"),
+        (["--over", "seed=1,2", "--dask", "nonsense"], "nonsense"),
+        (["--over", "seed=1,2", "--series", "--save-runs"], "both given"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_bad_input_is_refused_and_nothing_written(
+    tiny: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["sweep", "tiny.toml", *arguments]) in ((2,) if "--dask" not in arguments else (1, 2))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert sorted(path.name for path in tiny.iterdir()) == ["grid.toml", "tiny.toml"]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("[sweep]\novr = 1", "sweep.ovr: unknown key; did you mean over"),
+        ("[sweep]\nseeds = 0\n[sweep.over]\nlink.rate = ['1 Mbit/s']", "seeds"),
+        ("[sweep]\nseeds = 'two'", "sweep.seeds"),
+        ("[sweep]\nzip = ['link.rate']", "sweep.zip"),
+        ("[sweep]\n", "nothing to sweep"),
+        ("[sweep.over]\nlink.rate = []", "link.rate: the list of values is empty"),
+        ("[sweep.derive]\nlink.limit = 5", "sweep.derive.link.limit"),
+        ("[sweep.over]\nlink.rate = ['1 Mbit/s']\n[sweep.derive]\nlink.limit = '2 +'", "derive.link.limit"),
+        ("[sweep.over]\nlink.rate = 'log(1 Mbit/s, 9 Mbit/s)'", "expected log(FROM, TO, NUMBER)"),
+    ],
+)
+def test_a_bad_sweep_file_is_refused_by_key(
+    tiny: Path, capsys: pytest.CaptureFixture[str], table: str, words: str
+) -> None:
+    (tiny / "bad.toml").write_text(TINY + table)
+    assert main(["sweep", "bad.toml"]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert "bad.toml" in err
+
+
+def test_a_sweep_file_is_no_scenario(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "grid.toml"]) == 2
+    assert "run it with knee sweep" in capsys.readouterr().err
+
+
+def test_an_unknown_scenario_is_refused() -> None:
+    with pytest.raises(InputError, match="did you mean hello"):
+        of("helo", "seed=1")

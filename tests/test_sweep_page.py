@@ -1,0 +1,131 @@
+"""The page of a sweep, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
+from knee import sweeps
+from knee.sweeps import dataset, sweepfile, work
+from knee.sweeps.table import FIGURES
+from sweep_examples import of
+
+
+def _frame(tiny: Path, values: dict[str, list[Any]]) -> sweeps.Sweep:
+    """A sweep with made-up figures, a row per point."""
+    base = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
+    made = sweepfile.read(base, values)
+    writer = dataset.Writer(tiny / "s", made)
+    rows = [
+        {"run": i, "seed": 1} | {name: float(i % 7 + k) for k, name in enumerate(FIGURES)}
+        for i in range(1, len(made) + 1)
+    ]
+    writer.add(work.Part(rows))
+    writer.flush()
+    return sweeps.Sweep(tiny / "s", made, {})
+
+
+@pytest.fixture
+def page(tiny: Path) -> Path:
+    made = sweeps.run(
+        of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s", "flows.0.cc=reno,cubic", changes=["link.loss=0.01"], seeds=2),
+        tiny / "s",
+    )
+    made.write_page()
+    return tiny / "s" / "sweep.html"
+
+
+CHANGE = """
+const set = (id, value) => {
+  const select = document.getElementById(id);
+  select.value = value;
+  select.dispatchEvent(new Event("change"));
+};
+const chart = document.getElementById("chart");
+"""
+
+
+@needs_chromium
+def test_the_page_draws_what_is_chosen(page: Path) -> None:
+    probe = (
+        CHANGE
+        + """
+    const names = () => [...new Set(chart.data.map((line) => line.legendgroup))];
+    const first = names();
+    const bands = chart.data.filter((line) => line.fill === "toself").length;
+    set("over", "1"); set("by", "0");
+    await drawAllCharts();
+    const second = names();
+    set("kind", "heat");
+    await drawAllCharts();
+    const heat = [chart.data[0].type, chart.data[0].z.length, chart.data[0].z[0].length];
+    set("kind", "pareto");
+    await drawAllCharts();
+    return [first, bands, second, heat, names(), document.getElementById("about").textContent];
+    """
+    )
+    told = look(page, probe=probe)
+    first, bands, second, heat, pareto, about = told["probe"]
+    assert (first, second) == (["reno", "cubic"], ["5 Mbit/s", "10 Mbit/s"])
+    assert bands == 2, "intervals of confidence over two seeds"
+    assert heat == ["heatmap", 2, 2]
+    assert pareto == ["5 Mbit/s", "10 Mbit/s", "Pareto front"]
+    assert "Means over the seeds" in about
+    assert told["console"] == []
+
+
+@needs_chromium
+def test_a_click_leads_to_the_run_and_heads_sort(page: Path) -> None:
+    probe = """
+    const chart = document.getElementById("chart");
+    chart.emit("plotly_click", { points: [{ customdata: 3 }] });
+    const said = document.getElementById("chosen").textContent;
+    const heads = [...document.querySelectorAll("#runs thead th")];
+    const rate = heads.find((head) => head.textContent.startsWith("link.rate"));
+    rate.click(); rate.click();
+    const order = [...document.querySelectorAll("#runs tbody tr")].map((row) => row.cells[0].textContent);
+    return [said, order, document.querySelectorAll("#runs td.best").length > 5];
+    """
+    said, order, best = look(page, probe=probe)["probe"]
+    assert "flows.0.cc = cubic" in said
+    assert said.endswith("knee run --from " + str(page.parent) + " 7")
+    assert order[:4] == ["5", "6", "7", "8"], "the faster link first"
+    assert best
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_thirty_lines_look_different_and_the_page_fits(tiny: Path, width: int) -> None:
+    """A legend over the axis's title, or lines of one look, would be seen here."""
+    made = _frame(tiny, {"link.rate": ["5 Mbit/s", "10 Mbit/s"], "title": [f"name {i}" for i in range(30)]})
+    made.write_page()
+    probe = """
+    const looks = document.getElementById("chart").data.map(({ line, marker }) => [line.color, line.dash]);
+    const title = document.querySelector(".chart .xtitle").getBoundingClientRect();
+    const buttons = [...document.querySelectorAll(".legend button")];
+    const over = buttons.filter((button) => button.getBoundingClientRect().bottom > title.top);
+    return [looks, buttons.map((button) => button.textContent), over.length];
+    """
+    looks, names, over = check_layout(tiny / "s" / "sweep.html", width, 4200, probe)["probe"]
+    assert len({tuple(each) for each in looks}) == 30, "by colour and dash"
+    assert len({each[0] for each in looks}) == 20
+    assert names == [f"name {i}" for i in range(30)]
+    assert over == 0
+
+
+@needs_chromium
+def test_values_of_axes_are_text(tiny: Path) -> None:
+    values = ["<script>boom()</script>", "<b>bold</b>", "$x^$", "\x1b[31mred"]
+    made = _frame(tiny, {"title": values, "link.rate": ["5 Mbit/s", "10 Mbit/s"]})
+    made.write_page()
+    probe = """
+    const drawn = [...document.querySelectorAll(".chart .xtick text")].map((text) => text.textContent);
+    return [drawn, [...document.querySelectorAll("tbody tr")].map((row) => row.cells[1].textContent)];
+    """
+    told = look(tiny / "s" / "sweep.html", probe=probe)
+    shown = [*values[:3], "\\x1b[31mred"]
+    assert told["probe"] == [shown, [text for text in shown for _ in range(2)]]
+    assert told["console"] == []
