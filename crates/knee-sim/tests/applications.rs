@@ -257,7 +257,7 @@ fn network() -> impl Strategy<Value = Value> {
             let reverse = both
                 .then(|| json!({"capacity": {"rate": mbps * 300_000}, "queue": queue, "limit": {"packets": packets}}));
             json!({
-                "duration": 60 * S, "seed": seed, "warmup": 0, "interval": 100 * MS, "flows": flows,
+                "duration": 600 * S, "seed": seed, "warmup": 0, "interval": S, "flows": flows,
                 "links": [{
                     "name": "link", "capacity": {"rate": mbps * 1_000_000}, "queue": queue,
                     "limit": {"packets": packets}, "overhead": 14, "loss": loss, "delay": 0, "jitter": 0,
@@ -271,7 +271,8 @@ fn network() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Figures obey physics, a second run gives the same, and everything that was begun is complete some time after the stop.
+    /// Figures obey physics, a second run gives the same, and everything that was begun is complete ten minutes after the stop:
+    /// on a link of 300 kbit/s that drops, timeouts back off for minutes.
     #[test]
     fn applications_on_any_network_complete_what_they_begin(spec in network()) {
         let run = || {
@@ -293,7 +294,7 @@ proptest! {
             };
             for c in &own {
                 prop_assert!(time(c) >= trips(c) * rtt - 1e-9, "{:?} in less than the base RTT of {} s", c, rtt);
-                prop_assert!(c.t_s <= 60.0 && c.started_s >= flow["start"].as_f64().unwrap() / 1e9 - 1e-9);
+                prop_assert!(c.t_s <= 600.0 && c.started_s >= flow["start"].as_f64().unwrap() / 1e9 - 1e-9);
             }
             let delivered = output.flows[i].delivered_bytes;
             let done = |what| own.iter().filter(|c| c.what == what as u32).map(|c| c.bytes).sum::<u64>();
