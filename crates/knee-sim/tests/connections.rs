@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails as a test does")]
 
+use knee_core::packet::MSS;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::What;
 use proptest::prelude::*;
@@ -97,6 +98,21 @@ fn connections_that_are_gone_leave_no_endpoints_behind() {
     // What they delivered stays in their flow's figures.
     let delivered = rows.completions.iter().map(|row| row.bytes).sum::<u64>() as f64 * 8.0 / 50.0 / 1e6;
     assert!((delivered..delivered * 1.01).contains(&output.flows[0].goodput_mbps), "{delivered}");
+}
+
+#[test]
+fn the_short_end_of_a_message_is_acknowledged_when_it_has_been_read() {
+    // tcp_cleanup_rbuf: an ACK leaves once a short segment has been read where the other end sends nothing itself; it does
+    // not wait for the delayed ACK's 40 ms. A window that does not grow ends the quick ACKs.
+    let times: Vec<u64> = std::iter::once(0).chain((0..20).map(|k| 5 * S + k * 100 * MS)).collect();
+    let size = json!({"fixed": 2 * u64::from(MSS) + 100});
+    let mut told =
+        spec(&[flow(&transfers(&json!({"times": times}), &size, true), "reno", 20 * MS, false)], 10, &json!({}));
+    told.tcp.window_growth = 10_000;
+    let (_, rows) = Simulation::new(&told).unwrap().run().unwrap();
+    let took = durations(&rows, What::Transfer);
+    assert_eq!(took.len(), 21);
+    assert!(took[1..].iter().all(|ms| (20.0..21.0).contains(ms)), "{took:?}");
 }
 
 #[test]

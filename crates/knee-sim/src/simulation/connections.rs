@@ -87,6 +87,8 @@ struct Half {
     conn: Conn,
     /// Whether it leads away from the application.
     away: bool,
+    /// Whether the other end only receives.
+    one_way: bool,
     /// Whether its connection is closed, so that it is free once nothing of it is in the network.
     closed: bool,
     /// Packets in the network.

@@ -245,6 +245,9 @@ impl EventScheduler {
         }
         let way = world.network.ways[i as usize];
         world.on_data(i, packet, &way, &mut self.sent);
+        if world.connections.is_half(i) {
+            world.note_packet(i, packet, &mut self.sent);
+        }
         self.after_receiver(world, i);
         if world.connections.is_half(i) {
             world.connections.count(i, -1);

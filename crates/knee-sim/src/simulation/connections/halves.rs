@@ -7,7 +7,8 @@ use crate::sender::{Sender, SenderInit};
 use crate::simulation::world::{Flow, Outbox, World};
 use crate::timer::Timer;
 use knee_cc::CaState;
-use knee_core::Time;
+use knee_core::packet::MTU;
+use knee_core::{Packet, Time};
 use knee_traffic::Conn;
 
 impl World {
@@ -34,7 +35,9 @@ impl World {
             rtt: Spread::EMPTY,
             seen_timeouts: 0,
         };
+        let one_way = away && !running.pulls;
         let half = Half {
+            one_way,
             flow,
             conn,
             away,
@@ -88,6 +91,15 @@ impl World {
         sender.send(now, &self.sender_config, &mut self.departures);
         self.after_other(i, out);
         end
+    }
+
+    /// A data packet has arrived at the receiver of half `i`. Where it is short, the other end sends nothing itself and has
+    /// read all that came, the ACK does not wait (tcp_cleanup_rbuf).
+    #[inline]
+    pub(in crate::simulation) fn note_packet(&mut self, i: u32, packet: &Packet, out: &mut impl Outbox) {
+        if packet.size < MTU && self.connections.half(i).one_way {
+            self.acknowledge_now(i, out);
+        }
     }
 
     /// Data has arrived at the receiver of half `i`: messages may be there as a whole.
