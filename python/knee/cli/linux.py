@@ -39,7 +39,7 @@ def build(
     kernel: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NUMBER]",
+            metavar="NUMBER",
             help="6.1, 6.12, 7.2 or another that apt has; default: the one built before, else 6.1.",
             autocompletion=complete.kernels,
         ),
