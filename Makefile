@@ -40,7 +40,7 @@ help:
 demo: $(STAMPS)/core
 	$(BIN)/knee run lola-fig4a --png
 
-setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev
+setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
 test: check
 
@@ -63,7 +63,7 @@ test-rust:
 	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --exclude knee-py --quiet
 
 # Tests in real time would disturb each other, and one kernel has one set of loaded algorithms: they run last, alone.
-test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/dev test-tools
+test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
 	$(BIN)/python -m pytest -n auto --quiet -m "not running_kernel"
 	$(BIN)/python -m pytest --quiet -m running_kernel
 
@@ -138,6 +138,14 @@ $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 $(STAMPS)/switch: $(STAMPS)/venv $(RUST_SOURCES)
 	@echo "Building the switch of the ground host"
 	@cargo install --quiet --locked --path crates/knee-switch --root $(VENV) --force --no-track
+	@touch $@
+
+# The ends of applications' flows on the grounds uml and host. The guest of uml has no libraries, so it is linked statically;
+# with a target named, only the program is, and not what builds it.
+$(STAMPS)/endpoint: $(STAMPS)/venv Cargo.lock $(shell find crates/knee-endpoint crates/knee-traffic crates/knee-core -name '*.rs' -o -name Cargo.toml)
+	@echo "Building the endpoints of applications on the grounds uml and host"
+	@RUSTFLAGS="-C target-feature=+crt-static -C strip=symbols" cargo install --quiet --locked --path crates/knee-endpoint \
+	  --target "$$(rustc -vV | sed -n 's/^host: //p')" --root $(VENV) --force --no-track
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

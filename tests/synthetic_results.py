@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from knee.applications.figures import Tables
+
 SAMPLE_SCHEMA = {
     "t_s": pl.Float64, "flow": pl.Int64, "label": pl.String, "goodput_mbps": pl.Float64, "throughput_mbps": pl.Float64,
     "sending_rate_mbps": pl.Float64, "rtt_mean_ms": pl.Float64, "rtt_min_ms": pl.Float64, "rtt_max_ms": pl.Float64,
@@ -36,6 +38,7 @@ class SyntheticResult:
                                  "wall_s": 1.5, "packets": 12_345_678, "host": "a host", "kernel": None}
     )  # fmt: skip
     scenario: object = None
+    tables: Tables = field(default_factory=Tables)
 
 
 def synthetic(

@@ -15,21 +15,32 @@ from knee.scenario import from_dict
 from knee.scenario.model import Tcp
 from knee.scenario.spec import spec
 
-OUTPUT = Path(__file__).parents[1] / "crates" / "knee-sim" / "src" / "output.rs"
+CRATES = Path(__file__).parents[1] / "crates"
+SOURCES = [CRATES / "knee-sim" / "src" / "output.rs", CRATES / "knee-traffic" / "src" / "completion.rs"]
 TYPES = {"f64": "<f8", "f32": "<f4", "u64": "<u8", "u32": "<u4", "i32": "<i4"}
 
 
 def _rust_fields(name: str) -> list[tuple[str, str]]:
     """Names and types of the fields of a ``#[repr(C)]`` struct, in order."""
     found = re.search(
-        rf"#\[repr\(C\)\]\n#\[derive.*\]\npub struct {name} \{{\n(.*?)\n\}}", OUTPUT.read_text(), re.DOTALL
+        rf"#\[repr\(C\)\]\n#\[derive.*\]\npub struct {name} \{{\n(.*?)\n\}}",
+        "".join(path.read_text() for path in SOURCES),
+        re.DOTALL,
     )
     assert found is not None
     return re.findall(r"^    pub (\w+): (\w+),$", found[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("SampleRow", rows.SAMPLE), ("LinkRow", rows.LINK), ("EventRow", rows.EVENT)]
+    ("name", "dtype"),
+    [
+        ("SampleRow", rows.SAMPLE),
+        ("LinkRow", rows.LINK),
+        ("EventRow", rows.EVENT),
+        ("Completion", rows.COMPLETION),
+        ("DelayRow", rows.DELAY),
+        ("DistributionRow", rows.DISTRIBUTION),
+    ],
 )
 def test_rows_have_the_fields_of_the_core_in_its_order(name: str, dtype: np.dtype[np.void]) -> None:
     """Two fields of one size that changed places would keep the size of a row."""
@@ -39,6 +50,12 @@ def test_rows_have_the_fields_of_the_core_in_its_order(name: str, dtype: np.dtyp
     assert ours == [(field, TYPES[kind]) for field, kind in _rust_fields(name)]
     # Packed: the struct has no padding, since bytemuck accepts it.
     assert dtype.itemsize == sum(np.dtype(kind).itemsize for _, kind in ours)
+
+
+def test_kinds_of_completions_have_the_names_of_the_core() -> None:
+    found = re.search(r"NAMES: \[&str; \d+\] = \[(.*?)\];", SOURCES[1].read_text())
+    assert found is not None
+    assert tuple(re.findall(r'"(\w+)"', found[1])) == rows.WHAT
 
 
 #: A run on which every setting of TCP has an effect: a short path, losses, timeouts, windows that begin to grow late.

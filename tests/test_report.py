@@ -203,7 +203,7 @@ def test_png_figures_have_the_size_of_a_column(case: SyntheticResult, tmp_path: 
 def test_every_figure_can_be_plotted(case: SyntheticResult) -> None:
     for what in CHARTS:
         figure = plot(case, what)
-        if what != "completion":
+        if what != "completion" and not what.endswith("_cdf"):
             assert figure.layout.xaxis.range == (0, case.summary["duration_s"])
         assert sum(bool(trace.showlegend) for trace in figure.data) <= 18 + 4
 

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../probe/knee_probe.h"
 #include "plan.h"
@@ -42,6 +43,14 @@ void programs_signal(uint32_t index, int signal);
 int programs_event(uint64_t data);
 int programs_spun(void);
 void programs_finish(void);
+
+/* ends.c */
+void ends_start(uint32_t index, const struct plan_end *told);
+/* Tells them about time zero, on the monotonic clock. */
+void ends_begin(uint64_t epoch);
+/* Whether it was one of them that ended; fails where it failed. */
+int ends_reap(pid_t pid, int status);
+void ends_finish(void);
 
 /* run.c */
 void run(int out_fd);

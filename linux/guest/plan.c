@@ -163,6 +163,9 @@ void plan_apply(const struct plan_record *record)
 	case PLAN_PROGRAM:
 		programs_start(record->index, payload);
 		break;
+	case PLAN_ENDPOINT:
+		ends_start(record->index, payload);
+		break;
 	case PLAN_WATCH:
 		probe_call(KNEE_PROGRAM, payload, "cannot watch a program");
 		break;

@@ -40,6 +40,7 @@ enum plan_kind {
 	PLAN_WATCH,		/* struct knee_program */
 	PLAN_END,		/* index: program; asks it to end */
 	PLAN_KILL,		/* index: program; kills it and everything it started */
+	PLAN_ENDPOINT,		/* index: process; struct plan_end: starts an end of an application's flow */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */
@@ -81,6 +82,12 @@ struct plan_program {
 	uint32_t words;
 	uint64_t wait_ns;		/* see programs/wait.c */
 	/* Strings, each with its zero: its root folder, its executable in there, its arguments. */
+};
+
+/* A process that is one end of an application's flow. */
+struct plan_end {
+	uint32_t namespace;
+	uint32_t flow;
 };
 
 /* Records of /programs: this header, then `size` bytes padded to eight. */

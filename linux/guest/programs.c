@@ -350,7 +350,7 @@ static void reap(void)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (uint32_t i = 0; i < room; i++)
+		for (uint32_t i = ends_reap(pid, status) ? room : 0; i < room; i++)
 			if (programs[i].pid == pid)
 				ended(i, status);
 }

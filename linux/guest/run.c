@@ -119,6 +119,7 @@ void run(int out_fd)
 	/* A second for the network to come up; then whole seconds, so that clock ticks fall alike in all runs. */
 	epoch = (now_ns() / SECOND + 2) * SECOND + plan->phase_ns;
 	probe_call(KNEE_EPOCH, &epoch, "cannot set time zero");
+	ends_begin(epoch);
 	for (;;) {
 		uint64_t next = least(least(sample_ns, progress_ns), plan->duration_ns);
 		uint64_t expirations;
@@ -164,5 +165,6 @@ void run(int out_fd)
 			break;
 	}
 	finish(out_fd, end_ns, sampled_ns);
+	ends_finish();
 	programs_finish();
 }

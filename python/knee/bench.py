@@ -94,6 +94,13 @@ def _lot16() -> Scenario:
     return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
 
 
+def _transfers() -> Scenario:
+    # A quarter of the link's rate, so that no more connections are open at a time than the load needs.
+    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "10000 packets"}
+    traffic = {"kind": "transfers", "arrivals": "poisson", "per_second": 10_000.0, "size": "30 kB"}
+    return _read({"duration": "10 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms", "traffic": traffic}]})
+
+
 def _quic2(*, tls: bool) -> Scenario:
     link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
     flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic", "tls": tls}]
@@ -140,6 +147,7 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_marked2, "prague")),
     "cubic2": ("the same with CUBIC and ECN", partial(_marked2, "cubic")),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
+    "transfers": ("10,000 transfers of 30 kB per second, 10 Gbit/s, RTT 20 ms, 10 s", _transfers),
     "python2": ("reno2 with Reno written in Python", _python2),
     "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
     "quic2-tls": ("quic2 with encryption", partial(_quic2, tls=True)),
@@ -158,6 +166,7 @@ GROUPS: dict[str, list[str]] = {
     "engine": ["reno2", "lola18", "cubic10k"],
     "controls": ["reno2", "bbr2", "lola2", "python2"],
     "l4s": ["cubic2", "prague2"],
+    "traffic": ["reno2", "transfers"],
     "uml": ["uml2", "uml-lola2"],
     "quic": ["quic2", "quic2-tls"],
     "links": [f"link-{name}" for name in _LINKS],

@@ -28,7 +28,9 @@ PROGRAM = "knee"
 FORMAT = 1
 MANIFEST = "manifest.json"
 FRAMES = ("samples", "links", "events")
-#: The files from which a result is loaded; the others are for people.
+#: Tables that a result has if they have rows.
+EXTRA = ("completions", "delays", "distributions")
+#: The files from which a result is loaded, but for :data:`EXTRA`; the others are for people.
 DATA = ("summary.json", "scenario.toml", *(f"{name}.parquet" for name in FRAMES))
 #: Largest manifest that is read, bytes; real ones have a few kB.
 MAX_MANIFEST = 16 << 20

@@ -14,9 +14,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from knee.errors import Refused, ScenarioError
-from knee.scenario import traces
+from knee.scenario import offered, traces
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Link, Reverse, Scenario
+from knee.scenario.traffic import Requests, Transfers
 from knee.units import format_time, parse_bytes
 
 #: The interpreter and everything it imports, bytes.
@@ -29,6 +30,8 @@ REPORT_ROW = 400
 FLOW = 3_400
 #: A packet in flight, bytes: at the sender, in a queue and at the receiver. Packets in bursts need less.
 PACKET = 50
+#: Something that was completed, bytes: 40 from the engine, the table, and temporary copies.
+COMPLETION = 250
 #: Bytes per byte of a trace file: a line has about six, and Python keeps its time as a number.
 TRACE_BYTE = 16
 
@@ -62,10 +65,12 @@ def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
     row = ROW + (REPORT_ROW if report else 0)
     longer = format_time(scenario.interval * 10)
     packets = _packets(scenario)
+    done = _completions(scenario)
     key = "link" if [link.name for link in scenario.links] == [DEFAULT_LINK] else "links"
     return [
         Part(rows * row, "interval", f"{rows} rows of time series", f"a longer interval, such as {longer}"),
         Part(flows * FLOW, "flows", f"{flows} flows", "fewer flows"),
+        Part(done * COMPLETION, "flows", f"about {done} transfers and requests", "fewer of them per second"),
         Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets in flight", "a smaller limit"),
         Part(_traces(scenario) * TRACE_BYTE, f"{key}.trace", "traces", "shorter traces"),
     ]
@@ -100,6 +105,23 @@ def _packets(scenario: Scenario) -> int:
     if all(flow.bytes is not None for flow in scenario.flows):
         bounds.append(sum(flow.count * -(-(flow.bytes or 0) // _WIRE) for flow in scenario.flows))
     return min(bounds)
+
+
+def _completions(scenario: Scenario) -> int:
+    """Expected number of completions of traffic that comes at a given rate."""
+    total = 0.0
+    for flow in scenario.flows:
+        traffic = flow.traffic
+        if isinstance(traffic, Transfers | Requests) and (traffic.per_second or getattr(traffic, "load", None)):
+            # What cannot be read is rejected elsewhere.
+            with contextlib.suppress(Refused):
+                each = offered.per_second(traffic) * (scenario.duration - flow.start) / 1e9
+                each = min(each, traffic.number or each)
+                if isinstance(traffic, Requests):
+                    # A page, and for each object a request; handshakes are fewer.
+                    each *= 1 + (traffic.objects.number or traffic.objects.mean or 1)
+                total += each * flow.count
+    return round(total)
 
 
 def _carried(side: Link | Reverse, time: int) -> int:

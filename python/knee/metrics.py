@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from knee.applications.figures import Tables, add
 from knee.folder import FORMAT
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
@@ -139,7 +140,7 @@ def convergence_s(intervals: Intervals, start_s: float, interval_s: float) -> fl
 
 
 def bottlenecks(scenario: Scenario, links: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """The flows (numbered from 1) by the link that is their bottleneck.
+    """The bulk flows (numbered from 1) by the link that is their bottleneck.
 
     Of the links on a flow's path, in its direction, the bottleneck is the one with the greatest utilization; of those
     within 1 point of that, the one with the longest mean queueing delay; and of equal ones the first.
@@ -148,6 +149,10 @@ def bottlenecks(scenario: Scenario, links: Sequence[Mapping[str, Any]]) -> dict[
     groups: dict[str, list[int]] = {}
     number = 0
     for flow in scenario.flows:
+        if flow.traffic is not None:
+            # What does not ask for all it can get does not share.
+            number += flow.count
+            continue
         path = [name for name in _path(scenario, flow) if name in figures]
         most = max(figures[name]["utilization"] for name in path)
         busiest = [name for name in path if figures[name]["utilization"] >= most - EQUALLY_USED]
@@ -176,7 +181,7 @@ def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> di
     each: list[dict[str, Any]] = []
     for link, numbers in groups.items():
         last_start = max(starts[number - 1][0] for number in numbers) / 1e9
-        if len(groups) == 1:
+        if len(groups) == 1 and len(numbers) == len(output["flows"]):
             window, shares = output["common_window_s"], [f["common_throughput_mbps"] for f in output["flows"]]
         else:
             window = _common_window(scenario, output, [(number, starts[number - 1]) for number in numbers])
@@ -227,7 +232,14 @@ def _fairness(
     }
 
 
-def summary(scenario: Scenario, ground: str, output: dict[str, Any], samples: Samples, wall_s: float) -> dict[str, Any]:
+def summary(
+    scenario: Scenario,
+    ground: str,
+    output: dict[str, Any],
+    samples: Samples,
+    wall_s: float,
+    tables: Tables | None = None,
+) -> dict[str, Any]:
     """``summary.json``, names and units as in the contract.
 
     Args:
@@ -236,6 +248,7 @@ def summary(scenario: Scenario, ground: str, output: dict[str, Any], samples: Sa
         output: the figures of the ground, in the form of the core's.
         samples: the time series.
         wall_s: how long it took.
+        tables: its other rows, where it has traffic or probes.
     """
     labels = iter(scenario.labels)
     figures = iter(output["flows"])
@@ -251,7 +264,7 @@ def summary(scenario: Scenario, ground: str, output: dict[str, Any], samples: Sa
                 "base_rtt_ms": flow.rtt / 1e6,
             }
             flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
-    return {
+    told = {
         "format": FORMAT,
         "name": scenario.name,
         "title": scenario.title,
@@ -265,3 +278,6 @@ def summary(scenario: Scenario, ground: str, output: dict[str, Any], samples: Sa
         "links": output["links"],
         "fairness": fairness(scenario, output, samples),
     }
+    if tables is not None:
+        add(told, scenario, figures, tables)
+    return told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,21 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from knee import files, forked
+from knee.applications.figures import Tables
 from knee.errors import FolderError, RunError
-from knee.folder import DATA, FORMAT, FRAMES, MANIFEST, manifest_of, problems, seal, sealed, without_digests, writing
+from knee.folder import (
+    DATA,
+    EXTRA,
+    FORMAT,
+    FRAMES,
+    MANIFEST,
+    manifest_of,
+    problems,
+    seal,
+    sealed,
+    without_digests,
+    writing,
+)
 from knee.scenario import Scenario, from_toml
 from knee.text import to_json
 
@@ -34,6 +47,7 @@ class Result:
         samples: a row per flow and interval; rates in Mbit/s, times in ms, flows counted from 1.
         links: a row per link and interval.
         events: state changes of algorithms, timeouts, drops.
+        tables: what it has beside that: completions, delays of datagrams, distributions.
         verified: False where it was loaded from a folder without digests, as earlier versions wrote them: damage would
             not have been noticed.
     """
@@ -45,11 +59,27 @@ class Result:
     links: pl.DataFrame
     events: pl.DataFrame
     verified: bool = True
+    tables: Tables = field(default_factory=Tables)
 
     @cached_property
     def scenario(self) -> Scenario:
         """The resolved scenario."""
         return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
+
+    @property
+    def completions(self) -> pl.DataFrame:
+        """A row for each transfer, request, page, handshake, segment of video and stall; empty where there is none."""
+        return self.tables.completions
+
+    @property
+    def delays(self) -> pl.DataFrame:
+        """A row per interval and flow of datagrams, or probe; empty where there is none."""
+        return self.tables.delays
+
+    @property
+    def distributions(self) -> pl.DataFrame:
+        """How RTTs, one-way delays and queueing delays are distributed, as counts and as a CDF."""
+        return self.tables.distributions
 
     def plot(self, what: str = "overview") -> Figure:
         """An interactive figure; ``what`` is one of the report's views."""
@@ -89,6 +119,9 @@ class Result:
             (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
             for name in FRAMES:
                 files.write_frame(folder / f"{name}.parquet", getattr(self, name))
+            for name in EXTRA:
+                if len(frame := getattr(self.tables, name)):
+                    files.write_frame(folder / f"{name}.parquet", frame)
             undrawn = self._draw_into(folder, report=report, png=png)
             seal(folder, self.manifest)
         except OSError as error:
@@ -129,13 +162,15 @@ class Result:
         if manifest["format"] > FORMAT:
             found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
             raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
-        for name, what in problems(folder, DATA).items():
+        extra = [name for name in EXTRA if f"{name}.parquet" in manifest.get("files", {})]
+        for name, what in problems(folder, [*DATA, *(f"{name}.parquet" for name in extra)]).items():
             raise schema.damaged(folder / name, f"it {what}")
         return cls(
             summary=schema.read_json(folder / "summary.json", schema.Summary),
             manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),
             scenario_toml=_text(folder / "scenario.toml"),
             **{name: schema.read_table(folder / f"{name}.parquet") for name in FRAMES},
+            tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
             verified=sealed(manifest),
         )
 

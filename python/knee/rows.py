@@ -1,12 +1,13 @@
 """The core's rows of raw memory as polars frames with the columns of the result format.
 
-The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-sim/src/output.rs``, which a test compares field by
-field.
+The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-sim/src/output.rs`` and of
+``crates/knee-traffic/src/completion.rs``, which a test compares field by field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import polars as pl
 from knee.errors import RunError
 from knee.registry import Entry, flow_controls
 from knee.scenario.commands import PROGRAM_CC
+from knee.scenario.traffic import NO_CC
 
 SAMPLE = np.dtype(
     [
@@ -60,12 +62,51 @@ EVENT = np.dtype(
         ("reserved", "<u4"),
     ]
 )
+#: As ``crates/knee-traffic/src/completion.rs`` has it.
+COMPLETION = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("started_s", "<f8"),
+        ("value", "<f8"),
+        ("bytes", "<u8"),
+        ("flow", "<u4"),
+        ("what", "<u4"),
+    ]
+)
+DELAY = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("flow", "<u4"),
+        ("sent", "<u4"),
+        ("received", "<u4"),
+        ("lost", "<u4"),
+        ("owd_mean_ms", "<f4"),
+        ("owd_max_ms", "<f4"),
+        ("rtt_mean_ms", "<f4"),
+        ("rtt_max_ms", "<f4"),
+    ]
+)
+DISTRIBUTION = np.dtype(
+    [
+        ("value_ms", "<f8"),
+        ("count", "<u8"),
+        ("index", "<u4"),
+        ("quantity", "<u4"),
+    ]
+)
+
+#: The index of all flows and probes together, and their label.
+ALL_FLOWS, EVERYBODY = 2**32 - 1, "all flows and probes"
+#: Kinds of completions by number.
+WHAT = ("transfer", "request", "page", "connect", "tls", "segment", "stall", "startup")
+#: What distributions are of, by number.
+QUANTITIES = ("rtt", "one_way_delay", "queue_delay")
 
 #: States of loss recovery that hide the algorithm's own phase (bits 8 to 15 of ``state``).
 RECOVERY = {2: "cwr", 3: "recovery", 4: "loss"}
 FULL_CONTROL = 1 << 16
-#: What stands for the state of a flow that is a program, whose phases nobody knows.
-PROGRAM_STATE = "running"
+#: What stands for the state of a flow that has no congestion control of knee's.
+OTHER_STATE = "running"
 
 Rows = np.ndarray[Any, np.dtype[np.void]]
 
@@ -112,6 +153,8 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
         labels: label per flow.
         ccs: congestion control per flow.
     """
+    # Probes are flows after those of the scenario, and have rows of their own kind.
+    rows = rows[rows["flow"] < len(ccs)]
     # One code per pair of algorithm and state, then a name per code: the rows are many, the codes few.
     known = sorted(set(ccs))
     number = {name: i for i, name in enumerate(known)}
@@ -120,8 +163,8 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
     unique, inverse = np.unique(codes, return_inverse=True)
     entries = flow_controls()
     states = [
-        PROGRAM_STATE
-        if (cc := known[int(code) >> 32]) == PROGRAM_CC
+        OTHER_STATE
+        if (cc := known[int(code) >> 32]) in (PROGRAM_CC, NO_CC)
         else state_name(int(code) & 0xFFFFFFFF, entries[cc])
         for code in unique
     ]
@@ -160,15 +203,105 @@ def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str]) -> pl.DataFrame:
-    """``events.parquet``: what happened, to which flow (counted from 1) or link."""
+def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str], flows: int | None = None) -> pl.DataFrame:
+    """``events.parquet``: what happened, to which flow (counted from 1) or link.
+
+    Args:
+        rows: records of :data:`EVENT`.
+        link_names: name per link, reverse directions last.
+        event_names: name per event.
+        flows: how many flows there are; what happened to a probe, which is behind them, has no flow.
+    """
+    whose = rows["flow"].astype(np.int64) + 1
+    if flows is not None:
+        whose = np.where(whose > flows, 0, whose)
     # An index of -1 means none; the list of names has none at its end.
     return pl.DataFrame(
         {
             "t_s": pl.Series(rows["t_s"].astype(np.float64)),
-            "flow": pl.Series(rows["flow"].astype(np.int64) + 1).replace(0, None).cast(pl.UInt32),
+            "flow": pl.Series(whose).replace(0, None).cast(pl.UInt32),
             "link": _named(np.where(rows["link"] < 0, len(link_names), rows["link"]), [*link_names, None]),
             "event": _named(rows["event"], event_names),
             **_figures(rows, ["value"]),
         }
     )
+
+
+@dataclass(frozen=True)
+class Names:
+    """Labels of flows and probes, and names of links; probes are counted after the flows, reverse directions last."""
+
+    flows: Sequence[str]
+    probes: Sequence[str]
+    links: Sequence[str]
+
+    def of(self, index: np.ndarray[Any, Any], *, links: np.ndarray[Any, Any] | None = None) -> dict[str, pl.Series]:
+        """The columns ``flow``, ``probe`` and ``label`` of indices; where ``links`` is true, they are of links."""
+        whose = index.astype(np.int64)
+        every = whose == ALL_FLOWS
+        link = np.zeros(len(whose), dtype=bool) if links is None else links
+        one = ~link & ~every
+        flow = np.where(one & (whose < len(self.flows)), whose + 1, 0)
+        probe = np.where(one & (whose >= len(self.flows)), whose + 1 - len(self.flows), 0)
+        labels = [*self.flows, *self.probes, *self.links, EVERYBODY]
+        label = np.where(link, whose + len(self.flows) + len(self.probes), whose)
+        label[every] = len(labels) - 1
+        return {
+            "flow": pl.Series(flow).replace(0, None).cast(pl.UInt32),
+            "probe": pl.Series(probe).replace(0, None).cast(pl.UInt32),
+            "label": _named(label, labels),
+        }
+
+
+def completions(rows: Rows, names: Names) -> pl.DataFrame:
+    """``completions.parquet``: a row for each thing that was completed, and how long it took."""
+    about = names.of(rows["flow"])
+    return pl.DataFrame(
+        {
+            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            "flow": about["flow"],
+            "label": about["label"],
+            "what": _named(rows["what"], WHAT),
+            "started_s": pl.Series(rows["started_s"].astype(np.float64)),
+            "time_ms": pl.Series((rows["t_s"] - rows["started_s"]).astype(np.float64) * 1e3),
+            "bytes": pl.Series(rows["bytes"].astype(np.uint64)),
+            **_figures(rows, ["value"]),
+        }
+    )
+
+
+def delays(rows: Rows, names: Names) -> pl.DataFrame:
+    """``delays.parquet``: a row per interval and flow of datagrams, or probe."""
+    counts = {name: pl.Series(rows[name].astype(np.uint32)) for name in ("sent", "received", "lost")}
+    times = _figures(rows, ["owd_mean_ms", "owd_max_ms", "rtt_mean_ms", "rtt_max_ms"])
+    return pl.DataFrame({"t_s": pl.Series(rows["t_s"].astype(np.float64)), **names.of(rows["flow"]), **counts, **times})
+
+
+def distributions(rows: Rows, names: Names) -> pl.DataFrame:
+    """``distributions.parquet``: counted times of flows, probes and links, with the part of all that is no longer."""
+    frame = pl.DataFrame(
+        {
+            "quantity": _named(rows["quantity"], QUANTITIES),
+            **names.of(rows["index"], links=rows["quantity"] == QUANTITIES.index("queue_delay")),
+            "value_ms": pl.Series(rows["value_ms"].astype(np.float64)),
+            "count": pl.Series(rows["count"].astype(np.uint64)),
+        }
+    )
+    whose = ["quantity", "flow", "probe", "label"]
+    counted = pl.col("count").cum_sum().over(whose) / pl.col("count").sum().over(whose)
+    return frame.sort([*whose, "value_ms"], nulls_last=True).with_columns(cdf=counted)
+
+
+def no_completions() -> pl.DataFrame:
+    """No rows of completions."""
+    return completions(np.empty(0, COMPLETION), Names((), (), ()))
+
+
+def no_delays() -> pl.DataFrame:
+    """No rows of delays."""
+    return delays(np.empty(0, DELAY), Names((), (), ()))
+
+
+def no_distributions() -> pl.DataFrame:
+    """No rows of distributions."""
+    return distributions(np.empty(0, DISTRIBUTION), Names((), (), ()))

@@ -125,6 +125,9 @@ TABLES = {
         "link",
     ),
     "events": ("t_s flow value", "link event"),
+    "completions": ("t_s flow started_s time_ms bytes value", "label what"),
+    "delays": ("t_s flow probe sent received lost owd_mean_ms owd_max_ms rtt_mean_ms rtt_max_ms", "label"),
+    "distributions": ("flow probe value_ms count cdf", "quantity label"),
 }
 
 

@@ -21,16 +21,24 @@ const ENTRIES: usize = 4096;
 const END: f64 = 4.0;
 
 const MOST: Time = Time::from_secs(100);
-const MEAN: Param = Param::time("mean", Time::from_millis(5), (Time::ZERO, MOST), "ours", "mean of the extra delay, where it is never negative");
-const DEVIATION: Param = Param::time("deviation", Time::from_millis(1), (Time::ZERO, MOST), "ours", "its standard deviation, as netem's tables scale it");
+const MEAN: Param = Param::time(
+    "mean",
+    Time::from_millis(5),
+    (Time::ZERO, MOST),
+    "ours",
+    "mean of the extra delay, where it is never negative",
+);
+const DEVIATION: Param = Param::time(
+    "deviation",
+    Time::from_millis(1),
+    (Time::ZERO, MOST),
+    "ours",
+    "its standard deviation, as netem's tables scale it",
+);
 
 /// Uniform from zero to the link's `jitter`.
-pub const UNIFORM: Choice = Choice {
-    name: "uniform",
-    about: "uniform from zero to the link's jitter",
-    source: "Linux netem",
-    params: &[],
-};
+pub const UNIFORM: Choice =
+    Choice { name: "uniform", about: "uniform from zero to the link's jitter", source: "Linux netem", params: &[] };
 /// See the module.
 pub const NORMAL: Choice = Choice {
     name: "normal",

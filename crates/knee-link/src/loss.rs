@@ -31,9 +31,27 @@ pub const GILBERT_ELLIOTT: Choice = Choice {
     about: "loss in bursts: a good and a bad state, each with a loss probability of its own",
     source: "Gilbert 1960, Elliott 1963; Linux netem's gemodel",
     params: &[
-        Param::ratio("p", 0.01, (0.0, 1.0), "ours: with r a loss rate of 2.9 %", "probability of the step from good to bad, per packet"),
-        Param::ratio("r", 1.0 / 3.0, (0.0, 1.0), "ours: bursts of three packets", "probability of the step from bad to good, per packet; bursts last 1/r packets"),
-        Param::ratio("loss_good", 0.0, (0.0, 1.0), "Gilbert 1960; netem's default of 1-k", "loss probability in the good state"),
+        Param::ratio(
+            "p",
+            0.01,
+            (0.0, 1.0),
+            "ours: with r a loss rate of 2.9 %",
+            "probability of the step from good to bad, per packet",
+        ),
+        Param::ratio(
+            "r",
+            1.0 / 3.0,
+            (0.0, 1.0),
+            "ours: bursts of three packets",
+            "probability of the step from bad to good, per packet; bursts last 1/r packets",
+        ),
+        Param::ratio(
+            "loss_good",
+            0.0,
+            (0.0, 1.0),
+            "Gilbert 1960; netem's default of 1-k",
+            "loss probability in the good state",
+        ),
         Param::ratio("loss_bad", 1.0, (0.0, 1.0), "netem's default of 1-h", "loss probability in the bad state"),
     ],
 };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod laws;
+#[allow(dead_code, reason = "each test takes the networks that it needs")]
 mod networks;
 
 use knee_sim::output::DatagramFigures;
@@ -312,4 +313,15 @@ fn l4s_marks_keep_screams_queue_short() {
     };
     let ((l4s, marked), (classic, _)) = (queue("l4s"), queue("off"));
     assert!(marked > 100 && l4s < 0.8 * classic, "{l4s} and {classic} ms, {marked} marked");
+}
+
+#[test]
+fn figures_that_begin_after_the_end_count_nothing() {
+    let mut spec = spec(S, &[link(1_000_000, &json!(null))], &[sends(probe(100, 50 * MS), 20 * MS, S)]);
+    spec["warmup"] = json!(2 * S);
+    let (output, rows) = run(&spec);
+    let figures = datagrams(&output, 0);
+    assert_eq!((figures.sent, figures.received, figures.echoed, figures.owd_mean_ms), (0, 0, Some(0), None));
+    assert_eq!(rows.delays.iter().map(|row| row.sent).sum::<u32>(), 20);
+    assert!(rows.distributions.is_empty());
 }

@@ -8,7 +8,7 @@
 
 use crate::header::Header;
 use knee_core::{Packet, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A stretch of the stream that is under way: its end, when it was first sent, whether it was sent again.
 #[derive(Clone, Copy, Debug)]
@@ -18,15 +18,26 @@ struct Segment {
     again: bool,
 }
 
-/// The account of a flow since the start.
+/// What is known of one of a flow's connections.
 #[derive(Debug, Default)]
-pub struct Book {
+struct Stream {
     /// Sequence number of the first byte, once the SYN has passed.
     first: Option<u32>,
     /// The end of what was sent, in bytes of the stream.
-    pub end: u64,
+    end: u64,
     under_way: VecDeque<Segment>,
     /// Payload acknowledged.
+    acked_bytes: u64,
+}
+
+/// The account of a flow since the start. A bulk flow has one connection, an application's any number of them, told apart
+/// by the port at the end that opens them.
+#[derive(Debug, Default)]
+pub struct Book {
+    streams: BTreeMap<u16, Stream>,
+    /// Payload sent for the first time, over all connections.
+    pub end: u64,
+    /// Payload acknowledged, over all connections.
     pub acked_bytes: u64,
     /// Data packets sent.
     pub sent: u64,
@@ -44,18 +55,25 @@ pub struct Book {
     pub queued_units: u64,
 }
 
-impl Book {
+impl Stream {
     /// Place in the stream of a sequence number, near `near`; bytes are counted from 0.
     fn place(&self, number: u32, near: u64) -> Option<u64> {
         let low = number.wrapping_sub(self.first?);
         let difference = low.wrapping_sub(near as u32) as i32;
         near.checked_add_signed(i64::from(difference))
     }
+}
 
-    /// A packet of the sender comes into the network.
-    pub fn sent(&mut self, header: &Header, packet: &Packet, now: Time) {
+impl Book {
+    /// A packet of the sender comes into the network, on the connection from or to `port`.
+    pub fn sent(&mut self, header: &Header, packet: &Packet, port: u16, now: Time) {
         if header.syn {
-            self.first = Some(header.seq.wrapping_add(1));
+            // A port that is used again opens a new connection; a SYN that is sent again repeats its number.
+            let first = Some(header.seq.wrapping_add(1));
+            let stream = self.streams.entry(port).or_default();
+            if stream.first != first {
+                *stream = Stream { first, ..Stream::default() };
+            }
         }
         if header.payload == 0 {
             return;
@@ -65,13 +83,14 @@ impl Book {
         if header.udp {
             return;
         }
-        let Some(start) = self.place(header.seq, self.end) else { return };
+        let Some(stream) = self.streams.get_mut(&port) else { return };
+        let Some(start) = stream.place(header.seq, stream.end) else { return };
         let end = start + u64::from(header.payload);
-        if start < self.end {
+        if start < stream.end {
             self.retransmitted += 1;
             // Segments lie in order: the first that this one touches, and all up to its end.
-            let from = self.under_way.partition_point(|segment| segment.end <= start);
-            let touched = self.under_way.iter_mut().skip(from);
+            let from = stream.under_way.partition_point(|segment| segment.end <= start);
+            let touched = stream.under_way.iter_mut().skip(from);
             let mut begins = start;
             for segment in touched {
                 if begins >= end {
@@ -81,9 +100,10 @@ impl Book {
                 begins = segment.end;
             }
         }
-        if end > self.end {
-            self.under_way.push_back(Segment { end, sent: now, again: start < self.end });
-            self.end = end;
+        if end > stream.end {
+            stream.under_way.push_back(Segment { end, sent: now, again: start < stream.end });
+            self.end += end - stream.end;
+            stream.end = end;
         }
     }
 
@@ -94,17 +114,19 @@ impl Book {
         self.queued_units += u64::from(packet.extra);
     }
 
-    /// An ACK reaches the sender; gives an RTT sample.
-    pub fn acked(&mut self, header: &Header, now: Time) -> Option<Time> {
-        let up_to = if header.has_ack && !header.syn { self.place(header.ack, self.acked_bytes) } else { None };
+    /// An ACK reaches the sender, on the connection from or to `port`; gives an RTT sample.
+    pub fn acked(&mut self, header: &Header, port: u16, now: Time) -> Option<Time> {
+        let stream = self.streams.get_mut(&port)?;
+        let up_to = if header.has_ack && !header.syn { stream.place(header.ack, stream.acked_bytes) } else { None };
         // The number after the last byte is the FIN's.
-        let up_to = up_to.map(|up_to| up_to.min(self.end)).filter(|up_to| *up_to > self.acked_bytes)?;
-        self.acked_bytes = up_to;
+        let up_to = up_to.map(|up_to| up_to.min(stream.end)).filter(|up_to| *up_to > stream.acked_bytes)?;
+        self.acked_bytes += up_to - stream.acked_bytes;
+        stream.acked_bytes = up_to;
         let (mut first, mut again) = (None, false);
-        while let Some(segment) = self.under_way.front().filter(|segment| segment.end <= up_to) {
+        while let Some(segment) = stream.under_way.front().filter(|segment| segment.end <= up_to) {
             first = first.or(Some(segment.sent));
             again |= segment.again;
-            self.under_way.pop_front();
+            stream.under_way.pop_front();
         }
         first.filter(|_| !again).map(|sent| now.saturating_sub(sent))
     }
@@ -117,20 +139,27 @@ mod tests {
     const SYN: Header =
         Header { udp: false, from: 1, to: 2, seq: 0, ack: 0, payload: 0, syn: true, has_ack: false, ecn: 0 };
 
+    const PORT: u16 = 1;
+
     fn opened(first: u32) -> Book {
         let mut book = Book::default();
-        book.sent(&Header { seq: first.wrapping_sub(1), ..SYN }, &Packet { size: 60, ..Packet::default() }, Time::ZERO);
+        book.sent(
+            &Header { seq: first.wrapping_sub(1), ..SYN },
+            &Packet { size: 60, ..Packet::default() },
+            PORT,
+            Time::ZERO,
+        );
         book
     }
 
     fn send(book: &mut Book, seq: u32, ms: u64) {
         let header = Header { seq, payload: 1000, syn: false, ..SYN };
-        book.sent(&header, &Packet { size: 1052, ..Packet::default() }, Time::from_millis(ms));
+        book.sent(&header, &Packet { size: 1052, ..Packet::default() }, PORT, Time::from_millis(ms));
     }
 
     fn ack(book: &mut Book, ack: u32, ms: u64) -> Option<u64> {
         let header = Header { ack, has_ack: true, syn: false, ..SYN };
-        book.acked(&header, Time::from_millis(ms)).map(Time::as_millis)
+        book.acked(&header, PORT, Time::from_millis(ms)).map(Time::as_millis)
     }
 
     #[test]
@@ -171,5 +200,26 @@ mod tests {
         assert_eq!(ack(&mut book, 1001, 11), Some(10));
         assert_eq!(ack(&mut book, 500, 12), None);
         assert_eq!(book.acked_bytes, 1000);
+    }
+
+    #[test]
+    fn connections_of_a_flow_are_counted_by_themselves_and_together() {
+        let mut book = Book::default();
+        let open = |book: &mut Book, port, seq| book.sent(&Header { seq, ..SYN }, &Packet::default(), port, Time::ZERO);
+        let data = Header { payload: 1000, syn: false, ..SYN };
+        let ack = |ack| Header { ack, has_ack: true, syn: false, ..SYN };
+        open(&mut book, 7, 99);
+        open(&mut book, 8, 5_000_000);
+        book.sent(&Header { seq: 100, ..data }, &Packet::default(), 7, Time::from_millis(1));
+        book.sent(&Header { seq: 5_000_001, ..data }, &Packet::default(), 8, Time::from_millis(2));
+        assert_eq!(book.acked(&ack(5_001_001), 8, Time::from_millis(12)), Some(Time::from_millis(10)));
+        assert_eq!(book.acked(&ack(1100), 7, Time::from_millis(31)), Some(Time::from_millis(30)));
+        assert_eq!((book.end, book.acked_bytes, book.retransmitted), (2000, 2000, 0));
+        // The port of a connection that is gone serves another; its SYN is sent twice.
+        open(&mut book, 7, 0);
+        book.sent(&Header { seq: 1, ..data }, &Packet::default(), 7, Time::from_millis(40));
+        open(&mut book, 7, 0);
+        assert_eq!(book.acked(&ack(1001), 7, Time::from_millis(50)), Some(Time::from_millis(10)));
+        assert_eq!((book.end, book.acked_bytes, book.retransmitted), (3000, 3000, 0));
     }
 }

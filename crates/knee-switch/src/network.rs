@@ -49,6 +49,8 @@ pub(crate) struct Flow {
     pub(crate) rtts: Histogram,
     /// Whether its figures have begun and not ended.
     pub(crate) watched: bool,
+    /// Whether it goes in datagrams: QUIC's, or an application's own.
+    udp: bool,
     /// Whether it runs over QUIC.
     quic: bool,
     /// What its endpoints let see, if it does.
@@ -78,7 +80,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of a specification at rest. Flow n has `port` plus n at the receiver of its data.
+    /// The network of a specification at rest. Flow n has `port` plus n at one end: a bulk flow at the receiver of its
+    /// data, an application's where its server is.
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
@@ -89,6 +92,7 @@ impl Network {
             overhead: u64::from(spec.links[flow.path[0]].overhead),
             rtts: Histogram::new(10),
             watched: false,
+            udp: flow.transport == Transport::Quic || flow.sends_datagrams(),
             quic: flow.transport == Transport::Quic,
             account: None,
         };
@@ -138,7 +142,8 @@ impl Network {
         packet.flags |= if ack { Packet::ACK } else { 0 };
         packet.flags |= if header.syn { Packet::SYN } else { 0 };
         if !ack {
-            self.books[flow].sent(&header, &packet, now);
+            let port = self.connection(flow, &header);
+            self.books[flow].sent(&header, &packet, port, now);
             if let Some(capture) = &mut self.capture {
                 capture.packet(flow, now, self.store.bytes(&packet));
             }
@@ -146,16 +151,18 @@ impl Network {
         self.go_on(packet);
     }
 
-    /// The flow of a packet that a side sent, and whether it goes against the flow's data.
+    /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel chooses are
+    /// none of the flows'.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
-        let flow = |port: u16| usize::from(port.wrapping_sub(self.port));
-        let source = |i: usize| self.flows.get(i).filter(|flow| flow.quic == header.udp).map(|flow| flow.source);
-        let (data, ack) = (flow(header.to), flow(header.from));
-        if source(data) == Some(side) {
-            Some((header, data, false))
-        } else {
-            source(ack).filter(|source| *source != side).map(|_| (header, ack, true))
-        }
+        let flow = |port: u16| Some(usize::from(port.wrapping_sub(self.port))).filter(|i| *i < self.flows.len());
+        let i = flow(header.to).or_else(|| flow(header.from))?;
+        let known = &self.flows[i];
+        (known.udp == header.udp).then_some((header, i, known.source != side))
+    }
+
+    /// The port that tells the connections of a flow apart.
+    fn connection(&self, flow: usize, header: &Header) -> u16 {
+        if usize::from(header.to.wrapping_sub(self.port)) == flow { header.from } else { header.to }
     }
 
     /// When something is due next.
@@ -273,7 +280,8 @@ impl Network {
                 if self.flows[flow].quic {
                     self.complete_quic(flow);
                 } else {
-                    if let Some(rtt) = self.books[flow].acked(&header, at) {
+                    let port = self.connection(flow, &header);
+                    if let Some(rtt) = self.books[flow].acked(&header, port, at) {
                         self.book_rtt(flow, rtt);
                     }
                     self.complete(flow, at);

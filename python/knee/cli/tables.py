@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from knee.applications import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Most flows in a table; a line below gives the number of others.
 MOST_FLOWS = 20
+#: Widest title of a column of numbers, characters.
+_HEAD = 9
 #: Tables on terminals with fewer columns are compact.
 NARROW = 100
 
@@ -54,6 +59,10 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
     """Flows, links and fairness of one run."""
     title = f"{summary['name']}: {summary.get('title') or 'no title'}"
     console.print(title, style="bold", soft_wrap=True)
+    if (latency := shown.latency(summary)) is not None:
+        show(console, latency)
+        if (rpm := shown.responsiveness(summary)) is not None:
+            console.print(f"{rpm}\n", soft_wrap=True)
     heads = ["", "", "start", "goodput", "RTT ms", "", "", "queued", "packets", "", ""]
     names = ["flow", "cc", "s", "Mbit/s", "mean", "p95", "max", "ms", "lost", "resent", "RTOs"]
     flows = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
@@ -72,6 +81,8 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print("* throughput, headers included: nobody knows a program's payload\n", soft_wrap=True)
     if len(summary["flows"]) > MOST_FLOWS:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
+    for each in shown.tables(summary):
+        show(console, each)
     heads = ["", "used", "queued ms", "", "", "", "packets", ""]
     names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "marked"]
     links = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
@@ -83,6 +94,20 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         )
     console.print(links)
     console.print(_last_line(summary), soft_wrap=True)
+
+
+def show(console: Console, each: shown.Shown) -> None:
+    """A table of figures of traffic or probes, with long titles on several lines."""
+    heads = [f"{column.title}{', ' + column.unit if column.unit else ''}" for column in each.columns]
+    wrapped = ["\n".join(textwrap.wrap(head, _HEAD)) for head in heads]
+    made = table(None, [each.title, *wrapped])
+    _tighten(made, console, first_words=1)
+    for label, values in each.rows[:MOST_FLOWS]:
+        cells = zip(values, each.columns, strict=True)
+        made.add_row(label, *(v if isinstance(v, str) else number(v, column.places) for v, column in cells))
+    console.print(made)
+    if len(each.rows) > MOST_FLOWS:
+        console.print(f"... and {len(each.rows) - MOST_FLOWS} more rows, all in summary.json\n")
 
 
 def _tighten(made: Table, console: Console, first_words: int) -> None:
@@ -99,7 +124,7 @@ def _last_line(summary: dict[str, Any]) -> str:
     if len(fairness.get("links", ())) > 1:
         fair = "".join(f"On {link['link']}: {_fair(link)}. " for link in shared)
     else:
-        fair = f"{_fair(fairness)}. " if len(summary["flows"]) > 1 else ""
+        fair = f"{_fair(fairness)}. " if shared and len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
     speed = f" ({_speed(packets / wall)} packets/s)" if wall > 0 and packets > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
@@ -152,7 +177,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     for flow in flows[:MOST_FLOWS]:
         values[f"{flow['label']}: goodput, Mbit/s"] = flow["goodput_mbps"]
         values[f"{flow['label']}: RTT, mean, ms"] = flow["rtt_mean_ms"]
-    return values
+    return values | shown.compared(summary, MOST_FLOWS)
 
 
 def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]) -> None:

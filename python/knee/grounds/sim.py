@@ -65,6 +65,7 @@ class Sim:
         """Simulates a scenario."""
         # Slow to import, and a rejected scenario needs none of it.
         from knee import rows
+        from knee.applications.figures import Tables
         from knee.manifest import manifest
         from knee.metrics import summary
         from knee.result import Result
@@ -75,15 +76,20 @@ class Sim:
         own = [described(name, of) for name, of in _own(scenario)]
         samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
         spool.unlink(missing_ok=True)
+        tables = Tables.of(scenario, raw.tables, raw.link_names)
         return Result(
-            summary=summary(scenario, self.name, raw.output, samples, raw.wall_s) | _remarks(own, set(raw.ccs)),
+            summary=summary(scenario, self.name, raw.output, samples, raw.wall_s, tables) | _remarks(own, set(raw.ccs)),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
+            tables=tables,
             events=rows.events(
-                rows.from_bytes(raw.tables["events"], rows.EVENT), raw.link_names, raw.output["event_names"]
+                rows.from_bytes(raw.tables["events"], rows.EVENT),
+                raw.link_names,
+                raw.output["event_names"],
+                len(raw.ccs),
             ),
         )
 

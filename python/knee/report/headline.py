@@ -34,7 +34,9 @@ def _listed(words: list[str]) -> str:
 
 def _who(summary: Mapping[str, Any]) -> str:
     flows, links = summary["flows"], [link["link"] for link in summary["links"]]
-    kinds = Counter(str(flow.get("cc", "")) for flow in flows)
+    # Datagrams have no congestion control: what they are says more than that.
+    names = (flow.get("traffic") if flow.get("transport") == "udp" else flow.get("cc", "") for flow in flows)
+    kinds = Counter(map(str, names))
     if len(kinds) > MAX_NAMED:
         who = f"{count_word(len(flows))} flows of {len(kinds)} kinds"
     else:
@@ -61,7 +63,9 @@ def _fairness(summary: Mapping[str, Any]) -> list[str]:
     fairness = summary.get("fairness", {})
     jain = fairness.get("jain")
     if not missing(jain):
-        return [f"Jain {jain:.3f}"] if len(summary["flows"]) > 1 else []
+        # Only streams share; a call beside one of them does not.
+        sharing = sum(flow.get("traffic") is None for flow in summary["flows"])
+        return [f"Jain {jain:.3f}"] if sharing > 1 else []
     shared = [link for link in fairness.get("links") or () if len(link["flows"]) > 1 and not missing(link["jain"])]
     return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
 

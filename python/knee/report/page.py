@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee import pages
+from knee.applications import shown
 from knee.pages import figures
-from knee.report import tables
+from knee.report import tables, traffic
 from knee.report.completion import completion_table
 from knee.report.headline import headline
 from knee.report.panels import CHARTS, report_keys
@@ -39,7 +40,11 @@ def page(result: Result) -> str:
         scripts=pages.CHARTS,
         title=_title(result),
         facts=_facts(summary, manifest),
+        answer=shown.answer(summary),
+        responsiveness=shown.responsiveness(summary),
         headline=headline(summary),
+        measured=[figures.prepared(CHARTS[key](view), view) for key in traffic.keys(view)],
+        measures=traffic.tables(summary),
         remarks=summary.get("remarks", ()),
         hints=_hints(view),
         choices=view.choices,
@@ -48,7 +53,7 @@ def page(result: Result) -> str:
         flows=tables.flow_tables(flows, [flow.label for flow in view.flows]),
         count=len(flows),
         links=tables.links_table(summary["links"]),
-        fairness=tables.fairness_table(summary.get("fairness", {}), len(flows)),
+        fairness=tables.fairness_table(summary.get("fairness", {}), sum(flow.get("traffic") is None for flow in flows)),
         events=events,
         more_events=more_events,
         ground=summary["ground"],

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from knee.report import units
+from knee.report import traffic, units
 from knee.report.buffers import EVENT, buffer
 from knee.report.chart import Band, Chart, Line, Panel, finish, over_time
 from knee.report.choices import QUANTILES
@@ -235,6 +235,11 @@ CHARTS: dict[str, Callable[[View], Chart]] = {
     "in_flight": in_flight,
     "buffer": buffer,
     "completion": completion,
+    "latency": traffic.latency,
+    "rtt_cdf": traffic.rtt_cdf,
+    "queue_delay_cdf": traffic.queue_delay_cdf,
+    "owd_cdf": traffic.owd_cdf,
+    "times_cdf": traffic.times_cdf,
 }
 """What can be drawn, by name."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from knee.applications.figures import Tables
 from knee.metrics import jain_of
 from knee.report.choices import Flow, choose
 from knee.report.palette import flow_colours
@@ -70,7 +71,8 @@ class View:
         links: rows of each link, with the same column.
         clock: the end `t_s` of every `bin`.
         notes: events that queues noted on flows.
-        bottlenecks: links, each with the numbers of the flows that it limits.
+        bottlenecks: links, each with the numbers of the bulk flows that it limits.
+        tables: completions, delays of datagrams, and distributions.
     """
 
     flows: list[Flow]
@@ -86,6 +88,7 @@ class View:
     timeouts: Floats
     notes: pl.DataFrame
     bottlenecks: list[tuple[str, list[int]]]
+    tables: Tables
 
     @property
     def many(self) -> bool:
@@ -128,13 +131,16 @@ def prepare(result: Result) -> View:
         timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
         notes=_notes(result.events),
         bottlenecks=_bottlenecks(result, flows),
+        tables=result.tables,
     )
 
 
 def _bottlenecks(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
     """The bottlenecks in the summary, or one for all flows if it names none."""
-    links = result.summary.get("fairness", {}).get("links") or ()
-    return [(link["link"], link["flows"]) for link in links] or [("", [flow.number for flow in flows])]
+    links = result.summary.get("fairness", {}).get("links")
+    if links is None:
+        return [("", [flow.number for flow in flows])]
+    return [(link["link"], link["flows"]) for link in links]
 
 
 def _notes(events: pl.DataFrame) -> pl.DataFrame:

@@ -45,6 +45,7 @@ def _seconds(_: float) -> Unit:
 FLOW_COLUMNS = (
     Column("cc", "Congestion control"),
     Column("transport", "Transport"),
+    Column("traffic", "Traffic"),
     Column("start_s", "Start", _seconds),
     Column("base_rtt_ms", "Base RTT", delay_unit),
     Column("throughput_mbps", "Throughput", rate_unit),

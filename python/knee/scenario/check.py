@@ -11,8 +11,10 @@ from knee.units import format_bytes, format_time, near, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Change, Flow, Link, Scenario
+    from knee.scenario.traffic import Probe
 
 MAX_FLOWS = 10**6
+MAX_PROBES = 1000
 #: Most links on a path: a packet counts them in eight bits.
 MAX_PATH = 255
 #: Most rows of the time series; more would not fit into memory.
@@ -29,6 +31,7 @@ def check(scenario: Scenario) -> None:
     """
     links = _check_links(scenario)
     _check_flows(scenario, links)
+    _check_probes(scenario, links)
     _check_times(scenario)
     _check_changes(scenario, links)
 
@@ -84,7 +87,31 @@ def _refuse_twins(scenario: Scenario, labels: list[str]) -> None:
         seen.add(label)
 
 
-def _check_path(flow: Flow, links: dict[str, Link]) -> None:
+def _check_probes(scenario: Scenario, links: dict[str, Link]) -> None:
+    if len(scenario.probes) > MAX_PROBES:
+        raise Refused(f"there are {len(scenario.probes)} probes", f"expected at most {MAX_PROBES}", key="probes")
+    labels = set(scenario.labels) if scenario.probes else set()
+    for i, probe in enumerate(scenario.probes):
+        try:
+            _check_path(probe, links)
+            _check_probe_span(scenario, probe)
+            if probe.label in labels:
+                raise Refused(f"{shown(probe.label)} is already used", "each probe needs its own label", key="label")
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"probes[{i}].{refused.key}") from None
+        labels.add(str(probe.label))
+
+
+def _check_probe_span(scenario: Scenario, probe: Probe) -> None:
+    if probe.start >= scenario.duration:
+        found = f"the start at {format_time(probe.start)} is not before the end at {format_time(scenario.duration)}"
+        raise Refused(found, "expected an earlier start", key="start")
+    if probe.stop is not None and probe.stop <= probe.start:
+        found = f"the stop at {format_time(probe.stop)} is not after the start at {format_time(probe.start)}"
+        raise Refused(found, "expected a later stop", key="stop")
+
+
+def _check_path(flow: Flow | Probe, links: dict[str, Link]) -> None:
     path = flow.path or []
     if not path:
         raise Refused("the path is empty", f"expected one or more of {', '.join(links)}", key="path")

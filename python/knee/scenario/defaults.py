@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from knee.errors import Refused
 from knee.scenario.commands import PROGRAM_CC
+from knee.scenario.traffic import NO_CC, sends_datagrams
 
 DEFAULT_LINK = "bottleneck"
 
@@ -23,7 +24,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def share_model(raw: Any) -> Any:
-    """Plain data of a link, whose reverse direction has the link's parameters if it has its model and none of its own."""
+    """Plain data of a link; a reverse direction with the same model and no parameters has the link's."""
     if not isinstance(raw, dict):
         return raw
     reverse = _as_plain(raw.get("reverse"))
@@ -56,6 +57,9 @@ def fill_defaults(raw: Any) -> Any:
         given.setdefault("path", list(names))
         if "program" in given:
             given.setdefault("cc", PROGRAM_CC)
+        if sends_datagrams(given.get("traffic")):
+            given.setdefault("cc", NO_CC)
+            given.setdefault("transport", "udp")
         if "stop" not in given and "lasts" not in given and "duration" in raw:
             given["stop"] = raw["duration"]
         count = given.get("count", 1)
@@ -64,4 +68,18 @@ def fill_defaults(raw: Any) -> Any:
             given.setdefault("label", f"flow {number}")
         filled.append(given)
         number += count if isinstance(count, int) else 1
+    probes = raw.get("probes")
+    if isinstance(probes, list):
+        raw["probes"] = [_probe(probe, i, len(probes), names, raw) for i, probe in enumerate(probes)]
     return {**raw, "flows": filled}
+
+
+def _probe(probe: Any, number: int, count: int, links: list[str], raw: dict[str, Any]) -> Any:
+    if not isinstance(probe, dict):
+        return probe
+    given = {key: value for key, value in probe.items() if value is not None}
+    given.setdefault("path", list(links))
+    given.setdefault("label", "probe" if count == 1 else f"probe {number + 1}")
+    if "stop" not in given and "duration" in raw:
+        given["stop"] = raw["duration"]
+    return given

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee import registry
+from knee.scenario.commands import PROGRAM_CC
+from knee.scenario.traffic import NO_CC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,13 +18,15 @@ if TYPE_CHECKING:
     from knee.registry import Value
     from knee.scenario.model import Flow, Scenario
 
+#: Flows that have no congestion control of knee's.
+WITHOUT_CC = (PROGRAM_CC, NO_CC)
 #: Disciplines that mark only if told to.
 _SWITCHED = ("codel", "fq_codel", "pie", "red")
 
 
 def is_scalable(flow: Flow) -> bool:
     """Whether a flow's reaction to marks is proportional to their fraction."""
-    if flow.program is not None:
+    if flow.cc in WITHOUT_CC:
         return False
     return registry.flow_controls()[flow.cc].needs["ecn"] != "classic" or (_is_marked_bbr3(flow) and _is_near(flow))
 
@@ -40,8 +44,8 @@ def _is_near(flow: Flow) -> bool:
 
 def sends_ect1(flow: Flow) -> bool:
     """Whether a flow's packets say that they are L4S traffic."""
-    if flow.program is not None:
-        return False
+    if flow.cc in WITHOUT_CC:
+        return flow.ecn == "l4s"
     return flow.ecn == "l4s" or registry.flow_controls()[flow.cc].needs["ecn"] == "scalable"
 
 
@@ -49,7 +53,7 @@ def warnings(scenario: Scenario) -> list[str]:
     """One sentence for each congestion control and queue that do not fit, with what would do."""
     told: dict[str, None] = {}
     for flow in scenario.flows:
-        if flow.program is not None:
+        if flow.cc in WITHOUT_CC:
             continue
         for where, queue, params in _queues(scenario, flow):
             reason = _reason(flow, queue, params)

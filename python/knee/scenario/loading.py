@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +15,7 @@ from knee.errors import Refused, ScenarioError, key_of
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
+from knee.scenario.traffic import KINDS
 from knee.units import near, shown
 
 #: Changes that need more characters than this in a title are counted instead of listed.
@@ -76,15 +77,25 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
 def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Replaces names of traces next to the scenario file by paths, which stay valid wherever the scenario is used."""
     links = [data.get("link"), *(data["links"] if isinstance(data.get("links"), list) else [])]
-    for link in (link for link in links if isinstance(link, dict)):
-        for table in (link, link.get("reverse")):
-            if isinstance(table, dict) and isinstance(trace := table.get("trace"), str) and trace.isprintable():
-                beside = folder / trace
-                table["trace"] = str(beside.resolve()) if traces.exists(beside) else trace
-        if isinstance(delays := link.get("delay_table"), str) and delays.isprintable():
-            beside = folder / delays
-            link["delay_table"] = str(beside.resolve()) if traces.exists(beside) else delays
+    both = [table for link in links if isinstance(link, dict) for table in (link, link.get("reverse"))]
+    named = [(table, "trace") for table in both if isinstance(table, dict)]
+    named += [(link, "delay_table") for link in links if isinstance(link, dict)]
+    for table, key in [*named, *_traffic_files(data)]:
+        if isinstance(name := table.get(key), str) and name.isprintable():
+            beside = folder / name
+            table[key] = str(beside.resolve()) if traces.exists(beside) else name
     return data
+
+
+def _traffic_files(data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where traffic names files: tables with their keys."""
+    flows = data.get("flows")
+    for flow in flows if isinstance(flows, list) else []:
+        traffic = flow.get("traffic") if isinstance(flow, dict) else None
+        if isinstance(traffic, dict):
+            yield from ((traffic, key) for key in ("times", "trace"))
+            if isinstance(traffic.get("size"), dict):
+                yield traffic["size"], "file"
 
 
 def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()) -> Scenario:
@@ -140,7 +151,7 @@ def _scenario_error(where: str, error: ValidationError, *, short: bool) -> Scena
     errors = error.errors(include_url=False)
     # An unknown key explains more than the missing key it was meant to be.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    key = key_of(first["loc"])
+    key = key_of(_without_kinds(first["loc"]))
     refused = first.get("ctx", {}).get("error")
     if isinstance(refused, Refused):
         key = ".".join(part for part in (key, refused.key) if part)
@@ -162,6 +173,10 @@ def _in_words(error: Any) -> tuple[str, str]:
         return "unknown key", near(name, [*fields, *(["link"] if table is Scenario else [])])
     if kind == "missing":
         return "it is missing", f"expected {about}" if about else "this key is required"
+    if kind == "union_tag_not_found":
+        return "it has no kind", f"expected kind = one of {', '.join(KINDS)}"
+    if kind == "union_tag_invalid":
+        return f"{shown(error['ctx']['tag'])} is not a kind of traffic", near(error["ctx"]["tag"], list(KINDS))
     if kind == "literal_error":
         words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
         return f"{shown(value)} is not known", near(str(value), words)
@@ -169,11 +184,19 @@ def _in_words(error: Any) -> tuple[str, str]:
     return found, _KINDS.get(kind) or (f"expected {about}" if about else str(error["msg"]))
 
 
+def _without_kinds(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """A place without the kind of traffic, which pydantic puts behind the key ``traffic``."""
+    return tuple(part for i, part in enumerate(loc) if not (i and loc[i - 1] == "traffic" and part in KINDS))
+
+
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
     """The model of the table at ``loc``."""
     table: type[BaseModel] = Scenario
-    for part in loc:
+    for i, part in enumerate(loc):
         if isinstance(part, int):
+            continue
+        if i and loc[i - 1] == "traffic" and part in KINDS:
+            table = KINDS[part]
             continue
         field = table.model_fields.get(part)
         inner = _model_in(field.annotation) if field else None

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    InstanceOf,
-    PlainSerializer,
     ValidationInfo,
     field_serializer,
     field_validator,
@@ -33,24 +28,24 @@ from knee.scenario import commands
 from knee.scenario.check import check
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
+from knee.scenario.fields import (
+    Bytes,
+    Limit,
+    Name,
+    Probability,
+    Rate,
+    SomeBytes,
+    SomeTime,
+    Table,
+    Text,
+    Time,
+    one_line,
+    valid_name,
+)
 from knee.scenario.links import check_link
+from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
 
 FORMAT = 1
-
-
-def _one_line(text: str) -> str:
-    if not text.isprintable() or len(text) > 200:
-        raise Refused(f"{units.shown(text)} is not a line of text", "expected at most 200 printable characters")
-    return text
-
-
-def _name(text: str) -> str:
-    _one_line(text)
-    if not text.strip() or text != text.strip() or len(text) > 100:
-        raise Refused(
-            f"{units.shown(text)} is not a valid name", "expected 1 to 100 characters without spaces at the ends"
-        )
-    return text
 
 
 def _kernel_number(asked: object) -> object:
@@ -62,17 +57,11 @@ def _kernel_number(asked: object) -> object:
 
 
 def _folder_name(text: str) -> str:
-    if "/" in _name(text) or text.startswith("."):
+    if "/" in valid_name(text) or text.startswith("."):
         raise Refused(
             f"{units.shown(text)} cannot name a folder", "expected a name without / and without a leading dot"
         )
     return text
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, int) and abs(value) > 2**53:
-        raise Refused(f"{units.shown(value)} is out of range", "expected a plain number such as 0.01")
-    return value
 
 
 def _command(text: str) -> str:
@@ -81,32 +70,12 @@ def _command(text: str) -> str:
 
 
 def _absolute(text: str) -> str:
-    if not _one_line(text).startswith("/"):
+    if not one_line(text).startswith("/"):
         raise Refused(f"{units.shown(text)} is not a path from the root", 'expected a folder such as "/srv/programs"')
     return text
 
 
-Text = Annotated[str, AfterValidator(_one_line)]
-Name = Annotated[str, AfterValidator(_name)]
-Time = Annotated[int, BeforeValidator(units.parse_time), PlainSerializer(units.format_time)]
-SomeTime = Annotated[int, BeforeValidator(partial(units.parse_time, zero=False)), PlainSerializer(units.format_time)]
-Rate = Annotated[int, BeforeValidator(units.parse_rate), PlainSerializer(units.format_rate)]
-Bytes = Annotated[int, BeforeValidator(units.parse_bytes), PlainSerializer(units.format_bytes)]
-SomeBytes = Annotated[int, BeforeValidator(partial(units.parse_bytes, zero=False)), PlainSerializer(units.format_bytes)]
-Limit = Annotated[InstanceOf[units.Limit], BeforeValidator(units.parse_limit), PlainSerializer(str)]
-Probability = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1)]
-
-
-class _Table(BaseModel):
-    # Built once, as parts of Scenario, instead of each also for itself.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
-
-    def plain(self) -> dict[str, Any]:
-        """The table as a scenario file writes it."""
-        return self.model_dump(exclude_none=True)
-
-
-class _Queueing(_Table):
+class _Queueing(Table):
     """A capacity and the queue before it."""
 
     rate: Rate | None = Field(None, description='the rate, such as "100 Mbit/s"')
@@ -231,7 +200,7 @@ class Link(_Queueing):
 Command = Annotated[str, AfterValidator(_command)]
 
 
-class Program(_Table):
+class Program(Table):
     """The two programs of a flow that brings its own transport."""
 
     send: Command = Field(description='a command line such as "iperf3 -c {address} -p {port} -t {duration}"')
@@ -248,13 +217,20 @@ class Program(_Table):
 
 #: How a flow uses ECN: ECT(0) or not, with accurate feedback, or with that and ECT(1).
 Ecn = Literal[True, False, "accurate", "l4s"]
+#: What stands as ``cc`` of flows that have no congestion control of knee's.
+WITHOUT_CC = (PROGRAM_CC, NO_CC)
+_DATAGRAMS = "datagrams have no congestion control"
 #: What an algorithm has at least, by its reaction to marks.
 _LEAST_ECN: dict[str, Ecn] = {"classic": False, "per_packet": True, "scalable": "l4s"}
 
 
-class Flow(_Table):
+class Flow(Table):
     """A flow, or ``count`` identical ones."""
 
+    # First, since an error in it explains more than a missing cc.
+    traffic: Traffic | None = Field(
+        None, description='a table such as { kind = "transfers", ... }; default: an endless stream'
+    )
     cc: Annotated[str, BeforeValidator(name_of)] = Field(description="the name of a congestion control")
     cc_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the algorithm's own parameters"
@@ -269,7 +245,7 @@ class Flow(_Table):
     bytes: SomeBytes | None = Field(None, description='the size of a finite transfer, such as "10 MB"')
     count: int = Field(1, ge=1, description="a number of identical flows, 1 or more")
     stagger: Time = Field(0, description='the time between the starts of identical flows, such as "4 s"')
-    transport: Literal["tcp", "quic"] = Field("tcp", description='"tcp" or "quic"')
+    transport: Literal["tcp", "quic", "udp"] = Field("tcp", description='"tcp" or "quic"')
     tls: bool = Field(False, description="whether QUIC's packets are encrypted: true or false")
     label: Name | None = Field(None, description="the flow's name in results")
     path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
@@ -280,22 +256,23 @@ class Flow(_Table):
     @field_validator("cc")
     @classmethod
     def _cc_is_known(cls, name: str) -> str:
-        return name if name == PROGRAM_CC else registry.find("congestion control", name, registry.flow_controls()).name
+        return name if name in WITHOUT_CC else registry.find("congestion control", name, registry.flow_controls()).name
 
     @field_validator("cc_params")
     @classmethod
     def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
         if "cc" not in info.data:
             return {}
-        if info.data["cc"] == PROGRAM_CC:
+        if info.data["cc"] in WITHOUT_CC:
             if given:
-                raise Refused("a program takes its parameters in its command line", "leave it out")
+                own = "a program takes its parameters in its command line"
+                raise Refused(own if info.data["cc"] == PROGRAM_CC else _DATAGRAMS, "leave it out")
             return {}
         return registry.flow_controls()[info.data["cc"]].resolve(given)
 
     @field_serializer("cc_params")
     def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.flow_controls()[self.cc].plain(values) if self.cc != PROGRAM_CC else {}
+        return registry.flow_controls()[self.cc].plain(values) if self.cc not in WITHOUT_CC else {}
 
     @field_validator("ecn", mode="before")
     @classmethod
@@ -303,7 +280,7 @@ class Flow(_Table):
         if asked is not None and not (isinstance(asked, bool) or asked in ("accurate", "l4s")):
             raise Refused(f"{json.dumps(asked, default=str)} is not known", 'expected true, false, "accurate" or "l4s"')
         cc = info.data.get("cc", PROGRAM_CC)
-        least = _LEAST_ECN[registry.flow_controls()[cc].needs["ecn"] if cc != PROGRAM_CC else "classic"]
+        least = _LEAST_ECN[registry.flow_controls()[cc].needs["ecn"] if cc not in WITHOUT_CC else "classic"]
         if asked is None:
             return least
         if least and (asked is False or least == "l4s" != asked):
@@ -321,10 +298,37 @@ class Flow(_Table):
             return self
         if self.cc != PROGRAM_CC:
             raise Refused("a program has a congestion control of its own", "expected one of cc and program", key="cc")
-        usual = {"transport": "tcp", "tls": False, "bytes": None, "pacing": "auto", "ecn": False}
+        usual = {"transport": "tcp", "tls": False, "bytes": None, "pacing": "auto", "ecn": False, "traffic": None}
         for key, value in usual.items():
             if getattr(self, key) != value:
                 raise Refused("this is the program's own business", "leave it out", key=key)
+        return self
+
+    @model_validator(mode="after")
+    def _traffic_has_what_carries_it(self) -> Flow:
+        if not sends_datagrams(self.traffic):
+            if self.cc == NO_CC:
+                raise Refused("only datagrams have none", "expected the name of a congestion control", key="cc")
+            if self.transport == "udp":
+                raise Refused('"udp" carries only datagrams', "expected tcp, quic, or a table traffic", key="transport")
+        if self.traffic is None:
+            return self
+        kind = self.traffic.kind
+        if self.transport == "quic":
+            raise Refused(f"QUIC flows do not carry {kind}", 'expected transport = "tcp"', key="transport")
+        if self.bytes is not None:
+            raise Refused(
+                f"traffic of kind {kind} has sizes of its own", "expected one of bytes and traffic", key="bytes"
+            )
+        if sends_datagrams(self.traffic):
+            if self.cc != NO_CC:
+                raise Refused(_DATAGRAMS, "leave it out", key="cc")
+            if self.transport != "udp":
+                raise Refused(f"traffic of kind {kind} goes in datagrams", "leave it out", key="transport")
+            if self.pacing != "auto":
+                raise Refused(f"traffic of kind {kind} has times of its own", "leave it out", key="pacing")
+            if self.ecn == "accurate":
+                raise Refused('"accurate" is feedback of TCP', 'expected true, false or "l4s"', key="ecn")
         return self
 
     @model_validator(mode="after")
@@ -340,7 +344,7 @@ class Flow(_Table):
         return self
 
 
-class Change(_Table):
+class Change(Table):
     """What changes at one moment of the run, on one link or one flow."""
 
     at: Time = Field(description='a time such as "30 s"')
@@ -352,7 +356,7 @@ class Change(_Table):
     rtt: SomeTime | None = Field(None, description='the flow\'s new base round-trip time, such as "40 ms"')
 
 
-class Tcp(_Table):
+class Tcp(Table):
     """Settings of the TCP endpoints, the same for all flows; the defaults are Linux's."""
 
     tick: Time = Field(4_000_000, description='the kernel\'s clock tick, such as "4 ms"; "0 s" is an ideal clock')
@@ -368,7 +372,7 @@ class Tcp(_Table):
     receive_window: SomeBytes | None = Field(None, description='a size such as "6 MB"; default: no limit')
 
 
-class Run(_Table):
+class Run(Table):
     """How the scenario is run."""
 
     ground: Literal["sim", "uml", "host"] = Field("sim", description='"sim", "uml" or "host"')
@@ -377,7 +381,7 @@ class Run(_Table):
     )
 
 
-class Scenario(_Table):
+class Scenario(Table):
     """One experiment, every default filled in."""
 
     name: Annotated[Name, AfterValidator(_folder_name)] = Field("scenario", description="a name for the results")
@@ -390,6 +394,7 @@ class Scenario(_Table):
     tcp: Tcp = Field(Tcp(), description="a table of TCP settings")
     links: list[Link] = Field(description="a [link] table or several [[links]]")
     flows: list[Flow] = Field(description="one or more [[flows]]")
+    probes: list[Probe] = Field([], description="[[probes]] that measure the path")
     changes: list[Change] = Field([], description="[[changes]] during the run")
 
     @model_validator(mode="before")
@@ -421,3 +426,8 @@ class Scenario(_Table):
             single = flow.label if flow.count == 1 else None
             labels += [single] if single is not None else [f"{base}{first + i}" for i in range(flow.count)]
         return labels
+
+    @property
+    def probe_labels(self) -> list[str]:
+        """The label of every probe, in order."""
+        return [str(probe.label) for probe in self.probes]

@@ -6,9 +6,10 @@ from typing import Any
 
 from knee import registry
 from knee.errors import Refused, ScenarioError
-from knee.scenario import traces
+from knee.scenario import offered, traces
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Tcp
+from knee.scenario.traffic import NO_CC, Probe
 from knee.units import Limit
 
 
@@ -35,7 +36,7 @@ def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
             "interval": scenario.interval,
             "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
             "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
-            "flows": _flows(scenario, numbers),
+            "flows": [*_flows(scenario, numbers), *_probes(scenario, numbers)],
             "changes": _changes(scenario, numbers),
         }
     except Refused as refused:
@@ -102,20 +103,53 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             _check_quic(flow, f"flows[{i}]")
         shared = {
             "cc": flow.cc,
-            "cc_params": registry.flow_controls()[flow.cc].tagged(flow.cc_params),
+            "cc_params": {} if flow.cc == NO_CC else registry.flow_controls()[flow.cc].tagged(flow.cc_params),
             "rtt": flow.rtt,
             "bytes": flow.bytes,
             "path": [numbers[name] for name in flow.path or []],
             "reverse": flow.direction == "reverse",
             "pacing": flow.pacing == "on",
-            "ecn": flow.ecn if isinstance(flow.ecn, str) else "on" if flow.ecn else "off",
-            "transport": flow.transport,
+            "ecn": _ecn(flow),
+            "transport": "tcp" if flow.transport == "udp" else flow.transport,
             "tls": flow.tls,
         }
+        try:
+            traffic = offered.spec(flow)
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
+        if traffic is not None:
+            shared["traffic"] = traffic
         for j in range(flow.count):
             start, stop = span(scenario, flow, j)
             flows.append(shared | {"label": next(labels), "start": start, "stop": stop})
     return flows
+
+
+def _ecn(part: Flow | Probe) -> str:
+    return part.ecn if isinstance(part.ecn, str) else "on" if part.ecn else "off"
+
+
+def _probes(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    """Probes, as flows after those of the scenario."""
+    return [
+        {
+            "cc": NO_CC,
+            "cc_params": {},
+            "rtt": probe.rtt,
+            "bytes": None,
+            "path": [numbers[name] for name in probe.path or []],
+            "reverse": probe.direction == "reverse",
+            "pacing": False,
+            "ecn": _ecn(probe),
+            "transport": "tcp",
+            "tls": False,
+            "traffic": offered.probe_spec(probe),
+            "label": probe.label,
+            "start": probe.start,
+            "stop": min(probe.stop or scenario.duration, scenario.duration),
+        }
+        for probe in scenario.probes
+    ]
 
 
 def _check_quic(flow: Flow, key: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from knee import metrics
@@ -24,6 +24,23 @@ FIGURES: dict[str, tuple[str, str]] = {
     "utilization": ("Utilization of the busiest link", ""),
     "loss": ("Lost packets divided by those sent", ""),
     "timeouts": ("Timeouts", ""),
+    "latency_p50_ms": ("Median latency under load, worst probe", "ms"),
+    "latency_p99_ms": ("99th percentile of the latency under load, worst probe", "ms"),
+    "latency_increase_p50_ms": ("Increase of the median latency under load, worst probe", "ms"),
+    "latency_increase_p99_ms": ("Increase of the 99th percentile under load, worst probe", "ms"),
+    "rpm": ("Responsiveness", "round trips/min"),
+    "transfer_p50_ms": ("Median time of a transfer, slowest flow", "ms"),
+    "transfer_p99_ms": ("99th percentile of the time of a transfer, slowest flow", "ms"),
+    "slowdown_p50": ("Median slowdown, slowest flow", ""),
+    "slowdown_p99": ("99th percentile of the slowdown, slowest flow", ""),
+    "page_p50_ms": ("Median time of a page, slowest flow", "ms"),
+    "page_p99_ms": ("99th percentile of the time of a page, slowest flow", "ms"),
+    "owd_p99_ms": ("99th percentile of the one-way delay, worst flow", "ms"),
+    "jitter_ms": ("Mean jitter, worst flow", "ms"),
+    "datagram_loss": ("Lost datagrams divided by those sent, worst flow", ""),
+    "mos": ("MOS, worst call", ""),
+    "bitrate_mbps": ("Mean bitrate, worst video", "Mbit/s"),
+    "stall_s": ("Stalled, worst video", "s"),
     "drops": ("Drops at all links", "packets"),
     "marks": ("Marks at all links", "packets"),
 }
@@ -31,6 +48,9 @@ FIGURES: dict[str, tuple[str, str]] = {
 LESS = (
     *("convergence_s", "rtt_mean_ms", "rtt_p95_ms", "queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms"),
     *("loss", "timeouts", "drops"),
+    *("latency_p50_ms", "latency_p99_ms", "latency_increase_p50_ms", "latency_increase_p99_ms"),
+    *("transfer_p50_ms", "transfer_p99_ms", "slowdown_p50", "slowdown_p99", "page_p50_ms", "page_p99_ms"),
+    *("owd_p99_ms", "jitter_ms", "datagram_loss", "stall_s"),
 )
 NEITHER = ("first_share", "marks")
 
@@ -71,7 +91,38 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
         "loss": metrics.loss(flows),
         "timeouts": float(sum(flow["timeouts"] or 0 for flow in flows)),
         **{name: float(sum(link[name] or 0 for link in links)) for name in ("drops", "marks")},
+        **_traffic(summary),
     }
+
+
+def _traffic(summary: dict[str, Any]) -> dict[str, float | None]:
+    """The figures of traffic and probes: of the worst of several."""
+    flows, entries = summary["flows"], summary.get("latency_under_load", ())
+    probes = [entry for entry in entries if entry["what"] == "rtt"] or entries
+    latency = {f"latency_{name}_ms": _worst(probes, f"{name}_ms") for name in ("p50", "p99")}
+    rise = {f"latency_{name}_ms": _worst(probes, f"{name}_ms") for name in ("increase_p50", "increase_p99")}
+    own = {key: [flow[key] for flow in flows if flow.get(key)] for key in ("transfers", "pages", "datagrams", "video")}
+    return {
+        **latency,
+        **rise,
+        "rpm": (summary.get("responsiveness") or {}).get("rpm"),
+        **{f"transfer_{name}_ms": _worst(own["transfers"], f"time_{name}_ms") for name in ("p50", "p99")},
+        **{f"slowdown_{name}": _worst(own["transfers"], f"slowdown_{name}") for name in ("p50", "p99")},
+        **{f"page_{name}_ms": _worst(own["pages"], f"time_{name}_ms") for name in ("p50", "p99")},
+        "owd_p99_ms": _worst(own["datagrams"], "owd_p99_ms"),
+        "jitter_ms": _worst(own["datagrams"], "jitter_mean_ms"),
+        "datagram_loss": _worst(own["datagrams"], "loss"),
+        "mos": _worst(own["datagrams"], "mos", min),
+        "bitrate_mbps": _worst(own["video"], "bitrate_mean_mbps", min),
+        "stall_s": _worst(own["video"], "stall_s"),
+    }
+
+
+def _worst(
+    figures: Sequence[dict[str, Any]], name: str, worst: Callable[[Sequence[float]], float] = max
+) -> float | None:
+    known = [float(each[name]) for each in figures if each.get(name) is not None]
+    return worst(known) if known else None
 
 
 def flow_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:

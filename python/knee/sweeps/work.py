@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core, own
+from knee.applications.figures import Tables
 from knee.errors import InputError, KneeError, RunError
 from knee.grounds.sim import simulate
 from knee.manifest import fingerprint
 from knee.metrics import summary
 from knee.own import CongestionControl
 from knee.rows import SAMPLE, from_bytes
-from knee.scenario import Scenario, from_dict, l4s
+from knee.scenario import Scenario, from_dict
 from knee.scenario.overrides import put
+from knee.scenario.remarks import remarks
 from knee.sweeps.table import figures, flow_rows, link_rows
 
 #: Called with a run's number and the fraction of it that is done; what it raises ends the run.
@@ -155,8 +157,10 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
         return _elsewhere(task, assigned, scenario, ground, progress), []
     raw = simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
+    rows = rows[rows["flow"] < len(raw.ccs)]
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
-    told = summary(scenario, "sim", raw.output, samples, raw.wall_s) | {"remarks": l4s.warnings(scenario)}
+    tables = Tables.of(scenario, raw.tables, raw.link_names)
+    told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables) | {"remarks": remarks(scenario)}
     if not task.series:
         return told, []
     names = raw.output["event_names"]

@@ -36,20 +36,68 @@ const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&
     let most = Time::from_secs(10);
     [
         Param::time("tti", us(tti_us), (us(62), us(10_000)), source[0], "transmission time interval"),
-        Param::time("harq_rtt", us(harq_us), (us(62), us(100_000)), source[1], "time from a block's transmission to its retransmission"),
-        Param::ratio("bler", 0.1, (0.0, 1.0), "3GPP TS 36.213, 7.2.3: at most 10 %", "probability that a transmission of a block fails"),
-        Param::count("max_retransmissions", 3, (0, 7), "usual configuration: four transmissions", "HARQ retransmissions of a block"),
-        Param::choice("rlc", &["am", "um"], "3GPP TS 36.322", "what becomes of a block that failed each time: sent again (am), or lost (um)"),
-        Param::time("rlc_delay", us(40_000), (Time::ZERO, most), "t-Reordering of 35 ms (3GPP TS 36.331) and a status report", "how long that takes"),
+        Param::time(
+            "harq_rtt",
+            us(harq_us),
+            (us(62), us(100_000)),
+            source[1],
+            "time from a block's transmission to its retransmission",
+        ),
+        Param::ratio(
+            "bler",
+            0.1,
+            (0.0, 1.0),
+            "3GPP TS 36.213, 7.2.3: at most 10 %",
+            "probability that a transmission of a block fails",
+        ),
+        Param::count(
+            "max_retransmissions",
+            3,
+            (0, 7),
+            "usual configuration: four transmissions",
+            "HARQ retransmissions of a block",
+        ),
+        Param::choice(
+            "rlc",
+            &["am", "um"],
+            "3GPP TS 36.322",
+            "what becomes of a block that failed each time: sent again (am), or lost (um)",
+        ),
+        Param::time(
+            "rlc_delay",
+            us(40_000),
+            (Time::ZERO, most),
+            "t-Reordering of 35 ms (3GPP TS 36.331) and a status report",
+            "how long that takes",
+        ),
         Param::switch("uplink", false, "ours", "whether a terminal sends, which has to request"),
-        Param::time("sr_period", us(sr_us), (us(62), us(1_000_000)), "usual configuration", "time between two chances to send a scheduling request"),
-        Param::time("grant_delay", us(grant_us), (Time::ZERO, most), source[2], "time from a scheduling request to the transmission that it is granted"),
+        Param::time(
+            "sr_period",
+            us(sr_us),
+            (us(62), us(1_000_000)),
+            "usual configuration",
+            "time between two chances to send a scheduling request",
+        ),
+        Param::time(
+            "grant_delay",
+            us(grant_us),
+            (Time::ZERO, most),
+            source[2],
+            "time from a scheduling request to the transmission that it is granted",
+        ),
         Param::choice("fading", &["none", "rayleigh"], "ours", "whether the rate follows a fading channel"),
-        Param::time("coherence", us(32_000), (us(100), most), "9/(16 pi f_D) at 3 km/h and 2 GHz", "time in which the correlation of the channel's gain halves"),
+        Param::time(
+            "coherence",
+            us(32_000),
+            (us(100), most),
+            "9/(16 pi f_D) at 3 km/h and 2 GHz",
+            "time in which the correlation of the channel's gain halves",
+        ),
     ]
 }
 
-const SNR: Param = Param::ratio("snr_db", 15.0, (-10.0, 60.0), "ours", "mean signal-to-noise ratio of the fading channel, dB");
+const SNR: Param =
+    Param::ratio("snr_db", 15.0, (-10.0, 60.0), "ours", "mean signal-to-noise ratio of the fading channel, dB");
 
 /// Both lists of parameters.
 const fn params(shared: [Param; 11]) -> [Param; 12] {
@@ -62,7 +110,11 @@ static LTE_PARAMS: [Param; 12] = params(shared(
     8000,
     10_000,
     8000,
-    ["3GPP TS 36.211, 4: subframes", "3GPP TS 36.213: 8 HARQ processes (FDD)", "3GPP TS 36.213: four subframes each for request and grant"],
+    [
+        "3GPP TS 36.211, 4: subframes",
+        "3GPP TS 36.213: 8 HARQ processes (FDD)",
+        "3GPP TS 36.213: four subframes each for request and grant",
+    ],
 ));
 
 static NR_PARAMS: [Param; 12] = params(shared(
@@ -112,8 +164,16 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
     }
     let ahead = harq.as_nanos() / tti.as_nanos() * params.count("max_retransmissions");
     if ahead >= AHEAD {
-        let found = format!("{} retransmissions after {} each reach {ahead} intervals ahead", params.count("max_retransmissions"), us(harq));
-        return conflict("max_retransmissions", found, format!("expected less than {AHEAD}: fewer, or a shorter harq_rtt"));
+        let found = format!(
+            "{} retransmissions after {} each reach {ahead} intervals ahead",
+            params.count("max_retransmissions"),
+            us(harq)
+        );
+        return conflict(
+            "max_retransmissions",
+            found,
+            format!("expected less than {AHEAD}: fewer, or a shorter harq_rtt"),
+        );
     }
     if rate.bytes_in(tti).0 == 0 {
         return conflict("tti", "at the link's rate it carries not one byte".into(), "expected a longer one".into());
@@ -357,10 +417,14 @@ mod tests {
         // A packet comes within an interval of 1 ms and leaves as the next one ends: 1 to 2 ms, and 8 ms for each
         // retransmission. With a BLER of 10 % the shares are 0.9, 0.09, 0.009.
         let all = waits(&LTE, &[("max_retransmissions", Value::Count(7))], 40_000);
-        let count = |k: u32| all.iter().filter(|ms| (**ms - f64::from(8 * k)) > 0.99 && **ms - f64::from(8 * k) < 2.01).count();
+        let count =
+            |k: u32| all.iter().filter(|ms| (**ms - f64::from(8 * k)) > 0.99 && **ms - f64::from(8 * k) < 2.01).count();
         let (zero, one, two) = (count(0) as f64, count(1) as f64, count(2) as f64);
         // Four standard deviations of the binomial counts.
-        assert!((zero - 36_000.0).abs() < 240.0 && (one - 3600.0).abs() < 229.0 && (two - 360.0).abs() < 76.0, "{zero} {one} {two}");
+        assert!(
+            (zero - 36_000.0).abs() < 240.0 && (one - 3600.0).abs() < 229.0 && (two - 360.0).abs() < 76.0,
+            "{zero} {one} {two}"
+        );
         // Without a request, the mean is 1.5 ms and 8/9 ms of HARQ: 0.1 / 0.9 x 8.
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         assert!((mean - 1.5 - 8.0 / 9.0).abs() < 0.06, "{mean}");
@@ -407,7 +471,8 @@ mod tests {
 
     #[test]
     fn unacknowledged_mode_loses_blocks_that_fail_each_time() {
-        let given = [("rlc", Value::Choice("um")), ("bler", Value::Ratio(0.5)), ("max_retransmissions", Value::Count(1))];
+        let given =
+            [("rlc", Value::Choice("um")), ("bler", Value::Ratio(0.5)), ("max_retransmissions", Value::Count(1))];
         let mut bench = link(&LTE, &given, 1000);
         (0..4000).for_each(|i| bench.arrive(MS * (10 * i), 1));
         let (left, lost) = bench.fates(Time::from_secs(100));
@@ -427,11 +492,13 @@ mod tests {
         }
         // The mean over an exponentially distributed |h|^2, by the midpoint rule.
         let snr = libm::pow(10.0, 1.5);
-        let expected: f64 = (0..200_000).map(|i| (f64::from(i) + 0.5) * 1e-4).map(|x| shannon(snr * x) * libm::exp(-x) * 1e-4).sum();
+        let expected: f64 =
+            (0..200_000).map(|i| (f64::from(i) + 0.5) * 1e-4).map(|x| shannon(snr * x) * libm::exp(-x) * 1e-4).sum();
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         assert!((mean / expected - 1.0).abs() < 0.02, "{mean} {expected}");
         // After the coherence time of 32 ms half of the correlation is left.
-        let correlation = gains.windows(33).map(|w| w[0] * w[32]).sum::<f64>() / gains.iter().map(|g| g * g).sum::<f64>();
+        let correlation =
+            gains.windows(33).map(|w| w[0] * w[32]).sum::<f64>() / gains.iter().map(|g| g * g).sum::<f64>();
         assert!((correlation - 0.5).abs() < 0.05, "{correlation}");
     }
 

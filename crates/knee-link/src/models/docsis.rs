@@ -33,11 +33,34 @@ pub const ENTRY: Model = Model {
         about: "a cable modem's upstream: what it sends has to be requested and granted, in MAP intervals",
         source: "DOCSIS 3.1 MULPI; ns-2 DocsisLink; draft-white-tsvwg-lld-00",
         params: &[
-            Param::time("map_interval", Time::from_millis(2), (Time::ZERO, Time::from_millis(50)), "ns-2 DocsisLink: typically 2 ms", "time between two MAPs, each of which describes such an interval"),
-            Param::time("grant_delay", Time::from_millis(4), (Time::ZERO, Time::from_millis(100)), "ours: two MAP intervals, one to schedule and one of lead", "time from a request to the beginning of the interval with its grant"),
+            Param::time(
+                "map_interval",
+                Time::from_millis(2),
+                (Time::ZERO, Time::from_millis(50)),
+                "ns-2 DocsisLink: typically 2 ms",
+                "time between two MAPs, each of which describes such an interval",
+            ),
+            Param::time(
+                "grant_delay",
+                Time::from_millis(4),
+                (Time::ZERO, Time::from_millis(100)),
+                "ours: two MAP intervals, one to schedule and one of lead",
+                "time from a request to the beginning of the interval with its grant",
+            ),
             Param::ratio("collision", 0.0, (0.0, 1.0), "ours", "probability that a request that contends fails"),
-            Param::switch("piggyback", true, "DOCSIS 3.1 MULPI, 7.2.1.1", "whether requests ride on data that is being sent"),
-            Param::count("backoff_start", 1, (1, 1024), "ours", "window, in MAP intervals, from which a failed request's backoff is drawn at first"),
+            Param::switch(
+                "piggyback",
+                true,
+                "DOCSIS 3.1 MULPI, 7.2.1.1",
+                "whether requests ride on data that is being sent",
+            ),
+            Param::count(
+                "backoff_start",
+                1,
+                (1, 1024),
+                "ours",
+                "window, in MAP intervals, from which a failed request's backoff is drawn at first",
+            ),
             Param::count("backoff_end", 16, (1, 1024), "ours", "window after repeated failures"),
         ],
     },
@@ -59,7 +82,11 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
         return conflict("grant_delay", found, accepted);
     }
     if rate.bytes_in(map).0 == 0 {
-        return conflict("map_interval", "at the link's rate it carries not one byte".into(), "expected a longer one".into());
+        return conflict(
+            "map_interval",
+            "at the link's rate it carries not one byte".into(),
+            "expected a longer one".into(),
+        );
     }
     if start > end {
         let found = format!("{start} is more than backoff_end, {end}");
@@ -238,7 +265,8 @@ mod tests {
         let comes: Vec<Time> = (0..2000).map(|i| Time::from_micros(10_370) * i).collect();
         comes.iter().for_each(|at| bench.arrive(*at, 1));
         let leaves = bench.departures(Time::from_secs(30));
-        let waits: Vec<f64> = leaves.iter().zip(&comes).map(|(leaves, comes)| (*leaves - *comes).as_millis_f64()).collect();
+        let waits: Vec<f64> =
+            leaves.iter().zip(&comes).map(|(leaves, comes)| (*leaves - *comes).as_millis_f64()).collect();
         let mean = waits.iter().sum::<f64>() / waits.len() as f64;
         assert_eq!(waits.len(), 2000);
         assert!(waits.iter().all(|ms| (4.0..=6.03).contains(ms)), "{waits:?}");

@@ -13,11 +13,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// If one is not declared or not accepted; `owner` is whose they are.
-pub fn params(
-    declared: &[Param],
-    given: &BTreeMap<String, ValueSpec>,
-    owner: &str,
-) -> Result<Params, SpecError> {
+pub fn params(declared: &[Param], given: &BTreeMap<String, ValueSpec>, owner: &str) -> Result<Params, SpecError> {
     let mut values = Vec::with_capacity(given.len());
     for (name, value) in given {
         let value = match declared.iter().find(|p| p.name == name) {

@@ -27,8 +27,8 @@ pub struct DatagramWatch {
     before: Spread,
     /// Those of the figures' window.
     pub delays: Histogram,
-    /// Counts when the figures began and ended.
-    from: DatagramCounts,
+    /// Counts when the figures began and ended; none: they have not.
+    from: Option<DatagramCounts>,
     until: Option<DatagramCounts>,
     /// Counts at the end of the last interval.
     last: DatagramCounts,
@@ -39,7 +39,7 @@ impl DatagramWatch {
     pub fn new(bits: u8) -> Self {
         let zero = DatagramCounts::default();
         let (delay, before) = (Spread::EMPTY, Spread::EMPTY);
-        Self { delay, before, delays: Histogram::new(bits), from: zero, until: None, last: zero }
+        Self { delay, before, delays: Histogram::new(bits), from: None, until: None, last: zero }
     }
 
     /// Takes the one-way delay of a datagram; `in_figures`: it arrived in the figures' window.
@@ -61,7 +61,7 @@ impl DatagramWatch {
 
     /// The figures begin.
     pub const fn begin(&mut self, counts: DatagramCounts) {
-        self.from = counts;
+        self.from = Some(counts);
     }
 
     /// The figures end, unless they have.
@@ -88,7 +88,8 @@ impl DatagramWatch {
 
     /// The figures, where these are the counts at the end of the run.
     pub fn figures(&self, end: &DatagramCounts, echoes: bool) -> DatagramFigures {
-        let (from, until) = (&self.from, self.until.as_ref().unwrap_or(end));
+        let until = self.until.as_ref().unwrap_or(end);
+        let from = self.from.as_ref().unwrap_or(until);
         let delays = &self.delays;
         DatagramFigures {
             sent: until.sent - from.sent,

@@ -143,7 +143,8 @@ mod tests {
                     // At home within this visit at the earliest, or later, even long after one that leaves next.
                     let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
                     let ack_pipe = delay as u32;
-                    let way = Way { route: 0, ack_pipe, data_hops: 1, ack_hops: 0, ack_delay, base_rtt: ack_delay };
+                    let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
+                    let way = Way { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
                     path.push(&Packet { seq: sent, stamp: 7, extra: 9, ..Packet::default() }, now, &way, rank);
                     expected.push((now + ack_delay, way.ack_pipe, rank, sent));
                     sent += 1;

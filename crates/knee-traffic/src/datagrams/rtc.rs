@@ -137,10 +137,9 @@ impl Rtc {
         let (bytes, nominal) = self.encoder.frame(self.controller.target_rate());
         self.controller.on_frame(f64::from(bytes), nominal);
         let packets = bytes.div_ceil(PAYLOAD);
-        for k in 0..packets {
-            let payload = bytes * (k + 1) / packets - bytes * k / packets;
-            self.queue.push_back((at, payload + OVERHEAD));
-        }
+        // The first ones are larger by a byte where it does not divide.
+        let (each, larger) = (bytes / packets, bytes % packets);
+        self.queue.extend((0..packets).map(|k| (at, each + u32::from(k < larger) + OVERHEAD)));
         while self.queue.front().is_some_and(|(coded, _)| at - *coded > MAX_WAIT) {
             self.queue.pop_front();
         }

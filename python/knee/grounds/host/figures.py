@@ -8,6 +8,9 @@ import numpy as np
 import polars as pl
 
 from knee import rows as formats
+from knee.applications.figures import Tables
+from knee.grounds import applications
+from knee.grounds.datagrams import Datagrams, tables
 from knee.grounds.host import traffic
 from knee.registry import flow_controls
 from knee.scenario.model import Scenario
@@ -43,8 +46,14 @@ class Seen:
         quic: how late the endpoints of QUIC flows were, and their processor time; None without such flows.
     """
 
-    def __init__(self, scenario: Scenario, sides: list[Told], switch: Told) -> None:
+    def __init__(self, scenario: Scenario, sides: list[Told], switch: Told, ends: list[Told]) -> None:
         self._scenario = scenario
+        every = applications.flows(scenario)
+        numbers = [number for number, (flow, _) in enumerate(every) if flow.traffic is not None]
+        given = [applications.end(*one) for one in ends]
+        self._applications = {
+            number: applications.Seen(every[number][0], *given[2 * i : 2 * i + 2]) for i, number in enumerate(numbers)
+        }
         told, raw = switch
         self.output: dict[str, Any] = told["output"]
         self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
@@ -60,10 +69,19 @@ class Seen:
         for side, _ in sides:
             for number, marks in side["marks"].items():
                 _complete(self.output["flows"][int(number)], marks)
+        for number, of in self._applications.items():
+            if applications.uses_datagrams(of.flow):
+                window = applications.window_ns(scenario, number)
+                self.output["flows"][number] |= Datagrams(of).figures(window)
+
+    def tables(self) -> Tables:
+        """Completions, delays and distributions."""
+        return tables(self._scenario, self._applications, [], self._link_names())
 
     def samples(self) -> pl.DataFrame:
         """``samples.parquet``."""
-        out = self._samples.copy()
+        # Probes have rows of their own kind.
+        out = self._samples[self._samples["flow"] < len(self._flows)].copy()
         scenario = self._scenario
         # Both kinds have a row per flow and interval, except for flows that were not connected yet.
         key = _key(np.rint(out["t_s"] * 1e9).astype(np.uint64), out["flow"])
@@ -81,7 +99,10 @@ class Seen:
         fill("srtt_ms", known & (kernel["srtt_us"] > 0), kernel["srtt_us"] / 1e3)
         fill("cwnd_packets", known, kernel["cwnd"])
         fill("in_flight_packets", known, kernel["in_flight"])
-        paces = [flow_controls()[flow.cc].needs["pacing"] or flow.pacing == "on" for flow in self._flows]
+        paces = [
+            flow.traffic is None and (flow_controls()[flow.cc].needs["pacing"] or flow.pacing == "on")
+            for flow in self._flows
+        ]
         fill("pacing_rate_mbps", known & np.array(paces)[out["flow"]], kernel["pacing_rate"] * 8e-6)
         frame = formats.samples(out, scenario.labels, [flow.cc for flow in self._flows])
         states = pl.Series(self._states(out["flow"], kernel, known), dtype=pl.String)
@@ -91,6 +112,9 @@ class Seen:
         """The state of loss recovery while it sets the window, else the phase; empty if unknown."""
         names: list[str | None] = []
         for flow, row, here in zip(flows, kernel, known, strict=True):
+            if self._flows[flow].traffic is not None:
+                names.append(formats.OTHER_STATE)
+                continue
             entry = flow_controls()[self._flows[flow].cc]
             recovery = formats.RECOVERY.get(int(row["state"]))
             if not here:

@@ -79,7 +79,8 @@ class Host:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         seen, wall_s = self.measure(scenario, progress, capture, qlog)
         samples = seen.samples()
-        figures = summary(scenario, self.name, seen.output, samples, wall_s)
+        tables = seen.tables()
+        figures = summary(scenario, self.name, seen.output, samples, wall_s, tables)
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
         remarks = _remarks(seen.switch, seen.quic)
         if qlog is not None and any(flow.transport == "tcp" for flow in scenario.flows):
@@ -93,6 +94,7 @@ class Host:
             samples=samples,
             links=seen.links(),
             events=seen.events(),
+            tables=tables,
         )
 
     def measure(
@@ -105,11 +107,11 @@ class Host:
         """Runs a scenario and returns its measurements and its duration, s."""
         told = spec(scenario)
         with lab() as here:
-            here.prepare(told, plan.sides(scenario), scenario.tcp, capture, qlog)
+            here.prepare(told, plan.sides(scenario), plan.ends(scenario), scenario.tcp, capture, qlog)
             begin = time.perf_counter()
-            *sides, switch = here.run(scenario.duration, progress)
+            side, other, switch, *ends = here.run(scenario.duration, progress)
             wall_s = time.perf_counter() - begin
-        return Seen(scenario, sides, switch), wall_s
+        return Seen(scenario, [side, other], switch, ends), wall_s
 
 
 def _remarks(switch: dict[str, Any], quic: dict[str, Any] | None) -> list[str]:

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyroute2 import IPRoute, netns
 
 from knee.errors import RunError
+from knee.grounds import applications
 from knee.grounds.host import traffic
 from knee.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
@@ -99,6 +101,7 @@ class Lab:
     def __init__(self, owned: Owned) -> None:
         self._owned = owned
         self._programs: list[_Program] = []
+        self._folder: TemporaryDirectory[str] | None = None
 
     def _start(self, name: str, command: list[str]) -> _Program:
         # In its own session, so that Ctrl-C reaches only us.
@@ -120,6 +123,7 @@ class Lab:
         self,
         spec: dict[str, Any],
         sides: list[dict[str, Any]],
+        ends: list[tuple[int, dict[str, Any]]],
         tcp: Tcp,
         capture: Path | None = None,
         qlog: Path | None = None,
@@ -129,6 +133,7 @@ class Lab:
         Args:
             spec: the scenario in the switch's form.
             sides: the tasks of each side's sockets.
+            ends: the side of each end of applications' flows, and its task; two for each flow, in order.
             tcp: settings of namespaces and routes.
             capture: the file to which the switch writes packets, if any.
             qlog: the folder for the qlog files of QUIC flows, if any.
@@ -139,7 +144,8 @@ class Lab:
             program = self._start("traffic", [sys.executable, "-I", "-S", traffic.__file__])
             program.wait_for("isolated")
             netns.attach(name, program.process.pid)
-            program.tell(json.dumps(side | {"user": _nobody(), "sysctls": _sysctls(tcp)}))
+            sysctls = _sysctls(tcp) | (_sysctls_of_applications([task for _, task in ends]) if ends else {})
+            program.tell(json.dumps(side | {"user": _nobody(), "sysctls": sysctls}))
         told = {
             "spec": spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(places, DEVICES, strict=True)],
@@ -151,6 +157,9 @@ class Lab:
             "user": _nobody(),
         }
         self._start("switch", [str(switch_program())]).tell(json.dumps(told))
+        for number, (here, task) in enumerate(ends):
+            end = {key: value for key, value in task.items() if key != "buffer"}
+            self._start_end(number, end | {"namespace": places[here], "user": _nobody()})
         for program in self._programs:
             program.wait_for("ready")
         # A thread can enter another namespace by itself, so this process stays in its own and nothing is forked.
@@ -158,8 +167,21 @@ class Lab:
             for here in range(2):
                 threads.submit(_configure, self._owned.namespaces[here], here, tcp).result()
 
+    def _start_end(self, number: int, task: dict[str, Any]) -> None:
+        """Starts an end of an application's flow; both ends of a flow share a named pipe."""
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="knee-")
+        folder = Path(self._folder.name)
+        control, told = folder / f"control{task['flow']}", folder / f"{number}.task"
+        if not control.exists():
+            os.mkfifo(control, 0o600)
+        told.write_text(json.dumps(task | {"control": str(control)}))
+        program = self._start("application", [str(applications.program()), str(told)])
+        # As the sockets of bulk flows.
+        os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
+
     def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[dict[str, Any], bytes]]:
-        """Runs, and returns the results of both sides' sockets and of the switch."""
+        """Runs, and returns the results of both sides' sockets, of the switch, and of applications' ends."""
         start = time.monotonic_ns() + _LEAD_NS
         for program in self._programs:
             program.tell(str(start))
@@ -182,6 +204,8 @@ class Lab:
                 if stream is not None:
                     with contextlib.suppress(BrokenPipeError):
                         stream.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 @contextlib.contextmanager
@@ -195,9 +219,9 @@ def lab() -> Iterator[Lab]:
             here.end()
 
 
-def _sysctls(tcp: Tcp) -> dict[str, int]:
+def _sysctls(tcp: Tcp) -> dict[str, int | str]:
     """The sysctls of a side's namespace: runs must not learn from each other, and only TCP may send packets."""
-    wanted = {
+    wanted: dict[str, int | str] = {
         "net/ipv4/tcp_no_metrics_save": 1,
         "net/ipv4/tcp_comp_sack_delay_ns": tcp.sack_delay,
         "net/ipv4/tcp_tso_rtt_log": tcp.tso_rtt_log,
@@ -209,6 +233,17 @@ def _sysctls(tcp: Tcp) -> dict[str, int]:
         name: value
         for name, value in wanted.items()
         if not any(part in name for part in optional) or Path("/proc/sys", name).exists()
+    }
+
+
+def _sysctls_of_applications(tasks: list[dict[str, Any]]) -> dict[str, int | str]:
+    """Ports for many connections, and buffers of their sockets; those of bulk flows have sizes of their own."""
+    buffer = 2 * max(task["buffer"] for task in tasks)
+    return {
+        "net/ipv4/tcp_tw_reuse": 1,
+        "net/ipv4/ip_local_port_range": "20000 65535",
+        "net/ipv4/tcp_wmem": f"4096 {buffer} {buffer}",
+        "net/ipv4/tcp_rmem": f"4096 {buffer} {buffer}",
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from knee.grounds import applications
 from knee.grounds.host.lab import NETWORKS, PORT
 from knee.linux import bpf
 from knee.registry import congestion_controls
@@ -37,7 +38,7 @@ def sides(scenario: Scenario) -> list[dict[str, Any]]:
         for _ in range(2)
     ]
     for number, (flow, i) in enumerate(flows):
-        if flow.transport == "quic":
+        if flow.transport == "quic" or flow.traffic is not None:
             continue
         source = 0 if flow.direction == "forward" else 1
         buffer = _buffer(scenario, flow)
@@ -47,10 +48,34 @@ def sides(scenario: Scenario) -> list[dict[str, Any]]:
     return told
 
 
+def ends(scenario: Scenario) -> list[tuple[int, dict[str, Any]]]:
+    """The side of each end of applications' flows, and its task: where data comes from, then where it goes to."""
+    told = []
+    for number, (flow, _) in enumerate(applications.flows(scenario)):
+        if flow.traffic is None:
+            continue
+        source = 0 if flow.direction == "forward" else 1
+        server = source if applications.pulls(flow) else 1 - source
+        where = {"address": f"{NETWORKS[_asks_ecn(flow)]}.{1 + server}", "port": PORT + number, "control": ""}
+        tasks = applications.tasks(scenario, number, where)
+        told += [
+            (side, task | {"buffer": _buffer(scenario, flow)})
+            for side, task in zip((source, 1 - source), tasks, strict=True)
+        ]
+    return told
+
+
+def _asks_ecn(flow: Flow) -> bool:
+    """Whether connections of a flow ask for ECN."""
+    if applications.uses_datagrams(flow):
+        return False
+    return bool(flow.ecn) or congestion_controls()[flow.cc].needs["ecn"] == "per_packet"
+
+
 def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) -> dict[str, Any]:
     start, stop = span(scenario, flow, i)
     entry = congestion_controls()[flow.cc]
-    ecn = bool(flow.ecn) or entry.needs["ecn"] == "per_packet"
+    ecn = _asks_ecn(flow)
     shown = bpf.shown(flow.cc) if len(entry.phases) > 2 else None
     phases = "bbr" if flow.cc == "bbr" else "window" if len(entry.phases) == 2 else "bpf" if shown else "unknown"
     return {

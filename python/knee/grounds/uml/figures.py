@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from knee import rows as formats
+from knee.grounds.applications import Seen, uses_datagrams, window_ns
+from knee.grounds.datagrams import Datagrams
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
 from knee.grounds.uml.words import Words
 from knee.registry import congestion_controls
+from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.model import Scenario
 from knee.scenario.spec import span
 
@@ -41,16 +45,31 @@ _SPANS = {
 _EVENT_NAMES |= _PACKETS | _SPANS
 
 
-def output(scenario: Scenario, topology: Topology, rows: Rows, said: Words | None = None) -> dict[str, Any]:
+def output(
+    scenario: Scenario,
+    topology: Topology,
+    rows: Rows,
+    said: Words | None = None,
+    seen: Mapping[int, Seen] | None = None,
+) -> dict[str, Any]:
     """The figures per flow and link, in the form of the simulator's output."""
     window = _common_window(scenario, topology, rows)
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
     flows = []
     for number, (flow, _) in enumerate(topology.flows):
-        if flow.program is None:
+        if number not in topology.homes:
             flows.append(_flow(scenario, topology, number, last[number], rows, window))
-        else:
-            flows.append(_program_flow(topology, number, last[number], rows, window, said))
+            continue
+        figures = _program_flow(topology, number, last[number], rows, window, said)
+        if seen and flow.traffic is not None:
+            if uses_datagrams(flow):
+                datagrams = Datagrams(seen[number])
+                edges = [round(edge * 1e9) for edge in _run_window(topology, rows)]
+                figures |= datagrams.figures(window_ns(scenario, number))
+                figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
+            else:
+                figures |= _application(seen[number], last[number], _run_window(topology, rows))
+        flows.append(figures)
     return {
         "packets": sum(int(mine["received"].max(initial=0)) for mine in last.values()),
         "flows": flows,
@@ -177,6 +196,23 @@ def _program_flow(
     )
 
 
+def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> dict[str, Any]:
+    """What the ends of an application's flow know beyond its packets."""
+    begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
+    edges = [round(edge * 1e9) + _LATE_NS for edge in window]
+    delivered = np.diff(seen.arrived_bytes(edges))
+    figures: dict[str, float | None] = {"delivered_bytes": int(delivered[0])}
+    if len(begin) and len(end):
+        at = [int(begin["at_ns"][0]), int(end["at_ns"][0])]
+        bytes_ = int(np.diff(seen.arrived_bytes([edge + _LATE_NS for edge in at]))[0])
+        sent = int(end["sent_bytes"][0]) - int(begin["sent_bytes"][0])
+        figures |= {
+            "goodput_mbps": bytes_ * 8e3 / (at[1] - at[0]) if at[1] > at[0] else 0.0,
+            "goodput_ratio": min(bytes_ / sent, 1.0) if sent else None,
+        }
+    return figures
+
+
 def _printed_rtts(said: Words | None, number: int, begin_ns: int) -> dict[str, float | None]:
     """The figures of the RTTs that a program printed after a moment; some print theirs just after their flow's stop."""
     names = ("mean", "min", "p50", "p95", "p99", "max")
@@ -283,7 +319,13 @@ def _saved_bits(end: LinkEnd, beyond: float) -> float:
     return max(0.0, min(beyond, 8.0 * (_FULL + (burst or 0))))
 
 
-def samples(scenario: Scenario, topology: Topology, rows: Rows, said: Words | None = None) -> pl.DataFrame:
+def samples(
+    scenario: Scenario,
+    topology: Topology,
+    rows: Rows,
+    said: Words | None = None,
+    seen: Mapping[int, Seen] | None = None,
+) -> pl.DataFrame:
     """``samples.parquet``."""
     mine = _of_kind(rows.flows, probe.SAMPLE)
     order = np.argsort(mine["index"], kind="stable")
@@ -304,7 +346,10 @@ def samples(scenario: Scenario, topology: Topology, rows: Rows, said: Words | No
     out["t_s"] = mine["at_ns"] / 1e9
     out["flow"] = mine["index"]
     full = np.array(
-        [flow.program is None and congestion_controls()[flow.cc].needs["full_control"] for flow, _ in topology.flows],
+        [
+            number not in topology.homes and congestion_controls()[flow.cc].needs["full_control"]
+            for number, (flow, _) in enumerate(topology.flows)
+        ],
         dtype=np.uint32,
     )
     out["state"] = mine["phase"] | mine["state"].astype(np.uint32) << 8 | full[mine["index"]] << 16
@@ -324,23 +369,27 @@ def samples(scenario: Scenario, topology: Topology, rows: Rows, said: Words | No
     out["lost_packets"] = grown(mine["lost"])
     out["retransmitted_packets"] = grown(mine["retransmitted"])
     _put_programs(out, topology, mine, span_ns, said)
+    for number, of in (seen or {}).items():
+        own = np.flatnonzero(mine["index"] == number)
+        if not uses_datagrams(of.flow):
+            out["goodput_mbps"][own] = np.diff(of.arrived_bytes(mine["at_ns"][own]), prepend=0) * 8e3 / span_ns[own]
     # A row of the interval that ends as the flow starts says nothing.
     out = out[mine["at_ns"] > starts[mine["index"]]]
     out = out[np.lexsort((out["flow"], out["t_s"]))]
-    return formats.samples(out, scenario.labels, [flow.cc for flow, _ in topology.flows])
+    # Several connections of an application have no common state.
+    ccs = [PROGRAM_CC if number in topology.homes else flow.cc for number, (flow, _) in enumerate(topology.flows)]
+    return formats.samples(out, scenario.labels, ccs[: len(scenario.labels)])
 
 
 def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, said: Words | None) -> None:
     """What differs in rows of programs: their bytes have all headers, and what only a socket knows is unknown."""
-    if said is None:
-        return
-    for number in topology.programs:
+    for number in topology.homes:
         own = np.flatnonzero(mine["index"] == number)
         sent = np.diff(mine["sent_bytes"][own].astype(np.int64), prepend=0)
         out["sending_rate_mbps"][own] = sent * 8e3 / span_ns[own]
         for name in ("goodput_mbps", "srtt_ms", "cwnd_packets", "in_flight_packets", "pacing_rate_mbps"):
             out[name][own] = np.nan
-        times, values = said.rtts.get(number, _NO_RTTS)
+        times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
         # Times are of the row at which their interval ends.
         place = np.searchsorted(mine["at_ns"][own], times, side="left")
         for row in np.unique(place[place < len(own)]):

@@ -14,10 +14,12 @@ from tomli_w import dumps
 
 from knee import programs
 from knee.errors import RunError
+from knee.grounds import applications
 from knee.grounds.ground import Progress
 from knee.grounds.uml import figures, process, refuse
 from knee.grounds.uml.probe import Rows
-from knee.grounds.uml.topology import Topology
+from knee.grounds.uml.tables import tables
+from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
 from knee.linux import cache, modules, tools
 from knee.linux.build import HZ, renew
@@ -90,16 +92,20 @@ class Uml:
             lab = renew(lab)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         topology = Topology(scenario)
+        lacks = applications.missing() if topology.applications else []
+        if lacks:
+            raise RunError(f"The run of {scenario.name} failed: {lacks[0].what}; {lacks[0].mend}.")
         ran = {"programs": _programs(topology)} if topology.programs else {}
         root = folder / _ROOT
         root.mkdir()
         try:
             begin = time.perf_counter()
             count = len(topology.programs) * len(programs.ROLES)
-            process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count)
+            process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count, topology.tasks)
             spun = process.run(lab, root, folder, topology.memory(), progress, programs=bool(count))
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
+            seen = _seen(topology, root)
             said = Words(root / "programs", scenario, topology, rows) if count else None
             told: dict[str, Any] = said.told(spun) if said else {}
             if spun and any(rows.window_ns(end.number) is None for end in topology.ends):
@@ -109,11 +115,13 @@ class Uml:
             raise RunError(f"The run of {scenario.name} failed. {error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)
-        output = figures.output(scenario, topology, rows, said)
-        samples = figures.samples(scenario, topology, rows, said)
+        output = figures.output(scenario, topology, rows, said, seen)
+        samples = figures.samples(scenario, topology, rows, said, seen)
+        others = tables(scenario, topology, rows, seen)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s) | told,
+            summary=summary(scenario, self.name, output, samples, wall_s, others) | told,
+            tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
@@ -141,6 +149,16 @@ def _programs(topology: Topology) -> list[dict[str, Any]]:
             found = programs.locate(program, role, topology.values(k))
             told.append({"flow": number + 1} | programs.about(program, role, found))
     return told
+
+
+def _seen(topology: Topology, root: Path) -> dict[int, applications.Seen]:
+    """What the ends of applications' flows put on record, by the number of the flow."""
+    found = {}
+    for number in topology.applications:
+        k = topology.homes.index(number)
+        here, there = (applications.read(process.given(root, program_process(k, role))) for role in (0, 1))
+        found[number] = applications.Seen(topology.flows[number][0], source=there, destination=here)
+    return found
 
 
 def _modules(scenario: Scenario) -> dict[str, str]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
-SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON, PROGRAM, WATCH, END_PROGRAM, KILL = range(
-    1, 15
+SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON, PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT = (
+    range(1, 16)
 )
 
 #: Kinds of marks (enum knee_row_kind), and what tells a link from a flow.
@@ -151,6 +151,11 @@ def program(namespace: int, wait_ns: int, root: str, file: str, words: Sequence[
     """The payload of a process to start: ``struct plan_program``, with the owner of our own files."""
     head = struct.pack("=IIIIQ", namespace, os.getuid(), os.getgid(), len(words), wait_ns)
     return head + b"".join(os.fsencode(text) + b"\0" for text in (root, file, *words))
+
+
+def endpoint(namespace: int, flow: int) -> bytes:
+    """The payload of an end of an application's flow: ``struct plan_end``."""
+    return struct.pack("=II", namespace, flow)
 
 
 def delay(flow: int, receiver: IPv4Address, ns: int) -> bytes:

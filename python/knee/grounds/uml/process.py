@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import selectors
@@ -11,10 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from knee.errors import RunError
+from knee.grounds import applications
 from knee.grounds.uml.spinners import Spinners
 from knee.linux.cache import Lab
+from knee.text import visible
 
 #: Without a word for so long, in host time, a guest hangs, s.
 PATIENCE_S = 60.0
@@ -23,6 +27,8 @@ _LOOK_S = 0.05
 #: The guest's root, which is the kernel's working directory. Its true name would change the random numbers, of which
 #: the kernel's command line is a source.
 _HERE = "/proc/self/cwd"
+#: The folder of applications' tasks and records in the guest's root.
+_ENDS = "ends"
 #: How many of the kernel's last words an error shows.
 _LAST_WORDS = 6
 #: Where guests have their memory, if it fits.
@@ -31,7 +37,14 @@ _SHARED_MEMORY = Path("/dev/shm")
 _DEATH = re.compile(r"panic|BUG|Oops|Out of memory|oom-kill|RIP:|segfault", re.IGNORECASE)
 
 
-def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str], programs: int = 0) -> None:
+def prepare(
+    folder: Path,
+    lab: Lab,
+    plan: bytes,
+    modules: Mapping[str, str],
+    programs: int = 0,
+    tasks: Mapping[int, dict[str, Any]] | None = None,
+) -> None:
     """Fills the folder that is the guest's root.
 
     Args:
@@ -40,7 +53,13 @@ def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str], pro
         plan: what happens.
         modules: the parameters of each module, by its file's name.
         programs: how many processes of flows that are programs there are.
+        tasks: what each end of an application's flow does, by the number of its process.
     """
+    if tasks:
+        shutil.copy(applications.program(), folder / "endpoint")
+        (folder / _ENDS).mkdir()
+        for number, task in tasks.items():
+            (folder / _ENDS / f"{number}.task").write_text(json.dumps(task))
     if programs:
         shutil.copy(Path(lab.folder) / "wait.so", folder / "wait.so")
         (folder / "host").mkdir()
@@ -53,6 +72,11 @@ def prepare(folder: Path, lab: Lab, plan: bytes, modules: Mapping[str, str], pro
         shutil.copy(Path(lab.folder) / name, folder / name)
     lines = [f"/{name} {parameters}".rstrip() for name, parameters in modules.items()]
     (folder / "modules").write_text("\n".join(lines) + "\n")
+
+
+def given(folder: Path, number: int) -> bytes:
+    """What a process of an application gave after it had said that it was ready."""
+    return (folder / _ENDS / f"{number}.out").read_bytes().partition(b"\n")[2]
 
 
 def run(
@@ -126,8 +150,14 @@ def run(
             if pipe is not None:
                 pipe.close()
     if words is not None:
-        raise RunError(words)
+        raise RunError(words + _errors(root))
     return spinners.ended if spinners else 0
+
+
+def _errors(root: Path) -> str:
+    """What the ends of applications said of why they failed."""
+    said = [path.read_text(errors="replace").strip() for path in sorted((root / _ENDS).glob("*.errors"))]
+    return "".join(f" {visible(text)}." for text in said if text)
 
 
 def _memory_folder(memory: int, root: Path) -> Path:

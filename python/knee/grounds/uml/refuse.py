@@ -6,12 +6,14 @@ from functools import partial
 
 from knee import programs
 from knee.errors import Refused, ScenarioError
+from knee.grounds import applications
 from knee.grounds.uml import queues
 from knee.linux import cache, modules
 from knee.linux.apt import order
 from knee.registry import congestion_controls
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
+from knee.scenario.traffic import Probe
 from knee.units import format_time
 
 #: Flows are told apart by their ports.
@@ -20,7 +22,7 @@ MAX_FLOWS = 50_000
 MAX_LINKS = 60
 #: A path's senders and receivers have a network of addresses each.
 MAX_PATHS = 120
-#: Each flow that is a program has two namespaces of the network, and two processes.
+#: Each flow that is a program or an application's has two namespaces of the network, and two processes.
 MAX_PROGRAMS = 100
 #: Half of each network of addresses is the programs'.
 MAX_BESIDE = 32_000
@@ -54,9 +56,13 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
             _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
-        if sum(flow.count for flow in scenario.flows if flow.program is not None) > MAX_PROGRAMS:
-            raise Refused("there are too many programs", f"expected at most {MAX_PROGRAMS} flows", key="flows")
-        if any(flow.program for flow in scenario.flows) and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
+        for i, probe in enumerate(scenario.probes):
+            _within(f"probes[{i}]", _probe, probe)
+        own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
+        if len(own) > MAX_PROGRAMS:
+            found = f"{len(own)} flows are programs, applications or probes"
+            raise Refused(found, f"expected at most {MAX_PROGRAMS}", key="flows")
+        if own and sum(flow.count for flow in scenario.flows) > MAX_BESIDE:
             found = "there are too many flows beside programs"
             raise Refused(found, f"expected at most {MAX_BESIDE} flows", key="flows")
         if len({tuple(flow.path or ()) for flow in scenario.flows}) > MAX_PATHS:
@@ -144,9 +150,15 @@ def _queue(link: object) -> None:
 
 
 def _flow(flow: Flow) -> None:
+    if flow.traffic is not None:
+        applications.refuse(flow)
     if flow.program is not None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
+        return
+    if flow.traffic is not None and flow.ecn == "l4s":
+        raise Refused('applications do not send "l4s" here', 'expected true, false or "accurate"', key="ecn")
+    if flow.transport == "udp":
         return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
@@ -161,6 +173,11 @@ def _flow(flow: Flow) -> None:
         if value != declared.params[name].default:
             default = declared.params[name].text(declared.params[name].default)
             raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
+
+
+def _probe(probe: Probe) -> None:
+    if probe.ecn == "l4s":
+        raise Refused('this ground sends no "l4s" probes', "expected true or false", key="ecn")
 
 
 def _same_parameters(scenario: Scenario) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
+from typing import Any
 
 from knee import programs
+from knee.grounds import applications
 from knee.grounds.uml import netlink, plan, queues
 from knee.linux import modules
 from knee.registry import congestion_controls
@@ -36,6 +38,8 @@ _USUAL_INITCWND, _USUAL_RTO_MIN_NS = 10, 200_000_000
 FIRST_PROGRAM, _PROGRAM_HOST, _PORT = 3, 0x8000, 5000
 #: What a process of a program may take, bytes, and how long it has to end by itself, ns.
 _PROGRAM_MEMORY, _GRACE = 256 << 20, 1_000_000_000
+#: What an end of an application's flow may take, bytes.
+_APPLICATION_MEMORY = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -55,18 +59,25 @@ class Topology:
         self._scenario = scenario
         self.link_names = [link.name for link in scenario.links]
         self.link_names += [f"{link.name} (reverse)" for link in scenario.links if link.reverse is not None]
-        self.flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
+        self.flows = applications.flows(scenario)
         self.plan = plan.Plan(
             len(self.flows), len(self.link_names), scenario.duration, scenario.interval, scenario.seed, namespaces=3
         )
         #: Flows that are programs, in the order of their numbers there.
         self.programs = [number for number, (flow, _) in enumerate(self.flows) if flow.program is not None]
+        #: Flows of applications, and all flows whose ends have namespaces of their own; these have addresses by order.
+        self.applications = [number for number, (flow, _) in enumerate(self.flows) if flow.traffic is not None]
+        self.homes = [*self.programs, *self.applications]
+        #: The task of each process of an application, by the process's number.
+        self.tasks: dict[int, dict[str, Any]] = {}
         self._links = {link.name: i for i, link in enumerate(scenario.links)}
         self._rates = {link.name: link.rate or 0 for link in scenario.links}
         self._plain = len(scenario.links) == 1 and scenario.links[0].reverse is None
         accurate = any(isinstance(flow.ecn, str) for flow in scenario.flows)
         self._answers_ecn = plan.ANSWER_ACCURATE if accurate else plan.ANSWER_CLASSIC
         self._ends: dict[str, LinkEnd] = {}
+        #: The devices of namespaces of their own.
+        self._inside: dict[int, int] = {}
         self._device = 1
         paths = {self._path(flow): None for flow, _ in self.flows}
         self._paths = {path: k for k, path in enumerate(paths)}
@@ -74,7 +85,7 @@ class Topology:
         self._devices()
         self._queues()
         self._delays()
-        self._programs()
+        self._own_namespaces()
         self._events()
 
     @property
@@ -221,14 +232,16 @@ class Topology:
             start, stop = span(scenario, flow, i)
             starts.append(start)
             stops.append(stop)
-            if flow.program is None:
-                self.plan.at(start, plan.START, number, self._start(number, flow).pack())
-            else:
+            if flow.program is not None:
                 self._run_program(self.programs.index(number), start, stop)
+            elif flow.traffic is not None:
+                self._run_application(self.homes.index(number))
+            else:
+                self.plan.at(start, plan.START, number, self._start(number, flow).pack())
             self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, number))
             if stop < scenario.duration:
                 self.plan.at(stop, plan.MARK, 0, plan.mark(plan.END, number))
-                if flow.program is None:
+                if number not in self.homes:
                     self.plan.at(stop, plan.STOP, number)
         for end in self._ends.values():
             self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, end.number | plan.IS_LINK))
@@ -237,18 +250,19 @@ class Topology:
             for at in self.common:
                 self.plan.at(at, plan.COMMON, 0)
 
-    # Programs.
+    # Programs and applications.
 
-    def _programs(self) -> None:
-        """Each end of a flow that is a program has a namespace, from which one route leads, to the other end."""
-        if not self.programs:
+    def _own_namespaces(self) -> None:
+        """Each end of a program or an application has a namespace, from which one route leads, to the other end."""
+        if not self.homes:
             return
         for namespace in (SENDER, RECEIVER):
             self.plan.first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/ip_forward", 1))
-        # A program without privileges may choose any of the kernel's own algorithms, as with iperf3 -C.
-        allowed = plan.sysctl("net/ipv4/tcp_allowed_congestion_control", " ".join(modules.kernel_ccs()))
-        self.plan.first(plan.SYSCTL, plan.FIRST_NAMESPACE, allowed)
-        for k, number in enumerate(self.programs):
+        if self.programs:
+            # A program without privileges may choose any of the kernel's own algorithms, as with iperf3 -C.
+            allowed = plan.sysctl("net/ipv4/tcp_allowed_congestion_control", " ".join(modules.kernel_ccs()))
+            self.plan.first(plan.SYSCTL, plan.FIRST_NAMESPACE, allowed)
+        for k, number in enumerate(self.homes):
             flow, _ = self.flows[number]
             names = self._crossed(flow)
             ends = self._ends[names[0]].number, self._ends[names[-1]].number
@@ -258,19 +272,59 @@ class Topology:
             for role, (own, other, around) in enumerate(
                 ((destination, source, near[1]), (source, destination, near[0]))
             ):
-                self._home(program_process(k, role), around, own, other)
+                clamp = self._scenario.tcp.receive_window if number in self.applications else None
+                self._home(program_process(k, role), around, own, other, clamp)
+                if number in self.applications:
+                    self._sockets(FIRST_PROGRAM + program_process(k, role), flow)
 
-    def _home(self, process: int, around: int, own: IPv4Address, other: IPv4Address) -> None:
-        """The namespace of a program, which is joined to that of the senders or receivers."""
+    def _home(
+        self, process: int, around: int, own: IPv4Address, other: IPv4Address, clamp: int | None = None
+    ) -> None:
+        """The namespace of a program, which is joined to that of the senders or receivers.
+
+        With ``clamp``, its receivers announce at most so many bytes.
+        """
         self.plan.namespaces += 1
         home = FIRST_PROGRAM + process
         self.plan.first(plan.NETLINK, home, netlink.up(1))
         self._endpoint(home)
         inside, outside = self._pair(home, around)
+        self._inside[home] = inside
         self.plan.first(plan.NETLINK, home, netlink.address(own, inside))
-        self.plan.first(plan.NETLINK, home, netlink.route(IPv4Network(other), inside, metrics=self._metrics()))
+        metrics = self._metrics()
+        if clamp is not None:
+            metrics[netlink.RTAX_WINDOW] = clamp
+        self.plan.first(plan.NETLINK, home, netlink.route(IPv4Network(other), inside, metrics=metrics))
         # The whole network is the namespace's around, in its local table: what is the program's is told there too.
         self.plan.first(plan.NETLINK, around, netlink.route(IPv4Network(own), outside, 255))
+
+    def _sockets(self, home: int, flow: Flow) -> None:
+        """Ports for many connections of an application, and buffers that do not limit them."""
+        first = self.plan.first
+        if flow.pacing == "on":
+            options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
+            first(plan.NETLINK, home, netlink.qdisc(self._inside[home], queues.ROOT, None, "fq", options))
+        send, receive = self._sizes(flow)
+        for name, size in (("tcp_wmem", send), ("tcp_rmem", receive)):
+            first(plan.SYSCTL, home, plan.sysctl(f"net/ipv4/{name}", f"4096 {2 * size} {2 * size}"))
+        first(plan.SYSCTL, home, plan.sysctl("net/ipv4/ip_local_port_range", "10000 65535"))
+        first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_tw_reuse", 1))
+        if flow.ecn and not applications.uses_datagrams(flow):
+            asked = plan.ACCURATE_ECN if flow.ecn == "accurate" else plan.CLASSIC_ECN
+            first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", asked))
+
+    def _run_application(self, k: int) -> None:
+        """Both ends are there before time zero, of which they are told."""
+        number = self.homes[k]
+        flow, _ = self.flows[number]
+        source, destination = self._addresses(number)
+        server = source if applications.pulls(flow) else destination
+        where = {"control": f"/dev/control{number}", "address": str(server), "port": _PORT}
+        there, here = applications.tasks(self._scenario, number, where)
+        for role, task in enumerate((here, there)):
+            process = program_process(k, role)
+            self.tasks[process] = task
+            self.plan.first(plan.ENDPOINT, process, plan.endpoint(FIRST_PROGRAM + process, number))
 
     def _run_program(self, k: int, start: int, stop: int) -> None:
         """The receiver has started before time zero: it needs a moment that flows of the kernel do not."""
@@ -304,13 +358,12 @@ class Topology:
         return list(path) if flow.direction == "forward" else [f"{name} (reverse)" for name in reversed(path)]
 
     def _start(self, number: int, flow: Flow) -> plan.FlowStart:
-        path = self._path(flow)
         forward = flow.direction == "forward"
         names = self._crossed(flow)
         rate = min(end.queueing.rate or 0 for name, end in self._ends.items() if name in names)
         source, destination = self._addresses(number)
-        held = 4 * self._held(flow, path)
         tcp = self._scenario.tcp
+        send, receive = self._sizes(flow)
         per_packet, accurate = congestion_controls()[flow.cc].needs["ecn"] == "per_packet", isinstance(flow.ecn, str)
         return plan.FlowStart(
             sender=SENDER if forward else RECEIVER,
@@ -320,10 +373,8 @@ class Topology:
             last_link=self._ends[names[-1]].number,
             phases=_phases(flow.cc),
             size=flow.bytes or 0,
-            # Neither limits: four times what the way can hold. The kernel doubles them, and the receiver's window grows
-            # to half of that.
-            send_buffer=min(max(_BUFFER, held), _MOST_BUFFER),
-            receive_buffer=min(max(tcp.window_growth, held), _MOST_BUFFER),
+            send_buffer=send,
+            receive_buffer=receive,
             unsent=min(max(rate // 200, _UNSENT[0]), _UNSENT[1]),
             window_clamp=tcp.receive_window or 0,
             paced=flow.pacing == "on",
@@ -334,6 +385,15 @@ class Topology:
             same_at_receiver=per_packet and not accurate,
             cc=flow.cc,
         )
+
+    def _sizes(self, flow: Flow) -> tuple[int, int]:
+        """The buffers of a flow's sockets, bytes: neither limits, with four times what the way can hold.
+
+        The kernel doubles them, and the receiver's window grows to half of that.
+        """
+        held = 4 * self._held(flow, self._path(flow))
+        receive = max(self._scenario.tcp.window_growth, held)
+        return min(max(_BUFFER, held), _MOST_BUFFER), min(receive, _MOST_BUFFER)
 
     def _addresses(self, number: int) -> tuple[IPv4Address, IPv4Address]:
         """The addresses of a flow's sender and receiver."""
@@ -349,8 +409,8 @@ class Topology:
 
     def _host(self, flow: Flow, number: int, key: str) -> int:
         """The number of a flow's host: cake tells hosts apart, and its parameters say how many flows one has."""
-        if flow.program is not None:
-            return _PROGRAM_HOST | (1 + self.programs.index(number))
+        if number in self.homes:
+            return _PROGRAM_HOST | (1 + self.homes.index(number))
         links = [link for link in self._scenario.links if link.name in self._path(flow)]
         each = [int(link.queue_params[key]) for link in links if link.queue == "cake"]
         return 1 + (number // each[0] if each and each[0] else 0)
@@ -363,6 +423,7 @@ class Topology:
             ways[path] = max(ways.get(path, 0), self._held(flow, path))
         unread = (512 << 10) * 2 + (96 << 10)
         processes = len(self.programs) * len(programs.ROLES) * _PROGRAM_MEMORY
+        processes += len(self.applications) * 2 * _APPLICATION_MEMORY
         return (256 << 20) + 4 * sum(ways.values()) + len(self.flows) * unread + processes
 
     def _held(self, flow: Flow, path: tuple[str, ...]) -> int:

@@ -76,7 +76,8 @@ impl Air {
     pub(super) fn contend(&mut self, who: usize, now: Time) -> Time {
         self.settle(now);
         let Station { counter, failures, .. } = self.stations[who];
-        let passed = if now > self.base { (now - self.base).as_nanos().div_ceil(self.rules.slot.as_nanos()) } else { 0 };
+        let passed =
+            if now > self.base { (now - self.base).as_nanos().div_ceil(self.rules.slot.as_nanos()) } else { 0 };
         let counter = match counter {
             Some(counter) => counter.max(passed),
             // Its last backoff is over. On an idle channel it sends at once.

@@ -43,23 +43,101 @@ pub const ENTRY: Model = Model {
         about: "Wi-Fi: contention, aggregation into A-MPDUs, retries, changing PHY rates; rate is the PHY rate",
         source: "IEEE 802.11-2020; Bianchi 2000; Ginzburg and Kesselman 2007",
         params: &[
-            Param::count("contenders", 0, (0, 200), "ours", "other stations on the channel that always have a frame to send"),
-            Param::time("contender_airtime", Time::from_micros(1500), (Time::from_micros(20), Time::from_millis(10)), "ours: an aggregate of some 30 frames at 300 Mbit/s", "length of their frames"),
-            Param::count("max_frames", 0, (0, 64), "ours", "frames of an aggregate; 0: as many as max_airtime allows, up to 64; 1: no aggregation"),
-            Param::time("max_airtime", Time::from_micros(4000), (Time::from_micros(100), Time::from_micros(5484)), "Linux ath9k; at most aPPDUMaxTime, IEEE 802.11-2020, 21.4.4", "length of an aggregate without its preamble"),
+            Param::count(
+                "contenders",
+                0,
+                (0, 200),
+                "ours",
+                "other stations on the channel that always have a frame to send",
+            ),
+            Param::time(
+                "contender_airtime",
+                Time::from_micros(1500),
+                (Time::from_micros(20), Time::from_millis(10)),
+                "ours: an aggregate of some 30 frames at 300 Mbit/s",
+                "length of their frames",
+            ),
+            Param::count(
+                "max_frames",
+                0,
+                (0, 64),
+                "ours",
+                "frames of an aggregate; 0: as many as max_airtime allows, up to 64; 1: no aggregation",
+            ),
+            Param::time(
+                "max_airtime",
+                Time::from_micros(4000),
+                (Time::from_micros(100), Time::from_micros(5484)),
+                "Linux ath9k; at most aPPDUMaxTime, IEEE 802.11-2020, 21.4.4",
+                "length of an aggregate without its preamble",
+            ),
             Param::ratio("error", 0.0, (0.0, 1.0), "ours", "probability that a frame of an aggregate fails"),
-            Param::count("retries", 7, (0, 255), "dot11ShortRetryLimit, IEEE 802.11-2020, annex C", "how often a frame is sent again before it is dropped"),
+            Param::count(
+                "retries",
+                7,
+                (0, 255),
+                "dot11ShortRetryLimit, IEEE 802.11-2020, annex C",
+                "how often a frame is sent again before it is dropped",
+            ),
             Param::count("mcs_steps", 0, (0, 9), "ours", "how many steps of modulation and coding the rate may fall"),
-            Param::time("mcs_hold", Time::from_millis(500), (Time::from_millis(1), Time::from_secs(1000)), "ours", "mean time between two changes of the PHY rate"),
-            Param::time("slot", Time::from_micros(9), (Time::from_micros(1), Time::from_micros(100)), OFDM, "length of a slot"),
-            Param::time("sifs", Time::from_micros(16), (Time::from_micros(1), Time::from_micros(100)), OFDM, "time between a frame and its acknowledgement"),
-            Param::count("aifsn", 3, (1, 15), BE, "slots of idle channel, after a SIFS, before backoff counts; 2 is DCF's DIFS"),
+            Param::time(
+                "mcs_hold",
+                Time::from_millis(500),
+                (Time::from_millis(1), Time::from_secs(1000)),
+                "ours",
+                "mean time between two changes of the PHY rate",
+            ),
+            Param::time(
+                "slot",
+                Time::from_micros(9),
+                (Time::from_micros(1), Time::from_micros(100)),
+                OFDM,
+                "length of a slot",
+            ),
+            Param::time(
+                "sifs",
+                Time::from_micros(16),
+                (Time::from_micros(1), Time::from_micros(100)),
+                OFDM,
+                "time between a frame and its acknowledgement",
+            ),
+            Param::count(
+                "aifsn",
+                3,
+                (1, 15),
+                BE,
+                "slots of idle channel, after a SIFS, before backoff counts; 2 is DCF's DIFS",
+            ),
             Param::count("cw_min", 15, (0, 32767), BE, "the least contention window, in slots"),
             Param::count("cw_max", 1023, (0, 32767), BE, "the greatest contention window, in slots"),
-            Param::time("preamble", Time::from_micros(40), (Time::from_micros(1), Time::from_millis(1)), "IEEE 802.11-2020, 21.3.2 (VHT, one stream)", "preamble and PHY header of a data frame"),
-            Param::time("symbol", Time::from_micros(4), (Time::from_nanos(100), Time::from_micros(20)), "IEEE 802.11-2020, 17.3.2.4", "length of a symbol: frames are whole ones"),
-            Param::bytes("header", Bytes(38), (Bytes(0), Bytes(500)), "QoS data header 26, FCS 4, LLC and SNAP 8", "bytes beside a packet in its frame"),
-            Param::time("ack", Time::from_micros(32), (Time::from_micros(1), Time::from_millis(1)), "32 B at 24 Mbit/s and a preamble of 20 us", "length of an acknowledgement"),
+            Param::time(
+                "preamble",
+                Time::from_micros(40),
+                (Time::from_micros(1), Time::from_millis(1)),
+                "IEEE 802.11-2020, 21.3.2 (VHT, one stream)",
+                "preamble and PHY header of a data frame",
+            ),
+            Param::time(
+                "symbol",
+                Time::from_micros(4),
+                (Time::from_nanos(100), Time::from_micros(20)),
+                "IEEE 802.11-2020, 17.3.2.4",
+                "length of a symbol: frames are whole ones",
+            ),
+            Param::bytes(
+                "header",
+                Bytes(38),
+                (Bytes(0), Bytes(500)),
+                "QoS data header 26, FCS 4, LLC and SNAP 8",
+                "bytes beside a packet in its frame",
+            ),
+            Param::time(
+                "ack",
+                Time::from_micros(32),
+                (Time::from_micros(1), Time::from_millis(1)),
+                "32 B at 24 Mbit/s and a preamble of 20 us",
+                "length of an acknowledgement",
+            ),
         ],
     },
     check,
@@ -82,17 +160,29 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
     let conflict = |key, found, accepted| Err(Conflict { key, found, accepted });
     let (cw_min, cw_max) = (params.count("cw_min"), params.count("cw_max"));
     if cw_min > cw_max {
-        return conflict("cw_min", format!("{cw_min} is more than cw_max, {cw_max}"), format!("expected at most {cw_max}"));
+        return conflict(
+            "cw_min",
+            format!("{cw_min} is more than cw_max, {cw_max}"),
+            format!("expected at most {cw_max}"),
+        );
     }
     let frame = u64::from(MTU) + params.bytes("header").0 + DELIMITER;
     let (frames, most) = (params.count("max_frames").max(1), params.time("max_airtime"));
     let airtime = rate.time_for(Bytes(frame * frames));
     if airtime > most {
         let ms = |time: Time| format!("{:.3} ms", time.as_millis_f64());
-        let found = format!("{frames} full frames take {} at the link's rate, longer than max_airtime, {}", ms(airtime), ms(most));
+        let found = format!(
+            "{frames} full frames take {} at the link's rate, longer than max_airtime, {}",
+            ms(airtime),
+            ms(most)
+        );
         let key = if params.count("max_frames") > 1 { "max_frames" } else { "max_airtime" };
         let fit = most.as_nanos() / rate.time_for(Bytes(frame)).as_nanos().max(1);
-        let accepted = if fit > 0 { format!("expected at most {fit} frames, or a longer max_airtime") } else { "expected a higher rate, or a longer max_airtime".into() };
+        let accepted = if fit > 0 {
+            format!("expected at most {fit} frames, or a longer max_airtime")
+        } else {
+            "expected a higher rate, or a longer max_airtime".into()
+        };
         return conflict(key, found, accepted);
     }
     Ok(())

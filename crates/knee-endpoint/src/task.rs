@@ -1,0 +1,59 @@
+//! What an end is told: a file of JSON.
+
+use knee_traffic::TrafficSpec;
+use serde::Deserialize;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// Which end of a flow's path it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The application runs here.
+    Client,
+    /// The other end, which answers.
+    Server,
+}
+
+/// The task of one end. Times are in ns from the run's start.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Which end.
+    pub role: Role,
+    /// Index of the flow.
+    pub flow: u32,
+    /// What it carries.
+    pub traffic: TrafficSpec,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The network namespace to enter; none: where it starts.
+    #[serde(default)]
+    pub namespace: Option<PathBuf>,
+    /// The user to become once all sockets are there; none: nobody else.
+    #[serde(default)]
+    pub user: Option<u32>,
+    /// The named pipe through which the client tells the server about exchanges, so that messages need no header and may
+    /// have any size.
+    pub control: PathBuf,
+    /// The server's address and port.
+    pub address: Ipv4Addr,
+    /// See above.
+    pub port: u16,
+    /// Congestion control of the connections.
+    pub cc: String,
+    /// Whether datagrams are sent as ECT(0).
+    #[serde(default)]
+    pub ecn: bool,
+    /// Start of the flow.
+    pub start: u64,
+    /// End of the flow: nothing new from then on.
+    pub stop: u64,
+    /// End of the run.
+    pub duration: u64,
+    /// Time between two counts of what has arrived.
+    pub interval: u64,
+    /// Further times of such counts, ascending.
+    #[serde(default)]
+    pub marks: Vec<u64>,
+}

@@ -1,0 +1,107 @@
+//! What applications ask for and learn, and what is done about it.
+
+use super::{Action, Connection, Connections};
+use crate::simulation::world::{Outbox, World};
+use knee_core::Time;
+use knee_traffic::{Application, Completion, Conn, Exchange, Net};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// What an application asks for while it is called.
+struct Calls<'a> {
+    now: Time,
+    flow: u32,
+    connections: &'a mut Slab<Connection>,
+    opened: &'a mut u64,
+    wake_at: &'a mut Time,
+    actions: &'a mut VecDeque<(u32, Action)>,
+    completions: &'a mut Vec<Completion>,
+}
+
+impl Net for Calls<'_> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn open(&mut self) -> Conn {
+        let number = *self.opened;
+        *self.opened += 1;
+        let conn = Conn(self.connections.insert(Connection::new(number)) as u32);
+        self.actions.push_back((self.flow, Action::Open(conn)));
+        conn
+    }
+
+    fn exchange(&mut self, conn: Conn, exchange: Exchange) {
+        self.actions.push_back((self.flow, Action::Send(conn, exchange)));
+    }
+
+    fn close(&mut self, conn: Conn) {
+        self.actions.push_back((self.flow, Action::Close(conn)));
+    }
+
+    fn wake(&mut self, at: Time) {
+        *self.wake_at = at;
+        self.actions.push_back((self.flow, Action::WakeAt(at)));
+    }
+
+    fn record(&mut self, completion: Completion) {
+        self.completions.push(Completion { flow: self.flow, ..completion });
+    }
+}
+
+impl World {
+    /// Calls the application of a flow.
+    fn call(&mut self, flow: u32, what: impl FnOnce(&mut dyn Application, &mut dyn Net)) {
+        let Connections { applications, actions, .. } = &mut self.connections;
+        let Some(Some(running)) = applications.get_mut(flow as usize) else { return };
+        let Some(mut application) = running.application.take() else { return };
+        what(
+            application.as_mut(),
+            &mut Calls {
+                now: self.now,
+                flow,
+                connections: &mut running.connections,
+                opened: &mut running.opened,
+                wake_at: &mut running.wake_at,
+                actions,
+                completions: &mut self.record.rows.completions,
+            },
+        );
+        running.application = Some(application);
+    }
+
+    /// Does what is to be done for an application. Gives the half whose sender has something to send, or has been opened.
+    pub(in crate::simulation) fn carry_out(&mut self, flow: u32, action: Action, out: &mut impl Outbox) -> Option<u32> {
+        match action {
+            Action::Start => self.call(flow, |application, net| application.start(net)),
+            Action::Stop => self.call(flow, |application, net| application.stop(net)),
+            Action::Wake => {
+                let now = self.now;
+                let running = self.connections.running_mut(flow)?;
+                if running.wake_at <= now {
+                    running.wake_at = Time::MAX;
+                    self.call(flow, |application, net| application.on_wake(net));
+                }
+            }
+            Action::Connected(conn) => self.call(flow, |application, net| application.on_connected(conn, net)),
+            Action::Complete(conn) => self.call(flow, |application, net| application.on_complete(conn, net)),
+            Action::Open(conn) => {
+                let half = self.add_half(flow, conn, true);
+                self.connections.connection(flow, conn)?.away = half;
+                self.connect(half, out);
+                return Some(half);
+            }
+            Action::Send(conn, exchange) => {
+                let half = self.connections.connection(flow, conn)?.away;
+                let end = self.write(half, exchange.up, out);
+                self.connections.connection(flow, conn)?.sent.push_back((end, exchange));
+                self.connections.await_next(half);
+                return Some(half);
+            }
+            Action::Answer(conn) => return self.answer(flow, conn, out),
+            Action::Close(conn) => self.close(flow, conn),
+            Action::WakeAt(_) | Action::Prepare(..) => {}
+        }
+        None
+    }
+}

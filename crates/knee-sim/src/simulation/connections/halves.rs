@@ -1,0 +1,243 @@
+//! The endpoints that carry connections: taken as one opens, given back once nothing of it is in the network.
+
+use super::{Action, Half};
+use crate::observe::{FlowCounts, Histogram, Spread};
+use crate::receiver::Receiver;
+use crate::sender::{Sender, SenderInit};
+use crate::simulation::world::{Flow, Outbox, World};
+use crate::timer::Timer;
+use knee_cc::CaState;
+use knee_core::Time;
+use knee_traffic::Conn;
+
+impl World {
+    /// Takes endpoints for one way of a connection. Gives their number.
+    pub(super) fn add_half(&mut self, flow: u32, conn: Conn, away: bool) -> u32 {
+        let Some(running) = self.connections.running(flow) else { return u32::MAX };
+        let with_data = running.pulls != away;
+        let (entry, ecn) = (self.algorithms[self.flows[flow as usize].algorithm as usize].entry, running.ecn);
+        let init = SenderInit { needs: entry.needs, paced: running.paced, ecn, bytes: None };
+        let mut sender = Sender::new(&init, &self.sender_config);
+        sender.open_stream();
+        let way = self.network.ways[flow as usize];
+        let way = if with_data { way } else { self.network.mirrored(&way) };
+        let endpoints = Flow {
+            algorithm: self.flows[flow as usize].algorithm,
+            complete_at: u64::MAX,
+            syn_at: Time::MAX,
+            overhead: self.flows[flow as usize].overhead,
+            dropped: 0,
+            phase: sender.control.phase,
+            ca: CaState::Open,
+            watched: false,
+            rtt_histogram: Histogram::new(1),
+            rtt: Spread::EMPTY,
+            seen_timeouts: 0,
+        };
+        let half = Half {
+            flow,
+            conn,
+            away,
+            closed: false,
+            under_way: 0,
+            last_sent: self.now,
+            arrives_at: u64::MAX,
+            acked_at: u64::MAX,
+        };
+        if let Some(i) = self.connections.free.pop() {
+            let k = i as usize;
+            (self.senders[k], self.receivers[k], self.flows[k]) = (sender, Receiver::new(ecn), endpoints);
+            self.network.ways[k] = way;
+            *self.connections.half_mut(i) = half;
+            return i;
+        }
+        self.senders.push(sender);
+        self.receivers.push(Receiver::new(ecn));
+        self.flows.push(endpoints);
+        self.network.ways.push(way);
+        self.connections.halves.push(half);
+        self.senders.len() as u32 - 1
+    }
+
+    /// Names the random numbers of the algorithm at an endpoint.
+    pub(in crate::simulation) fn stream_name(&self, i: u32) -> String {
+        if !self.connections.is_half(i) {
+            return format!("cc/{i}");
+        }
+        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        let connection = self.connections.running(flow).and_then(|running| running.connections.get(conn.0 as usize));
+        format!("cc/{flow}/{}/{}", connection.map_or(0, |connection| connection.number), u8::from(!away))
+    }
+
+    /// The handshake of half `i` is over, after `rtt`.
+    pub(in crate::simulation) fn note_established(&mut self, i: u32, rtt: Option<Time>) {
+        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        if let Some(connection) = self.connections.connection(flow, conn)
+            && away
+        {
+            (connection.handshake, connection.established) = (rtt, true);
+            self.connections.act(flow, Action::Connected(conn));
+        }
+    }
+
+    /// The application at half `i` writes so many bytes. Gives the segment after the last of them.
+    pub(super) fn write(&mut self, i: u32, bytes: u64, out: &mut impl Outbox) -> u64 {
+        let (now, last_sent) = (self.now, self.connections.half(i).last_sent);
+        let sender = &mut self.senders[i as usize];
+        let end = sender.write(bytes, last_sent, now, &self.sender_config);
+        sender.send(now, &self.sender_config, &mut self.departures);
+        self.after_other(i, out);
+        end
+    }
+
+    /// Data has arrived at the receiver of half `i`: messages may be there as a whole.
+    #[inline]
+    pub(in crate::simulation) fn note_arrival(&mut self, i: u32) {
+        if self.receivers[i as usize].in_order() >= self.connections.half(i).arrives_at {
+            self.take_messages(i);
+        }
+    }
+
+    fn take_messages(&mut self, i: u32) {
+        let (now, in_order) = (self.now, self.receivers[i as usize].in_order());
+        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        while let Some(connection) = self.connections.connection(flow, conn) {
+            let action = if away {
+                let Some((_, exchange)) = connection.sent.pop_front_if(|(end, _)| *end <= in_order) else { break };
+                connection.preparing.push_back((now + exchange.service, exchange.down));
+                match exchange.service {
+                    Time::ZERO => Action::Answer(conn),
+                    service => Action::Prepare(i, now + service),
+                }
+            } else {
+                let Some(_) = connection.answers.pop_front_if(|end| *end <= in_order) else { break };
+                Action::Complete(conn)
+            };
+            self.connections.act(flow, action);
+            self.connections.await_next(i);
+            if self.connections.half(i).arrives_at > in_order {
+                break;
+            }
+        }
+    }
+
+    /// The sender of half `i` has taken an ACK: messages may be acknowledged as a whole.
+    #[inline]
+    pub(in crate::simulation) fn note_acknowledged(&mut self, i: u32) {
+        while self.senders[i as usize].snd_una() >= self.connections.half(i).acked_at {
+            let Half { flow, conn, .. } = *self.connections.half(i);
+            if let Some(connection) = self.connections.connection(flow, conn) {
+                connection.sent.pop_front();
+            }
+            self.connections.act(flow, Action::Complete(conn));
+            self.connections.await_next(i);
+        }
+    }
+
+    /// An answer at the other end of half `i` is ready.
+    pub(in crate::simulation) fn note_ready(&mut self, i: u32) {
+        let Half { flow, conn, .. } = *self.connections.half(i);
+        self.connections.act(flow, Action::Answer(conn));
+    }
+
+    /// The other end of a connection answers with what is ready.
+    pub(super) fn answer(&mut self, flow: u32, conn: Conn, out: &mut impl Outbox) -> Option<u32> {
+        let now = self.now;
+        let connection = self.connections.connection(flow, conn)?;
+        let (_, bytes) = connection.preparing.pop_front_if(|(at, _)| *at <= now)?;
+        let (away, back, handshake) = (connection.away, connection.back, connection.handshake);
+        // Linux's ACK would ride on the answer.
+        self.acknowledge_now(away, out);
+        let back = match back {
+            Some(back) => back,
+            None => {
+                let back = self.add_half(flow, conn, false);
+                self.connections.connection(flow, conn)?.back = Some(back);
+                // The other end measures the same handshake.
+                self.open_established(back, handshake, out);
+                back
+            }
+        };
+        let end = self.write(back, bytes, out);
+        self.connections.connection(flow, conn)?.answers.push_back(end);
+        self.connections.await_next(back);
+        Some(back)
+    }
+
+    pub(super) fn close(&mut self, flow: u32, conn: Conn) {
+        let Some(connection) = self.connections.connection(flow, conn) else { return };
+        for half in [Some(connection.away), connection.back].into_iter().flatten() {
+            self.connections.half_mut(half).closed = true;
+            self.release_if_idle(half);
+        }
+    }
+
+    /// Frees half `i` if its connection is closed and nothing of it is in the network.
+    #[inline]
+    pub(in crate::simulation) fn release_if_idle(&mut self, i: u32) {
+        let half = self.connections.half(i);
+        if half.closed && half.under_way == 0 {
+            self.release(i);
+        }
+    }
+
+    fn release(&mut self, i: u32) {
+        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        let sender = &self.senders[i as usize];
+        if sender.snd_una() < sender.end {
+            return;
+        }
+        let counts = self.endpoint_counts(i as usize);
+        let Some(running) = self.connections.applications.get_mut(flow as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if running.pulls != away {
+            running.gone.add(&counts);
+        }
+        if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
+            match away {
+                true => connection.away = u32::MAX,
+                false => connection.back = None,
+            }
+            if connection.away == u32::MAX && connection.back.is_none() {
+                running.connections.remove(conn.0 as usize);
+            }
+        }
+        // Nothing of what the heap still holds for its timers is due any more.
+        let (sender, receiver) = (&mut self.senders[i as usize], &mut self.receivers[i as usize]);
+        (sender.timer, sender.pace_at) = (Timer::OFF, Time::MAX);
+        (receiver.delayed, receiver.compressed_at) = (Timer::OFF, Time::MAX);
+        self.connections.half_mut(i).closed = false;
+        self.connections.free.push(i);
+    }
+
+    /// The counts of a flow that runs an application: of its connections that are there and of those that are gone.
+    pub(in crate::simulation) fn application_counts(&mut self, flow: u32) -> Option<FlowCounts> {
+        let mut counts = self.connections.running(flow)?.gone;
+        let halves: Vec<u32> = self.connections.data_halves(flow).collect();
+        for half in halves {
+            counts.add(&self.endpoint_counts(half as usize));
+        }
+        Some(FlowCounts { at: self.now, ..counts })
+    }
+
+    /// Window and packets in flight of all connections of a flow together.
+    pub(in crate::simulation) fn application_windows(&self, flow: u32) -> (u32, u32) {
+        let halves = self.connections.data_halves(flow).map(|half| &self.senders[half as usize]);
+        halves.fold((0, 0), |(cwnd, in_flight), sender| (cwnd + sender.control.cwnd, in_flight + sender.in_flight()))
+    }
+
+    /// The base RTT of a flow has changed: that of its connections changes with it.
+    pub(in crate::simulation) fn follow_rtt(&mut self, flow: u32) {
+        let way = self.network.ways[flow as usize];
+        let mirrored = self.network.mirrored(&way);
+        for k in 0..self.connections.halves.len() {
+            let half = self.connections.halves[k];
+            if half.flow == flow {
+                let pulls = self.connections.running(flow).is_some_and(|running| running.pulls);
+                self.network.ways[self.connections.flows as usize + k] =
+                    if pulls == half.away { mirrored } else { way };
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+"""How much longer packets take under load than on an idle path, per probe and per flow of datagrams.
+
+Idle is the mean of the probe's echoes in the intervals before the first flow starts. A probe that starts with the
+flows, or after them, has its base RTT for that; flows of datagrams have half their base RTT. The figures under
+load are over the window of the figures: from ``start`` plus ``warmup``. So with ``warmup`` as long as the idle time,
+nothing idle is in them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from knee.scenario.traffic import sends_datagrams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from knee.scenario.model import Flow, Scenario
+    from knee.scenario.traffic import Probe
+
+
+def service_class(part: Flow | Probe) -> str:
+    """The class in which queues see packets, by their ECN field."""
+    return "L4S" if part.ecn == "l4s" else "classic ECN" if part.ecn else "best effort"
+
+
+def under_load(scenario: Scenario, summary: Mapping[str, Any], delays: pl.DataFrame) -> list[dict[str, Any]]:
+    """The key ``latency_under_load`` of ``summary.json``: an entry per probe, then per flow of datagrams."""
+    first = min(flow.start for flow in scenario.flows) / 1e9
+    entries = []
+    for number, (probe, figures) in enumerate(zip(scenario.probes, summary["probes"], strict=True), start=1):
+        before = delays.filter((pl.col("probe") == number) & (pl.col("t_s") <= first + 1e-9))
+        idle = _mean(before, "rtt_mean_ms")
+        about = {"label": figures["label"], "probe": number, "what": "rtt"}
+        entries.append(_entry(about, probe, probe.rtt / 1e6 if idle is None else idle, figures, "rtt"))
+    flows = [flow for flow in scenario.flows for _ in range(flow.count)]
+    for number, (flow, figures) in enumerate(zip(flows, summary["flows"], strict=True), start=1):
+        if sends_datagrams(flow.traffic) and figures.get("datagrams"):
+            about = {"label": figures["label"], "flow": number, "what": "owd"}
+            entries.append(_entry(about, flow, one_way_ms(scenario, flow), figures["datagrams"], "owd"))
+    return entries
+
+
+def one_way_ms(scenario: Scenario, flow: Flow | Probe) -> float:
+    """The one-way delay of an empty path: half the base RTT, or what its links alone delay if that is longer."""
+    links = 0
+    if flow.direction == "forward":
+        links = sum(link.delay for link in scenario.links if link.name in (flow.path or ()))
+    return max(flow.rtt / 2, links) / 1e6
+
+
+def _mean(rows: pl.DataFrame, column: str) -> float | None:
+    """The mean over packets, of means over intervals."""
+    known = rows.filter(pl.col(column).is_not_null() & (pl.col("received") > 0))
+    weights = known["received"].to_numpy().astype(np.float64)
+    return float(np.average(known[column].to_numpy(), weights=weights)) if len(weights) else None
+
+
+def _entry(
+    about: dict[str, Any], part: Flow | Probe, idle: float, figures: Mapping[str, Any], what: str
+) -> dict[str, Any]:
+    loaded = {name: figures.get(f"{what}_{name}_ms") for name in ("p50", "p95", "p99")}
+    # What is counted in buckets may lie a hair below what it was.
+    rise = {name: None if ms is None else max(0.0, ms - idle) for name, ms in loaded.items()}
+    return {
+        **about,
+        "class": service_class(part),
+        "direction": part.direction,
+        "idle_ms": idle,
+        **{f"{name}_ms": ms for name, ms in loaded.items()},
+        **{f"increase_{name}_ms": ms for name, ms in rise.items()},
+    }

@@ -1,0 +1,126 @@
+"""Applications and probes in the simulator beside a real kernel: the cases of ``cases.toml`` on both.
+
+A figure is the mean time of a kind of completion of a flow, or a one-way delay of datagrams or round-trip time of a
+probe: mean, median and 95th percentile. The recording, ``linux-6.1.csv``, has a line per figure with the kernel's
+value. Both grounds draw the same arrivals and sizes from the same seed: the same transfers are compared.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import knee
+from knee import files
+from knee.errors import InputError
+from knee.fidelity.compare import SRTT_MS, SRTT_PERCENT
+from knee.result import Result
+from knee.scenario import Scenario, from_dict
+
+#: What is wanted of a completion time, percent, and of a delay, ms.
+TIME_PERCENT, DELAY_MS = SRTT_PERCENT, SRTT_MS
+#: The kernel that ran, and the seed.
+RECORDING = Path(__file__).with_name("linux-6.1.csv")
+_CASES = Path(__file__).with_name("cases.toml")
+_COLUMNS = ("case", "label", "figure", "value_ms", "count")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a case on the kernel, and perhaps here; times in ms."""
+
+    case: str
+    label: str
+    figure: str
+    kernel_ms: float
+    here_ms: float | None = None
+
+    @property
+    def is_delay(self) -> bool:
+        """Whether it is a delay of datagrams; else a completion time."""
+        return self.figure.startswith(("owd", "rtt"))
+
+    @property
+    def holds(self) -> bool:
+        """Whether both are near enough: 10 % of a completion time, 2 ms of a delay."""
+        if self.here_ms is None:
+            return False
+        allowed = DELAY_MS if self.is_delay else TIME_PERCENT / 100 * self.kernel_ms
+        return abs(self.here_ms - self.kernel_ms) <= allowed
+
+
+def scenarios(patterns: Sequence[str] = ()) -> dict[str, Scenario]:
+    """The cases by name; with ``patterns``, those that match one of them.
+
+    Raises:
+        InputError: no case matches.
+    """
+    with _CASES.open("rb") as file:
+        told = tomllib.load(file)
+    wanted = {name: case for name, case in told.items() if not patterns or any(fnmatchcase(name, p) for p in patterns)}
+    if not wanted:
+        raise InputError(f"No case of traffic matches {' or '.join(patterns)}; there are {', '.join(told)}.")
+    return {name: from_dict({"name": name} | case) for name, case in wanted.items()}
+
+
+def figures(result: Result) -> Iterator[tuple[str, str, float, int]]:
+    """The figures of a result: label, figure, value in ms, and how many times it is of."""
+    done = result.completions
+    if len(done):
+        rows = done.group_by("label", "what", maintain_order=True).agg(pl.col("time_ms").mean(), pl.len())
+        for row in rows.sort("label", "what").iter_rows(named=True):
+            yield row["label"], f"{row['what']}_mean_ms", row["time_ms"], row["len"]
+    for flow in result.summary["flows"]:
+        if flow.get("datagrams"):
+            yield from _delays(flow["label"], "owd", flow["datagrams"], flow["datagrams"]["received"])
+    for probe in result.summary.get("probes", []):
+        yield from _delays(probe["label"], "rtt", probe, probe["received"])
+
+
+def _delays(label: str, what: str, of: dict[str, Any], count: int) -> Iterator[tuple[str, str, float, int]]:
+    for name in ("mean", "p50", "p95"):
+        value = of[f"{what}_{name}_ms"]
+        if value is not None:
+            yield label, f"{what}_{name}_ms", value, count
+
+
+def make(path: Path, patterns: Sequence[str] = (), look: Callable[[str], None] | None = None) -> int:
+    """Runs the cases on the kernel of the ground ``uml`` and writes a recording; gives its number of figures."""
+    lines = []
+    for name, scenario in scenarios(patterns).items():
+        if look is not None:
+            look(name)
+        for label, figure, value, count in figures(knee.run(scenario, "uml")):
+            lines.append((name, label, figure, f"{value:.4f}", str(count)))
+    text = "\n".join(",".join(line) for line in (_COLUMNS, *lines)) + "\n"
+    files.write(path, text)
+    return len(lines)
+
+
+def read(path: Path = RECORDING) -> list[Figure]:
+    """The figures of a recording."""
+    with path.open(newline="") as file:
+        return [
+            Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in csv.DictReader(file)
+        ]
+
+
+def compare(recorded: Sequence[Figure], patterns: Sequence[str] = (), ground: str = "sim") -> list[Figure]:
+    """Runs the cases on ``ground`` and sets each recorded figure beside what it is there."""
+    found: dict[tuple[str, str, str], float] = {}
+    for name, scenario in scenarios(patterns).items():
+        for label, figure, value, _ in figures(knee.run(scenario, ground)):
+            found[name, label, figure] = value
+    names = {name for name, _, _ in found}
+    return [
+        Figure(of.case, of.label, of.figure, of.kernel_ms, found.get((of.case, of.label, of.figure)))
+        for of in recorded
+        if of.case in names
+    ]

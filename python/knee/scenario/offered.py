@@ -1,0 +1,202 @@
+"""Traffic of flows and probes in the form of ``crates/knee-traffic/src/spec.rs``, and the load that it offers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from knee.errors import Refused
+from knee.scenario import recordings, traces
+from knee.scenario.traffic import AppLimited, Probe, Requests, Rtc, Size, Transfers, Udp, Video
+
+if TYPE_CHECKING:
+    from knee.scenario.model import Flow, Scenario
+
+T = TypeVar("T")
+
+#: The shipped distributions of sizes.
+SIZES = Path(__file__).resolve().parent.parent / "scenarios" / "sizes"
+
+
+def spec(flow: Flow) -> dict[str, Any] | None:
+    """What the engine is told of a flow's traffic; None for an endless stream.
+
+    Raises:
+        Refused: a file cannot be used; its key begins with ``traffic``.
+    """
+    try:
+        return None if flow.traffic is None else _spec(flow.traffic)
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"traffic.{refused.key}") from None
+
+
+def probe_spec(probe: Probe) -> dict[str, Any]:
+    """What the engine is told of a probe's traffic."""
+    return {"kind": "probe", "packet": probe.size, "interval": probe.interval}
+
+
+def _spec(traffic: Transfers | AppLimited | Requests | Video | Udp | Rtc) -> dict[str, Any]:
+    told: dict[str, Any] = {"kind": traffic.kind}
+    match traffic:
+        case Transfers():
+            told |= {"arrivals": _arrivals(traffic), "size": _size(traffic.size), "number": traffic.number}
+            told["persistent"] = traffic.connection == "persistent"
+        case AppLimited():
+            told["rate"] = traffic.rate
+        case Requests():
+            think = traffic.think
+            closed = None if think is None else (think.mean or think.time or 0, think.mean is not None)
+            told |= {
+                "pages": {"open": _arrivals(traffic)} if closed is None else {"closed": closed},
+                "request": traffic.request,
+                "size": _size(traffic.size),
+                "objects": _objects(traffic),
+                "connections": traffic.connections,
+                "persistent": traffic.connection == "persistent",
+                "tls": traffic.tls,
+                "service": traffic.service,
+                "number": traffic.number,
+            }
+        case Video():
+            told |= {key: getattr(traffic, key) for key in ("ladder", "segment", "buffer", "algorithm", "length")}
+        case Rtc():
+            told |= {key: getattr(traffic, key) for key in ("controller", "start_rate", "min_rate", "max_rate", "fps")}
+        case Udp(trace=str(name)):
+            packets = _read("trace", name, "packet trace", recordings.packets)
+            told = {"kind": "udp_trace", "packets": packets, "repeat": bool(traffic.repeat)}
+        case Udp():
+            size, rate = traffic.packet_size or 0, traffic.rate or 1
+            pauses = None if traffic.on is None else (traffic.on, traffic.off)
+            told |= {"packet": size, "interval": max(1, round(size * 8e9 / rate)), "on_off": pauses}
+    return told
+
+
+def _objects(traffic: Requests) -> dict[str, Any]:
+    objects = traffic.objects
+    return {"fixed": objects.number} if objects.number is not None else {"geometric": objects.mean}
+
+
+def _arrivals(traffic: Transfers | Requests) -> dict[str, Any]:
+    if traffic.times is not None:
+        return {"times": _read("times", traffic.times, "file of times", recordings.times)}
+    return {str(traffic.arrivals): per_second(traffic)}
+
+
+def per_second(traffic: Transfers | Requests) -> float:
+    """How many transfers or pages start per second, where that is given or follows from the offered load."""
+    if isinstance(traffic, Transfers) and traffic.load is not None:
+        return traffic.load / 8 / mean(traffic.size)
+    assert traffic.per_second is not None
+    return traffic.per_second
+
+
+def _size(size: Size) -> dict[str, Any]:
+    if size.bytes is not None:
+        return {"fixed": size.bytes}
+    match size.distribution:
+        case "lognormal":
+            return {"lognormal": (float(size.median or 0), size.sigma, size.max)}
+        case "pareto":
+            return {"pareto": (float(size.min or 0), size.shape, size.max)}
+    return {"empirical": _empirical(size)}
+
+
+def _empirical(size: Size) -> list[tuple[int, float]]:
+    if size.file is not None:
+        return _read("size.file", size.file, "distribution of sizes", recordings.sizes)
+    return recordings.sizes(SIZES / f"{size.distribution}.txt")
+
+
+def _read(key: str, name: str, what: str, read: Callable[[Path], T]) -> T:
+    try:
+        return read(traces.find(name, what))
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=key) from None
+
+
+def mean(size: Size) -> float:
+    """The mean of a distribution of sizes, bytes; those beyond ``max`` count as ``max``.
+
+    Raises:
+        Refused: its file cannot be used.
+    """
+    if size.bytes is not None:
+        return float(size.bytes)
+    match size.distribution:
+        case "lognormal":
+            return _lognormal(math.log(size.median or 1), size.sigma or 0.0, float(size.max or 0))
+        case "pareto":
+            return _pareto(float(size.min or 0), size.shape or 0.0, float(size.max or 0))
+    points = _empirical(size)
+    area = points[0][0] * points[0][1]
+    return area + sum((q - p) * (a + b) / 2 for (a, p), (b, q) in pairwise(points))
+
+
+def _lognormal(mu: float, sigma: float, most: float) -> float:
+    """E[min(X, most)] of a lognormal X."""
+    below = NormalDist(mu, sigma).cdf(math.log(most))
+    weighted = NormalDist(mu + sigma**2, sigma).cdf(math.log(most))
+    return math.exp(mu + sigma**2 / 2) * weighted + most * (1 - below)
+
+
+def _pareto(least: float, shape: float, most: float) -> float:
+    """The mean of a bounded Pareto distribution."""
+    if shape == 1:
+        return least * most / (most - least) * math.log(most / least)
+    mean: float = (least**shape / (1 - (least / most) ** shape)) * (
+        shape / (shape - 1) * (least ** (1 - shape) - most ** (1 - shape))
+    )
+    return mean
+
+
+def rate(flow: Flow) -> float | None:
+    """What one flow's traffic offers on average, bit/s; None where it takes what it gets, or nobody knows.
+
+    Payload of transfers and of a source of constant rate, IP packets of datagrams.
+    """
+    match flow.traffic:
+        case Transfers(times=None, number=None) as traffic:
+            return per_second(traffic) * mean(traffic.size) * 8
+        case Requests(times=None, number=None, think=None) as traffic:
+            objects = traffic.objects.number or traffic.objects.mean or 1
+            return per_second(traffic) * objects * mean(traffic.size) * 8
+        case AppLimited() as traffic:
+            return traffic.rate
+        case Udp(trace=None) as traffic:
+            talking = 1.0 if traffic.on is None else traffic.on / (traffic.on + (traffic.off or 0))
+            return (traffic.rate or 0) * talking
+        case Rtc() as traffic:
+            return traffic.min_rate
+    return None
+
+
+def warnings(scenario: Scenario) -> list[str]:
+    """A sentence for each link, and direction, that is offered more than it can carry."""
+    offered: dict[tuple[str, str], float] = {}
+    for flow in scenario.flows:
+        try:
+            each = rate(flow)
+        except Refused:
+            # Where the simulator is told of it, it says which key.
+            continue
+        for name in flow.path or () if each is not None else ():
+            offered[name, flow.direction] = offered.get((name, flow.direction), 0.0) + (each or 0.0) * flow.count
+    told = []
+    for (name, direction), load in offered.items():
+        link = next(link for link in scenario.links if link.name == name)
+        way = link if direction == "forward" else link.reverse
+        if way is not None and way.rate is not None and load > way.rate:
+            where = f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
+            told.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
+    return told
+
+
+def _rate(bps: float) -> str:
+    for unit, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bps >= scale:
+            return f"{bps / scale:.4g} {unit}"
+    return f"{bps:.4g} bit/s"

@@ -1,0 +1,418 @@
+"""What a flow carries instead of an endless stream: the tables ``traffic`` of flows, and probes.
+
+Each kind is a model; a preset fills in what is not given. :mod:`knee.scenario.offered` turns them into what the engine
+is told.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, model_serializer, model_validator
+
+from knee import units
+from knee.errors import Refused
+from knee.scenario.fields import Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
+
+#: What stands as ``cc`` of a flow that has none, since it sends datagrams.
+NO_CC = "none"
+#: Sizes of datagrams as IP packets, bytes: the headers of IPv4 and UDP with 8 bytes for a number, and Ethernet's MTU.
+LEAST_PACKET, LARGEST_PACKET = 36, 1500
+#: The least time between two probes, ns.
+LEAST_INTERVAL = 100_000
+#: Most transfers or pages per second.
+_MOST_PER_SECOND = 1e7
+
+Positive = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=1e9)]
+PerSecond = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=_MOST_PER_SECOND)]
+Number = Annotated[int, Field(ge=1, le=2**53)]
+Packet = Annotated[SomeBytes, Field(ge=LEAST_PACKET, le=LARGEST_PACKET)]
+Connection = Literal["new", "persistent"]
+
+_SIZE = 'expected a size such as "30 kB", or a table such as { distribution = "web-search" }'
+#: Keys of a distribution of sizes, by its name: those that it needs, and those that it may have.
+_SHAPES: dict[str | None, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    None: (("file",), ()),
+    "lognormal": (("median", "sigma"), ("max",)),
+    "pareto": (("min", "shape", "max"), ()),
+    "web-search": ((), ()),
+    "data-mining": ((), ()),
+}
+
+
+class Size(Table):
+    """The size of messages: one for all, or a distribution."""
+
+    bytes: SomeBytes | None = Field(None, description='a size such as "30 kB"')
+    distribution: Literal["lognormal", "pareto", "web-search", "data-mining"] | None = Field(
+        None, description='"lognormal", "pareto", "web-search" or "data-mining"'
+    )
+    median: SomeBytes | None = Field(None, description='the median, such as "10 kB"')
+    sigma: Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=5)] | None = Field(
+        None, description="the standard deviation of the logarithm, above 0 and at most 5"
+    )
+    min: SomeBytes | None = Field(None, description='the smallest size, such as "1 kB"')
+    shape: Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=100)] | None = Field(
+        None, description="the exponent of the tail, above 0 and at most 100"
+    )
+    max: SomeBytes | None = Field(None, description='the largest size, such as "100 MB"')
+    file: Text | None = Field(None, description="a file with a size in bytes and a cumulative probability per line")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_all(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            return {"bytes": units.format_bytes(units.parse_bytes(given, zero=False))}
+        if not isinstance(given, dict | Size):
+            raise Refused(f"{units.shown(given)} is not a size", _SIZE)
+        if isinstance(given, dict) and given.get("distribution") == "lognormal":
+            # The largest that a transfer of a heavy tail may have without deciding the run alone.
+            return {"max": "1 GB"} | given
+        return given
+
+    @model_validator(mode="after")
+    def _keys_of_its_shape(self) -> Size:
+        if self.bytes is not None:
+            self._only(("bytes",), "a fixed size")
+            return self
+        needed, optional = _SHAPES[self.distribution]
+        name = f"the distribution {self.distribution}" if self.distribution else "a size from a file"
+        if self.distribution is None and self.file is None:
+            raise Refused("it has neither distribution nor file", _SIZE)
+        self._only((*needed, *optional), name)
+        for key in needed:
+            if getattr(self, key) is None:
+                about = type(self).model_fields[key].description
+                raise Refused("it is missing", f"{name} needs {about}", key=key)
+        least = self.min if self.distribution == "pareto" else self.median
+        if least is not None and self.max is not None and self.max <= least:
+            below = "smallest size" if self.distribution == "pareto" else "median"
+            found = f"{units.format_bytes(self.max)} is not above the {below} of {units.format_bytes(least)}"
+            raise Refused(found, "expected a larger size", key="max")
+        return self
+
+    def _only(self, keys: Sequence[str], name: str) -> None:
+        for key in type(self).model_fields:
+            if key not in (*keys, "distribution") and getattr(self, key) is not None:
+                raise Refused(f"{name} has no such parameter", "leave it out", key=key)
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, dump: Any) -> Any:
+        plain = {key: value for key, value in dump(self).items() if value is not None}
+        return plain.get("bytes", plain)
+
+
+class _Arriving(Table):
+    """When transfers or pages start."""
+
+    arrivals: Literal["poisson", "periodic"] | None = Field(None, description='"poisson" or "periodic"')
+    per_second: PerSecond | None = Field(None, description="a number per second, such as 50.0")
+    times: Text | None = Field(None, description="a file with a time in seconds per line, ascending")
+
+    def _check_arrivals(self, rates: Sequence[str]) -> None:
+        given = [key for key in (*rates, "times") if getattr(self, key) is not None]
+        if len(given) != 1:
+            found = f"{' and '.join(given)} are all given" if given else "it does not say when they start"
+            raise Refused(
+                found, f"expected one of {', '.join(rates)} and times", key=given[1] if given else "per_second"
+            )
+        if self.times is not None and self.arrivals is not None:
+            raise Refused("the file says when they start", "expected one of arrivals and times", key="arrivals")
+
+
+def _with_arrivals(given: Any, rates: Sequence[str]) -> Any:
+    """Arrivals are Poisson where a rate is given and nothing else is said."""
+    if isinstance(given, dict) and any(given.get(key) is not None for key in rates):
+        return {"arrivals": "poisson"} | given
+    return given
+
+
+class Transfers(_Arriving):
+    """Connections that come and go, or messages on one that stays."""
+
+    kind: Literal["transfers"]
+    load: Rate | None = Field(None, description='the offered payload, such as "40 Mbit/s"')
+    size: Size = Field(description='a size such as "30 kB", or a table such as { distribution = "web-search" }')
+    connection: Connection = Field("new", description='"new" or "persistent"')
+    number: Number | None = Field(None, description="a number of transfers, 1 or more")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _poisson(cls, given: Any) -> Any:
+        return _with_arrivals(given, ("per_second", "load"))
+
+    @model_validator(mode="after")
+    def _check(self) -> Transfers:
+        self._check_arrivals(("per_second", "load"))
+        return self
+
+
+class AppLimited(Table):
+    """A TCP sender whose application gives it data at a constant rate."""
+
+    kind: Literal["app_limited"]
+    rate: Rate = Field(description='the rate of payload, such as "5 Mbit/s"')
+
+
+class Think(Table):
+    """A time between pages: always the same, or the mean of an exponential distribution."""
+
+    time: Time | None = None
+    mean: SomeTime | None = Field(None, description='a mean time such as "1 s"')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _always_the_same(cls, given: Any) -> Any:
+        if isinstance(given, Think) or (isinstance(given, dict) and list(given) == ["mean"]):
+            return given
+        if isinstance(given, dict):
+            raise Refused("it is a table", 'expected a time such as "1 s", or a table { mean = "1 s" }')
+        return {"time": units.format_time(units.parse_time(given))}
+
+    @model_serializer
+    def _as_written(self) -> Any:
+        return units.format_time(self.time) if self.time is not None else {"mean": units.format_time(self.mean or 0)}
+
+
+class Objects(Table):
+    """A number of objects per page: always the same, or the mean of a geometric distribution."""
+
+    number: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    mean: Annotated[float, BeforeValidator(plain_number), Field(ge=1, le=10_000)] | None = Field(
+        None, description="a mean from 1 to 10000"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _always_the_same(cls, given: Any) -> Any:
+        if isinstance(given, Objects) or (isinstance(given, dict) and list(given) == ["mean"]):
+            return given
+        if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 10_000:
+            accepted = "expected a whole number from 1 to 10000, or a table { mean = 70.0 }"
+            raise Refused(f"{units.shown(given)} is not a number of objects", accepted)
+        return {"number": given}
+
+    @model_serializer
+    def _as_written(self) -> Any:
+        return self.number if self.number is not None else {"mean": self.mean}
+
+
+#: Requests of the kinds that people have. A page is like the median desktop page of the Web Almanac 2024, which has 71
+#: requests and 2.65 MB: a lognormal of median 12 kB and sigma 1.5 has a mean of 37 kB. Browsers open six connections.
+REQUESTS: dict[str, dict[str, Any]] = {
+    "web-page": {
+        "request": "500 B",
+        "size": {"distribution": "lognormal", "median": "12 kB", "sigma": 1.5, "max": "2 MB"},
+        "objects": 71,
+        "connections": 6,
+        "connection": "new",
+        "tls": "1.3",
+        "service": "10 ms",
+        "think": "1 s",
+    },
+    "rpc": {
+        "request": "200 B",
+        "size": "1 kB",
+        "objects": 1,
+        "connections": 1,
+        "connection": "persistent",
+        "tls": "none",
+        "service": "0 s",
+        "think": "10 ms",
+    },
+}
+
+
+class Requests(_Arriving):
+    """Requests and answers; the one who asks sits where the flow's data goes to."""
+
+    kind: Literal["requests"]
+    preset: Literal["web-page", "rpc"] | None = Field(None, description='"web-page" or "rpc"')
+    request: SomeBytes = Field(500, description='the size of a request, such as "500 B"')
+    size: Size = Field(description='the size of an answer, such as "30 kB", or a table such as { file = "FILE" }')
+    objects: Objects = Field(
+        1,
+        validate_default=True,
+        description="a number of answers per page, 1 to 10000, or a table such as { mean = 70.0 }",
+    )
+    connections: int = Field(1, ge=1, le=1000, description="a number of connections per page, 1 to 1000")
+    connection: Connection = Field("new", description='"new" or "persistent"')
+    tls: Literal["1.3", "1.2", "none"] = Field("1.3", description='"1.3", "1.2" or "none"')
+    service: Time = Field(0, description='how long the server takes for an answer, such as "10 ms"')
+    think: Think | None = Field(
+        None, description='the time between pages, such as "1 s", or a table such as { mean = "1 s" }'
+    )
+    number: Number | None = Field(None, description="a number of pages, 1 or more")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        preset = REQUESTS.get(str(given.get("preset")), {})
+        whole = preset | given
+        if any(whole.get(key) is not None for key in ("per_second", "times")):
+            if given.get("think") is not None:
+                raise Refused("pages start at given times", "expected one of think, per_second and times", key="think")
+            whole.pop("think", None)
+            return _with_arrivals(whole, ("per_second",))
+        return {"think": "0 s"} | whole
+
+    @model_validator(mode="after")
+    def _check(self) -> Requests:
+        if self.think is None:
+            self._check_arrivals(("per_second",))
+        elif self.arrivals is not None:
+            raise Refused("it has no rate", "add per_second, or leave it out", key="arrivals")
+        return self
+
+
+#: Netflix's fixed ladder (Aaron et al., "Per-Title Encode Optimization", Netflix Technology Blog, 2015).
+LADDER = [235_000, 375_000, 560_000, 750_000, 1_050_000, 1_750_000, 2_350_000, 3_000_000, 4_300_000, 5_800_000]
+
+
+class Video(Table):
+    """Adaptive streaming over one connection; the player sits where the flow's data goes to."""
+
+    kind: Literal["video"]
+    ladder: list[Rate] = Field(
+        [units.format_rate(rate) for rate in LADDER],
+        validate_default=True,
+        description='a list of bitrates, ascending, such as ["1 Mbit/s", "3 Mbit/s"]',
+    )
+    segment: SomeTime = Field(4_000_000_000, description='the duration of a segment, such as "4 s"')
+    buffer: SomeTime = Field(240_000_000_000, description='what the player holds at most, such as "240 s"')
+    algorithm: Literal["bba", "rate"] = Field("bba", description='"bba" or "rate"')
+    length: SomeTime | None = Field(None, description='the duration of the video, such as "10 min"; default: endless')
+
+    @model_validator(mode="after")
+    def _check(self) -> Video:
+        if not self.ladder:
+            raise Refused("it is empty", "expected one or more bitrates", key="ladder")
+        for below, above in itertools.pairwise(self.ladder):
+            if above <= below:
+                found = f"{units.format_rate(above)} follows {units.format_rate(below)}"
+                raise Refused(found, "expected ascending bitrates", key="ladder")
+        if self.buffer < 2 * self.segment:
+            found = f"{units.format_time(self.buffer)} is less than two segments of {units.format_time(self.segment)}"
+            raise Refused(found, "expected a larger buffer", key="buffer")
+        return self
+
+
+#: Datagrams of the kinds that people have, as IP packets with 40 bytes of IP, UDP and RTP headers. G.711: 160 bytes of
+#: voice every 20 ms (RFC 3551, 4.5.14). Opus: 24 kbit/s, between what RFC 7587, 3.1.1 names for wideband and for full
+#: band speech, 60 bytes every 20 ms. A game whose client reports to the server 60 times a second, 100 bytes each.
+UDP: dict[str, dict[str, Any]] = {
+    "voip-g711": {"rate": "80 kbit/s", "packet_size": "200 B"},
+    "voip-opus": {"rate": "40 kbit/s", "packet_size": "100 B"},
+    "game-60hz": {"rate": "61.44 kbit/s", "packet_size": "128 B"},
+}
+#: Presets whose quality is that of a call.
+CODECS = ("voip-g711", "voip-opus")
+
+
+class Udp(Table):
+    """Datagrams at constant intervals, with pauses, or as recorded."""
+
+    kind: Literal["udp"]
+    preset: Literal["voip-g711", "voip-opus", "game-60hz"] | None = Field(
+        None, description='"voip-g711", "voip-opus" or "game-60hz"'
+    )
+    rate: Rate | None = Field(None, description='the rate of IP packets while it sends, such as "80 kbit/s"')
+    packet_size: Packet | None = Field(None, description='the size of an IP packet, "36 B" to "1500 B"')
+    on: SomeTime | None = Field(None, description='the mean time of talking, such as "1 s"')
+    off: SomeTime | None = Field(None, description='the mean time of silence, such as "1.5 s"')
+    trace: Text | None = Field(None, description="a file with seconds and bytes of an IP packet per line")
+    repeat: bool | None = Field(None, description="whether the trace repeats: true or false")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if given.get("trace") is not None:
+            return {"repeat": False} | given
+        return UDP.get(str(given.get("preset")), {}) | given
+
+    @model_validator(mode="after")
+    def _check(self) -> Udp:
+        if self.trace is not None:
+            for key in ("preset", "rate", "packet_size", "on", "off"):
+                if getattr(self, key) is not None:
+                    raise Refused("the trace has sizes and times", "leave it out", key=key)
+            return self
+        if self.repeat is not None:
+            raise Refused("there is no trace to repeat", "leave it out", key="repeat")
+        for key in ("rate", "packet_size"):
+            if getattr(self, key) is None:
+                raise Refused("it is missing", "expected rate and packet_size, a preset, or a trace", key=key)
+        if (self.on is None) != (self.off is None):
+            raise Refused("it is missing", "expected on and off, or neither", key="off" if self.off is None else "on")
+        return self
+
+
+class Rtc(Table):
+    """Real-time video: frames of an encoder whose rate a controller sets."""
+
+    kind: Literal["rtc"]
+    controller: Literal["scream", "gcc"] = Field("scream", description='"scream" or "gcc"')
+    start_rate: Rate = Field(300_000, description='the rate at the start, such as "300 kbit/s"')
+    min_rate: Rate = Field(100_000, description='the lowest rate of the encoder, such as "100 kbit/s"')
+    max_rate: Rate = Field(2_500_000, description='the highest rate of the encoder, such as "2.5 Mbit/s"')
+    fps: Annotated[float, BeforeValidator(plain_number), Field(ge=1, le=240)] = Field(
+        30.0, description="frames per second, 1 to 240"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Rtc:
+        if not self.min_rate <= self.start_rate <= self.max_rate:
+            rates = (self.min_rate, self.start_rate, self.max_rate)
+            found = " then ".join(units.format_rate(rate) for rate in rates)
+            raise Refused(f"min_rate, start_rate and max_rate are {found}", "expected them ascending", key="start_rate")
+        return self
+
+
+Traffic = Annotated[Transfers | AppLimited | Requests | Video | Udp | Rtc, Field(discriminator="kind")]
+#: The models by their names in ``kind``.
+KINDS: Mapping[str, type[BaseModel]] = {
+    "transfers": Transfers,
+    "app_limited": AppLimited,
+    "requests": Requests,
+    "video": Video,
+    "udp": Udp,
+    "rtc": Rtc,
+}
+#: Kinds that go in datagrams, without congestion control or with one of their own.
+DATAGRAMS = ("udp", "rtc")
+
+
+def sends_datagrams(traffic: object) -> bool:
+    """Whether a flow's traffic, as a model or as plain data, goes in datagrams."""
+    kind = traffic.get("kind") if isinstance(traffic, dict) else getattr(traffic, "kind", None)
+    return kind in DATAGRAMS
+
+
+def _interval(value: Any) -> int:
+    interval = units.parse_time(value, zero=False)
+    if interval < LEAST_INTERVAL:
+        found = f"{units.format_time(interval)} is too short"
+        raise Refused(found, f"expected {units.format_time(LEAST_INTERVAL)} or more")
+    return interval
+
+
+class Probe(Table):
+    """Small datagrams that the other end sends back at once."""
+
+    interval: Annotated[SomeTime, BeforeValidator(lambda value: units.format_time(_interval(value)))] = Field(
+        10_000_000, description='the time between two, "100 us" or more'
+    )
+    size: Packet = Field(64, description='the size of an IP packet, "36 B" to "1500 B"')
+    rtt: SomeTime = Field(description='the base round-trip time, such as "20 ms"')
+    start: Time = Field(0, description='a start time such as "5 s"')
+    stop: SomeTime | None = Field(None, description='a stop time such as "60 s"; default: the end')
+    path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
+    direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
+    ecn: Literal[False, True, "l4s"] = Field(False, description='false, true or "l4s"')
+    label: Name | None = Field(None, description="the probe's name in results")
