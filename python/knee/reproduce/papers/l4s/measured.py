@@ -103,10 +103,10 @@ def _draw_pairs(results: Results) -> Figure:
 PAIRS = Experiment(
     key="pairs",
     title="Two flows, as measured by Heist and Morton",
-    about="Pairs of Prague and CUBIC without ECN under DualPI2, at 50 and 10 Mbit/s and RTTs from 10 to 160 ms, for 3 minutes "
-    "of which the last counts (heistp/l4s-tests, s1_table.md; kernel of the L4S team of 4 August 2020). That Prague had no "
-    "virtual RTT, so it has none here (rtt_target = 0 s). Where the table has both orders of a pair, the value is their "
-    "mean. Figures here are means of two seeds, of four where both RTTs are 80 ms.",
+    about="Pairs of Prague and CUBIC without ECN under DualPI2, at 50 and 10 Mbit/s and RTTs from 10 to 160 ms, for "
+    "3 minutes of which the last counts (heistp/l4s-tests, s1_table.md; kernel of the L4S team of 4 August 2020). That "
+    "Prague had no virtual RTT, so it has none here (rtt_target = 0 s). Where the table has both orders of a pair, the "
+    "value is their mean. Figures here are means of two seeds, of four where both RTTs are 80 ms.",
     runs=[*(_pair(rate, pair) for rate in MEASURED_MBPS for pair in PAIRS_MEASURED), _JITTERED],
     measure=_measure_pairs,
     tables=_pair_tables,
