@@ -32,7 +32,9 @@ impl World {
         let delays: Vec<(usize, &Histogram)> = (0..self.non_tcp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
         if flows <= MANY_FLOWS {
             rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, i as u32, Quantity::Rtt));
-            delays.iter().for_each(|(i, histogram)| add(histogram, *i as u32, Quantity::OneWayDelay));
+            for (i, histogram) in &delays {
+                add(histogram, *i as u32, Quantity::OneWayDelay);
+            }
         }
         add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);
         add(&Histogram::sum(BITS, delays.into_iter().map(|(_, histogram)| histogram)), ALL, Quantity::OneWayDelay);

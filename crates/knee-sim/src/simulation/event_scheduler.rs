@@ -98,9 +98,9 @@ impl EventScheduler {
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
                 if world.is_non_tcp(i) {
-                    self.after_non_tcp(world, i)
+                    self.after_non_tcp(world, i);
                 } else {
-                    self.after_sender(world, i)
+                    self.after_sender(world, i);
                 }
                 self.serve_applications(world);
             }

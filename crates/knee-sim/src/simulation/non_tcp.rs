@@ -8,6 +8,7 @@ use knee_cc::CaState;
 use knee_core::{Packet, Rate, Time};
 
 /// Both ends of a flow that is no TCP connection.
+#[expect(clippy::large_enum_variant, reason = "each is in a box of its own")]
 pub(super) enum NonTcp {
     /// A connection of a QUIC stack.
     Quic(QuicFlow),

@@ -57,15 +57,10 @@ const NS: Time = Time::from_nanos(1);
 
 impl Source for Periodic {
     fn next(&mut self, now: Time) -> Next {
-        let at = match self.next {
-            Some(at) => at,
-            None => {
-                if let Some(pauses) = &mut self.pauses {
-                    pauses.until = now.saturating_add(exponential(pauses.on, &mut pauses.rng));
-                }
-                now
-            }
-        };
+        if let (None, Some(pauses)) = (self.next, &mut self.pauses) {
+            pauses.until = now.saturating_add(exponential(pauses.on, &mut pauses.rng));
+        }
+        let at = self.next.unwrap_or(now);
         if at > now {
             self.next = Some(at);
             return Next::Wait(at);

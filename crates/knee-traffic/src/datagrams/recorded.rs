@@ -28,7 +28,8 @@ impl Recorded {
 pub(super) fn period(packets: &[(u64, u16)]) -> Time {
     let (Some((first, _)), Some((last, _))) = (packets.first(), packets.last()) else { return Time::ZERO };
     let gaps = packets.len() as u64 - 1;
-    Time::from_nanos(if gaps == 0 { *last } else { (last - first) + (last - first) / gaps })
+    let length = last - first;
+    Time::from_nanos(length.checked_div(gaps).map_or(*last, |mean| length + mean))
 }
 
 impl Source for Recorded {

@@ -29,7 +29,7 @@ pub(super) struct Flight {
     /// The number after the highest one that arrived.
     expected: u64,
     /// Bytes of those from there on.
-    in_flight: u64,
+    bytes: u64,
     reordering: Time,
 }
 
@@ -37,12 +37,12 @@ impl Flight {
     /// A packet leaves.
     pub(super) fn on_sent(&mut self, at: Time, bytes: u32) {
         self.packets.push_back(Sent { at, bytes, acked: false, lost: false, missing: None });
-        self.in_flight += u64::from(bytes);
+        self.bytes += u64::from(bytes);
     }
 
     /// Bytes sent after the highest packet that arrived.
     pub(super) const fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.bytes
     }
 
     /// Nothing is under way any more.
@@ -50,12 +50,12 @@ impl Flight {
         self.first += self.packets.len() as u64;
         self.expected = self.first;
         self.packets.clear();
-        self.in_flight = 0;
+        self.bytes = 0;
     }
 
     /// Takes a report: what it acknowledges, the bytes up to the highest packet in it, and how many packets are found lost.
     pub(super) fn on_report(&mut self, arrivals: &[Arrival], now: Time) -> (Vec<Acked>, u64, u64) {
-        let before = self.in_flight;
+        let before = self.bytes;
         let mut acked = Vec::with_capacity(arrivals.len());
         for arrival in arrivals {
             let place = arrival.number.checked_sub(self.first);
@@ -67,7 +67,7 @@ impl Flight {
             acked.push(Acked { bytes: sent.bytes, sent: sent.at, arrived: arrival.at, ce: arrival.ce });
             while self.expected <= arrival.number {
                 let passed = &self.packets[(self.expected - self.first) as usize];
-                self.in_flight -= u64::from(passed.bytes);
+                self.bytes -= u64::from(passed.bytes);
                 self.expected += 1;
             }
         }
@@ -84,7 +84,7 @@ impl Flight {
             self.packets.pop_front();
             self.first += 1;
         }
-        (acked, before - self.in_flight, lost)
+        (acked, before - self.bytes, lost)
     }
 }
 
