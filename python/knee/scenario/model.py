@@ -152,7 +152,9 @@ class Link(_Queueing):
     delay: Time = Field(0, description='propagation, part of the rtt of the flows that cross it, such as "5 ms"')
     jitter: Time = Field(0, description='the maximum random extra delay, such as "100 us"')
     delay_model: str = Field("uniform", description="the name of a distribution of the extra delay")
-    delay_params: dict[str, Any] = Field({}, validate_default=True, description="a table of the distribution's parameters")
+    delay_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the distribution's parameters"
+    )
     delay_table: Text | None = Field(None, description="a file with a line per extra delay, in ms")
     reorder: bool = Field(False, description="whether the extra delay may reorder packets: true or false")
     burst: SomeBytes | None = Field(None, description='the size of a token bucket, such as "1600 B"')
