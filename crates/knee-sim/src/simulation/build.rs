@@ -87,15 +87,16 @@ impl World {
             changes: spec.changes.clone(),
             prefetches: flows > CACHED_FLOWS,
         };
-        for (i, flow) in spec.flows.iter().enumerate() {
+        let mut before: Option<&FlowSpec> = None;
+        for flow in &spec.flows {
             if flow.sends_datagrams() {
                 world.add_datagrams(flow, spec);
                 continue;
             }
-            let before = i.checked_sub(1).map(|before| &spec.flows[before]);
             if before.is_none_or(|before| !before.same_cc(flow) || before.transport != flow.transport) {
                 world.algorithms.push(algorithm(flow, own)?);
             }
+            before = Some(flow);
             world.add_flow(flow, spec);
         }
         Ok(world)
