@@ -14,6 +14,7 @@ from knee.applications import calls, shown
 from knee.applications.completions import times
 from knee.applications.histogram import Histogram, trimmed_mean
 from knee.cli import main
+from knee.scenario import load
 
 
 def test_quantiles_of_counts_are_those_of_the_values() -> None:
@@ -35,8 +36,8 @@ def test_a_trimmed_mean_leaves_out_the_longest() -> None:
 
 
 def test_the_e_model_by_hand() -> None:
-    """Without delay and loss R is 94.2 and MOS 4.42; 200 ms cost 0.024 * 200 + 0.11 * 22.7; 2 % loss 30 ln 1.3."""
-    assert calls.mos(calls.r_factor(0, 0)) == pytest.approx(4.42, abs=0.005)
+    """Without delay and loss R is 94.2 and MOS 4.43; 200 ms cost 0.024 * 200 + 0.11 * 22.7; 2 % loss 30 ln 1.3."""
+    assert calls.mos(calls.r_factor(0, 0)) == pytest.approx(4.4278, abs=0.0001)
     assert calls.delay_impairment(200) == pytest.approx(4.8 + 2.497)
     assert calls.delay_impairment(100) == pytest.approx(2.4)
     assert calls.loss_impairment(0.02) == pytest.approx(7.871, abs=0.001)
@@ -76,6 +77,7 @@ def test_probes_are_no_flows(loaded: knee.Result) -> None:
     assert [flow["label"] for flow in loaded.summary["flows"]] == ["bulk", "call"]
     assert [probe["label"] for probe in loaded.summary["probes"]] == ["probe"]
     assert set(loaded.samples["flow"]) <= {1, 2}
+    assert set(loaded.events["flow"].drop_nulls()) <= {1, 2}
     assert loaded.delays.filter(pl.col("probe") == 1)["rtt_mean_ms"].is_not_null().any()
 
 
@@ -151,7 +153,9 @@ def test_the_report_begins_with_the_answer(loaded: knee.Result, tmp_path: Path) 
         assert f'<figure id="{name}">' in page
 
 
-def test_the_terminal_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_says_it_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "call.toml"
     from tomli_w import dumps
 
@@ -163,7 +167,110 @@ def test_the_terminal_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert max(map(len, out.splitlines())) <= 100
     assert main(["run", str(file), "--out", folders[1], "--no-report", "--set", "link.queue=fq_codel"]) == 0
     capsys.readouterr()
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["compare", *folders]) == 0
     out = capsys.readouterr().out
     for name in ("probe: increase of p99", "responsiveness", "call: one-way delay", "call: MOS"):
         assert name in " ".join(out.split()), name
+
+
+def alone(traffic: dict[str, Any], duration: str = "10 s") -> knee.Result:
+    """A run of one flow on 20 Mbit/s and 20 ms, held against physics."""
+    cc = {} if traffic["kind"] in ("udp", "rtc") else {"cc": "cubic"}
+    flows = [{"label": "app", "rtt": "20 ms", "traffic": traffic} | cc]
+    link = {"rate": "20 Mbit/s", "limit": "100 ms", "reverse": {"rate": "20 Mbit/s"}}
+    return knee.run({"duration": duration, "link": link, "flows": flows}, check=True)
+
+
+def test_transfers_alone_are_not_slowed_down() -> None:
+    """One at a time on an empty path: each takes what it takes alone."""
+    for size in ("1 kB", "300 kB"):
+        made = alone({"kind": "transfers", "arrivals": "periodic", "per_second": 1.0, "size": size})
+        found = made.summary["flows"][0]["transfers"]
+        assert found["completed"] >= 9
+        assert found["slowdown_p99"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_transfers_that_share_are_slowed_down_and_counted_by_size() -> None:
+    size = {"distribution": "pareto", "min": "1 kB", "shape": 1.1, "max": "2 MB"}
+    made = alone({"kind": "transfers", "load": "16 Mbit/s", "size": size})
+    found = made.summary["flows"][0]["transfers"]
+    assert found["completed"] == sum(part["completed"] for part in found["size_classes"])
+    assert found["completed"] == len(made.completions.filter(pl.col("what") == "transfer"))
+    assert found["bytes"] == made.completions.filter(pl.col("what") == "transfer")["bytes"].sum()
+    assert found["slowdown_p99"] > found["slowdown_p50"] > 0.95
+    tops = [part["up_to_bytes"] for part in found["size_classes"]]
+    assert tops == [10_000, 100_000, 1_000_000, None][: len(tops)]
+
+
+def test_a_page_takes_its_round_trips() -> None:
+    """TCP, TLS 1.3, the first object, and the others: four round trips at least; TLS 1.2 takes one more."""
+    page = {"kind": "requests", "size": "1 kB", "objects": 3, "connections": 1, "think": "100 ms"}
+    found = {tls: alone(page | {"tls": tls}).summary["flows"][0] for tls in ("1.3", "1.2")}
+    for tls, trips in (("1.3", 4), ("1.2", 5)):
+        figures = found[tls]
+        assert trips * 20 <= figures["pages"]["time_p50_ms"] < (trips + 1.5) * 20
+        assert figures["handshakes"]["time_p50_ms"] == pytest.approx(20, abs=1)
+        assert figures["tls_handshakes"]["time_p50_ms"] == pytest.approx((trips - 3) * 20, abs=3)
+
+
+def test_responsiveness_of_an_idle_path_is_its_round_trips() -> None:
+    """Handshakes and small requests take 20 ms each: 3000 round trips per minute, less what sending them takes."""
+    page = {"kind": "requests", "size": "1 kB", "think": "100 ms", "tls": "1.2"}
+    found = alone(page).summary["responsiveness"]
+    assert 0.9 * 3000 < found["rpm"] <= 3000
+    assert found["from_probes"] == []
+
+
+def test_video_on_a_wide_link_plays_at_its_highest() -> None:
+    ladder = ["1 Mbit/s", "2 Mbit/s"]
+    made = alone({"kind": "video", "ladder": ladder, "segment": "1 s", "buffer": "5 s", "algorithm": "rate"})
+    found = made.summary["flows"][0]["video"]
+    assert (found["stalls"], found["stall_s"]) == (0, 0.0)
+    assert 1.0 < found["bitrate_mean_mbps"] <= 2.0
+    assert found["segments"] == len(made.completions.filter(pl.col("what") == "segment"))
+    assert 0 < found["startup_ms"] < 2000
+
+
+def test_an_application_of_a_rate_has_that_rate() -> None:
+    made = alone({"kind": "app_limited", "rate": "5 Mbit/s"})
+    assert made.summary["flows"][0]["goodput_mbps"] == pytest.approx(5.0, rel=0.02)
+
+
+@pytest.mark.parametrize("controller", ["scream", "gcc"])
+def test_real_time_video_finds_its_rate(controller: str) -> None:
+    """On an idle link it comes near its highest rate within a minute, without loss."""
+    made = alone({"kind": "rtc", "controller": controller, "max_rate": "2 Mbit/s"}, duration="60 s")
+    figures = made.summary["flows"][0]
+    late = made.samples.filter(pl.col("t_s") > 50)["sending_rate_mbps"].to_numpy()
+    assert figures["datagrams"]["loss"] == 0
+    assert 1.5 < late.mean() < 2.5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("rrul", "tcp-nup", "voip-beside-download", "web-beside-bulk", "game-beside-upload", "video-beside-video"),
+        "home-router",
+    ],
+)
+def test_shipped_scenarios_obey_physics_and_answer(name: str) -> None:
+    made = knee.run(load(name, ["duration=20 s"]), check=True)
+    assert shown.answer(made.summary)
+    assert made.summary["responsiveness"]["rpm"] > 0
+    for flow in made.summary["flows"]:
+        kind = flow.get("traffic")
+        assert kind != "udp" or flow["datagrams"]["received"] > 0
+        assert kind != "requests" or flow["pages"]["completed"] > 0
+
+
+def test_downloads_and_uploads_share_only_among_themselves() -> None:
+    """Three downloads and two uploads have two bottlenecks, each fair by itself."""
+    flow = {"cc": "reno", "rtt": "20 ms"}
+    link = {"rate": "20 Mbit/s", "limit": "40 ms", "reverse": {"rate": "10 Mbit/s", "limit": "40 ms"}}
+    flows = [flow | {"count": 3, "label": "down"}, flow | {"count": 2, "label": "up", "direction": "reverse"}]
+    made = knee.run({"duration": "30 s", "link": link, "flows": flows, "warmup": "5 s"})
+    fairness = made.summary["fairness"]
+    assert fairness["jain"] is None
+    assert [link["flows"] for link in fairness["links"]] == [[1, 2, 3], [4, 5]]
+    assert all(link["jain"] > 0.9 for link in fairness["links"])

@@ -135,7 +135,7 @@ def test_the_core_refuses_what_it_cannot_read() -> None:
 def test_a_result_is_saved_and_loaded_whole(result: knee.Result, tmp_path: Path) -> None:
     folder = result.save(tmp_path / "r", report=False)
     names = {path.name for path in folder.iterdir()}
-    frames = {"samples.parquet", "links.parquet", "events.parquet"}
+    frames = {"samples.parquet", "links.parquet", "events.parquet", "distributions.parquet"}
     assert names == {"scenario.toml", "manifest.json", "summary.json"} | frames
     loaded = knee.Result.load(folder)
     assert (loaded.summary, loaded.manifest, loaded.scenario) == (result.summary, result.manifest, result.scenario)

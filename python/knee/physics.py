@@ -112,6 +112,31 @@ def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
         for name in ("jain", "jain_interval_mean"):
             yield from _at_most(who, name, shared[name], 1.0)
         yield from _at_least(who, "jain", shared["jain"], least * (1 - _F32))
+    yield from _traffic(summary)
+
+
+def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
+    """The checks of traffic and probes."""
+    for probe in summary.get("probes", ()):
+        who = f"probe {probe['probe']}"
+        # Echoes are counted in buckets, but the least is kept as it is.
+        yield from _at_least(who, "rtt_min_ms", probe["rtt_min_ms"], probe["base_rtt_ms"] * (1 - _F32))
+        yield from _ordered(who, probe, [f"rtt_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
+    for flow in summary["flows"]:
+        who = f"flow {flow['flow']}"
+        for key in ("transfers", "requests", "pages", "handshakes", "tls_handshakes"):
+            if key in flow:
+                yield from _ordered(who, flow[key], [f"time_{name}_ms" for name in ("p50", "p95", "p99", "max")])
+        for key in ("handshakes", "requests", "pages"):
+            # Each takes a round trip at least.
+            if summary["ground"] == "sim" and key in flow and flow[key]["completed"]:
+                least = flow["base_rtt_ms"] * (1 - _SUM)
+                yield from _at_least(who, f"{key}.time_p50_ms", flow[key]["time_p50_ms"], least)
+        datagrams = flow.get("datagrams") or {}
+        if "loss" in datagrams:
+            yield from _at_most(who, "datagrams.loss", datagrams["loss"], 1.0)
+            yield from _at_most(who, "datagrams.mos", datagrams.get("mos"), 4.5)
+            yield from _ordered(who, datagrams, [f"owd_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
 
 
 class Paths:

@@ -203,13 +203,23 @@ def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str]) -> pl.DataFrame:
-    """``events.parquet``: what happened, to which flow (counted from 1) or link."""
+def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str], flows: int | None = None) -> pl.DataFrame:
+    """``events.parquet``: what happened, to which flow (counted from 1) or link.
+
+    Args:
+        rows: records of :data:`EVENT`.
+        link_names: name per link, reverse directions last.
+        event_names: name per event.
+        flows: how many flows there are; what happened to a probe, which is behind them, has no flow.
+    """
+    whose = rows["flow"].astype(np.int64) + 1
+    if flows is not None:
+        whose = np.where(whose > flows, 0, whose)
     # An index of -1 means none; the list of names has none at its end.
     return pl.DataFrame(
         {
             "t_s": pl.Series(rows["t_s"].astype(np.float64)),
-            "flow": pl.Series(rows["flow"].astype(np.int64) + 1).replace(0, None).cast(pl.UInt32),
+            "flow": pl.Series(whose).replace(0, None).cast(pl.UInt32),
             "link": _named(np.where(rows["link"] < 0, len(link_names), rows["link"]), [*link_names, None]),
             "event": _named(rows["event"], event_names),
             **_figures(rows, ["value"]),

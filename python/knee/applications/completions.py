@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from knee.applications import alone
-from knee.scenario.traffic import Transfers
+from knee.scenario.traffic import Requests, Transfers, Video
 
 if TYPE_CHECKING:
     from knee.applications.histogram import Floats
@@ -22,27 +22,29 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 TIMED = {"requests": "request", "pages": "page", "handshakes": "connect", "tls_handshakes": "tls"}
 
 
-def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame) -> dict[str, Any]:
+def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) -> dict[str, Any]:
     """The figures of a flow's completions.
 
     Args:
         scenario: the scenario.
         group: index of the flow in ``scenario.flows``.
-        rows: rows of ``completions.parquet`` of the flow, those that began within the figures' window.
+        rows: rows of ``completions.parquet`` of the flow.
+        since_s: when the figures' window begins; only the startup of a video counts from before.
 
     Returns:
         Keys of the flow in ``summary.json``: ``transfers``, ``pages``, ``requests``, ``handshakes``,
         ``tls_handshakes``, ``video``, those of which there is something.
     """
-    kinds = {str(key[0]): part for key, part in rows.partition_by("what", as_dict=True).items()}
+    traffic = scenario.flows[group].traffic
+    within = rows.filter((pl.col("started_s") >= since_s - 1e-9) | (pl.col("what") == "startup"))
+    kinds = {str(key[0]): part for key, part in within.partition_by("what", as_dict=True).items()}
     found: dict[str, Any] = {}
-    if isinstance(scenario.flows[group].traffic, Transfers):
+    if isinstance(traffic, Transfers):
         found["transfers"] = _transfers(scenario, group, kinds.get("transfer", rows.clear()))
     for key, what in TIMED.items():
-        if what in kinds:
-            found[key] = times(kinds[what]["time_ms"].to_numpy())
-    video = scenario.flows[group].traffic
-    if video is not None and video.kind == "video":
+        if what in kinds or (isinstance(traffic, Requests) and what in ("request", "page")):
+            found[key] = times(kinds.get(what, rows.clear())["time_ms"].to_numpy())
+    if isinstance(traffic, Video):
         found["video"] = _video(kinds, rows)
     return found
 

@@ -91,8 +91,8 @@ def _flows(summary: dict[str, Any], scenario: Scenario, tables: Tables) -> None:
             figures = summary["flows"][number - 1]
             figures["traffic"] = flow.traffic.kind
             begin = (span(scenario, flow, i)[0] + scenario.warmup) / 1e9
-            of_flow = (pl.col("flow") == number) & (pl.col("started_s") >= begin - 1e-9)
-            figures |= completions.of_flow(scenario, group, tables.completions.filter(of_flow))
+            mine = tables.completions.filter(pl.col("flow") == number)
+            figures |= completions.of_flow(scenario, group, mine, begin)
             datagrams = figures.get("datagrams")
             if datagrams is None or not sends_datagrams(flow.traffic):
                 continue

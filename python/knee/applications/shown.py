@@ -43,7 +43,7 @@ def latency(summary: Figures) -> Shown | None:
     entries = summary.get("latency_under_load", ())
     rows = [
         (
-            f"{entry['label']} ({entry['class']}{', one way' if entry['what'] == 'owd' else ''})",
+            _whose(entry),
             [
                 entry["idle_ms"],
                 *(entry[f"{name}_ms"] for name in QUANTILES),
@@ -54,6 +54,13 @@ def latency(summary: Figures) -> Shown | None:
     ]
     titles = ["idle", "median", "p95", "p99", "increase of median", "increase of p99"]
     return Shown("latency", "Latency under load", [Column(title, "ms") for title in titles], rows) if rows else None
+
+
+def _whose(entry: Figures) -> str:
+    """A probe or a flow with its class, where its label does not say that."""
+    told = [entry["class"]] if entry["class"] != entry["label"] else []
+    told += ["one way"] if entry["what"] == "owd" else []
+    return f"{entry['label']} ({', '.join(told)})" if told else str(entry["label"])
 
 
 def tables(summary: Figures) -> list[Shown]:
@@ -159,7 +166,7 @@ def answer(summary: Figures) -> str | None:
         return None
     told = [
         f"{entry['increase_p50_ms']:.3g} ms in the median and {entry['increase_p99_ms']:.3g} ms in the 99th percentile "
-        f"for {entry['label']} ({entry['class']})"
+        f"for {_whose(entry)}"
         for entry in entries
     ]
     return f"Load adds {'; '.join(told)}."

@@ -86,7 +86,10 @@ class Sim:
             links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
             tables=tables,
             events=rows.events(
-                rows.from_bytes(raw.tables["events"], rows.EVENT), raw.link_names, raw.output["event_names"]
+                rows.from_bytes(raw.tables["events"], rows.EVENT),
+                raw.link_names,
+                raw.output["event_names"],
+                len(raw.ccs),
             ),
         )
 

@@ -63,7 +63,9 @@ def _fairness(summary: Mapping[str, Any]) -> list[str]:
     fairness = summary.get("fairness", {})
     jain = fairness.get("jain")
     if not missing(jain):
-        return [f"Jain {jain:.3f}"] if len(summary["flows"]) > 1 else []
+        # Only streams share; a call beside one of them does not.
+        sharing = sum(flow.get("traffic") is None for flow in summary["flows"])
+        return [f"Jain {jain:.3f}"] if sharing > 1 else []
     shared = [link for link in fairness.get("links") or () if len(link["flows"]) > 1 and not missing(link["jain"])]
     return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
 

@@ -53,7 +53,7 @@ def page(result: Result) -> str:
         flows=tables.flow_tables(flows, [flow.label for flow in view.flows]),
         count=len(flows),
         links=tables.links_table(summary["links"]),
-        fairness=tables.fairness_table(summary.get("fairness", {}), len(flows)),
+        fairness=tables.fairness_table(summary.get("fairness", {}), sum(flow.get("traffic") is None for flow in flows)),
         events=events,
         more_events=more_events,
         ground=summary["ground"],

@@ -139,7 +139,7 @@ def _series(each: Sequence[Series]) -> dict[str, pl.DataFrame]:
         made = (
             rows.samples(rows.from_bytes(one.samples, rows.SAMPLE), one.labels, one.ccs),
             rows.links(rows.from_bytes(one.link_samples, rows.LINK), one.links),
-            rows.events(rows.from_bytes(one.happened, rows.EVENT), one.links, one.events),
+            rows.events(rows.from_bytes(one.happened, rows.EVENT), one.links, one.events, len(one.ccs)),
         )
         for name, frame in zip(SERIES, made, strict=True):
             tables[name].append(frame.select(pl.lit(one.run, pl.Int64).alias("run"), pl.all()))
