@@ -65,13 +65,12 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A socket towards the other end.
+    /// A socket. Routes are there only once the run starts.
     ///
     /// # Errors
     /// Where the kernel refuses.
     pub fn new(task: &Task) -> Result<Self, Failure> {
         let socket = make(task, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect((task.address, task.port)).map_err(failed("there is no way to the other end"))?;
         let poller = Poller::new().map_err(failed("cannot wait for a socket"))?;
         poller
             .watch(&socket, EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0)
@@ -111,6 +110,7 @@ impl Sender {
 /// Where the kernel refuses something.
 pub fn send(mut sender: Sender, source: &mut dyn Source, task: &Task, start_ns: u64) -> Result<Record, Failure> {
     sender.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
+    sender.socket.connect((task.address, task.port)).map_err(failed("there is no way to the other end"))?;
     let mut found = Vec::new();
     let mut due = task.start;
     loop {

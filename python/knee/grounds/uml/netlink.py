@@ -108,7 +108,7 @@ def route(
         device: the device's index.
         table: the routing table's number.
         local: whether the destinations are this namespace's own addresses.
-        metrics: values by their numbers: ``RTAX_WINDOW`` in bytes, ``RTAX_INITCWND`` in packets, ``RTAX_RTO_MIN`` in ms.
+        metrics: values by number: ``RTAX_WINDOW`` in bytes, ``RTAX_INITCWND`` in packets, ``RTAX_RTO_MIN`` in ms.
     """
     kind, scope = (RTN_LOCAL, RT_SCOPE_HOST) if local else (RTN_UNICAST, RT_SCOPE_LINK)
     # The header's table has 8 bits; RTA_TABLE holds where that is too few.

@@ -277,9 +277,7 @@ class Topology:
                 if number in self.applications:
                     self._sockets(FIRST_PROGRAM + program_process(k, role), flow)
 
-    def _home(
-        self, process: int, around: int, own: IPv4Address, other: IPv4Address, clamp: int | None = None
-    ) -> None:
+    def _home(self, process: int, around: int, own: IPv4Address, other: IPv4Address, clamp: int | None = None) -> None:
         """The namespace of a program, which is joined to that of the senders or receivers.
 
         With ``clamp``, its receivers announce at most so many bytes.
