@@ -15,6 +15,7 @@ from knee.cli import main
 from knee.scenario import from_toml
 from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
 from knee.scenario.traffic import Probe
+from knee.searches import searchfile
 from knee.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +74,8 @@ def test_examples_of_scenarios_are_scenarios(document: Path) -> None:
     for block in blocks(document, "toml"):
         if "[sweep" in block:
             sweepfile.check(sweepfile.read(tomllib.loads(block)))
+        elif "[search" in block:
+            sweepfile.check(searchfile.read(tomllib.loads(block)).corners(), most=50)
         elif "duration" in block:
             from_toml(block)
 

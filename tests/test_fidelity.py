@@ -196,7 +196,8 @@ def test_what_is_recorded_has_the_set_up_of_the_file_that_it_was_made_of(
     transfer = made[1].flows[0]
     # 100 kB take longer than on an empty link, and the rate is that of the time.
     assert transfer.srtt_ms > 100_000 * 8 / 10_000
-    assert transfer.goodput_mbps == pytest.approx(800 / transfer.srtt_ms, rel=1e-3)
+    # A mean of rates is at least the rate of the mean time.
+    assert 800 / transfer.srtt_ms * 0.999 < transfer.goodput_mbps < 10
     # The simulator against itself, with the same seeds.
     assert all(flow.holds for result in fidelity.run(made).results for flow in result.flows)
 
@@ -225,13 +226,13 @@ def test_a_row_that_says_nothing_sensible_is_refused(tmp_path: Path, row: str, w
 
 
 def test_the_table_has_every_algorithm_and_what_it_was_held_against() -> None:
-    # From the recordings and the papers' items, never by hand: DCTCP has one flow in one recorded case, LoLa its
+    # From the recordings and the papers' items, never by hand: DCTCP has 14 flows in 12 recorded cases, LoLa its
     # authors' module and its paper.
     rows = standing.congestion_controls()
     # Not the classes of other tests in the same process.
     named = [name for name, entry in registry.congestion_controls().items() if entry.family != "own"]
     assert list(dict.fromkeys(row.name for row in rows)) == named
-    assert [(row.against, row.cases, row.compared) for row in rows if row.name == "dctcp"] == [("Linux 7.2", 1, 1)]
+    assert [(row.against, row.cases, row.compared) for row in rows if row.name == "dctcp"] == [("Linux 7.2", 12, 14)]
     assert [row.against for row in rows if row.name == "lola"] == ["its authors' module", standing.PAPER]
     assert [row.against for row in rows if row.name == "ledbat"] == ["libutp"]
     assert sum(row.compared for row in rows if row.against != standing.PAPER) == sum(
@@ -264,7 +265,7 @@ def test_an_algorithm_that_nothing_was_held_against_says_so(
     assert "Held against: nothing" in capsys.readouterr().out
     monkeypatch.undo()
     assert main(["list", "cc", "dctcp"]) == 0
-    assert "Held against: Linux 7.2 (1 flow)" in capsys.readouterr().out
+    assert "Held against: Linux 7.2 (14 flows)" in capsys.readouterr().out
 
 
 def test_the_documents_table_is_that_of_the_recordings() -> None:
@@ -508,7 +509,7 @@ def test_recorded_kernels_go_by_name_unless_a_file_of_that_name_is_there(
 
 def test_every_recorded_kernel_can_be_read() -> None:
     assert set(shipped.RECORDINGS) == {path.stem for path in shipped.shipped()["linux-7.2"].parent.glob("*.csv")}
-    assert sum(len(each) for each in shipped.cases().values()) == 35 + 15 + 4 + 4 + 8 + 1 + 6
+    assert sum(len(each) for each in shipped.cases().values()) == 35 + 15 + 16 + 4 + 4 + 8 + 1 + 6
 
 
 def _page(folder: Path) -> Path:

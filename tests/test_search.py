@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import knee
+from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee import files, searches, sweeps
 from knee.cli import main
 from knee.errors import FolderError, InputError, RunError
@@ -445,3 +446,37 @@ def test_a_finding_is_within_the_bounds(whole: searches.Search) -> None:
     assert not whole.plan.within({"link": {"rate": "1 Mbit/s"}})
     assert not whole.plan.within({"flows": [{"cc": "cubic"}, {"cc": "bbr"}]})
     assert whole.plan.within({"flows": [{"cc": "cubic", "rtt": "7 ms"}], "link": {"rate": "3 Mbit/s"}})
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) -> None:
+    mine.write_page()
+    probe = """
+    const heads = [...document.querySelectorAll("#trials thead th")];
+    const column = () => [...document.querySelectorAll("#trials tbody tr")].map((row) => row.cells[0].textContent);
+    const before = column();
+    heads[0].click();
+    return [before[0], column()[0], document.querySelectorAll("#findings details").length];
+    """
+    first, sorted_, files_ = check_layout(mine.folder / searches.PAGE, width, 4200, probe)["probe"]
+    assert first == str(mine.findings[0].trial), "that nearest to the goal first"
+    assert sorted_ == "1"
+    assert files_ == len(mine.findings)
+
+
+def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Search) -> None:
+    own = mine.folder / findings.FOLDER / "small-finding-9.toml"
+    own.write_text("# mine")
+    again = searches.run(of(findings=1), mine.folder)
+    there = sorted(path.name for path in own.parent.iterdir())
+    assert there == [again.findings[0].file.name, own.name]
+
+
+def test_a_damaged_part_is_named(mine: searches.Search) -> None:
+    part = next((mine.folder / "data" / "runs").glob("part-*.parquet"))
+    part.write_bytes(b"PAR1 but not quite")
+    with pytest.raises(FolderError, match=rf"{part.name} cannot be read .* remove it, and its runs are made again"):
+        searches.run(of(), mine.folder)
+    part.unlink()
+    assert searches.run(of(), mine.folder).trials.equals(mine.trials)

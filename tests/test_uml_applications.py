@@ -88,12 +88,12 @@ def test_probes_and_calls_feel_the_queue_of_a_download() -> None:
 
 
 def test_an_idle_path_takes_the_base_rtt() -> None:
-    quiet = {"cc": "cubic", "rtt": "20 ms", "start": "3 s", "bytes": "1 kB"}
+    quiet = {"cc": "cubic", "rtt": "20 ms", "start": "1.95 s", "bytes": "1 kB"}
     result = knee.run(scenario(flows=[quiet], probes=[{"interval": "100 ms", "rtt": "20 ms"}], duration="2 s"), "uml")
     echo = result.summary["probes"][0]
-    # 64 bytes and their frame on 20 Mbit/s: 31 us.
-    assert echo["rtt_min_ms"] == pytest.approx(20.03, abs=0.02)
-    assert echo["owd_max_ms"] == pytest.approx(10.03, abs=0.02)
+    # A packet that meets a full token bucket leaves at once; a way in one direction is half the base RTT.
+    assert echo["rtt_min_ms"] == pytest.approx(20.0, abs=0.02)
+    assert echo["owd_max_ms"] == pytest.approx(10.0, abs=0.02)
     assert (echo["lost"], echo["jitter_ms"]) == (0, pytest.approx(0.0, abs=0.01))
 
 

@@ -154,7 +154,10 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
-    **{f"link-{name}": (f"2 flows on a link: {name}, 300 Mbit/s", partial(_link2, link)) for name, link in _LINKS.items()},
+    **{
+        f"link-{name}": (f"2 flows on a link: {name}, 300 Mbit/s", partial(_link2, link))
+        for name, link in _LINKS.items()
+    },
     **{f"{queue}-10k": (f"10,000 flows through {queue}, no drops", partial(_queue10k, queue)) for queue in _COMPARED},
 }
 

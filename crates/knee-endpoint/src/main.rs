@@ -11,7 +11,7 @@ use knee_endpoint::poller;
 use knee_endpoint::record::Record;
 use knee_endpoint::server::{self, Server};
 use knee_endpoint::task::{Role, Task};
-use knee_traffic::datagrams;
+use knee_traffic::{TrafficSpec, datagrams};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
@@ -38,7 +38,10 @@ fn run() -> Result<(), Failure> {
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(failed("cannot enter the namespace"))?;
     }
     let datagrams = Rng::stream(task.seed, &format!("datagrams/{}", task.flow));
-    let record = match (task.role, datagrams::source(&task.traffic, datagrams)) {
+    if matches!(task.traffic, TrafficSpec::Rtc { .. }) {
+        return Err(Failure::Task("sockets do not carry real-time video yet".into()));
+    }
+    let record = match (task.role, datagrams::source(&task.traffic, false, datagrams)) {
         (Role::Client, Some(mut source)) => {
             let sender = Sender::new(&task)?;
             let start = ready(&task)?;

@@ -76,7 +76,7 @@ fn task(role: &str, control: &Path, port: u16) -> Task {
         "cc": "reno", "start": 10_000_000, "stop": 1_500_000_000, "duration": 1_500_000_000, "interval": 100_000_000,
         "marks": [50_000_000],
     });
-    serde_json::from_value(told).unwrap()
+    serde_json::from_value(told).expect("a task")
 }
 
 /// Messages of any size, a byte and what no buffer holds; those of one connection complete in their order, an answer comes

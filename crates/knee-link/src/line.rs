@@ -46,7 +46,7 @@ impl Line {
             due: Time::MAX,
             waiting: false,
             on_wire: None,
-            transit: Transit { idle: true, asks: Time::MAX, ..Transit::default() },
+            transit: Transit { asks: Time::MAX, ..Transit::default() },
             counters: Counters::default(),
             offered_bits: 0,
             rate_since: Time::ZERO,
@@ -240,17 +240,14 @@ impl Line {
         }
     }
 
-    /// A medium is asked what it does `now`, if it is due.
+    /// A medium is asked what it does `now`.
     fn ask<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         let Self { server: Server::Medium(medium), cx, transit, counters, overhead, .. } = self else { return };
-        if transit.idle || transit.asks <= now {
-            let dropped = &mut out.dropped;
-            let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
-            let at = medium.serve(now, &mut port);
-            transit.idle = at == Time::MAX;
-            transit.asks = if transit.idle { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
-            self.waiting = transit.idle;
-        }
+        let dropped = &mut out.dropped;
+        let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
+        let at = medium.serve(now, &mut port);
+        self.waiting = at == Time::MAX;
+        transit.asks = if self.waiting { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
         self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
     }
 

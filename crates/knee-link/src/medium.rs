@@ -94,8 +94,6 @@ pub(crate) struct Transit {
     pub(crate) leaving: VecDeque<(Time, Departure)>,
     /// When the medium is to be asked.
     pub(crate) asks: Time,
-    /// Whether it asked for no time.
-    pub(crate) idle: bool,
     /// Bits that count as carried.
     pub(crate) carried: u128,
 }

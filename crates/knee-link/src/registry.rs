@@ -44,6 +44,9 @@ pub struct Conflict {
     pub accepted: String,
 }
 
+/// Makes a medium with these parameters.
+pub type Make = fn(&Params, &mut Init) -> Box<dyn Medium>;
+
 /// How a link sends at its rate.
 pub struct Model {
     /// What it is.
@@ -51,7 +54,7 @@ pub struct Model {
     /// What of its parameters contradicts each other, or a rate.
     pub check: fn(&Params, Rate) -> Result<(), Conflict>,
     /// Makes one; none: a wire, a token bucket or a trace, as the link's other keys say.
-    pub make: Option<fn(&Params, &mut Init) -> Box<dyn Medium>>,
+    pub make: Option<Make>,
 }
 
 /// What a link is where nothing else is said.

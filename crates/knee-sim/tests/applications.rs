@@ -197,6 +197,24 @@ fn an_application_of_a_given_rate_takes_it_under_every_congestion_control() {
     assert!((2.5..3.0).contains(&output.flows[0].goodput_mbps), "{output:?}");
 }
 
+#[test]
+fn an_application_that_cannot_be_is_refused() {
+    let spec: Spec = serde_json::from_value(json!({
+        "duration": S, "seed": 1, "warmup": 0, "interval": 100 * MS,
+        "flows": [{
+            "label": "app", "cc": "reno", "rtt": 20 * MS, "start": 0, "stop": S, "bytes": null, "path": [0],
+            "traffic": transfers(&json!({"times": [3, 2]}), &json!({"fixed": 1}), false, None)
+        }],
+        "links": [{
+            "name": "link", "capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": {"packets": 10}, "overhead": 14,
+            "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
+        }]
+    }))
+    .unwrap();
+    let said = Simulation::new(&spec).err().unwrap().to_string();
+    assert_eq!(said, "flow `app`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns");
+}
+
 /// Any application as JSON. Open loops end, so that what has not been complete when the flow stops can be.
 fn traffic() -> impl Strategy<Value = Value> {
     let arrivals = prop_oneof![

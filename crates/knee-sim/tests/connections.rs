@@ -116,7 +116,7 @@ fn any_traffic() -> impl Strategy<Value = Value> {
     ];
     let arrivals = prop_oneof![
         (1.0..200.0f64).prop_map(|rate| json!({"poisson": rate})),
-        prop::collection::vec(0u64..2 * S, 0..20).prop_map(|mut times| {
+        prop::collection::vec(0u64..2 * S, 1..20).prop_map(|mut times| {
             times.sort_unstable();
             json!({"times": times})
         }),

@@ -41,7 +41,9 @@ impl TrafficSpec {
                 within("the player's buffer", *buffer, "ns", 2 * segment, 2 * MAX_SPAN)?;
                 length.map_or(Ok(()), |length| within("the length of the video", length, "ns", 1, MAX_SPAN))
             }
-            Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } | Self::Rtc { .. } => Ok(()),
+            Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } | Self::Rtc { .. } => {
+                crate::datagrams::check(self)
+            }
         }
     }
 }

@@ -23,12 +23,16 @@ _INTERRUPTED = 130
 #: the program.
 COMMANDS = {
     "run": Later("knee.cli.run", "run", "Run scenarios and write their results."),
-    "list": Later("knee.cli.listing", "list_", "List scenarios, congestion controls and queue disciplines."),
+    "list": Later(
+        "knee.cli.listing", "list_", "List scenarios, congestion controls, queue disciplines and models of links."
+    ),
     "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),
     "matrix": Later("knee.cli.matrix", "matrix", "Run every algorithm against every other."),
     "sweep": Later("knee.cli.sweep", "sweep", "Run a grid of scenarios over any keys."),
-    "search": Later("knee.cli.search", "search", "Find the scenario, within bounds, that is worst or best for a figure."),
+    "search": Later(
+        "knee.cli.search", "search", "Find the scenario, within bounds, that is worst or best for a figure."
+    ),
     "plot": Later("knee.cli.plot", "plot", "Draw a figure of a sweep for a paper, as PNG, SVG or PDF."),
     "fidelity": Later("knee.cli.fidelity", "fidelity", "Compare the simulator with recordings of real kernels."),
     "bench": Later("knee.cli.bench", "bench", "Measure how fast this machine simulates."),

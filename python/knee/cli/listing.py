@@ -26,7 +26,9 @@ _PARTS = ["scenarios", "cc", "queues", "links"]
 def list_(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="PART", help="scenarios, cc, queues or links; default: all.", autocompletion=complete.parts),
+        typer.Argument(
+            metavar="PART", help="scenarios, cc, queues or links; default: all.", autocompletion=complete.parts
+        ),
     ] = None,
     name: Annotated[
         str | None,

@@ -72,7 +72,12 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
     count = Counter(row.verdict for row in judged)
     tried = len(judged) - count[Verdict.NOT_RUN]
     explained = sum(row.explained for row in judged if row.verdict == Verdict.DIFFERS)
-    console.print(f"{count[Verdict.REPRODUCED]} of {tried} reproduced.", end="")
+    if judged:
+        console.print(f"{count[Verdict.REPRODUCED]} of {tried} reproduced.", end="")
+    else:
+        every = [row for rows in papers for row in rows.rows]
+        holding = sum(row.verdict == Verdict.REPRODUCED for row in every)
+        console.print(f"{holding} of {len(every)} findings hold.", end="")
     if count[Verdict.DIFFERS]:
         console.print(
             f" {count[Verdict.DIFFERS]} differ, {explained} of them with an explanation that is checked.", end=""

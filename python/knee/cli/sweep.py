@@ -36,12 +36,29 @@ _HEADS = {
     "utilization": "used\n%",
     "loss": "lost\n%",
     "timeouts": "RTOs",
+    "latency_p50_ms": "latency\nms",
+    "latency_p99_ms": "latency\np99 ms",
+    "latency_increase_p50_ms": "latency\n+ ms",
+    "latency_increase_p99_ms": "latency\n+ p99 ms",
+    "rpm": "RPM",
+    "transfer_p50_ms": "transfer\nms",
+    "transfer_p99_ms": "transfer\np99 ms",
+    "slowdown_p50": "slowed\ntimes",
+    "slowdown_p99": "slowed\np99",
+    "page_p50_ms": "page\nms",
+    "page_p99_ms": "page\np99 ms",
+    "owd_p99_ms": "one-way\np99 ms",
+    "jitter_ms": "jitter\nms",
+    "datagram_loss": "lost\ndgrams %",
+    "mos": "MOS",
+    "bitrate_mbps": "bitrate\nMbit/s",
+    "stall_s": "stalled\ns",
     "drops": "dropped",
     "marks": "marked",
 }
 #: Keys that are longer are on two lines; longer words of values may break.
 _LONG_KEY, _LONGEST_WORD = 8, 24
-_PERCENT = ("utilization", "loss", "first_share")
+_PERCENT = ("utilization", "loss", "datagram_loss", "first_share")
 
 
 def sweep(

@@ -24,7 +24,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def share_model(raw: Any) -> Any:
-    """Plain data of a link, whose reverse direction has the link's parameters if it has its model and none of its own."""
+    """Plain data of a link; a reverse direction with the same model and no parameters has the link's."""
     if not isinstance(raw, dict):
         return raw
     reverse = _as_plain(raw.get("reverse"))

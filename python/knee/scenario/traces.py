@@ -1,5 +1,6 @@
-"""Recorded capacities: files with one line per opportunity to deliver 1500 bytes, in whole ms, ascending. And tables of
-delays: files with one line per delay, in ms.
+"""Recorded capacities and delays.
+
+A capacity has one line per opportunity to deliver 1500 bytes, in whole ms, ascending. A table has one per delay, ms.
 
 Empty lines and lines that start with ``#`` are ignored.
 """

@@ -263,12 +263,10 @@ class _Work:
 
     def finish(self, trials: list[Trial], aside: Path | None) -> Search:
         """Finds and writes the findings."""
-        from knee.searches.findings import FOLDER, Finder
+        from knee.searches.findings import Finder
 
         definition = self._plan.definition(self._rows)
         table = _table(self._plan, trials, definition, self._evaluator)
-        for path in (self._folder / FOLDER).glob(f"{self._plan.name}-*.toml"):
-            path.unlink()
 
         def progress(fraction: float) -> None:
             self._progress(_SEARCHING + (1 - _SEARCHING) * fraction)
@@ -342,7 +340,13 @@ def _continued(folder: Path, about: Mapping[str, Any], *, again: bool) -> tuple[
             if (folder / name).exists():
                 (folder / name).rename(aside / name)
         return aside, 0
+    for _ in dataset.rows_of(folder):
+        # A part that cannot be read is named here.
+        pass
     dataset.drop_failed(folder)
+    for finding in before.get("findings", ()):
+        # They are written anew, and fewer of them if the search now finds fewer.
+        (folder / FOLDER / Path(finding["file"]).name).unlink(missing_ok=True)
     there = _read_json(folder / sweeps.MARK)
     return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
 

@@ -25,7 +25,7 @@ use crate::{Entry, Init, StateEvent};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Params, Rate, Rng, Time, Value};
 use knee_link::queue::{Burst, Limit};
-use knee_link::{Departure, Link, Outcome, Server};
+use knee_link::{Departure, Link, Loss, Outcome, Server};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -102,7 +102,7 @@ fn link(rate: Rate, buffer: usize, rng: Rng) -> Link {
     let pfifo = knee_queue::find("pfifo").unwrap();
     let params = Params::resolve(pfifo.params, []).unwrap();
     let init = knee_queue::Init { limit: Some(Limit::Packets(buffer as u64)), overhead: 0, rate, rng: rng.clone() };
-    Link::new((pfifo.make)(&params, &init), Server::wire(rate), 0, rng)
+    Link::new((pfifo.make)(&params, &init), Server::wire(rate), 0, Loss::none(rng))
 }
 
 impl Dumbbell {

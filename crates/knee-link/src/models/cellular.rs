@@ -31,7 +31,7 @@ use crate::medium::{Frame, Medium, Port, Sending};
 use crate::registry::{Choice, Conflict, Init, Model};
 use knee_core::{Param, Params, Rate, Rng, Time};
 
-const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&'static str; 3]) -> [Param; 11] {
+const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&'static str; 3]) -> [Param; 12] {
     let us = Time::from_micros;
     let most = Time::from_secs(10);
     [
@@ -93,19 +93,11 @@ const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&
             "9/(16 pi f_D) at 3 km/h and 2 GHz",
             "time in which the correlation of the channel's gain halves",
         ),
+        Param::ratio("snr_db", 15.0, (-10.0, 60.0), "ours", "mean signal-to-noise ratio of the fading channel, dB"),
     ]
 }
 
-const SNR: Param =
-    Param::ratio("snr_db", 15.0, (-10.0, 60.0), "ours", "mean signal-to-noise ratio of the fading channel, dB");
-
-/// Both lists of parameters.
-const fn params(shared: [Param; 11]) -> [Param; 12] {
-    let [a, b, c, d, e, f, g, h, i, j, k] = shared;
-    [a, b, c, d, e, f, g, h, i, j, k, SNR]
-}
-
-static LTE_PARAMS: [Param; 12] = params(shared(
+static LTE_PARAMS: [Param; 12] = shared(
     1000,
     8000,
     10_000,
@@ -115,15 +107,15 @@ static LTE_PARAMS: [Param; 12] = params(shared(
         "3GPP TS 36.213: 8 HARQ processes (FDD)",
         "3GPP TS 36.213: four subframes each for request and grant",
     ],
-));
+);
 
-static NR_PARAMS: [Param; 12] = params(shared(
+static NR_PARAMS: [Param; 12] = shared(
     500,
     4000,
     5000,
     3000,
     ["3GPP TS 38.211, 4.3.2: slots at 30 kHz", "ours: half of LTE's", "ours: three slots each for request and grant"],
-));
+);
 
 /// The registry entry of LTE.
 pub const LTE: Model = Model {
@@ -406,7 +398,9 @@ mod tests {
     fn waits(model: &Model, given: &[(&str, Value)], packets: u64) -> Vec<f64> {
         let mut bench = link(model, given, 1000);
         let comes: Vec<Time> = (0..packets).map(|i| Time::from_micros(97_300) * i).collect();
-        comes.iter().for_each(|at| bench.arrive(*at, 1));
+        for at in &comes {
+            bench.arrive(*at, 1);
+        }
         let left = bench.departures(Time::from_secs(packets));
         left.iter().zip(&comes).map(|(left, comes)| (*left - *comes).as_millis_f64()).collect()
     }

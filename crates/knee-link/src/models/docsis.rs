@@ -263,7 +263,9 @@ mod tests {
         let mut bench = modem(&[], 1000);
         // 10.37 ms is no multiple of 2 ms: arrivals are spread evenly over the interval.
         let comes: Vec<Time> = (0..2000).map(|i| Time::from_micros(10_370) * i).collect();
-        comes.iter().for_each(|at| bench.arrive(*at, 1));
+        for at in &comes {
+            bench.arrive(*at, 1);
+        }
         let leaves = bench.departures(Time::from_secs(30));
         let waits: Vec<f64> =
             leaves.iter().zip(&comes).map(|(leaves, comes)| (*leaves - *comes).as_millis_f64()).collect();
@@ -292,7 +294,9 @@ mod tests {
         let wait = |collision| {
             let mut bench = modem(&[("collision", Value::Ratio(collision)), ("backoff_end", Value::Count(1))], 1000);
             let comes: Vec<Time> = (0..3000).map(|i| MS * (100 * i)).collect();
-            comes.iter().for_each(|at| bench.arrive(*at, 1));
+            for at in &comes {
+                bench.arrive(*at, 1);
+            }
             let leaves = bench.departures(Time::from_secs(400));
             leaves.iter().zip(&comes).map(|(leaves, comes)| (*leaves - *comes).as_millis_f64()).sum::<f64>() / 3000.0
         };

@@ -160,7 +160,7 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
         }
         if let Some(traffic) = &flow.traffic {
             let fault = |fault| SpecError::Traffic { flow: flow.label.clone(), fault };
-            knee_traffic::datagrams::check(traffic).map_err(fault)?;
+            traffic.check().map_err(fault)?;
         }
         if flow.reverse
             && let Some(&link) = flow.path.iter().find(|&&l| spec.links[l].reverse.is_none())

@@ -57,6 +57,9 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         _tcp(scenario.tcp)
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", partial(_flow, flow))
+        if scenario.tcp.receive_window is not None and any(flow.traffic is not None for flow in scenario.flows):
+            found = "the connections of applications have windows of their own"
+            raise Refused(found, "leave it out", key="tcp.receive_window")
         for i, probe in enumerate(scenario.probes):
             _within(f"probes[{i}]", partial(_datagrams, probe))
     except Refused as refused:

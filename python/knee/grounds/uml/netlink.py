@@ -14,7 +14,7 @@ NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x1, 0x4, 0x
 # linux/rtnetlink.h
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTM_NEWQDISC, RTM_NEWTCLASS = 16, 20, 24, 32, 36, 40
 RTA_DST, RTA_OIF, RTA_METRICS, RTA_TABLE = 1, 4, 8, 15
-RTAX_INITCWND, RTAX_RTO_MIN = 11, 13
+RTAX_WINDOW, RTAX_INITCWND, RTAX_RTO_MIN = 3, 11, 13
 RTN_UNICAST, RTN_LOCAL = 1, 2
 RTPROT_BOOT = 3
 RT_SCOPE_LINK, RT_SCOPE_HOST = 253, 254
@@ -108,7 +108,7 @@ def route(
         device: the device's index.
         table: the routing table's number.
         local: whether the destinations are this namespace's own addresses.
-        metrics: values by their numbers, ``RTAX_INITCWND`` in packets and ``RTAX_RTO_MIN`` in ms.
+        metrics: values by their numbers: ``RTAX_WINDOW`` in bytes, ``RTAX_INITCWND`` in packets, ``RTAX_RTO_MIN`` in ms.
     """
     kind, scope = (RTN_LOCAL, RT_SCOPE_HOST) if local else (RTN_UNICAST, RT_SCOPE_LINK)
     # The header's table has 8 bits; RTA_TABLE holds where that is too few.

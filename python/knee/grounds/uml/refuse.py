@@ -57,7 +57,7 @@ def check(scenario: Scenario, where: str | None = None) -> None:
             _within(f"flows[{i}]", _flow, flow)
             _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
         for i, probe in enumerate(scenario.probes):
-            _within(f"probes[{i}]", _datagrams, probe)
+            _within(f"probes[{i}]", _probe, probe)
         own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
         if len(own) > MAX_PROGRAMS:
             found = f"{len(own)} flows are programs, applications or probes"
@@ -156,8 +156,9 @@ def _flow(flow: Flow) -> None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
         return
+    if flow.traffic is not None and flow.ecn == "l4s":
+        raise Refused('applications do not send "l4s" here', 'expected true, false or "accurate"', key="ecn")
     if flow.transport == "udp":
-        _datagrams(flow)
         return
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
@@ -174,9 +175,9 @@ def _flow(flow: Flow) -> None:
             raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
 
 
-def _datagrams(part: Flow | Probe) -> None:
-    if part.ecn == "l4s":
-        raise Refused('this ground does not support "l4s"', "expected true or false", key="ecn")
+def _probe(probe: Probe) -> None:
+    if probe.ecn == "l4s":
+        raise Refused('this ground sends no "l4s" probes', "expected true or false", key="ecn")
 
 
 def _same_parameters(scenario: Scenario) -> None:

@@ -272,12 +272,18 @@ class Topology:
             for role, (own, other, around) in enumerate(
                 ((destination, source, near[1]), (source, destination, near[0]))
             ):
-                self._home(program_process(k, role), around, own, other)
+                clamp = self._scenario.tcp.receive_window if number in self.applications else None
+                self._home(program_process(k, role), around, own, other, clamp)
                 if number in self.applications:
                     self._sockets(FIRST_PROGRAM + program_process(k, role), flow)
 
-    def _home(self, process: int, around: int, own: IPv4Address, other: IPv4Address) -> None:
-        """The namespace of a program, which is joined to that of the senders or receivers."""
+    def _home(
+        self, process: int, around: int, own: IPv4Address, other: IPv4Address, clamp: int | None = None
+    ) -> None:
+        """The namespace of a program, which is joined to that of the senders or receivers.
+
+        With ``clamp``, its receivers announce at most so many bytes.
+        """
         self.plan.namespaces += 1
         home = FIRST_PROGRAM + process
         self.plan.first(plan.NETLINK, home, netlink.up(1))
@@ -285,7 +291,10 @@ class Topology:
         inside, outside = self._pair(home, around)
         self._inside[home] = inside
         self.plan.first(plan.NETLINK, home, netlink.address(own, inside))
-        self.plan.first(plan.NETLINK, home, netlink.route(IPv4Network(other), inside, metrics=self._metrics()))
+        metrics = self._metrics()
+        if clamp is not None:
+            metrics[netlink.RTAX_WINDOW] = clamp
+        self.plan.first(plan.NETLINK, home, netlink.route(IPv4Network(other), inside, metrics=metrics))
         # The whole network is the namespace's around, in its local table: what is the program's is told there too.
         self.plan.first(plan.NETLINK, around, netlink.route(IPv4Network(own), outside, 255))
 
@@ -300,8 +309,9 @@ class Topology:
             first(plan.SYSCTL, home, plan.sysctl(f"net/ipv4/{name}", f"4096 {2 * size} {2 * size}"))
         first(plan.SYSCTL, home, plan.sysctl("net/ipv4/ip_local_port_range", "10000 65535"))
         first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_tw_reuse", 1))
-        if flow.ecn:
-            first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", 1))
+        if flow.ecn and not applications.uses_datagrams(flow):
+            asked = plan.ACCURATE_ECN if flow.ecn == "accurate" else plan.CLASSIC_ECN
+            first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", asked))
 
     def _run_application(self, k: int) -> None:
         """Both ends are there before time zero, of which they are told."""

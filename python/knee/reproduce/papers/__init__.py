@@ -12,7 +12,20 @@ if TYPE_CHECKING:
     from knee.reproduce.paper import Paper
 
 #: In the order of the report.
-NAMES = ("lola", "cocoa", "delay-aimd", "interactions", "fast", "timely", "compound", "bbr3", "quic", "l4s", "links")
+NAMES = (
+    "lola",
+    "cocoa",
+    "delay-aimd",
+    "interactions",
+    "fast",
+    "timely",
+    "compound",
+    "bbr3",
+    "quic",
+    "l4s",
+    "links",
+    "search",
+)
 
 
 def paper(name: str) -> Paper:

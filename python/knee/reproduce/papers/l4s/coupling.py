@@ -41,10 +41,12 @@ def _measure(results: Results) -> dict[str, Value]:
             made[f"{cc}_{rate}_p50_ms"] = max(wait_ms(result, 0, rate, "p50") for result in each)
             made[f"{cc}_{rate}_used"] = min(float(result.summary["links"][0]["utilization"]) for result in each)
             made[f"{cc}_{rate}_lost"] = float(sum(result.summary["flows"][0]["lost_packets"] for result in each))
+            made[f"{cc}_{rate}_sent"] = float(sum(result.summary["flows"][0]["sent_packets"] for result in each))
         worst = [apart(float(made[f"{cc}_{rate}_{rtt}_ratio"] or 0)) for rate in RATES_MBPS for rtt in RTTS_MS[cc]]
         made[f"{cc}_worst"] = max(worst)
         made[f"{cc}_used"] = min(float(made[f"{cc}_{rate}_used"] or 0) for rate in RATES_MBPS)
-        made[f"{cc}_lost"] = sum(float(made[f"{cc}_{rate}_lost"] or 0) for rate in RATES_MBPS)
+        lost, sent = (sum(series(made, (f"{cc}_{rate}_{of}" for rate in RATES_MBPS))) for of in ("lost", "sent"))
+        made[f"{cc}_lost_percent"] = 100 * lost / sent
     fast = [rate for rate in RATES_MBPS if rate >= 40]
     made["fast_p50_ms"] = max(float(made[f"prague_{rate}_p50_ms"] or 0) for rate in fast)
     made["fast_p99_ms"] = max(float(made[f"{cc}_{rate}_p99_ms"] or 0) for rate in fast for cc in SCALABLE)

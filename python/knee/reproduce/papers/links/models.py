@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from knee.report.palette import flow_colours
 from knee.reproduce import drawing
 from knee.reproduce.items import Quantities, Value
 from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
 from knee.reproduce.papers.common import goodputs, one_link
-from knee.report.palette import flow_colours
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,17 +125,18 @@ def _says(made: Quantities) -> str:
         return f"{', '.join(told[:-1])} and {told[-1]}"
 
     return (
-        f"Of CUBIC's goodput, LoLa has {each('lola')}, against {share('wire', 'lola')} on the wire. The rest goes to delay "
-        "that is no queue: contention, aggregates, retransmissions and longer paths add more than Q_target, 5 ms, and the "
-        "minimum over 40 ms does not filter it out. With the minimum over 400 ms LoLa has "
-        f"{each('lola_filter')}, for a 95th percentile of the RTT that is still below CUBIC's. On the satellite link that does "
-        "not help: a longer path is no noise, and looks like a queue until the least RTT is reset. Delay-based AIMD has "
-        f"{each('daimd')}. CUBIC fills its buffer: the 95th percentile of its RTT is {delay('wifi', 'cubic')} beyond the base "
-        f"on Wi-Fi, {delay('docsis', 'cubic')} on DOCSIS and {delay('lte', 'cubic')} on LTE. cocoa, which sizes the buffer by "
-        f"itself, makes that {delay('wifi', 'cocoa')}, {delay('docsis', 'cocoa')} and {delay('lte', 'cocoa')}, for "
-        f"{share('wifi', 'cocoa')}, {share('docsis', 'cocoa')} and {share('lte', 'cocoa')} of the goodput; for LoLa, which "
-        "leaves no queue, it changes next to nothing. Where losses come in bursts, one packet in a thousand, LoLa has "
-        f"{share('bursts', 'lola')} of CUBIC's goodput and delay-based AIMD {share('bursts', 'daimd')}."
+        f"Of CUBIC's goodput, LoLa has {each('lola')}, against {share('wire', 'lola')} on the wire. The rest goes to "
+        "delay that is no queue: contention, aggregates, retransmissions and longer paths add more than Q_target, 5 "
+        "ms, and the minimum over 40 ms does not filter it out. With the minimum over 400 ms LoLa has "
+        f"{each('lola_filter')}, for a 95th percentile of the RTT that is still below CUBIC's. On the satellite link "
+        "that does not help: a longer path is no noise, and looks like a queue until the least RTT is reset. "
+        f"Delay-based AIMD has {each('daimd')}. CUBIC fills its buffer: the 95th percentile of its RTT is "
+        f"{delay('wifi', 'cubic')} beyond the base on Wi-Fi, {delay('docsis', 'cubic')} on DOCSIS and "
+        f"{delay('lte', 'cubic')} on LTE. cocoa, which sizes the buffer by itself, makes that "
+        f"{delay('wifi', 'cocoa')}, {delay('docsis', 'cocoa')} and {delay('lte', 'cocoa')}, for "
+        f"{share('wifi', 'cocoa')}, {share('docsis', 'cocoa')} and {share('lte', 'cocoa')} of the goodput; for LoLa, "
+        "which leaves no queue, it changes next to nothing. Where losses come in bursts, one packet in a thousand, "
+        f"LoLa has {share('bursts', 'lola')} of CUBIC's goodput and delay-based AIMD {share('bursts', 'daimd')}."
     )
 
 

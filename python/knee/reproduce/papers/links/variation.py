@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from knee.report.palette import flow_colours
 from knee.reproduce import drawing
 from knee.reproduce.items import Quantities, Value
 from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
 from knee.reproduce.papers.common import goodputs, one_link
-from knee.report.palette import flow_colours
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,9 @@ def _measure(results: Results) -> dict[str, Value]:
 def _table(_: Results, made: Quantities) -> list[Table]:
     words = {f"jitter_{ms}": f"{ms} ms" for ms in _JITTERS} | {name: case[2] for name, case in _CASES.items()}
     figures = ("goodput", "least_rtt_ms", "rtt_ms", "queue_ms")
-    rows = [[word, *(f"{float(made[f'{key}_{figure}'] or 0):.1f}" for figure in figures)] for key, word in words.items()]
+    rows = [
+        [word, *(f"{float(made[f'{key}_{figure}'] or 0):.1f}" for figure in figures)] for key, word in words.items()
+    ]
     head = ["extra delay", "goodput, Mbit/s", "least RTT, ms", "mean RTT, ms", "mean queueing delay, ms"]
     return [Table("LoLa alone on 50 Mbit/s with an RTT of 20 ms; in the last two rows, others.", head, rows)]
 
@@ -61,18 +63,20 @@ def _says(made: Quantities) -> str:
         return f"{float(made[f'{key}_goodput'] or 0):.1f}"
 
     return (
-        f"LoLa gets {goodput('jitter_0')} Mbit/s of 50 on a steady link, {goodput('jitter_5')} with up to 5 ms of extra "
-        f"delay, and {goodput('jitter_10')} with up to 10 ms, while the queue holds "
+        f"LoLa gets {goodput('jitter_0')} Mbit/s of 50 on a steady link, {goodput('jitter_5')} with up to 5 ms of "
+        f"extra delay, and {goodput('jitter_10')} with up to 10 ms, while the queue holds "
         f"{made['jitter_10_queue_ms']:.1f} ms. A link that keeps packets in order turns jitter into a delay near its "
-        "maximum: at 50 Mbit/s some 40 packets follow each other within 10 ms, and all wait for the slowest among them. So "
-        f"a busy flow's RTTs are near the base RTT plus the jitter, but its least RTT, {made['jitter_10_least_rtt_ms']:.1f} ms "
-        "at 10 ms, was measured while packets were few. LoLa takes the difference for a queue (6) beyond Q_target, 5 ms, and "
-        "reduces its window, down to two or three packets. The paper foresees noise, and filters it by the minimum over 40 ms "
-        f"(4). That suffices where packets may overtake each other ({goodput('reorder')} Mbit/s), and over 400 ms also where "
-        f"they may not: {goodput('filter')} Mbit/s. It resets the least RTT after 100 reductions without a value close to it, "
-        "against changes of the route; that does not help here, since the few packets that are left confirm it. It does not "
-        f"foresee a delay that grows with the load and is no queue. A larger Q_target helps too: {goodput('target')} Mbit/s "
-        f"with 15 ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC {goodput('cubic')}."
+        "maximum: at 50 Mbit/s some 40 packets follow each other within 10 ms, and all wait for the slowest among "
+        "them. So a busy flow's RTTs are near the base RTT plus the jitter, but its least RTT, "
+        f"{made['jitter_10_least_rtt_ms']:.1f} ms at 10 ms, was measured while packets were few. LoLa takes the "
+        "difference for a queue (6) beyond Q_target, 5 ms, and reduces its window, down to two or three packets. "
+        "The paper foresees noise, and filters it by the minimum over 40 ms (4). That suffices where packets may "
+        f"overtake each other ({goodput('reorder')} Mbit/s), and over 400 ms also where they may not: "
+        f"{goodput('filter')} Mbit/s. It resets the least RTT after 100 reductions without a value close to it, "
+        "against changes of the route; that does not help here, since the few packets that are left confirm it. It "
+        "does not foresee a delay that grows with the load and is no queue. A larger Q_target helps too: "
+        f"{goodput('target')} Mbit/s with 15 ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC "
+        f"{goodput('cubic')}."
     )
 
 
@@ -94,8 +98,8 @@ def _draw(results: Results) -> Figure:
 VARIATION = Experiment(
     key="variation",
     title="LoLa where the delay varies",
-    about="A LoLa flow alone on 50 Mbit/s with an RTT of 20 ms and a deep buffer. Behind the queue each packet has a random "
-    "extra delay, uniform from zero to a maximum; packets stay in order unless the row says otherwise.",
+    about="A LoLa flow alone on 50 Mbit/s with an RTT of 20 ms and a deep buffer. Behind the queue each packet has "
+    "a random extra delay, uniform from zero to a maximum; packets stay in order unless the row says otherwise.",
     question=True,
     runs=[
         *(_run(f"jitter-{ms}", {"jitter": f"{ms} ms"}, {}) for ms in _JITTERS),

@@ -1,0 +1,77 @@
+"""Applications and probes over sockets of the running kernel, in real time, with bounds that a busy machine keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+from knee.errors import ScenarioError
+from knee.grounds.host import refuse
+from knee.grounds.host.host import Host
+from knee.scenario import from_dict
+
+_LACKS = "; ".join(part.what for part in Host().missing())
+LINK = {"rate": "20 Mbit/s", "limit": "100 packets"}
+
+
+@pytest.mark.running_kernel
+@pytest.mark.skipif(bool(_LACKS), reason=f"the ground host does not work here: {_LACKS}")
+def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() -> None:
+    flows: list[dict[str, Any]] = [
+        {
+            "cc": "cubic",
+            "rtt": "20 ms",
+            "label": "push",
+            "traffic": {"kind": "transfers", "per_second": 5.0, "size": "50 kB"},
+        },
+        {
+            "cc": "reno",
+            "rtt": "20 ms",
+            "label": "pull",
+            "traffic": {"kind": "requests", "preset": "rpc", "service": "5 ms"},
+        },
+        {"rtt": "20 ms", "label": "call", "traffic": {"kind": "udp", "preset": "voip-g711"}},
+    ]
+    told = {"duration": "3 s", "link": LINK, "flows": flows, "probes": [{"interval": "50 ms", "rtt": "30 ms"}]}
+    there, here = knee.run(told, "host", report=False), knee.run(told, "sim", report=False)
+
+    def done(result: knee.Result, label: str, what: str) -> pl.DataFrame:
+        return result.completions.filter((pl.col("label") == label) & (pl.col("what") == what))
+
+    mine, its = (done(result, "push", "transfer") for result in (there, here))
+    assert mine["bytes"].to_list()[: len(its)] == its["bytes"].to_list()[: len(mine)]
+    assert abs(len(mine) - len(its)) <= 1
+    # Nothing is faster than on an idle path, and the median of a machine's delays is below some milliseconds.
+    for label, what in (("push", "transfer"), ("pull", "request")):
+        mine, its = (done(result, label, what)["time_ms"] for result in (there, here))
+        assert mine.min() >= its.min() - 0.1  # type: ignore[operator]
+        assert mine.median() == pytest.approx(its.median(), rel=0.3)
+    assert there.summary["flows"][1]["rtt_min_ms"] >= 20.0
+    call, echo = there.summary["flows"][2]["datagrams"], there.summary["probes"][0]
+    assert (call["sent"], echo["sent"]) == (150, 60)
+    assert call["owd_min_ms"] >= 10.0
+    assert echo["rtt_min_ms"] >= 30.0
+    assert not there.manifest["switch"]["strays"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"flows": [{"rtt": "1 ms", "traffic": {"kind": "rtc"}}]},
+            r"flows\[0\].traffic.kind: sockets do not carry .* rtc",
+        ),
+        ({"flows": [{"cc": "reno", "rtt": "1 ms", "traffic": {"kind": "video"}}]}, r"traffic.kind: .* video"),
+        ({"probes": [{"rtt": "1 ms", "ecn": "l4s"}]}, r"probes\[0\].ecn: this ground does not support"),
+    ],
+)
+def test_what_it_does_not_carry_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(refuse, "available", lambda: ["reno", "cubic"])
+    told = {"duration": "1 s", "link": LINK, "flows": [{"cc": "reno", "rtt": "1 ms"}]} | change
+    with pytest.raises(ScenarioError, match=said):
+        refuse.check(from_dict(told))
