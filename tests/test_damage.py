@@ -113,6 +113,8 @@ def test_a_link_to_a_result_is_replaced_and_what_it_points_to_stays(result: Path
 
 
 def test_what_an_older_version_wrote_is_replaced_but_not_what_is_beside_it(old: Path) -> None:
+    # Which wrote no such table.
+    (old / "distributions.parquet").unlink(missing_ok=True)
     (old / "notes.txt").write_text("x")
     with pytest.raises(knee.FolderError, match=r"notes\.txt was not written by knee"):
         knee.run(SMALL, out=old)
@@ -155,7 +157,9 @@ def test_a_report_that_cannot_be_drawn_costs_nothing_but_itself(
         knee.run(SMALL, out=tmp_path / "r")
     assert folder.problems(tmp_path / "r") == {}
     assert knee.Result.load(tmp_path / "r").summary["packets"] > 0
-    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == sorted([*folder.DATA, "manifest.json"])
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == sorted(
+        [*folder.DATA, "distributions.parquet", "manifest.json"]
+    )
 
 
 # Damage is noticed.
@@ -163,7 +167,7 @@ def test_a_report_that_cannot_be_drawn_costs_nothing_but_itself(
 
 def test_every_flipped_bit_is_noticed(result: Path) -> None:
     draw = random.Random(1)
-    for name in [*folder.DATA, "manifest.json"]:
+    for name in [*folder.DATA, "distributions.parquet", "manifest.json"]:
         whole = (result / name).read_bytes()
         for _ in range(12):
             at, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
