@@ -72,8 +72,11 @@ impl Sender {
     /// Short segments that are acknowledged are only counted.
     fn forget_short(&mut self) {
         let Some(stream) = &mut self.stream else { return };
-        while let Some((_, payload)) = stream.short.pop_front_if(|(at, _)| *at < self.view.snd_una) {
+        while let Some(&(at, payload)) = stream.short.front()
+            && at < self.view.snd_una
+        {
             stream.missing += u64::from(MSS - payload);
+            stream.short.pop_front();
         }
     }
 

@@ -231,7 +231,7 @@ impl EventScheduler {
             return self.arrive(world, next, packet, 1);
         }
         if world.connections.is_half(packet.flow) && world.network.ways[packet.flow as usize].mirrored {
-            return self.into_end_pipe(world, packet);
+            return self.push_end_pipe(world, packet);
         }
         self.deliver_data(world, &packet);
     }
@@ -258,7 +258,7 @@ impl EventScheduler {
     }
 
     /// A packet enters the pipe at the end of its way.
-    fn into_end_pipe(&mut self, world: &mut World, packet: Packet) {
+    fn push_end_pipe(&mut self, world: &mut World, packet: Packet) {
         let Way { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
         let head = world.network.pipes[ack_pipe as usize].push(world.now + ack_delay, packet);
         if let Some(at) = head {
@@ -274,7 +274,7 @@ impl EventScheduler {
         if world.network.ways[packet.flow as usize].mirrored {
             return self.deliver_ack(world, &packet);
         }
-        self.into_end_pipe(world, packet);
+        self.push_end_pipe(world, packet);
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
@@ -342,13 +342,13 @@ impl EventScheduler {
                 (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
             }
             if is_half {
-                world.connections.note_sent(i, u32::from(count), world.now);
+                world.connections.note_sent(i, count, world.now);
             }
             match first {
                 Some(link) => self.arrive(world, link, packet, count),
                 // The way against a flow's data may have no links.
                 None => (0..u64::from(count)).for_each(|k| {
-                    self.into_end_pipe(world, Packet { seq: packet.seq + k, ..packet });
+                    self.push_end_pipe(world, Packet { seq: packet.seq + k, ..packet });
                 }),
             }
         }

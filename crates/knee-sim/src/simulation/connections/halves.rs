@@ -10,6 +10,7 @@ use knee_cc::CaState;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
 use knee_traffic::Conn;
+use std::collections::VecDeque;
 
 impl World {
     /// Takes endpoints for one way of a connection. Gives their number.
@@ -115,14 +116,14 @@ impl World {
         let Half { flow, conn, away, .. } = *self.connections.half(i);
         while let Some(connection) = self.connections.connection(flow, conn) {
             let action = if away {
-                let Some((_, exchange)) = connection.sent.pop_front_if(|(end, _)| *end <= in_order) else { break };
+                let Some((_, exchange)) = pop_if(&mut connection.sent, |(end, _)| *end <= in_order) else { break };
                 connection.preparing.push_back((now + exchange.service, exchange.down));
                 match exchange.service {
                     Time::ZERO => Action::Answer(conn),
                     service => Action::Prepare(i, now + service),
                 }
             } else {
-                let Some(_) = connection.answers.pop_front_if(|end| *end <= in_order) else { break };
+                let Some(_) = pop_if(&mut connection.answers, |end| *end <= in_order) else { break };
                 Action::Complete(conn)
             };
             self.connections.act(flow, action);
@@ -156,19 +157,18 @@ impl World {
     pub(super) fn answer(&mut self, flow: u32, conn: Conn, out: &mut impl Outbox) -> Option<u32> {
         let now = self.now;
         let connection = self.connections.connection(flow, conn)?;
-        let (_, bytes) = connection.preparing.pop_front_if(|(at, _)| *at <= now)?;
+        let (_, bytes) = pop_if(&mut connection.preparing, |(at, _)| *at <= now)?;
         let (away, back, handshake) = (connection.away, connection.back, connection.handshake);
         // Linux's ACK would ride on the answer.
         self.acknowledge_now(away, out);
-        let back = match back {
-            Some(back) => back,
-            None => {
-                let back = self.add_half(flow, conn, false);
-                self.connections.connection(flow, conn)?.back = Some(back);
-                // The other end measures the same handshake.
-                self.open_established(back, handshake, out);
-                back
-            }
+        let back = if let Some(back) = back {
+            back
+        } else {
+            let back = self.add_half(flow, conn, false);
+            self.connections.connection(flow, conn)?.back = Some(back);
+            // The other end measures the same handshake.
+            self.open_established(back, handshake, out);
+            back
         };
         let end = self.write(back, bytes, out);
         self.connections.connection(flow, conn)?.answers.push_back(end);
@@ -207,9 +207,10 @@ impl World {
             running.gone.add(&counts);
         }
         if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
-            match away {
-                true => connection.away = u32::MAX,
-                false => connection.back = None,
+            if away {
+                connection.away = u32::MAX;
+            } else {
+                connection.back = None;
             }
             if connection.away == u32::MAX && connection.back.is_none() {
                 running.connections.remove(conn.0 as usize);
@@ -252,4 +253,9 @@ impl World {
             }
         }
     }
+}
+
+/// Takes the first one if it `is` so.
+fn pop_if<T>(queue: &mut VecDeque<T>, is: impl FnOnce(&T) -> bool) -> Option<T> {
+    if is(queue.front()?) { queue.pop_front() } else { None }
 }
