@@ -100,9 +100,10 @@ impl Tap for Simulated {
 
 impl Inside {
     fn write(&mut self, at: Time, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) {
-        let headers = match self.datagrams[packet.flow as usize] {
-            true => datagram_headers(packet),
-            false => self.headers(packet, stamps, blocks),
+        let headers = if self.datagrams[packet.flow as usize] {
+            datagram_headers(packet)
+        } else {
+            self.headers(packet, stamps, blocks)
         };
         if let Some(capture) = &mut self.capture {
             capture.cut_packet(packet.flow as usize, at, &headers, u32::from(packet.size));
