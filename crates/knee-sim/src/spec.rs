@@ -232,6 +232,11 @@ impl FlowSpec {
         self.transport == Transport::Tcp && !self.sends_datagrams()
     }
 
+    /// Whether its application sits where its data goes to, and asks for it.
+    pub fn pulls(&self) -> bool {
+        self.traffic.as_ref().is_some_and(TrafficSpec::pulls)
+    }
+
     /// Whether it sends datagrams, and is no connection.
     pub fn sends_datagrams(&self) -> bool {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)

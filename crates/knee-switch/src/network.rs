@@ -51,6 +51,8 @@ pub(crate) struct Flow {
     pub(crate) watched: bool,
     /// Whether it goes in datagrams: QUIC's, or an application's own.
     udp: bool,
+    /// Whether its port is where its data comes from: at the server of an application that asks for data.
+    pulls: bool,
     /// Whether it runs over QUIC.
     quic: bool,
     /// What its endpoints let see, if it does.
@@ -93,6 +95,7 @@ impl Network {
             rtts: Histogram::new(10),
             watched: false,
             udp: flow.transport == Transport::Quic || flow.sends_datagrams(),
+            pulls: flow.pulls(),
             quic: flow.transport == Transport::Quic,
             account: None,
         };
@@ -155,9 +158,11 @@ impl Network {
     /// none of the flows'.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
         let flow = |port: u16| Some(usize::from(port.wrapping_sub(self.port))).filter(|i| *i < self.flows.len());
-        let i = flow(header.to).or_else(|| flow(header.from))?;
+        let (to, from) = (flow(header.to), flow(header.from));
+        let i = to.or(from)?;
         let known = &self.flows[i];
-        (known.udp == header.udp).then_some((header, i, known.source != side))
+        let with_data = known.source == side;
+        (known.udp == header.udp && to.is_some() == (with_data != known.pulls)).then_some((header, i, !with_data))
     }
 
     /// The port that tells the connections of a flow apart.

@@ -19,7 +19,7 @@ use crate::ecn::Ecn;
 use crate::observe::FlowCounts;
 use crate::spec::{FlowSpec, Spec};
 use knee_core::{Rng, Time};
-use knee_traffic::{Application, Conn, Exchange, TrafficSpec};
+use knee_traffic::{Application, Conn, Exchange};
 use slab::Slab;
 use std::collections::VecDeque;
 
@@ -208,7 +208,7 @@ impl Connections {
         self.applications.resize_with(spec.flows.len(), || None);
         self.applications[i] = Some(Box::new(Running {
             application: Some(application),
-            pulls: TrafficSpec::pulls(traffic),
+            pulls: flow.pulls(),
             connections: Slab::new(),
             opened: 0,
             wake_at: Time::MAX,
@@ -253,8 +253,13 @@ impl Connections {
         (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
     }
 
+    /// Bytes that connections of flow `i` have received that are gone; none: it runs no application.
+    pub(super) fn received_by_gone(&self, i: u32) -> Option<u64> {
+        self.running(i).map(|running| running.gone.received_bytes)
+    }
+
     /// The halves that carry the data of flow `i`.
-    fn data_halves(&self, i: u32) -> impl Iterator<Item = u32> {
+    pub(super) fn data_halves(&self, i: u32) -> impl Iterator<Item = u32> {
         let running = self.running(i);
         let pulls = running.is_some_and(|running| running.pulls);
         let all = running.into_iter().flat_map(|running| &running.connections);
