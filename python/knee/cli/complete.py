@@ -109,9 +109,10 @@ def figures(incomplete: str) -> list[str]:
 
 def references(incomplete: str) -> list[str]:
     """Recordings shipped with the program."""
+    from knee.cli.fidelity_traffic import NAME
     from knee.fidelity.shipped import shipped
 
-    return _from(shipped(), incomplete)
+    return _from([*shipped(), NAME], incomplete)
 
 
 #: The lists of ``knee list``, each with the function that completes its names.

@@ -69,10 +69,13 @@ def fidelity(
     points (hundredths of the link's rate) of the kernel's and its mean smoothed RTT within 10 % or 2 ms. If the
     kernel's own runs vary more, the limit is 1.5 times their spread.
 
+    knee fidelity traffic compares applications and probes: completion times within 10 %, delays within 2 ms.
+
     With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
     FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
     from knee import grounds
+    from knee.cli import fidelity_traffic as traffic
     from knee.fidelity import read, shipped
     from knee.fidelity import run as run_cases
     from knee.fidelity.shipped import find
@@ -86,6 +89,9 @@ def fidelity(
         raise InputError("--of names the cases of --make, which is not there.")
     if kernel is not None and ground != "uml":
         raise InputError(f"--kernel chooses a kernel of the ground uml, and this is to run on {ground}.")
+    if sources and any(traffic.is_meant(source) for source in sources):
+        traffic.compare(sources, patterns or (), html=html, as_json=as_json, check=check, ground=ground, kernel=kernel)
+        return
     grounds.ready(ground)
     # Everything is read before anything runs, so that what is refused is refused at once.
     if sources:
@@ -107,6 +113,7 @@ def fidelity(
         write(reports, html, every)
     if every and not as_json:
         _standings(out(), reports)
+        out().print("Applications and probes beside a kernel: knee fidelity traffic.", soft_wrap=True)
     if as_json:
         told = [{"file": file.name, **report.plain()} for file, report in reports.items()]
         write_json(told[0] if len(told) == 1 else told)
@@ -133,6 +140,7 @@ def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
 
 def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None, kernel: str | None) -> None:
     from knee import grounds
+    from knee.cli import fidelity_traffic as traffic
     from knee.fidelity import read
     from knee.fidelity.make import GROUND, public
     from knee.fidelity.make import make as write
@@ -140,6 +148,10 @@ def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None,
 
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise InputError(f"{path} cannot be written; expected a file name in an existing folder.")
+    if of == traffic.NAME:
+        grounds.ready(GROUND)
+        traffic.make(path, patterns, kernel)
+        return
     cases = public(patterns) if of is None else read(find(of), patterns, figures=False)
     grounds.ready(GROUND)
     with Bar(path.name) as bar:

@@ -26,6 +26,8 @@ from knee.scenario import Scenario, from_dict
 
 #: What is wanted of a completion time, percent, and of a delay, ms.
 TIME_PERCENT, DELAY_MS = SRTT_PERCENT, SRTT_MS
+#: The part of the figures that is to hold.
+WANTED = 0.9
 #: The kernel that ran, and the seed.
 RECORDING = Path(__file__).with_name("linux-6.1.csv")
 _CASES = Path(__file__).with_name("cases.toml")
@@ -48,16 +50,20 @@ class Figure:
         return self.figure.startswith(("owd", "rtt"))
 
     @property
+    def apart(self) -> float | None:
+        """How far the figure here is from the kernel's: ms of a delay, percent of a completion time."""
+        if self.here_ms is None:
+            return None
+        return self.here_ms - self.kernel_ms if self.is_delay else (self.here_ms / self.kernel_ms - 1) * 100
+
+    @property
     def holds(self) -> bool:
         """Whether both are near enough: 10 % of a completion time, 2 ms of a delay."""
-        if self.here_ms is None:
-            return False
-        allowed = DELAY_MS if self.is_delay else TIME_PERCENT / 100 * self.kernel_ms
-        return abs(self.here_ms - self.kernel_ms) <= allowed
+        return self.apart is not None and abs(self.apart) <= (DELAY_MS if self.is_delay else TIME_PERCENT)
 
 
-def scenarios(patterns: Sequence[str] = ()) -> dict[str, Scenario]:
-    """The cases by name; with ``patterns``, those that match one of them.
+def scenarios(patterns: Sequence[str] = (), kernel: str | None = None) -> dict[str, Scenario]:
+    """The cases by name, on ``kernel`` where the ground is ``uml``; with ``patterns``, those that match one of them.
 
     Raises:
         InputError: no case matches.
@@ -67,7 +73,8 @@ def scenarios(patterns: Sequence[str] = ()) -> dict[str, Scenario]:
     wanted = {name: case for name, case in told.items() if not patterns or any(fnmatchcase(name, p) for p in patterns)}
     if not wanted:
         raise InputError(f"No case of traffic matches {' or '.join(patterns)}; there are {', '.join(told)}.")
-    return {name: from_dict({"name": name} | case) for name, case in wanted.items()}
+    run = {} if kernel is None else {"run": {"kernel": kernel}}
+    return {name: from_dict({"name": name} | run | case) for name, case in wanted.items()}
 
 
 def figures(result: Result) -> Iterator[tuple[str, str, float, int]]:
@@ -91,12 +98,21 @@ def _delays(label: str, what: str, of: dict[str, Any], count: int) -> Iterator[t
             yield label, f"{what}_{name}_ms", value, count
 
 
-def make(path: Path, patterns: Sequence[str] = (), look: Callable[[str], None] | None = None) -> int:
-    """Runs the cases on the kernel of the ground ``uml`` and writes a recording; gives its number of figures."""
+def _nothing(_: float) -> None:
+    pass
+
+
+def make(
+    path: Path, patterns: Sequence[str] = (), kernel: str | None = None, look: Callable[[float], None] = _nothing
+) -> int:
+    """Runs the cases on a kernel of the ground ``uml`` and writes a recording; gives its number of figures.
+
+    ``look`` is told the fraction that is done.
+    """
     lines = []
-    for name, scenario in scenarios(patterns).items():
-        if look is not None:
-            look(name)
+    cases = scenarios(patterns, kernel)
+    for k, (name, scenario) in enumerate(cases.items()):
+        look(k / len(cases))
         for label, figure, value, count in figures(knee.run(scenario, "uml")):
             lines.append((name, label, figure, f"{value:.4f}", str(count)))
     text = "\n".join(",".join(line) for line in (_COLUMNS, *lines)) + "\n"
@@ -105,17 +121,44 @@ def make(path: Path, patterns: Sequence[str] = (), look: Callable[[str], None] |
 
 
 def read(path: Path = RECORDING) -> list[Figure]:
-    """The figures of a recording."""
+    """The figures of a recording.
+
+    Raises:
+        InputError: a line is none of a recording.
+    """
     with path.open(newline="") as file:
-        return [
-            Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in csv.DictReader(file)
-        ]
+        rows = list(csv.DictReader(file))
+    try:
+        return [Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in rows]
+    except (KeyError, TypeError, ValueError):
+        columns = ",".join(_COLUMNS)
+        raise InputError(f"{path} has lines that are no figures; expected the columns {columns}.") from None
 
 
-def compare(recorded: Sequence[Figure], patterns: Sequence[str] = (), ground: str = "sim") -> list[Figure]:
-    """Runs the cases on ``ground`` and sets each recorded figure beside what it is there."""
+def is_recording(path: Path) -> bool:
+    """Whether a file begins as recordings of applications and probes do."""
+    try:
+        with path.open() as file:
+            return file.readline().startswith("case,label,figure,")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def compare(
+    recorded: Sequence[Figure],
+    patterns: Sequence[str] = (),
+    ground: str = "sim",
+    kernel: str | None = None,
+    look: Callable[[float], None] = _nothing,
+) -> list[Figure]:
+    """Runs the cases on ``ground`` and sets each recorded figure beside what it is there.
+
+    ``look`` is told the fraction that is done.
+    """
     found: dict[tuple[str, str, str], float] = {}
-    for name, scenario in scenarios(patterns).items():
+    cases = scenarios(patterns, kernel)
+    for k, (name, scenario) in enumerate(cases.items()):
+        look(k / len(cases))
         for label, figure, value, _ in figures(knee.run(scenario, ground)):
             found[name, label, figure] = value
     names = {name for name, _, _ in found}
