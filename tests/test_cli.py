@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -180,6 +181,24 @@ def test_an_interrupted_run_is_exit_code_1_and_leaves_nothing(tiny: Path, number
     assert "interrupted" in err
     assert "Traceback" not in err
     assert names(tiny) == ["tiny.toml"]
+
+
+def test_an_interrupt_within_generated_code_is_exit_code_1_too(tmp_path: Path) -> None:
+    """Python kills itself by SIGINT at its end if exec has raised KeyboardInterrupt, even where that was caught."""
+    program = """
+    import sys
+    from knee import cli
+
+    def app(*_, **__):
+        exec("raise KeyboardInterrupt")
+
+    cli.app = app
+    sys.exit(cli.main(["list"]))
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-m", "program"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr[:18]) == (1, "knee: interrupted;")
 
 
 def test_lists_show_everything(capsys: pytest.CaptureFixture[str]) -> None:

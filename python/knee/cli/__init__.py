@@ -87,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _explain(error)
     if code == _INTERRUPTED:
+        # Python remembers that code which exec got as text, as dataclasses give it, was interrupted, and would end by
+        # SIGINT. The next such code that is not interrupted makes it forget.
+        exec("")
         complain("interrupted; the run that was under way has left nothing behind.")
         return 1
     return code if isinstance(code, int) else 0
