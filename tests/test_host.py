@@ -22,6 +22,7 @@ from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.linux.bpf import build
 from knee.registry import congestion_controls
+from test_host_quic import in_time
 from test_linux_bpf import loaded
 
 _LACKS = "; ".join(part.what for part in Host().missing())
@@ -115,7 +116,7 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
         "link": {"rate": "100 Mbit/s", "limit": "330 packets"},
         "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 2}],
     }
-    result = knee.run(told, "host", tmp_path / "out", report=False)
+    result = in_time(told, tmp_path)
     (link,), flows = result.summary["links"], result.summary["flows"]
     # A buffer of twice the bandwidth-delay product never runs empty at CUBIC's decrease to 0.7; the sender may be away
     # for as long as the queue lasts, some 10 to 40 ms.
@@ -145,7 +146,7 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
     assert result.manifest["kernel"] == os.uname().release
     assert result.manifest["switch"]["departures"] > 50_000
     assert "remarks" in result.summary or result.manifest["switch"]["behind"] == 0
-    assert knee.Result.load(tmp_path / "out").summary == result.summary
+    assert result.summary in [knee.Result.load(folder).summary for folder in tmp_path.iterdir()]
     assert _state_of_the_host() == before
 
 

@@ -39,7 +39,7 @@ def _told(*flows: dict[str, Any], duration: str = "4 s", **link: Any) -> dict[st
     }
 
 
-def _in_time(told: dict[str, Any], out: Path) -> knee.Result:
+def in_time(told: dict[str, Any], out: Path) -> knee.Result:
     """A run in which the machine kept up: at most 1 % of the packets left the switch more than 1 ms late.
 
     A shared machine may stand still for tens of milliseconds, which the figures of a run then show, and its manifest.
@@ -95,7 +95,7 @@ class TestOneFlow:
     @pytest.mark.parametrize("cc", ["cubic", "bbr"])
     def test_its_figures_are_about_the_simulators(self, cc: str, tmp_path: Path) -> None:
         told = _told({"cc": cc}, duration="6 s") | {"warmup": "1 s"}
-        result = _in_time(told, tmp_path)
+        result = in_time(told, tmp_path)
         simulated = knee.run(told)
         (flow,), (same,) = result.summary["flows"], simulated.summary["flows"]
         assert flow["transport"] == "quic"
