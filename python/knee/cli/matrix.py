@@ -9,6 +9,7 @@ import typer
 
 from knee.cli import complete
 from knee.cli.console import Bar, out
+from knee.cli.options import Again, Dask, Jobs
 from knee.cli.tables import number, table
 
 if TYPE_CHECKING:
@@ -41,13 +42,9 @@ def matrix(
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the page and the results.")] = Path(
         "results/matrix"
     ),
-    workers: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.")
-    ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")] = False,
+    workers: Jobs = None,
+    dask: Dask = None,
+    again: Again = False,
 ) -> None:
     """Run every algorithm against every other.
 

@@ -9,6 +9,7 @@ import typer
 
 from knee.cli import complete
 from knee.cli.console import Bar, complain, out
+from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import RunError
 
@@ -72,10 +73,7 @@ def search(
         list[str] | None,
         typer.Option("--zip", metavar="KEY,KEY", help="Choose lists of values together, step by step."),
     ] = None,
-    derive: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=EXPRESSION", help="Derive a key: link.limit='2 * link.rate * flows.0.rtt'."),
-    ] = None,
+    derive: Derive = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario in every trial.")
     ] = None,
@@ -97,16 +95,10 @@ def search(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the page and the data; default: results/search-NAME."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check, and print the number of runs, packets and hours.")
-    ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")] = False,
+    workers: Jobs = None,
+    dask: Dask = None,
+    dry_run: DryRun = False,
+    again: Again = False,
 ) -> None:
     """Find the scenario, within bounds, that is worst or best for a figure.
 

@@ -9,6 +9,7 @@ import typer
 
 from knee.cli import complete
 from knee.cli.console import Bar, complain, out
+from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
 
@@ -82,10 +83,7 @@ def sweep(
     zips: Annotated[
         list[str] | None, typer.Option("--zip", metavar="KEY,KEY", help="Let axes go together, step by step.")
     ] = None,
-    derive: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=EXPRESSION", help="Derive a key: link.limit='2 * link.rate * flows.0.rtt'."),
-    ] = None,
+    derive: Derive = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario at every point.")
     ] = None,
@@ -100,20 +98,14 @@ def sweep(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the page and the data; default: results/sweep-NAME."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.")
-    ] = None,
+    workers: Jobs = None,
+    dask: Dask = None,
     series: Annotated[bool, typer.Option("--series", help="Also write the time series of all runs.")] = False,
     save_runs: Annotated[
         bool, typer.Option("--save-runs", help="Also write a result folder for each run, in DIR/runs.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check, and print the number of runs, packets and hours.")
-    ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")] = False,
+    dry_run: DryRun = False,
+    again: Again = False,
     sort: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Show the best points for a figure first, such as jain.")
     ] = None,

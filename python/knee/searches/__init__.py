@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 #: The largest such file that is read.
-_MOST_MARK = 64 << 20
 #: Points that are checked before the first run.
 _CHECKED = 500
 #: The figures of runs that are no trials: those of shrunk scenarios.
@@ -115,7 +114,7 @@ def open_search(folder: str | Path) -> Search:
     from knee.searches.searchfile import reread
 
     folder = Path(folder)
-    about = _read_mark(folder)
+    about = sweeps.read_mark(folder / SEARCH, FORMAT)
     if about is None:
         raise FolderError(f"{folder} has no search; expected a folder written by knee search.")
     if "findings" not in about:
@@ -330,7 +329,7 @@ def _continued(folder: Path, about: Mapping[str, Any], *, again: bool) -> tuple[
         for name in (TRIED, SEARCH):
             (folder / name).unlink(missing_ok=True)
         shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    before = _read_mark(folder)
+    before = sweeps.read_mark(folder / SEARCH, FORMAT)
     if before is None:
         return None, 0
     same = all(before.get(key) == about[key] for key in ("fingerprint", "optuna", "identity"))
@@ -399,20 +398,6 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
         errors.append(next((error for error in found if error is not None), None))
     given["error"] = pl.Series(errors, dtype=pl.String)
     return pl.DataFrame(given)
-
-
-def _read_mark(folder: Path) -> dict[str, Any] | None:
-    path = folder / SEARCH
-    if not path.exists():
-        return None
-    try:
-        about = json.loads(files.read(path, _MOST_MARK))
-    except (OSError, ValueError) as error:
-        raise FolderError(f"{path} cannot be read ({error}); name another folder with --out, or remove it.") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        found = f"{path} is of format {about.get('format') if isinstance(about, dict) else 'unknown'}"
-        raise FolderError(f"{found}, and this version reads format {FORMAT}; name another folder, or remove it.")
-    return about
 
 
 def _read_json(path: Path) -> dict[str, Any]:

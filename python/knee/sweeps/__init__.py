@@ -190,24 +190,27 @@ def open_sweep(folder: str | Path) -> Sweep:
         FolderError: the folder has none, or one that this version cannot read.
     """
     folder = Path(folder)
-    about = _mark(folder)
+    about = read_mark(folder / MARK, FORMAT)
     if about is None:
         raise FolderError(f"{folder} has no sweep; expected a folder written by knee sweep or knee matrix.")
     return Sweep(folder, Definition.read(about["definition"]), about)
 
 
-def _mark(folder: Path) -> dict[str, Any] | None:
-    """What the folder's file says; None where there is no such file."""
-    path = folder / MARK
+def read_mark(path: Path, version: int) -> dict[str, Any] | None:
+    """What a folder's file ``path`` says of it, of this ``version`` of its format; None where there is no such file.
+
+    Raises:
+        FolderError: it cannot be read, or is of another version.
+    """
     try:
         about = json.loads(files.read(path, _MOST_MARK))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise FolderError(f"{path} cannot be read ({error}); name another folder with --out, or remove it.") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
+    if not isinstance(about, dict) or about.get("format") != version:
         found = f"{path} is of format {about.get('format') if isinstance(about, dict) else 'unknown'}"
-        raise FolderError(f"{found}, and this version reads format {FORMAT}; name another folder, or remove it.")
+        raise FolderError(f"{found}, and this version reads format {version}; name another folder, or remove it.")
     return about
 
 
@@ -354,7 +357,7 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
     """
     from knee.sweeps import dataset
 
-    about = _mark(folder)
+    about = read_mark(folder / MARK, FORMAT)
     if about is None:
         return set(), None
     there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
