@@ -7,11 +7,12 @@ import json
 import os
 import pickle
 import pty
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -256,11 +257,23 @@ def test_a_closed_standard_error_does_not_put_errors_elsewhere(here: Path) -> No
 # Files that end nowhere, or are others' secrets.
 
 
-def test_endless_files_are_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """One GiB more of memory, and no more: reading all of an endless file fails instead of filling the machine."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_endless_files_are_refused(here: Path, capsys: pytest.CaptureFixture[str], little_memory: None) -> None:
     (here / "endless.toml").symlink_to("/dev/zero")
     (here / "long.toml").write_bytes(b"#" * (9 << 20))
     (here / "cases.csv").symlink_to("/dev/zero")
-    commands = (["run", "/dev/zero"], ["run", "endless.toml"], ["run", "long.toml"], ["fidelity", "cases.csv"])
+    (here / "figures.csv").write_bytes(b"case,label,figure,value_ms,count\n" + b"#" * (17 << 20))
+    runs = [["run", name] for name in ("/dev/zero", "endless.toml", "long.toml")]
+    commands = (*runs, ["fidelity", "cases.csv"], ["fidelity", "figures.csv"], ["search", "endless.toml"])
     for arguments in commands:
         assert main(arguments) == 2
         said = capsys.readouterr().err

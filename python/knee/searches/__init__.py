@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from knee.sweeps.dataset import Writer
 
 FORMAT = 1
-#: The largest such file that is read.
 #: Points that are checked before the first run.
 _CHECKED = 500
 #: The figures of runs that are no trials: those of shrunk scenarios.
@@ -40,6 +39,8 @@ TRIED = "tried.json"
 TABLE, PAGE = "search.parquet", "search.html"
 #: The part of the progress that the trials are; the rest is for the findings.
 _SEARCHING = 0.85
+#: The longest file of a search that is read, in bytes.
+_MAX_JSON = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -402,7 +403,7 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        read = json.loads(path.read_bytes())
+        read = json.loads(files.read(path, _MAX_JSON))
     except (OSError, ValueError):
         # It only saves work.
         return {}

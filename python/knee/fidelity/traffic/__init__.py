@@ -8,6 +8,7 @@ value. Both grounds draw the same arrivals and sizes from the same seed: the sam
 from __future__ import annotations
 
 import csv
+import io
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ WANTED = 0.9
 RECORDING = Path(__file__).with_name("linux-6.1.csv")
 _CASES = Path(__file__).with_name("cases.toml")
 _COLUMNS = ("case", "label", "figure", "value_ms", "count")
+#: How every recording begins, and the longest that is read, in bytes.
+_BEGINNING = b"case,label,figure,"
+_MAX_FILE = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -124,12 +128,13 @@ def read(path: Path = RECORDING) -> list[Figure]:
     """The figures of a recording.
 
     Raises:
-        InputError: a line is none of a recording.
+        InputError: it cannot be read, or a line is none of a recording.
     """
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
     try:
+        rows = csv.DictReader(io.StringIO(files.read(path, _MAX_FILE).decode(), newline=""))
         return [Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in rows]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except (KeyError, TypeError, ValueError):
         columns = ",".join(_COLUMNS)
         raise InputError(f"{path} has lines that are no figures; expected the columns {columns}.") from None
@@ -138,9 +143,9 @@ def read(path: Path = RECORDING) -> list[Figure]:
 def is_recording(path: Path) -> bool:
     """Whether a file begins as recordings of applications and probes do."""
     try:
-        with path.open() as file:
-            return file.readline().startswith("case,label,figure,")
-    except (OSError, UnicodeDecodeError):
+        with path.open("rb") as file:
+            return file.read(len(_BEGINNING)) == _BEGINNING
+    except OSError:
         return False
 
 
