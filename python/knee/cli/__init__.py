@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Annotated
 
 import typer
 
-from knee.cli import terminal
+from knee.cli import interrupts, terminal
 from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import complain
 from knee.errors import InputError, KneeError
@@ -83,9 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Exception as error:
-        if debug:
-            raise
-        return _explain(error)
+        if not interrupts.caused(error):
+            if debug:
+                raise
+            return _explain(error)
+        code = _INTERRUPTED
     if code == _INTERRUPTED:
         # Python remembers that code which exec got as text, as dataclasses give it, was interrupted, and would end by
         # SIGINT. The next such code that is not interrupted makes it forget.
@@ -111,16 +111,13 @@ def _explain(error: Exception) -> int:
     return 1
 
 
-def _terminate(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def entry() -> None:
     """The program ``knee``."""
-    # SIGTERM is handled like Ctrl-C, so unfinished folders are removed.
-    signal.signal(signal.SIGTERM, _terminate)
+    interrupts.handle()
     try:
         terminal.prepare()
     except InputError as error:
         sys.exit(_explain(error))
-    sys.exit(main())
+    code = main()
+    interrupts.leave()
+    sys.exit(code)
