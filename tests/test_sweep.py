@@ -13,6 +13,7 @@ import knee
 from knee import sweeps
 from knee.cli import main
 from knee.errors import InputError
+from knee.manifest import fingerprint
 from knee.scenario import from_dict
 from knee.sweeps import dataset, open_sweep, sweepfile, table, work
 from knee.sweeps.columns import columns
@@ -240,6 +241,19 @@ def test_tasks_are_made_as_they_are_wanted(tiny: Path) -> None:
 
     next(sweeps._tasks(made, todo(), checked, "x", 2))
     assert len(asked) <= sweeps._TASK_RUNS
+
+
+def test_a_run_of_bulk_flows_makes_no_frames(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames, even empty ones, take milliseconds, and all else of a short run less than one."""
+    made = of("tiny.toml", "seed=1,2")
+    checked = sweepfile.check(made)
+    task = next(sweeps._tasks(made, iter([1, 2]), checked, fingerprint(), 1))
+
+    def frame(*_: Any, **__: Any) -> None:
+        raise AssertionError("a frame was made")
+
+    monkeypatch.setattr(pl, "DataFrame", frame)
+    assert {row["error"] for row in work.perform(task).runs} == {None}
 
 
 def test_a_scenario_of_a_point_is_the_one_that_ran(tiny: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: a real scheduler with two worker processes, one of which is killed while it works."""
+"""Sweeps and searches on a Dask cluster: a real scheduler, two worker processes, one of which is killed at work."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import polars as pl
 import pytest
 
 import knee
-from knee import sweeps
+from knee import searches, sweeps
 from knee.cli import main
 from knee.errors import InputError, RunError
 from knee.sweeps import sweepfile, work
+from search_examples import of, told
 
 distributed = pytest.importorskip("distributed", reason="pip install 'knee[dask]'")
 
@@ -28,6 +29,19 @@ BASE = {
     "link": {"rate": "100 Mbit/s", "limit": "300 packets", "loss": 0.0001},
     "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 2}],
 }
+SEARCH = """
+duration = "1 s"
+link = { rate = "10 Mbit/s", limit = "100 packets" }
+flows = [{ cc = "reno", rtt = "20 ms" }]
+[search]
+figure = "queue_delay_mean_ms"
+goal = "max"
+trials = 4
+batch = 4
+shrink = false
+[search.over]
+link.rate = "loguniform(2 Mbit/s, 50 Mbit/s)"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +146,30 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_twice(cluster: Any, tmp_pa
         one, other = (getattr(sweep, name).collect() for sweep in (here, there))
         order = ["run", "flow" if name == "flows" else "link"]
         assert one.sort(order).equals(other.sort(order)), name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_on_a_cluster_is_the_search_on_threads(cluster: Any, tmp_path: Path) -> None:
+    """Its trials, its findings and their files, also where it is given a client, and where it goes on from a stop."""
+    here = searches.run(of(), tmp_path / "here", workers=2)
+    assert here.findings
+    assert told(searches.run(of(), tmp_path / "there", dask=cluster.scheduler_address)) == told(here)
+    with distributed.Client(cluster, set_as_default=False) as client:
+        searches.run(of(trials=7), tmp_path / "stopped", dask=client)
+        assert told(searches.run(of(), tmp_path / "stopped", dask=client)) == told(here)
+        assert client.status == "running", "a client that was given stays open"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_searches_on_a_cluster(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SEARCH)
+    tables = []
+    for place in (["--jobs", "2"], ["--dask", cluster.scheduler_address]):
+        assert main(["search", "small.toml", "--out", place[0].strip("-"), *place]) == 0
+        tables.append(pl.read_parquet(Path(place[0].strip("-")) / "search.parquet"))
+    assert tables[0].height == 4
+    assert tables[0].equals(tables[1])
+    assert "findings/" in capsys.readouterr().out

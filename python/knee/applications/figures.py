@@ -47,6 +47,11 @@ class Tables:
 _RTTS = tuple(f"rtt_{name}_ms" for name in ("mean", "min", "p50", "p95", "p99", "max"))
 
 
+def concern(scenario: Scenario) -> bool:
+    """Whether a run has such figures: it has traffic or probes, and not bulk flows alone."""
+    return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
+
+
 def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[str, Any]], tables: Tables) -> None:
     """Adds the figures of traffic and probes to a run's summary, in place; nothing to one of bulk flows alone.
 
@@ -71,7 +76,7 @@ def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[st
             }
             for number, (probe, figures) in enumerate(zip(scenario.probes, probes, strict=True), start=1)
         ]
-    if not scenario.probes and all(flow.traffic is None for flow in scenario.flows):
+    if not concern(scenario):
         return
     under_load = latency.under_load(scenario, {"probes": [], **summary}, tables.delays)
     if under_load:

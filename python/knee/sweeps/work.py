@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core, own
-from knee.applications.figures import Tables
+from knee.applications.figures import Tables, concern
 from knee.errors import InputError, KneeError, RunError
 from knee.grounds.sim import simulate
 from knee.manifest import fingerprint
@@ -159,7 +159,8 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
-    tables = Tables.of(scenario, raw.tables, raw.link_names)
+    # They are frames, which would take several times as long as all else of a short run.
+    tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
     told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables) | {"remarks": remarks(scenario)}
     if not task.series:
         return told, []
