@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ import polars as pl
 import pytest
 
 import knee
-from knee import searches, sweeps
+from knee import bench_sweep, searches, sweeps
 from knee.cli import main
 from knee.errors import InputError, RunError
 from knee.sweeps import sweepfile, work
@@ -173,3 +174,24 @@ def test_the_command_searches_on_a_cluster(
     assert tables[0].height == 4
     assert tables[0].equals(tables[1])
     assert "findings/" in capsys.readouterr().out
+
+
+def test_the_bench_uses_the_settings_of_the_documents() -> None:
+    import yaml
+    from dask.config import get
+
+    text = (Path(__file__).resolve().parent.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    config = yaml.safe_load(told)
+    assert {key: get(key, config=config) for key in bench_sweep.SETTINGS} == bench_sweep.SETTINGS
+    for key in bench_sweep.SETTINGS:
+        assert get(key) != bench_sweep.SETTINGS[key], "Dask has this setting, and another default"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_bench_measures_threads_and_workers() -> None:
+    (made,) = bench_sweep.measure(1, {"short": 10}, names=["short"], dask=True)
+    assert made["runs"] == 10
+    assert made["dask_speed"] == pytest.approx(made["threads_s"] / made["dask_s"])
+    assert made["dask_processor_speed"] == pytest.approx(made["threads_processor_s"] / made["dask_processor_s"])
+    assert all(made[key] > 0 for key in ("engine_s", "sweep_s", "threads_processor_s", "dask_processor_s"))

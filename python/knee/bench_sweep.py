@@ -1,7 +1,8 @@
-"""How long sweeps take beside the engine alone: ``knee bench sweep``.
+"""How long sweeps take beside the engine alone, and on two Dask workers beside two threads: ``knee bench sweep``.
 
 The engine alone is what the same specifications take, ready as JSON, on as many threads as a sweep has workers, with
-their figures and rows thrown away. Both are measured in turn.
+their figures and rows thrown away. All are measured in turn. Of threads and workers there is processor time too, which
+does not depend on what else the machine does: with Dask that of the workers, the scheduler and the client together.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,17 @@ from knee.scenario.spec import spec
 from knee.sweeps import sweepfile
 from knee.sweeps.definition import Definition
 
+#: Dask's settings for workers and scheduler, as in docs/cluster.md: by default it samples what workers execute 100
+#: times a second, and wakes each process up 50 times.
+SETTINGS: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",
+}
 #: Rounds of all cases, one after the other.
 RUNS = 3
+#: Runs before those that count, on workers.
+_WARM_UP_RUNS = 20
 _FLOWS = [{"cc": "cubic", "rtt": "20 ms", "count": 2}]
 _LINK = {"rate": "100 Mbit/s", "limit": "330 packets"}
 #: The cases: what they are, the simulated time of a run, and the number of runs.
@@ -39,52 +49,81 @@ def definition(duration: str, runs: int) -> Definition:
     return sweepfile.read(base, {"seed": range(1, runs + 1)})
 
 
-def measure(rounds: int, runs: Mapping[str, int] | None = None, *, dask: bool = False) -> list[dict[str, Any]]:
+def measure(
+    rounds: int, runs: Mapping[str, int] | None = None, *, names: Iterable[str] = CASES, dask: bool = False
+) -> list[dict[str, Any]]:
     """Measures the cases.
 
     Args:
         rounds: how often each; medians count.
         runs: the number of runs of a case, in place of its own.
+        names: the cases.
         dask: whether to measure two Dask workers too.
 
     Returns:
         For each case ``name``, ``runs``, ``packets``, ``engine_s`` and ``sweep_s`` (wall times), ``ratio`` of the two,
-        ``overhead_ms`` (per run, of the wall time), and, with ``dask``, ``dask_s`` of two workers with one thread each
-        and ``embedded_s`` of a sweep with two threads.
+        and ``overhead_ms`` (per run, of the wall time). With ``dask`` also ``threads_s`` of a sweep with two threads
+        and ``dask_s`` of two workers with one thread each, both with their processor times ``threads_processor_s``
+        and ``dask_processor_s``, and the workers' speed divided by the threads': ``dask_speed`` by wall time and
+        ``dask_processor_speed`` by processor time. Medians of the rounds, also of the ratios.
     """
     made = []
-    for name, (_, duration, number) in CASES.items():
+    for name in names:
+        _, duration, number = CASES[name]
         what = definition(duration, (runs or {}).get(name, number))
         told = [json.dumps(spec(what.scenario(point))) for point in what.points(range(1, len(what) + 1))]
         cores = os.cpu_count() or 1
-        walls: dict[str, list[float]] = {}
+        each: list[dict[str, float]] = []
         packets = 0
-        with ExitStack() as stack:
-            client = _workers(stack) if dask else None
-            for _ in range(rounds):
-                seconds, packets = _engine(told, cores)
-                walls.setdefault("engine_s", []).append(seconds)
-                walls.setdefault("sweep_s", []).append(_sweep(what, workers=cores))
-                if client is not None:
-                    walls.setdefault("embedded_s", []).append(_sweep(what, workers=2))
-                    walls.setdefault("dask_s", []).append(_sweep(what, dask=client))
-        ratio = statistics.median(s / e for s, e in zip(walls["sweep_s"], walls["engine_s"], strict=True))
-        beyond = statistics.median(s - e for s, e in zip(walls["sweep_s"], walls["engine_s"], strict=True))
-        figures = {key: statistics.median(each) for key, each in walls.items()}
-        about = {"name": name, "runs": len(what), "packets": packets}
-        made.append(about | figures | {"ratio": ratio, "overhead_ms": 1e3 * beyond / len(what)})
+        for _ in range(rounds):
+            engine_s, packets = _engine(told, cores)
+            sweep_s = _sweep(what, workers=cores)
+            figures = {"engine_s": engine_s, "sweep_s": sweep_s, "ratio": sweep_s / engine_s}
+            figures["overhead_ms"] = 1e3 * (sweep_s - engine_s) / len(what)
+            each.append(figures | (_workers_beside_threads(what) if dask else {}))
+        medians = {key: statistics.median(figures[key] for figures in each) for key in each[0]}
+        made.append({"name": name, "runs": len(what), "packets": packets} | medians)
     return made
 
 
-def _workers(stack: ExitStack) -> Any:
-    """A client of two Dask workers with one thread each."""
+def _workers_beside_threads(what: Definition) -> dict[str, float]:
+    """Wall and processor time of a sweep with two threads, and of one on two Dask workers with one thread each."""
+    before = time.process_time()
+    threads_s = _sweep(what, workers=2)
+    threads_processor_s = time.process_time() - before
+    with _workers() as client:
+        # So that workers have imported all that they need.
+        _sweep(definition("10 ms", _WARM_UP_RUNS), dask=client)
+
+        def processor_s() -> float:
+            each: dict[str, float] = client.run(time.process_time)
+            return time.process_time() + sum(each.values())
+
+        before = processor_s()
+        dask_s = _sweep(what, dask=client)
+        dask_processor_s = processor_s() - before
+    return {
+        "threads_s": threads_s,
+        "dask_s": dask_s,
+        "threads_processor_s": threads_processor_s,
+        "dask_processor_s": dask_processor_s,
+        "dask_speed": threads_s / dask_s,
+        "dask_processor_speed": threads_processor_s / dask_processor_s,
+    }
+
+
+@contextmanager
+def _workers() -> Iterator[Any]:
+    """A client of two Dask workers with one thread each, and of a scheduler in this process."""
+    import dask
     from distributed import Client, LocalCluster
 
-    open_cluster: Callable[..., Any] = LocalCluster
-    cluster = open_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
-    stack.enter_context(cluster)
     connect: Callable[..., Any] = Client
-    return stack.enter_context(connect(cluster, set_as_default=False))
+    open_cluster: Callable[..., Any] = LocalCluster
+    with dask.config.set(SETTINGS):
+        cluster = open_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+        with cluster, connect(cluster, set_as_default=False) as client:
+            yield client
 
 
 def _engine(specs: list[str], threads: int) -> tuple[float, int]:

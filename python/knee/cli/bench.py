@@ -103,14 +103,19 @@ def _sweep(as_json: bool, rounds: int | None) -> None:
     if as_json:
         write_json({"sweep": measured})
         return
-    rows = table(
-        None, ["case", "runs", "engine s", "sweep s", "ratio", "overhead ms", "two threads s", "two workers s"]
-    )
+    rows = table(None, ["case", "runs", "engine s", "sweep s", "ratio", "overhead ms"])
     for case in measured:
         walls = [case["engine_s"], case["sweep_s"], case["ratio"], case["overhead_ms"]]
-        beside = [case.get("embedded_s"), case.get("dask_s")]
-        rows.add_row(case["name"], number(case["runs"]), *map(number, [*walls, *beside]))
+        rows.add_row(case["name"], number(case["runs"]), *map(number, walls))
     out().print(rows)
+    if dask:
+        columns = ["two threads s", "two Dask workers s", "speed", "threads' processor s", "workers'", "speed"]
+        rows = table(None, ["case", *columns])
+        for case in measured:
+            walls = [case["threads_s"], case["dask_s"], case["dask_speed"]]
+            times = [case["threads_processor_s"], case["dask_processor_s"], case["dask_processor_speed"]]
+            rows.add_row(case["name"], *map(number, [*walls, *times]))
+        out().print(rows)
     for case in measured:
         out().print(f"{case['name']}: {case['runs']} {bench_sweep.CASES[case['name']][0]}.")
     if not dask:
