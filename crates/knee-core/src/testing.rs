@@ -102,11 +102,18 @@ impl<'a> Source<'a> {
 /// # Panics
 /// Where a declaration contradicts itself.
 pub fn params(declared: &[Param], picks: &[Pick]) -> Params {
+    Params::resolve(declared, values(declared, picks)).expect("values within the declared ranges")
+}
+
+/// The same, as a scenario would give them.
+///
+/// # Panics
+/// Where a declaration contradicts itself.
+pub fn values(declared: &[Param], picks: &[Pick]) -> Vec<(&'static str, Value)> {
     if picks.is_empty() {
-        return Params::defaults(declared);
+        return Vec::new();
     }
-    let given = declared.iter().enumerate().map(|(i, param)| (param.name, value(param, picks[i % picks.len()])));
-    Params::resolve(declared, given).expect("values within the declared ranges")
+    declared.iter().enumerate().map(|(i, param)| (param.name, value(param, picks[i % picks.len()]))).collect()
 }
 
 /// Somewhere in `lo..=hi`: an end, the default, or spread over the orders of magnitude between.

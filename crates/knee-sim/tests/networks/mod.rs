@@ -1,5 +1,8 @@
 //! Networks for tests: by hand, and at random.
 
+use knee_core::testing::{Pick, values};
+use knee_core::{Params, Rate, Value as Given};
+use knee_link::registry::{Choice, delays, find, losses, models};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -37,6 +40,77 @@ pub fn any_ecn() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("off"), 2 => Just("on"), 1 => Just("accurate"), 1 => Just("l4s")]
 }
 
+/// One of several choices, and what its parameters are, in half of the cases as declared.
+type Drawn = (&'static Choice, Vec<Pick>);
+
+fn any_of(choices: impl IntoIterator<Item = &'static Choice>) -> impl Strategy<Value = Drawn> {
+    let picks = prop_oneof![Just(Vec::new()), prop::collection::vec((0u8..8, any::<u64>()), 1..32)];
+    (prop::sample::select(choices.into_iter().collect::<Vec<_>>()), picks)
+}
+
+/// As a specification has it.
+fn told(name: &str, given: &[(&str, Given)]) -> Value {
+    let value = |value: &Given| match value {
+        Given::Time(time) => json!({"time": time.as_nanos()}),
+        Given::Rate(rate) => json!({"rate": rate.as_bps()}),
+        Given::Bytes(bytes) => json!({"bytes": bytes.0}),
+        Given::Count(count) => json!({"count": count}),
+        Given::Ratio(ratio) => json!({"ratio": ratio}),
+        Given::Bool(on) => json!({"bool": on}),
+        Given::Choice(word) => json!({"choice": word}),
+    };
+    let params: serde_json::Map<String, Value> = given.iter().map(|(name, v)| ((*name).into(), value(v))).collect();
+    json!({"name": name, "params": params})
+}
+
+/// How a link works: what sends, what loses packets before its queue, and what delays them behind it.
+#[derive(Clone, Debug)]
+pub struct Works {
+    model: Drawn,
+    loss: Option<Drawn>,
+    delay: Option<Drawn>,
+}
+
+impl Works {
+    /// Lets a link with a rate work like this.
+    pub fn set(&self, link: &mut Value) {
+        link["model"] = self.model(&link["capacity"]);
+        for (key, drawn) in [("loss_model", &self.loss), ("delay_model", &self.delay)] {
+            if let Some((choice, picks)) = drawn {
+                link[key] = told(choice.name, &values(choice.params, picks));
+            }
+        }
+    }
+
+    /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or the
+    /// rate, and a wire where these do.
+    fn model(&self, capacity: &Value) -> Value {
+        let (choice, picks) = &self.model;
+        let rate = Rate::from_bps(capacity["rate"].as_u64().expect("a rate"));
+        let model = find(choice.name).expect("it is registered");
+        let accepted = |given: &Vec<_>| {
+            let params = Params::resolve(choice.params, given.iter().copied()).expect("within the declared ranges");
+            (model.check)(&params, rate).is_ok()
+        };
+        let tried = [values(choice.params, picks), Vec::new()];
+        tried.iter().find(|given| accepted(given)).map_or_else(|| told("wire", &[]), |given| told(choice.name, given))
+    }
+}
+
+/// How a link works: half are wires that neither lose packets nor delay them in ways of their own.
+pub fn any_works() -> impl Strategy<Value = Works> {
+    let registered = || models().iter().map(|model| &model.choice);
+    // The table of delays has its values elsewhere.
+    let tables = || delays().iter().filter(|delay| delay.name != "table");
+    let wire = any_of(registered().take(1)).prop_map(|model| Works { model, loss: None, delay: None });
+    let any = (
+        any_of(registered()),
+        prop_oneof![3 => Just(None), 1 => any_of(losses()).prop_map(Some)],
+        prop_oneof![3 => Just(None), 1 => any_of(tables()).prop_map(Some)],
+    );
+    prop_oneof![wire, any.prop_map(|(model, loss, delay)| Works { model, loss, delay })]
+}
+
 prop_compose! {
     /// Flows over one link. In half of them all times are round, so that much happens at the same nanosecond: a full
     /// packet takes a whole number of microseconds then.
@@ -59,6 +133,7 @@ prop_compose! {
         sack_delay in prop_oneof![Just(0), Just(MS)],
         warmup in prop_oneof![Just(0), Just(S / 2), Just(2 * S - 7 * MS)],
         delayed_ack in prop_oneof![Just(40 * MS), Just(MS)],
+        works in any_works(),
     ) -> Value {
         let rounded = |time: u64| if round { time / (10 * MS) * (10 * MS) } else { time };
         let carried = |rate: u64, us: u64| if round { 1514 * 8 * 1_000_000 / us } else { rate };
@@ -67,6 +142,7 @@ prop_compose! {
         if queue == "fq" && held_back {
             link["queue_params"] = json!({"flow_max_rate": {"rate": rate / 3}});
         }
+        works.set(&mut link);
         let flows: Vec<Value> = flows.into_iter().map(|(cc, rtt, start, bytes, paced, ecn)| {
             let mut f = flow(cc, rounded(rtt).max(2 * MS), rounded(start), 2 * S - rounded(start / 4));
             let bytes = if endless { None } else { bytes };
@@ -92,13 +168,14 @@ prop_compose! {
         spec in any_dumbbell(),
         more in prop::collection::vec(
             (any::<bool>(), 1_000_000u64..200_000_000, 1u64..300, prop_oneof![Just(0u64), Just(120_000), 0u64..400_000]),
-            0..4,
+            0..=3,
         ),
         queues in prop::collection::vec(
             prop::sample::select(knee_queue::registry().iter().map(|entry| entry.name).collect::<Vec<_>>()), 4
         ),
         paths in prop::collection::vec((0usize..4, 0usize..4), 9),
         (backwards, first_delay) in (any::<bool>(), prop_oneof![Just(0u64), Just(120_000)]),
+        works in prop::collection::vec(any_works(), 3),
     ) -> Value {
         let mut spec = spec;
         let mut links = vec![spec["links"][0].clone()];
@@ -109,6 +186,7 @@ prop_compose! {
                 next["capacity"] = links[0]["capacity"].clone();
             }
             (next["name"], next["delay"], next["queue"]) = (json!(format!("link {i}")), json!(delay), json!(queues[i]));
+            works[i].set(&mut next);
             links.push(next);
         }
         for (flow, (a, b)) in spec["flows"].as_array_mut().unwrap().iter_mut().zip(paths) {
@@ -141,6 +219,7 @@ prop_compose! {
         backwards in any::<bool>(),
         new_rate in 1u64..50,
         seed in any::<u64>(),
+        (works, back, alike) in (any_works(), any_works(), any::<bool>()),
     ) -> Value {
         let mut first = link(rate * 1_000_000, &json!({"packets": packets}));
         first["loss"] = json!(loss);
@@ -149,6 +228,14 @@ prop_compose! {
         first["burst"] = json!(burst);
         first["delay"] = json!(delay);
         first["reverse"] = reverse.clone();
+        if burst.is_none() {
+            works.set(&mut first);
+            if !reverse.is_null() {
+                // Both directions of a Wi-Fi link share the air, those of a satellite link its times.
+                let back = if alike { &works } else { &back };
+                first["reverse"]["model"] = back.model(&first["reverse"]["capacity"]);
+            }
+        }
         let mut second = link(20_000_000, &json!({"time": 20 * MS}));
         second["name"] = json!("second");
         if traced {

@@ -10,6 +10,9 @@
 
 use knee_core::{Rng, Time};
 
+/// How far ahead it is worked out what contenders do.
+const AHEAD: Time = Time::from_secs(1);
+
 /// Intervals and windows of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
@@ -86,8 +89,8 @@ impl Air {
         };
         (self.stations[who].counter, self.stations[who].active) = (Some(counter), true);
         if self.directions == 1 {
-            // Nobody else can come in between.
-            self.settle(Time::MAX);
+            // Nobody else can come in between. Where contenders hardly ever let it send, it asks again.
+            self.settle(now.saturating_add(AHEAD));
         }
         self.time_of(self.stations[who].counter)
     }

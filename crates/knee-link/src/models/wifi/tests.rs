@@ -156,3 +156,12 @@ fn parameters_that_contradict_each_other_are_named() {
     assert_eq!(conflict(&[("max_airtime", us(100))], 10), Some("max_airtime"));
     assert_eq!(conflict(&[("cw_min", Value::Count(2047))], 300), Some("cw_min"));
 }
+
+/// Without a window a contender that has sent once sends again first, for ever. This once never came to an end.
+#[test]
+fn who_is_never_let_send_waits_and_costs_no_more_than_the_time_that_passes() {
+    let given = [("contenders", Value::Count(1)), ("cw_min", Value::Count(0))];
+    let mut bench = Bench::new(make(&ENTRY, &given, 100));
+    bench.saturate();
+    assert!(bench.departures(Time::from_secs(3)).is_empty());
+}
