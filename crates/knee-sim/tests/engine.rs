@@ -183,6 +183,16 @@ fn a_trace_delivers_at_its_mean_rate() {
     assert!((0.95 * ideal..ideal).contains(&output.flows[0].goodput_mbps), "{output:?}");
 }
 
+/// Blocks are whole bytes, and half a byte that an interval does not use comes with the next one: `run` checks that no
+/// interval has a utilization above 1.
+#[test]
+fn blocks_of_whole_bytes_carry_no_more_than_the_rate() {
+    let mut lte = link(21_513_321, &json!({"packets": 100}));
+    lte["model"] = json!({"name": "lte", "params": {"bler": {"ratio": 0.0}}});
+    let (output, rows) = run(&spec(5 * S, &[lte], &[flow("reno", 20 * MS, 0, 5 * S)]));
+    assert!(rows.links.iter().filter(|row| row.utilization > 0.9999).count() > 10, "{output:?}");
+}
+
 #[test]
 fn a_new_limit_is_on_record_as_it_was_given() {
     let mut spec = spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[flow("reno", 20 * MS, 0, S)]);

@@ -380,6 +380,10 @@ impl Medium for Cellular {
     fn unsent(&self, now: Time) -> u128 {
         self.sending.rest(now)
     }
+
+    fn saved(&self, _now: Time) -> u128 {
+        self.carry.div_ceil(1_000_000_000)
+    }
 }
 
 #[cfg(test)]
