@@ -123,7 +123,8 @@ impl Link {
         let Self { queue, line } = self;
         let before = out.departed.len();
         out.departed.extend(line.on_wire.take());
-        arrivals.sort(until);
+        // What leaves a wire just at the end may come after it.
+        arrivals.sort(until + Time::from_nanos(1));
         queue.advance(line, arrivals, until, out);
         line.hold(out);
         line.count(&out.departed[before..]);

@@ -1,6 +1,7 @@
 //! ACKs on their way home where time passes in batches.
 
 use super::endpoints::Ack;
+use super::stages::turn_of_ack;
 use crate::network::Way;
 use knee_core::{Packet, Time};
 
@@ -21,11 +22,8 @@ pub(super) struct Returning {
     seq: u64,
     stamp: u32,
     sacks: u32,
-    /// The pipe it would go through.
-    pub(super) pipe: u32,
-    /// Its place among the ACKs that enter the pipe at one time.
-    pub(super) rank: u16,
-    flags: u8,
+    /// Its turn among what is due at that time, and its flags below.
+    turn_and_flags: u64,
 }
 
 const _: () = assert!(size_of::<Returning>() == 32);
@@ -34,12 +32,18 @@ impl Returning {
     /// What it tells.
     #[inline]
     pub(super) const fn ack(&self) -> Ack {
-        Ack { seq: self.seq, stamp: self.stamp, sacks: self.sacks, flags: self.flags }
+        Ack { seq: self.seq, stamp: self.stamp, sacks: self.sacks, flags: self.turn_and_flags as u8 }
+    }
+
+    /// The order, among what is due at the time at which it is home.
+    #[inline]
+    pub(super) const fn turn(&self) -> u64 {
+        self.turn_and_flags >> u8::BITS
     }
 
     /// What orders the ACKs of a flow.
-    const fn key(&self) -> (Time, u32, u16) {
-        (self.at, self.pipe, self.rank)
+    const fn key(&self) -> (Time, u64) {
+        (self.at, self.turn())
     }
 }
 
@@ -94,12 +98,13 @@ impl AckPath {
         Some(*next)
     }
 
-    /// An ACK goes on its way `now`.
+    /// An ACK goes on its way `now`. `rank` and `place` order it among those that enter its pipe at that time.
     #[inline]
-    pub(super) fn push(&mut self, ack: &Packet, now: Time, way: &Way, rank: u16) {
+    pub(super) fn push(&mut self, ack: &Packet, now: Time, way: &Way, (rank, place): (u16, u32)) {
         let Packet { seq, stamp, extra: sacks, flags, .. } = *ack;
         let at = now + way.ack_delay;
-        self.acks.push(Returning { at, seq, stamp, sacks, pipe: way.ack_pipe, rank, flags });
+        let turn_and_flags = turn_of_ack(way.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
+        self.acks.push(Returning { at, seq, stamp, sacks, turn_and_flags });
         if at <= self.last_home {
             self.overtake();
         } else {
@@ -132,8 +137,8 @@ mod tests {
             visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
         ) {
             let (mut path, mut parked) = (AckPath::default(), Parked::default());
-            // Time, pipe, rank and number of those under way.
-            let mut expected: Vec<(Time, u32, u16, u64)> = Vec::new();
+            // Time, turn and number of those under way.
+            let mut expected: Vec<(Time, u64, u64)> = Vec::new();
             let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
             for (length, acks) in visits {
                 until += Time::from_nanos(length);
@@ -145,18 +150,19 @@ mod tests {
                     let ack_pipe = delay as u32;
                     let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
                     let way = Way { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
-                    path.push(&Packet { seq: sent, stamp: 7, extra: 9, ..Packet::default() }, now, &way, rank);
-                    expected.push((now + ack_delay, way.ack_pipe, rank, sent));
+                    let ack = Packet { seq: sent, stamp: 7, extra: 9, flags: 5, ..Packet::default() };
+                    path.push(&ack, now, &way, (rank, 3));
+                    expected.push((now + ack_delay, turn_of_ack(way.ack_pipe, rank, 3), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();
                 let home = expected.iter().take_while(|ack| ack.0 < until).count();
-                for (at, pipe, rank, seq) in expected.drain(..home) {
+                for (at, turn, seq) in expected.drain(..home) {
                     prop_assert_eq!(path.home(), at);
                     let came = path.next(until).expect("it is home");
-                    let Ack { seq: number, stamp, sacks, .. } = came.ack();
-                    prop_assert_eq!((came.at, came.pipe, came.rank, number), (at, pipe, rank, seq));
-                    prop_assert_eq!((stamp, sacks), (7, 9));
+                    let Ack { seq: number, stamp, sacks, flags } = came.ack();
+                    prop_assert_eq!((came.at, came.turn(), number), (at, turn, seq));
+                    prop_assert_eq!((stamp, sacks, flags), (7, 9, 5));
                 }
                 prop_assert!(path.next(until).is_none());
                 prop_assert_eq!(path.home(), expected.first().map_or(Time::MAX, |ack| ack.0));

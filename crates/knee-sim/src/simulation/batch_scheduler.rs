@@ -14,7 +14,7 @@
 
 use super::ack_path::{AckPath, Parked};
 use super::landings::Landings;
-use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, turn_of_ack};
+use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, landed_before};
 use super::world::{Outbox, World};
 use crate::events::{Event, Events};
 use crate::network::Way;
@@ -61,6 +61,8 @@ struct BatchOutbox {
     landing: u16,
     /// Rank of what the receiver does.
     rank: u16,
+    /// Its place among what has that rank.
+    place: u32,
     /// Order, among those of its time, of what the sender does.
     turn: u64,
     /// Transfers completed in this batch.
@@ -75,7 +77,7 @@ impl Outbox for BatchOutbox {
 
     #[inline]
     fn ack(&mut self, ack: Packet, now: Time, way: &Way) {
-        self.acks.push(&ack, now, way, self.rank);
+        self.acks.push(&ack, now, way, (self.rank, self.place));
     }
 
     fn completed(&mut self, flow: u32, now: Time) {
@@ -94,6 +96,7 @@ impl BatchOutbox {
             return;
         }
         world.now = due.min(compressed);
+        self.place = i;
         if due <= compressed {
             self.rank = DELAYED_ACK;
             world.on_delayed_ack_timer(i, self);
@@ -166,6 +169,7 @@ impl BatchScheduler {
                 stage: 0,
                 landing: 0,
                 rank: 0,
+                place: 0,
                 turn: 0,
                 completed: Vec::new(),
             },
@@ -364,12 +368,14 @@ impl BatchScheduler {
     #[inline]
     fn receive(&mut self, world: &mut World, i: u32, at: Time) {
         let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
-        for packet in self.landings.take(i, at) {
+        let (packets, places) = self.landings.take(i, landed_before(at, outbox.landing));
+        for (k, packet) in packets.iter().enumerate() {
             let lands = packet.enqueued;
             while world.receivers[i as usize].due() < lands {
                 outbox.receiver_timer(world, i, lands);
             }
             world.now = lands;
+            outbox.place = places.get(k).copied().unwrap_or(i);
             world.on_data(i, packet, &way, outbox);
         }
         while world.receivers[i as usize].due() < at {
@@ -388,7 +394,7 @@ impl BatchScheduler {
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             world.now = returning.at;
-            outbox.turn = turn_of_ack(returning.pipe, returning.rank, i);
+            outbox.turn = returning.turn();
             world.on_ack(i, &returning.ack(), outbox);
         }
     }

@@ -9,6 +9,8 @@ use knee_link::Departure;
 pub(super) struct Landings {
     /// Flow by flow, in the order of time; `enqueued` is when each lands.
     packets: Vec<Packet>,
+    /// Their places among those of their link that land with them, where several may land at one time; else empty.
+    places: Vec<u32>,
     /// Of each flow those of `packets` that it has not taken: from the first to before the second.
     ranges: Vec<(u32, u32)>,
     /// How many land from each stage.
@@ -17,20 +19,21 @@ pub(super) struct Landings {
 
 impl Landings {
     pub(super) fn new(flows: usize) -> Self {
-        Self { packets: Vec::new(), ranges: vec![(0, 0); flows], counts: Vec::new() }
+        Self { packets: Vec::new(), places: Vec::new(), ranges: vec![(0, 0); flows], counts: Vec::new() }
     }
 
-    /// Takes the packets of a flow that land up to `at`.
+    /// Takes the packets of a flow that land up to `at`, with their places.
     #[inline]
-    pub(super) fn take(&mut self, flow: u32, at: Time) -> &[Packet] {
+    pub(super) fn take(&mut self, flow: u32, at: Time) -> (&[Packet], &[u32]) {
         let (next, end) = &mut self.ranges[flow as usize];
         let packets = &self.packets[*next as usize..*end as usize];
         let count = match packets.last() {
             Some(last) if last.enqueued > at => packets.partition_point(|packet| packet.enqueued <= at),
             _ => packets.len(),
         };
+        let places = self.places.get(*next as usize..*next as usize + count).unwrap_or_default();
         *next += count as u32;
-        &packets[..count]
+        (&packets[..count], places)
     }
 
     /// By flow, whether it has packets to take.
@@ -47,10 +50,10 @@ impl Landings {
     /// before, or nothing new has landed since.
     pub(super) fn distribute(&mut self, world: &mut World, stages: &Stages, until: Time) -> usize {
         self.counts.clear();
-        self.counts.extend(stages.links().map(|(link, delayed)| {
+        self.counts.extend(stages.links().map(|(link, later)| {
             let departed = &world.network.links[link].outcome.departed;
-            // What a pipe delivers comes after what concerns the whole run.
-            departed.partition_point(|departure| departure.packet.enqueued + Time::from_nanos(delayed.into()) <= until)
+            // What does not come from a wire comes after what concerns the whole run.
+            departed.partition_point(|departure| departure.packet.enqueued + Time::from_nanos(later.into()) <= until)
         }));
         let count = self.counts.iter().sum();
         if count > 0 {
@@ -77,11 +80,17 @@ impl Landings {
         if self.packets.len() < count {
             self.packets.resize(count, Packet::default());
         }
+        if stages.crowd() && self.places.len() < count {
+            self.places.resize(count, 0);
+        }
         for (link, &count) in links() {
             let departed = &mut world.network.links[link].outcome.departed;
-            for Departure { packet, .. } in &departed[..count] {
+            for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
                 let end = &mut self.ranges[packet.flow as usize].1;
                 self.packets[*end as usize] = *packet;
+                if stages.crowd() {
+                    self.places[*end as usize] = place;
+                }
                 *end += 1;
             }
             departed.drain(..count);

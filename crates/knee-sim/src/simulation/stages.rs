@@ -2,7 +2,7 @@
 //! arrives at later ones.
 
 use super::world::World;
-use crate::network::Network;
+use crate::network::{Direction, Network};
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
 use knee_link::Arrivals;
@@ -12,29 +12,50 @@ use knee_queue::Burst;
 const MAX_PACKETS: u64 = 131_072;
 /// The longest batch: its times have to fit into 32 bits of nanoseconds.
 const LONGEST: Time = Time::from_secs(4);
-/// More links than this go event by event: ranks have ten bits for them.
-const MAX_LINKS: usize = 1 << 10;
+/// More links than this go event by event: ranks have nine bits for them.
+const MAX_LINKS: usize = 1 << RANK_BITS;
+const RANK_BITS: u32 = 9;
 /// The same for pipes, which have 20 bits in a turn, as flows have.
 const MAX_PIPES: usize = 1 << 20;
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
 
-/// Why a receiver sends an ACK: the upper two bits of its rank.
-pub(super) const DELAYED_ACK: u16 = 2 << 10;
-pub(super) const COMPRESSED_SACK: u16 = 3 << 10;
-const FROM_PIPE: u16 = 1 << 10;
+/// Why a receiver sends an ACK: the upper three bits of its rank. A packet has landed from a wire, a pipe or a medium, or a
+/// timer fires.
+const FROM_PIPE: u16 = 1 << RANK_BITS;
+const FROM_MEDIUM: u16 = 2 << RANK_BITS;
+pub(super) const DELAYED_ACK: u16 = 3 << RANK_BITS;
+pub(super) const COMPRESSED_SACK: u16 = 4 << RANK_BITS;
 
-/// The order of what is due at one time, as [`crate::events::Event`] has it: packets that come from links first, by link,
-/// then what comes out of pipes, then what flows do, by flow.
-const PIPE: u64 = 1 << 52;
-pub(super) const RETRANSMIT: u64 = 2 << 52;
-pub(super) const PACE: u64 = 3 << 52;
-pub(super) const START: u64 = 4 << 52;
+/// The order of what is due at one time, as [`crate::events::Event`] has it: packets that come from wires first, by link,
+/// then what comes out of pipes, then packets that come from media, by link, then what flows do, by flow.
+const PIPE: u64 = 1 << TURN_BITS;
+const MEDIUM: u64 = 2 << TURN_BITS;
+pub(super) const RETRANSMIT: u64 = 3 << TURN_BITS;
+pub(super) const PACE: u64 = 4 << TURN_BITS;
+pub(super) const START: u64 = 5 << TURN_BITS;
+/// A turn leaves eight bits of a number for something else: those of its pipe, rank and place are below, and three above.
+const TURN_BITS: u32 = PIPE_BITS + PLACE_BITS + RANK_BITS + 3;
+const PIPE_BITS: u32 = 20;
+const PLACE_BITS: u32 = 21;
+const _: () = assert!(TURN_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which they
-/// left, which their rank says, and of one rank by flow.
-pub(super) const fn turn_of_ack(pipe: u32, rank: u16, flow: u32) -> u64 {
-    PIPE | (pipe as u64) << 32 | (rank as u64) << 20 | flow as u64
+/// left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow whose timer fired.
+#[inline]
+pub(super) const fn turn_of_ack(pipe: u32, rank: u16, place: u32) -> u64 {
+    PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
+}
+
+/// Up to when packets have landed before an ACK comes home `at`, where they give ACKs of this rank.
+#[inline]
+pub(super) const fn landed_before(at: Time, rank: u16) -> Time {
+    if rank >> RANK_BITS == FROM_MEDIUM >> RANK_BITS { at.saturating_sub(Time::from_nanos(1)) } else { at }
+}
+
+/// Whether packets may leave a link, or come out of the pipe behind it, several at a time.
+fn crowds(direction: &Direction) -> bool {
+    !direction.link.is_wire() || !direction.is_steady()
 }
 
 /// One of the links, and what arrives there in a batch.
@@ -48,8 +69,10 @@ struct Stage {
     next: Vec<u32>,
     /// Whether there is any.
     goes_on: bool,
-    /// Delay and index of the pipe behind the link.
-    pipe: Option<(Time, u32)>,
+    /// The order, among what is due at one time, of what the link does.
+    turn: u64,
+    /// The pipe behind the link.
+    pipe: Option<u32>,
 }
 
 /// The links that data crosses, in an order in which no packet comes back to an earlier one.
@@ -59,16 +82,22 @@ pub(super) struct Stages {
     first: Vec<u32>,
     /// By route, the rank of ACKs for what lands.
     ranks: Vec<u16>,
+    /// Whether packets may land several at a time.
+    crowd: bool,
 }
 
 impl Stages {
-    /// The stages of a network; none where data crosses links in circles, or something other than wires with steady delays,
-    /// or ACKs cross links.
+    /// The stages of a network; none where data crosses links in circles, a link has no rate, packets overtake each other, or
+    /// ACKs cross links. Nor where a packet goes from medium to medium within no time: what happens then has an order that
+    /// turns do not have.
     pub(super) fn new(network: &Network) -> Option<Self> {
         let Network { links, pipes, routes, .. } = network;
         let fits = links.len() <= MAX_LINKS && pipes.len() < MAX_PIPES / 2;
-        let steady = |&link: &u32| links[link as usize].link.is_wire() && links[link as usize].is_steady();
-        if !fits || !routes.iter().all(|route| route.acks.is_empty() && route.data.iter().all(steady)) {
+        let ordered = |&link: &u32| links[link as usize].keeps_order() && links[link as usize].link.rate().is_some();
+        let medium = |link: u32| !links[link as usize].link.is_wire();
+        let at_once = |pair: &[u32]| medium(pair[0]) && medium(pair[1]) && links[pair[0] as usize].pipe.is_none();
+        let goes = |data: &[u32]| data.iter().all(ordered) && !data.windows(2).any(at_once);
+        if !fits || !routes.iter().all(|route| route.acks.is_empty() && goes(&route.data)) {
             return None;
         }
         let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
@@ -87,21 +116,30 @@ impl Stages {
                 later: Vec::new(),
                 goes_on: next.iter().any(|next| *next != NONE),
                 next,
-                pipe: direction.pipe.map(|pipe| (direction.delay, pipe)),
+                turn: if medium(link) { MEDIUM | u64::from(link) } else { u64::from(link) },
+                pipe: direction.pipe,
             }
         };
         let last = |data: &[u32]| data[data.len() - 1];
-        let rank = |link: u32| links[link as usize].pipe.map_or(link as u16, |pipe| FROM_PIPE | pipe as u16);
+        let at_end = |link: u32| if medium(link) { FROM_MEDIUM | link as u16 } else { link as u16 };
+        let rank = |link: u32| links[link as usize].pipe.map_or(at_end(link), |pipe| FROM_PIPE | pipe as u16);
         Some(Self {
             in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
             ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),
+            crowd: order.iter().any(|link| crowds(&links[*link as usize])),
         })
     }
 
-    /// The links, and whether a pipe lies behind each.
+    /// The links, and whether what lands from each comes after what concerns the whole run: from a pipe or a medium.
     pub(super) fn links(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some()))
+        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.turn >= MEDIUM))
+    }
+
+    /// Whether packets may land several at a time.
+    #[inline]
+    pub(super) const fn crowd(&self) -> bool {
+        self.crowd
     }
 
     /// The first stage of a route, and the rank of ACKs for what lands at its end.
@@ -157,34 +195,36 @@ impl Stages {
 
     /// All that arrives before `until` goes through the links, as far as there is time up to `last`.
     pub(super) fn advance(&mut self, world: &mut World, until: Time, last: Time) {
+        // What has been in a pipe for longer comes out of it first.
+        self.in_order.iter_mut().for_each(|stage| stage.take_later(until));
         for k in 0..self.in_order.len() {
             let stage = &mut self.in_order[k];
-            stage.take_later(until);
             let direction = &mut world.network.links[stage.link as usize];
             let before = direction.outcome.departed.len();
+            // What a medium does just at the end comes after what concerns the whole run.
+            let last = if stage.turn >= MEDIUM { until - Time::from_nanos(1) } else { last };
             direction.link.advance(&mut stage.arrivals, last, &mut direction.outcome);
             direction.book(before);
             world.book_news(stage.link);
             if stage.goes_on || stage.pipe.is_some() {
-                self.hand_on(k, before, world, last);
+                self.hand_on(k, before, world, until);
             }
         }
     }
 
     /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe before it
     /// lands.
-    fn hand_on(&mut self, k: usize, before: usize, world: &mut World, last: Time) {
+    fn hand_on(&mut self, k: usize, before: usize, world: &mut World, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
-        let (delay, turn) = match stage.pipe {
-            Some((delay, pipe)) => (delay, turn_of_ack(pipe, 0, 0)),
-            None => (Time::ZERO, u64::from(stage.link)),
-        };
+        let turn = stage.pipe.map_or(stage.turn, |pipe| turn_of_ack(pipe, 0, 0));
         let network = &mut world.network;
+        if stage.pipe.is_some() {
+            network.links[stage.link as usize].propagate(before);
+        }
         let departed = &mut network.links[stage.link as usize].outcome.departed;
         let mut lands = before;
         for i in before..departed.len() {
             let packet = &mut departed[i].packet;
-            packet.enqueued += delay;
             let next = stage.next[network.ways[packet.flow as usize].route as usize];
             if next == NONE {
                 departed[lands] = departed[i];
@@ -192,7 +232,7 @@ impl Stages {
                 continue;
             }
             let next = &mut behind[next as usize - k - 1];
-            if delay == Time::ZERO || packet.enqueued < last {
+            if stage.pipe.is_none() || packet.enqueued < until {
                 next.push(*packet, 1, turn);
             } else {
                 next.later.push((*packet, turn));
@@ -206,7 +246,7 @@ impl Stage {
     /// Of what arrives when a packet leaves, those that left a link of a lower index go first.
     #[inline]
     fn push(&mut self, first: Packet, count: u32, turn: u64) {
-        self.arrivals.push(Burst { first, count }, turn, turn < u64::from(self.link));
+        self.arrivals.push(Burst { first, count }, turn, turn < self.turn);
     }
 
     /// Takes what comes from pipes before `until`.
@@ -250,6 +290,7 @@ mod tests {
         match kind {
             0 => (Event::Wire(i), u64::from(i)),
             1 => (Event::Pipe(i), turn_of_ack(i, 0, 0)),
+            5 => (Event::Link(i), MEDIUM | u64::from(i)),
             2 => (Event::Retransmit(i), RETRANSMIT | u64::from(i)),
             3 => (Event::Pace(i), PACE | u64::from(i)),
             _ => (Event::Start(i), START | u64::from(i)),
@@ -258,19 +299,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turns_have_the_order_of_events(a in (0u8..5, 0u32..1024), b in (0u8..5, 0u32..1024)) {
+        fn turns_have_the_order_of_events(a in (0u8..6, 0u32..1024), b in (0u8..6, 0u32..1024)) {
             let ((a, turn_a), (b, turn_b)) = (due(a.0, a.1), due(b.0, b.1));
             prop_assert_eq!(turn_a.cmp(&turn_b), a.cmp(&b), "{:?} and {:?}", a, b);
         }
 
-        /// ACKs of one pipe come as they left: for what lands from links, by link, then from pipes, then those of timers;
-        /// of one rank by flow.
+        /// ACKs of one pipe come as they left: for what lands from wires, by link, then from pipes, then from media, then
+        /// those of timers; of one rank by place.
         #[test]
         fn acks_of_one_pipe_come_by_what_they_answer(
-            pipe in 0..MAX_PIPES as u32, a in (0u16..5, 0u32..1 << 20), b in (0u16..5, 0u32..1 << 20)
+            pipe in 0..MAX_PIPES as u32, a in (0u16..6, 0u32..1 << 20), b in (0u16..6, 0u32..1 << 20)
         ) {
-            let ranks = [0, MAX_LINKS as u16 - 1, FROM_PIPE, DELAYED_ACK, COMPRESSED_SACK];
-            let turn = |(rank, flow): (u16, u32)| turn_of_ack(pipe, ranks[usize::from(rank)], flow);
+            let ranks = [0, MAX_LINKS as u16 - 1, FROM_PIPE, FROM_MEDIUM, DELAYED_ACK, COMPRESSED_SACK];
+            let turn = |(rank, place): (u16, u32)| turn_of_ack(pipe, ranks[usize::from(rank)], place);
             prop_assert_eq!(turn(a).cmp(&turn(b)), a.cmp(&b));
             prop_assert!(turn(a) < turn_of_ack(pipe + 1, 0, 0));
             prop_assert!(turn(a) < RETRANSMIT);
