@@ -395,14 +395,14 @@ static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 }
 
 /*
- * Sending begins again after `idle` us: that is no time of growth. What of it
- * lies in balancing is taken out with that (knee_lola_balance).
+ * Sending begins again after `idle` us in which nothing was in flight: that is
+ * no time of growth. It does not include the wait for the ACK that left nothing
+ * in flight, as CUBIC's does: a flow whose window one ACK covers would always
+ * be idle. Balancing takes out all of its own time (knee_lola_balance).
  */
 static inline void knee_lola_on_restart(struct knee_lola *l, u64 now, u64 idle)
 {
-	if (knee_lola_phase(l) == KNEE_LOLA_FAIR_FLOW_BALANCING)
-		idle = knee_sub(idle, (u32)now - l->since);
-	if (l->epoch)
+	if (l->epoch && knee_lola_phase(l) != KNEE_LOLA_FAIR_FLOW_BALANCING)
 		l->epoch = knee_min(l->epoch + idle, now);
 }
 

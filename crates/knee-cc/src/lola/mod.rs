@@ -219,8 +219,8 @@ struct Lola {
     adjusted: Time,
     /// Tailored decreases since an RTT close to `rtt_min`.
     unconfirmed: u64,
-    /// When the newest packet that has been acknowledged was sent.
-    last_sent: Time,
+    /// When the last ACK came that delivered something.
+    delivered: Time,
 }
 
 impl Lola {
@@ -239,7 +239,7 @@ impl Lola {
             settled: init.now,
             adjusted: init.now,
             unconfirmed: 0,
-            last_sent: init.now,
+            delivered: init.now,
         }
     }
 
@@ -357,9 +357,11 @@ impl Lola {
 
 impl CongestionControl for Lola {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
+        let now = ack.view.now;
+        if ack.delivered > 0 {
+            self.delivered = now;
+        }
         if let Some(rtt) = ack.rtt {
-            let now = ack.view.now;
-            self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
             let rtt = rtt.as_micros().max(1);
             self.rtt_now = self.filter.update(now, rtt);
             self.rtt_min = self.rtt_min.min(self.rtt_now);
@@ -414,12 +416,11 @@ impl CongestionControl for Lola {
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => self.settled = now.saturating_add(self.feedback_delay()),
-            // An idle time does not count as time of growth. What of it lies in fair flow balancing is taken out with
-            // that, and where a decrease follows it does not matter.
-            StateEvent::Restart => {
-                let balancing = self.phase == Phase::FairFlowBalancing;
-                let away = if balancing { now.saturating_sub(self.since) } else { Time::ZERO };
-                let idle = now.saturating_sub(self.last_sent).saturating_sub(away);
+            // Idle time, in which nothing was in flight, does not count as time of growth. It began with the ACK that left
+            // nothing in flight. Linux's CUBIC counts from the last transmission, with the wait for that ACK: a flow whose
+            // window one ACK covers would always be idle. A round of balancing takes out all of its own time.
+            StateEvent::Restart if self.phase != Phase::FairFlowBalancing => {
+                let idle = now.saturating_sub(self.delivered);
                 self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
             }
             _ => {}
