@@ -29,8 +29,9 @@
  * that span before the state was entered; for that span after a decrease no
  * state is left; the decrease takes Q_data at the greatest RTT_now of the hold;
  * below Q_low / 2 balancing goes back to cubic increase; slow start looks at
- * unfiltered RTTs. Here alone: the filter of Eq. 4 has 8 slots, not 16, and
- * ages end at 2^31 us (36 minutes).
+ * unfiltered RTTs; time with nothing in flight is not part of t of Eq. 1. Here
+ * alone: the filter of Eq. 4 has 8 slots, not 16, and ages end at 2^31 us (36
+ * minutes).
  */
 #ifndef KNEE_LOLA_H
 #define KNEE_LOLA_H

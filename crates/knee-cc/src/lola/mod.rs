@@ -35,6 +35,8 @@
 //! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could double
 //!   several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
 //! - After slow start `K` is 0 and `CWnd_max` the window.
+//! - Time in which nothing was in flight does not count as `t` of Eq. 1: the window was not in use. As in CUBIC the curve is
+//!   moved along, but only by that time.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 
 mod equations;
