@@ -50,6 +50,10 @@ def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() ->
         assert mine.min() >= its.min() - 0.1  # type: ignore[operator]
         assert mine.median() == pytest.approx(its.median(), rel=0.3)
     assert there.summary["flows"][1]["rtt_min_ms"] >= 20.0
+    # Nothing that no one saw is a zero; connections of an application have no common state.
+    assert [flow["timeouts"] for flow in there.summary["flows"][:2]] == [None, None]
+    for result in (there, here):
+        assert set(result.samples["state"]) == {"running"}
     call, echo = there.summary["flows"][2]["datagrams"], there.summary["probes"][0]
     assert (call["sent"], echo["sent"]) == (150, 60)
     assert call["owd_min_ms"] >= 10.0

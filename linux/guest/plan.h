@@ -41,6 +41,7 @@ enum plan_kind {
 	PLAN_END,		/* index: program; asks it to end */
 	PLAN_KILL,		/* index: program; kills it and everything it started */
 	PLAN_ENDPOINT,		/* index: process; struct plan_end: starts an end of an application's flow */
+	PLAN_CONNECTIONS,	/* index: flow, watched as a program; the algorithm of its connections: watches these too */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
-SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON, PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT = (
-    range(1, 16)
-)
+SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
+PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT, CONNECTIONS = range(11, 17)
+#: The congestion control of connections that are watched, by the flow (KNEE_CONNECTIONS_CC).
+CONNECTIONS_CC = "knee_{}"
 
 #: Kinds of marks (enum knee_row_kind), and what tells a link from a flow.
 BEGIN, END = 2, 3

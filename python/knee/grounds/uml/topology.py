@@ -67,6 +67,10 @@ class Topology:
         self.programs = [number for number, (flow, _) in enumerate(self.flows) if flow.program is not None]
         #: Flows of applications, and all flows whose ends have namespaces of their own; these have addresses by order.
         self.applications = [number for number, (flow, _) in enumerate(self.flows) if flow.traffic is not None]
+        #: Of the applications, those whose data goes over connections.
+        self.connections = [
+            number for number in self.applications if not applications.uses_datagrams(self.flows[number][0])
+        ]
         self.homes = [*self.programs, *self.applications]
         #: The task of each process of an application, by the process's number.
         self.tasks: dict[int, dict[str, Any]] = {}
@@ -267,6 +271,8 @@ class Topology:
             names = self._crossed(flow)
             ends = self._ends[names[0]].number, self._ends[names[-1]].number
             self.plan.first(plan.WATCH, 0, plan.watch(number, k, *ends))
+            if number in self.connections:
+                self.plan.first(plan.CONNECTIONS, number, flow.cc.encode("ascii") + b"\0")
             source, destination = self._addresses(number)
             near = (SENDER, RECEIVER) if flow.direction == "forward" else (RECEIVER, SENDER)
             for role, (own, other, around) in enumerate(
@@ -319,6 +325,9 @@ class Topology:
         server = source if applications.pulls(flow) else destination
         where = {"control": f"/dev/control{number}", "address": str(server), "port": _PORT}
         there, here = applications.tasks(self._scenario, number, where)
+        if number in self.connections:
+            # Only connections that carry the flow's data: what clients ask is not the flow's.
+            there["cc"] = plan.CONNECTIONS_CC.format(number)
         for role, task in enumerate((here, there)):
             process = program_process(k, role)
             self.tasks[process] = task
