@@ -61,6 +61,16 @@ def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() ->
     assert not there.manifest["switch"]["strays"]
 
 
+@pytest.mark.running_kernel
+@pytest.mark.skipif(bool(_LACKS), reason=f"the ground host does not work here: {_LACKS}")
+def test_l4s_probes_wait_in_a_queue_of_their_own() -> None:
+    """RFC 9332, 2.1: DualPI2 sends ECT(1) through its L queue, past a classic flow's packets."""
+    probes = [{"rtt": "20 ms", "label": str(ecn), "ecn": ecn} for ecn in (True, "l4s")]
+    told = {"duration": "3 s", "link": LINK | {"queue": "dualpi2"}, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
+    classic, l4s = knee.run(told | {"probes": probes}, "host", report=False).summary["probes"]
+    assert classic["rtt_p50_ms"] > l4s["rtt_p50_ms"] + 5
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -69,7 +79,7 @@ def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() ->
             r"flows\[0\].traffic.kind: sockets do not carry .* rtc",
         ),
         ({"flows": [{"cc": "reno", "rtt": "1 ms", "traffic": {"kind": "video"}}]}, r"traffic.kind: .* video"),
-        ({"probes": [{"rtt": "1 ms", "ecn": "l4s"}]}, r"probes\[0\].ecn: this ground does not support"),
+        ({"flows": [{"cc": "reno", "rtt": "1 ms", "ecn": "l4s"}]}, r"flows\[0\].ecn: this ground does not support"),
     ],
 )
 def test_what_it_does_not_carry_is_refused_by_name(

@@ -145,14 +145,14 @@ void flows_start(uint32_t index, const struct plan_flow *told)
 }
 
 /* The probe copies the algorithm of a socket, which stays open so that the algorithm stays loaded. */
-void flows_watch_connections(uint32_t index, const char *cc)
+void flows_watch_connections(uint32_t index, const struct plan_connections *told)
 {
-	struct knee_flow probe = { .flow = index };
+	struct knee_flow probe = { .flow = index, .ect1 = told->ect1 };
 
 	probe.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (probe.fd < 0)
 		fail("no socket for flow %u", index + 1);
-	set(probe.fd, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc), cc);
+	set(probe.fd, IPPROTO_TCP, TCP_CONGESTION, told->cc, strlen(told->cc), told->cc);
 	probe_call(KNEE_CONNECTIONS, &probe, "cannot watch connections");
 }
 

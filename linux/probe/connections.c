@@ -144,6 +144,8 @@ int probe_connections_watch(const struct knee_flow *told)
 		err = flow->rtt ? -EINVAL : -ENOMEM;
 		goto out;
 	}
+	flow->ect1 = told->ect1;
+	probe.l4s |= flow->ect1;
 	INIT_LIST_HEAD(&flow->connections);
 	flow->rtt_min_us = flow->all_rtt_min_us = U32_MAX;
 	flow->real = inet_csk(socket->sk)->icsk_ca_ops;

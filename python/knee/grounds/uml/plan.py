@@ -148,6 +148,11 @@ def watch(flow: int, program: int, first_link: int, last_link: int) -> bytes:
     return struct.pack("=IIII", flow, program, first_link, last_link)
 
 
+def connections(cc: str, *, ect1: bool) -> bytes:
+    """The payload of an application's connections to watch: ``struct plan_connections``."""
+    return struct.pack("=I16s", ect1, cc.encode("ascii"))
+
+
 def program(namespace: int, wait_ns: int, root: str, file: str, words: Sequence[str]) -> bytes:
     """The payload of a process to start: ``struct plan_program``, with the owner of our own files."""
     head = struct.pack("=IIIIQ", namespace, os.getuid(), os.getgid(), len(words), wait_ns)
