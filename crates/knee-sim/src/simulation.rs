@@ -195,16 +195,28 @@ mod tests {
     }
 
     #[test]
-    fn batches_take_wires_without_circles_and_acks_over_a_delay_alone() {
+    fn batches_take_links_that_keep_order_without_circles_and_acks_over_a_delay_alone() {
         let links = [link(), with("delay", json!(1_000_000)), link()];
         assert!(goes_in_batches(&links[..1], &[flow(&[0], 20)]));
         assert!(goes_in_batches(&links, &[flow(&[2, 0], 20), flow(&[2, 1, 0], 30), flow(&[1], 10)]));
-        // A circle, ACKs that have no delay left, and links that are no plain wires or carry ACKs.
+        // Servers with a rate, and delays in order; a medium behind another only where a delay is between them.
+        let bucket = with("burst", json!(3000));
+        let kept = [("jitter", json!(1)), ("model", json!({"name": "lte"})), ("model", json!({"name": "leo"}))];
+        for (key, value) in kept.into_iter().chain([("burst", json!(3000))]) {
+            assert!(goes_in_batches(&[with(key, value.clone())], &[flow(&[0], 20)]), "{key} {value}");
+        }
+        let mut delayed = bucket.clone();
+        delayed["delay"] = json!(1_000_000);
+        assert!(goes_in_batches(&[delayed, bucket.clone()], &[flow(&[0, 1], 20)]));
+        assert!(!goes_in_batches(&[bucket.clone(), bucket], &[flow(&[0, 1], 20)]));
+        // A circle, ACKs that have no delay left, and links that have no rate, carry ACKs or let packets overtake each other.
         assert!(!goes_in_batches(&links, &[flow(&[0, 2], 20), flow(&[2, 0], 20)]));
         assert!(!goes_in_batches(&links, &[flow(&[1], 1)]));
         let reverse = json!({"capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": null});
-        let others = [("burst", json!(3000)), ("jitter", json!(1)), ("reverse", reverse)];
-        for (key, value) in others.into_iter().chain([("capacity", json!({"trace": [1, 2]}))]) {
+        let mut overtaken = with("jitter", json!(1));
+        overtaken["reorder"] = json!(true);
+        assert!(!goes_in_batches(&[overtaken], &[flow(&[0], 20)]));
+        for (key, value) in [("reverse", reverse), ("capacity", json!({"trace": [1, 2]}))] {
             assert!(!goes_in_batches(&[with(key, value.clone())], &[flow(&[0], 20)]), "{key}");
             assert!(goes_in_batches(&[link(), with(key, value)], &[flow(&[0], 20)]), "a {key} that nobody crosses");
         }

@@ -296,7 +296,9 @@ fn empty_time_costs_nothing() {
         spec
     };
     let byte = |spec: &mut Value| spec["flows"][0]["bytes"] = json!(1);
-    let no_epochs = |spec: &mut Value| spec["links"][0]["burst"] = json!(3000);
+    let no_epochs = |spec: &mut Value| {
+        (spec["links"][0]["jitter"], spec["links"][0]["reorder"]) = (json!(1), json!(true));
+    };
     let rare = |spec: &mut Value| spec["links"][0]["capacity"] = json!({"trace": [500_000_000u64]});
     let much = |spec: &mut Value| {
         spec["links"][0]["capacity"] = json!({"trace": (0..1_000_000).map(|i| i / 1000).collect::<Vec<u64>>()});
