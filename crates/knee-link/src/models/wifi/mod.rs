@@ -322,8 +322,13 @@ impl Wifi {
         if frames == 0 {
             return None;
         }
-        let symbol_bits = (u128::from(rate) * u128::from(self.symbol.as_nanos()) / 1_000_000_000).max(1);
-        let symbols = u128::from(bytes * 8 + SERVICE_AND_TAIL).div_ceil(symbol_bits);
+        let (bits, span) =
+            (u128::from(bytes * 8 + SERVICE_AND_TAIL), u128::from(rate) * u128::from(self.symbol.as_nanos()));
+        // A symbol carries whole bits; where it is too short for one, a bit takes several.
+        let symbols = match span / 1_000_000_000 {
+            0 => (bits * 1_000_000_000).div_ceil(span.max(1)),
+            each => bits.div_ceil(each),
+        };
         let arrives = now + self.preamble + self.symbol * symbols as u64;
         let mut bits = 0;
         for pending in self.window.iter_mut().take(sent).filter(|pending| !pending.received) {
