@@ -149,14 +149,16 @@ impl Simulation {
     /// # Errors
     /// What does not add up.
     pub fn audit(&self) -> Result<(), String> {
-        let between_links = match &self.scheduler {
+        let (between_links, acks) = match &self.scheduler {
             Scheduler::Events(scheduler) => {
                 scheduler.audit(&self.world)?;
-                self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum()
+                (self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum(), 0)
             }
-            Scheduler::Batches(scheduler) => scheduler.under_way(&self.world),
+            Scheduler::Batches(scheduler) => {
+                (scheduler.under_way(&self.world), scheduler.acks_of_connections(&self.world))
+            }
         };
-        self.world.audit(between_links)
+        self.world.audit(between_links, acks)
     }
 }
 

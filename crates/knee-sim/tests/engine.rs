@@ -9,7 +9,7 @@ mod networks;
 use knee_core::{Packet, Time};
 use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
-use networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
+use networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -30,6 +30,7 @@ fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
     let mut bytes = bytemuck::cast_slice(&rows.samples).to_vec();
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.links));
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.events));
+    bytes.extend_from_slice(bytemuck::cast_slice(&rows.completions));
     (serde_json::to_string(&output).unwrap(), bytes)
 }
 
@@ -61,6 +62,25 @@ proptest! {
         let (alone, watched) = (bits(run(&spec)), bits(watched.run().unwrap()));
         prop_assert_eq!(&alone.0, &watched.0);
         prop_assert!(alone.1 == watched.1, "the time series or the events differ");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Endpoints included, which connections get by who has left: timers that fire at one time go by their number.
+    #[test]
+    fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go(spec in any_transfers()) {
+        let (mut alone, mut watched) = (simulation(&spec), simulation(&spec));
+        watched.tap(Box::new(Onlooker));
+        while alone.step(100) {
+            prop_assert_eq!(alone.audit(), Ok(()));
+        }
+        while watched.step(1_000) {}
+        prop_assert_eq!(alone.endpoints(), watched.endpoints());
+        let (alone, watched) = (bits(alone.finish().unwrap()), bits(watched.finish().unwrap()));
+        prop_assert_eq!(&alone.0, &watched.0);
+        prop_assert!(alone.1 == watched.1, "the time series, the events or what was completed differ");
     }
 }
 

@@ -12,15 +12,18 @@
 //! time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event`],
 //! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
 
+mod applications;
+
 use super::ack_path::{AckPath, Parked};
 use super::landings::Landings;
-use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, turn_of_ack};
+use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, WAKE, turn_of_ack};
 use super::world::{Outbox, World};
 use crate::events::{Event, Events};
 use crate::network::Way;
 use crate::observe::Interval;
 use crate::spec::Change;
 use crate::timer::Timer;
+use applications::DueActions;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
 
@@ -65,11 +68,19 @@ struct BatchOutbox {
     turn: u64,
     /// Transfers completed in this batch.
     completed: Vec<(Time, u32)>,
+    /// What applications are to learn.
+    due: DueActions,
+    /// Packets that the flow at work has sent.
+    sent: u32,
+    /// Of a connection, those that its receiver has taken, and when one of them or of its ACKs last left the network.
+    landed: u32,
+    moved_at: Time,
 }
 
 impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
+        self.sent += count;
         self.stages.push(self.stage, first, count, self.turn);
     }
 
@@ -136,9 +147,9 @@ fn min_ack_delay(world: &World) -> Time {
 impl BatchScheduler {
     /// The stages of `world`'s network; none where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Option<Stages> {
-        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Connections of applications
-        // come and go.
-        if !world.non_tcp.is_empty() || !world.connections.is_empty() {
+        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Where what happens on one
+        // connection makes an application send on another, they cannot be gone through one by one.
+        if !world.non_tcp.is_empty() || !world.connections.are_independent() {
             return None;
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
@@ -149,9 +160,10 @@ impl BatchScheduler {
     /// A scheduler for `world`, in which nothing has happened yet.
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
-        let mut starts: Vec<(Time, u32)> = (0..flows).map(|i| (world.record.start(i), i as u32)).collect();
+        let all = (0..flows).map(|i| (world.record.start(i), i as u32));
+        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        Self {
+        let mut scheduler = Self {
             agenda,
             at: Time::ZERO,
             min_ack_delay: min_ack_delay(world),
@@ -168,8 +180,16 @@ impl BatchScheduler {
                 rank: 0,
                 turn: 0,
                 completed: Vec::new(),
+                due: DueActions::default(),
+                sent: 0,
+                landed: 0,
+                moved_at: Time::ZERO,
             },
+        };
+        for (at, i) in applications {
+            scheduler.add_start(i, at);
         }
+        scheduler
     }
 
     /// Gives the agenda away, before the first step.
@@ -195,6 +215,7 @@ impl BatchScheduler {
                 world.now = at;
                 self.agenda.pop();
                 world.on_agenda(event);
+                self.carry_out(world, at);
                 1
             }
             None if at >= world.end => {
@@ -214,7 +235,8 @@ impl BatchScheduler {
         self.agenda.pop();
         self.agenda.push(at + world.interval, Event::Sample);
         let next = self.agenda.next().min(world.end);
-        if next > at {
+        // An application's sample is that of all its connections.
+        if next > at && world.connections.is_empty() {
             let interval = world.record.end_interval(at);
             if interval.is_some() {
                 world.sample_links();
@@ -238,6 +260,7 @@ impl BatchScheduler {
             self.visits.extend(0..world.flows.len() as u32);
         }
         let start = self.starts.last().map_or(Time::MAX, |&i| world.record.start(i as usize));
+        let start = start.min(self.outbox.due.next());
         let departs = self.outbox.stages.next_departure(world);
         if self.visits.is_empty() && departs > limit && start >= limit {
             // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
@@ -248,6 +271,7 @@ impl BatchScheduler {
         let visits = self.visits.len() as u64;
         self.outbox.stages.begin(at);
         self.visit_all(world, limit, interval);
+        self.serve_applications(world, limit);
         let last = world.last_before(limit);
         self.outbox.stages.advance(world, limit, last);
         self.at = limit;
@@ -334,14 +358,24 @@ impl BatchScheduler {
     /// A visit of a flow begins.
     #[inline]
     fn enter(&mut self, world: &World, i: u32) {
+        self.take_way_of(world, i);
+        self.outbox.acks.enter(&mut self.parked[i as usize]);
+    }
+
+    /// What is sent goes the way of flow `i`.
+    #[inline]
+    fn take_way_of(&mut self, world: &World, i: u32) {
         (self.outbox.stage, self.outbox.landing) = self.outbox.stages.of_route(world.network.ways[i as usize].route);
         self.outbox.rank = self.outbox.landing;
-        self.outbox.acks.enter(&mut self.parked[i as usize]);
     }
 
     /// A visit of a flow ends: notes when it has something to do.
     #[inline]
-    fn leave(&mut self, world: &World, i: u32) {
+    fn leave(&mut self, world: &mut World, i: u32) {
+        if world.connections.is_half(i) {
+            self.count_packets(world, i);
+        }
+        self.outbox.sent = 0;
         let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
         self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
@@ -364,13 +398,21 @@ impl BatchScheduler {
     #[inline]
     fn receive(&mut self, world: &mut World, i: u32, at: Time) {
         let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
-        for packet in self.landings.take(i, at) {
+        let (landed, is_half) = (self.landings.take(i, at), world.connections.is_half(i));
+        if is_half && let Some(last) = landed.last() {
+            outbox.landed += landed.len() as u32;
+            outbox.moved_at = outbox.moved_at.max(last.enqueued);
+        }
+        for packet in landed {
             let lands = packet.enqueued;
             while world.receivers[i as usize].due() < lands {
                 outbox.receiver_timer(world, i, lands);
             }
             world.now = lands;
             world.on_data(i, packet, &way, outbox);
+            if is_half {
+                world.note_packet(i, packet, outbox);
+            }
         }
         while world.receivers[i as usize].due() < at {
             outbox.receiver_timer(world, i, at);
@@ -390,6 +432,11 @@ impl BatchScheduler {
             world.now = returning.at;
             outbox.turn = turn_of_ack(returning.pipe, returning.rank, i);
             world.on_ack(i, &returning.ack(), outbox);
+            if world.connections.is_half(i) {
+                outbox.moved_at = returning.at;
+                world.note_acknowledged(i);
+                outbox.due.take_from(world, outbox.turn);
+            }
         }
     }
 

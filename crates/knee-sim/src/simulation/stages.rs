@@ -30,6 +30,7 @@ const PIPE: u64 = 1 << 52;
 pub(super) const RETRANSMIT: u64 = 2 << 52;
 pub(super) const PACE: u64 = 3 << 52;
 pub(super) const START: u64 = 4 << 52;
+pub(super) const WAKE: u64 = 5 << 52;
 
 /// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which they
 /// left, which their rank says, and of one rank by flow.
@@ -252,13 +253,14 @@ mod tests {
             1 => (Event::Pipe(i), turn_of_ack(i, 0, 0)),
             2 => (Event::Retransmit(i), RETRANSMIT | u64::from(i)),
             3 => (Event::Pace(i), PACE | u64::from(i)),
-            _ => (Event::Start(i), START | u64::from(i)),
+            4 => (Event::Start(i), START | u64::from(i)),
+            _ => (Event::Wake(i), WAKE | u64::from(i)),
         }
     }
 
     proptest! {
         #[test]
-        fn turns_have_the_order_of_events(a in (0u8..5, 0u32..1024), b in (0u8..5, 0u32..1024)) {
+        fn turns_have_the_order_of_events(a in (0u8..6, 0u32..1024), b in (0u8..6, 0u32..1024)) {
             let ((a, turn_a), (b, turn_b)) = (due(a.0, a.1), due(b.0, b.1));
             prop_assert_eq!(turn_a.cmp(&turn_b), a.cmp(&b), "{:?} and {:?}", a, b);
         }
