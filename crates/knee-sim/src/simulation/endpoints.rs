@@ -312,7 +312,7 @@ fn packets_of_any(
     for &Departure { start, count, retransmission } in departures.iter() {
         // The first new packet tells of a reduction.
         let ect = sender.ecn.of_data(retransmission);
-        if sender.is_stream() {
+        if sender.has_short_segments() {
             // Any of them may be short.
             let (mut seq, end) = (start, start + u64::from(count));
             while seq < end {

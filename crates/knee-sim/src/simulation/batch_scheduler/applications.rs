@@ -9,24 +9,38 @@ use super::{BatchOutbox, BatchScheduler, Parked, START, WAKE};
 use crate::simulation::connections::Action;
 use crate::simulation::world::World;
 use knee_core::Time;
-use std::collections::BTreeMap;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What is to be done for applications, in the order in which it is due: by time, by turn, then first come first.
 #[derive(Default)]
 pub(super) struct DueActions {
-    actions: BTreeMap<(Time, u64, u64), (u32, Action)>,
+    order: BinaryHeap<Reverse<(Time, u64, u64, usize)>>,
+    /// By the last number in `order`, with their flows.
+    actions: Slab<(u32, Action)>,
     added: u64,
 }
 
 impl DueActions {
     fn add(&mut self, at: Time, turn: u64, flow: u32, action: Action) {
         self.added += 1;
-        self.actions.insert((at, turn, self.added), (flow, action));
+        self.order.push(Reverse((at, turn, self.added, self.actions.insert((flow, action)))));
     }
 
     /// When the next one is due; `Time::MAX`: there is none.
     pub(super) fn next(&self) -> Time {
-        self.actions.first_key_value().map_or(Time::MAX, |((at, ..), _)| *at)
+        self.order.peek().map_or(Time::MAX, |Reverse((at, ..))| *at)
+    }
+
+    /// Takes the next one, with its time, turn and flow, if it is due before `limit`.
+    fn take(&mut self, limit: Time) -> Option<(Time, u64, u32, Action)> {
+        if self.next() >= limit {
+            return None;
+        }
+        let Reverse((at, turn, _, key)) = self.order.pop()?;
+        let (flow, action) = self.actions.remove(key);
+        Some((at, turn, flow, action))
     }
 
     /// What has just been asked for waits for its `turn`.
@@ -46,10 +60,7 @@ impl BatchScheduler {
 
     /// Tells applications what is due before `limit`, and does what they ask for; connections that they open come that far.
     pub(super) fn serve_applications(&mut self, world: &mut World, limit: Time) {
-        while let Some(next) = self.outbox.due.actions.first_entry()
-            && next.key().0 < limit
-        {
-            let ((at, turn, _), (flow, action)) = next.remove_entry();
+        while let Some((at, turn, flow, action)) = self.outbox.due.take(limit) {
             (world.now, self.outbox.turn) = (at, turn);
             if matches!(action, Action::Start) {
                 world.start(flow, &mut self.outbox);

@@ -71,7 +71,11 @@ impl World {
         }
         let Half { flow, conn, away, .. } = *self.connections.half(i);
         let connection = self.connections.running(flow).and_then(|running| running.connections.get(conn.0 as usize));
-        format!("cc/{flow}/{}/{}", connection.map_or(0, |connection| connection.number), u8::from(!away))
+        let number = connection.map_or(0, |connection| connection.number);
+        // Formatting takes four times as long, 2 % of a short transfer.
+        let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
+        let [a, b] = &mut digits;
+        ["cc/", a.format(flow), "/", b.format(number), if away { "/0" } else { "/1" }].concat()
     }
 
     /// The handshake of half `i` is over, after `rtt`.
@@ -138,6 +142,13 @@ impl World {
     /// The sender of half `i` has taken an ACK: messages may be acknowledged as a whole.
     #[inline]
     pub(in crate::simulation) fn note_acknowledged(&mut self, i: u32) {
+        if self.senders[i as usize].snd_una() >= self.connections.half(i).acked_at {
+            self.complete_messages(i);
+        }
+    }
+
+    #[inline(never)]
+    fn complete_messages(&mut self, i: u32) {
         while self.senders[i as usize].snd_una() >= self.connections.half(i).acked_at {
             let Half { flow, conn, .. } = *self.connections.half(i);
             if let Some(connection) = self.connections.connection(flow, conn) {
