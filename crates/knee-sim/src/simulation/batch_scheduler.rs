@@ -13,19 +13,18 @@
 //! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
 
 mod applications;
+mod outbox;
 
-use super::ack_path::{AckPath, Parked};
+use super::ack_path::Parked;
 use super::landings::Landings;
-use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, WAKE, turn_of_ack};
-use super::world::{Outbox, World};
+use super::stages::{START, Stages, turn_of_ack};
+use super::world::World;
 use crate::events::{Event, Events};
-use crate::network::Way;
 use crate::observe::Interval;
 use crate::spec::Change;
-use crate::timer::Timer;
-use applications::DueActions;
+use knee_core::Time;
 use knee_core::cache::{fetch, fetch_first};
-use knee_core::{Packet, Time};
+use outbox::BatchOutbox;
 
 /// Batches pay where at least one flow in so many has something to do in each.
 const IDLE_FLOWS: u64 = 16;
@@ -52,87 +51,6 @@ pub(super) struct BatchScheduler {
     /// Flows to be visited in this batch.
     visits: Vec<u32>,
     outbox: BatchOutbox,
-}
-
-/// Takes what the flow at work sends.
-struct BatchOutbox {
-    stages: Stages,
-    acks: AckPath,
-    /// The first stage of the flow's data.
-    stage: u32,
-    /// Rank of ACKs for what lands.
-    landing: u16,
-    /// Rank of what the receiver does.
-    rank: u16,
-    /// Order, among those of its time, of what the sender does.
-    turn: u64,
-    /// Transfers completed in this batch.
-    completed: Vec<(Time, u32)>,
-    /// What applications are to learn.
-    due: DueActions,
-    /// Packets that the flow at work has sent.
-    sent: u32,
-    /// Of a connection, those that its receiver has taken, and when one of them or of its ACKs last left the network.
-    landed: u32,
-    moved_at: Time,
-}
-
-impl Outbox for BatchOutbox {
-    #[inline]
-    fn data(&mut self, first: Packet, count: u32) {
-        self.sent += count;
-        self.stages.push(self.stage, first, count, self.turn);
-    }
-
-    #[inline]
-    fn ack(&mut self, ack: Packet, now: Time, way: &Way) {
-        self.acks.push(&ack, now, way, self.rank);
-    }
-
-    fn completed(&mut self, flow: u32, now: Time) {
-        self.completed.push((now, flow));
-    }
-}
-
-impl BatchOutbox {
-    /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
-    #[inline(never)]
-    fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let receiver = &mut world.receivers[i as usize];
-        let (due, compressed) = (world.receiver_config.clock.expiry(&receiver.delayed), receiver.compressed_at);
-        receiver.delayed = Timer::at(due);
-        if due.min(compressed) >= limit {
-            return;
-        }
-        world.now = due.min(compressed);
-        if due <= compressed {
-            self.rank = DELAYED_ACK;
-            world.on_delayed_ack_timer(i, self);
-        } else {
-            self.rank = COMPRESSED_SACK;
-            world.on_compressed_sack_timer(i, self);
-        }
-        self.rank = self.landing;
-    }
-
-    /// As [`BatchOutbox::receiver_timer`], of a sender.
-    #[inline(never)]
-    fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let sender = &mut world.senders[i as usize];
-        let (due, pace) = (world.sender_config.clock.expiry(&sender.timer), sender.pace_at);
-        sender.timer = Timer::at(due);
-        if due.min(pace) >= limit {
-            return;
-        }
-        world.now = due.min(pace);
-        if due <= pace {
-            self.turn = RETRANSMIT | u64::from(i);
-            world.on_retransmit_timer(i, self);
-        } else {
-            self.turn = PACE | u64::from(i);
-            world.on_pace_timer(i, self);
-        }
-    }
 }
 
 /// The least that any ACK is under way.
@@ -172,19 +90,7 @@ impl BatchScheduler {
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             visits: Vec::new(),
-            outbox: BatchOutbox {
-                stages,
-                acks: AckPath::default(),
-                stage: 0,
-                landing: 0,
-                rank: 0,
-                turn: 0,
-                completed: Vec::new(),
-                due: DueActions::default(),
-                sent: 0,
-                landed: 0,
-                moved_at: Time::ZERO,
-            },
+            outbox: BatchOutbox::new(stages),
         };
         for (at, i) in applications {
             scheduler.add_start(i, at);
@@ -397,9 +303,19 @@ impl BatchScheduler {
     /// A receiver takes what has landed up to `at`, and its timers before.
     #[inline]
     fn receive(&mut self, world: &mut World, i: u32, at: Time) {
+        if world.connections.is_half(i) {
+            self.receive_as::<true>(world, i, at);
+        } else {
+            self.receive_as::<false>(world, i, at);
+        }
+    }
+
+    /// `HALF`: whether it is one of a connection that an application has opened.
+    #[inline]
+    fn receive_as<const HALF: bool>(&mut self, world: &mut World, i: u32, at: Time) {
         let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
-        let (landed, is_half) = (self.landings.take(i, at), world.connections.is_half(i));
-        if is_half && let Some(last) = landed.last() {
+        let landed = self.landings.take(i, at);
+        if HALF && let Some(last) = landed.last() {
             outbox.landed += landed.len() as u32;
             outbox.moved_at = outbox.moved_at.max(last.enqueued);
         }
@@ -410,7 +326,7 @@ impl BatchScheduler {
             }
             world.now = lands;
             world.on_data(i, packet, &way, outbox);
-            if is_half {
+            if HALF {
                 world.note_packet(i, packet, outbox);
             }
         }
@@ -422,6 +338,16 @@ impl BatchScheduler {
     /// A sender takes its ACKs and timers before `until`.
     #[inline]
     fn send(&mut self, world: &mut World, i: u32, until: Time) {
+        if world.connections.is_half(i) {
+            self.send_as::<true>(world, i, until);
+        } else {
+            self.send_as::<false>(world, i, until);
+        }
+    }
+
+    /// `HALF`: as for [`BatchScheduler::receive_as`].
+    #[inline]
+    fn send_as<const HALF: bool>(&mut self, world: &mut World, i: u32, until: Time) {
         let outbox = &mut self.outbox;
         loop {
             let limit = outbox.acks.home().min(until);
@@ -432,7 +358,7 @@ impl BatchScheduler {
             world.now = returning.at;
             outbox.turn = turn_of_ack(returning.pipe, returning.rank, i);
             world.on_ack(i, &returning.ack(), outbox);
-            if world.connections.is_half(i) {
+            if HALF {
                 outbox.moved_at = returning.at;
                 world.note_acknowledged(i);
                 outbox.due.take_from(world, outbox.turn);

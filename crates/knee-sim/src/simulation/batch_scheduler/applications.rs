@@ -5,8 +5,10 @@
 //! ([`DueActions`]). When all flows have come to the end of the batch, it is told in the order of time, together with what
 //! wakes applications; connections that they open come that far, too, before links are gone through.
 
-use super::{BatchOutbox, BatchScheduler, Parked, START, WAKE};
+use super::outbox::BatchOutbox;
+use super::{BatchScheduler, Parked};
 use crate::simulation::connections::Action;
+use crate::simulation::stages::{START, WAKE};
 use crate::simulation::world::World;
 use knee_core::Time;
 use slab::Slab;
