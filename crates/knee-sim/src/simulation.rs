@@ -213,6 +213,28 @@ mod tests {
     }
 
     #[test]
+    fn applications_go_in_batches_where_their_connections_do_not_depend_on_each_other() {
+        let with = |traffic: &Value| {
+            let mut flow = flow(&[0], 20);
+            flow["traffic"] = traffic.clone();
+            flow
+        };
+        let transfers = |persistent: bool| {
+            with(&json!({
+                "kind": "transfers", "arrivals": {"poisson": 10.0}, "size": {"fixed": 30_000},
+                "persistent": persistent, "number": null
+            }))
+        };
+        let limited = with(&json!({"kind": "app_limited", "rate": 1_000_000}));
+        let (new, stream) = (transfers(false), flow(&[0], 20));
+        assert!(goes_in_batches(&[link()], &[new.clone()]));
+        assert!(goes_in_batches(&[link()], &[stream.clone(), new.clone()]));
+        for other in [transfers(true), limited] {
+            assert!(!goes_in_batches(&[link()], &[stream.clone(), new.clone(), other]));
+        }
+    }
+
+    #[test]
     fn with_many_more_flows_than_packets_in_a_batch_events_are_cheaper() {
         // A batch of 2 ms has 1.66 full packets of 1.2 ms: one, for which 16 flows are enough.
         assert!(goes_in_batches(&[link()], &vec![flow(&[0], 2); 16]));

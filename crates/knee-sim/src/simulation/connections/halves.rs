@@ -211,7 +211,7 @@ impl World {
         if sender.snd_una() < sender.end {
             return;
         }
-        let sent_once = sender.counters().retransmitted == 0 && sender.timeouts == 0;
+        let sent_once = sender.sent_once();
         // Where time passes in batches, what is known to have left the network may have done so later or earlier than now.
         let now = std::mem::replace(&mut self.now, closed_at.max(moved_at));
         let counts = self.endpoint_counts(i as usize);
