@@ -9,7 +9,7 @@ mod networks;
 use knee_core::{Packet, Time};
 use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
-use networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
+use networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -62,6 +62,41 @@ proptest! {
         let (alone, watched) = (bits(run(&spec)), bits(watched.run().unwrap()));
         prop_assert_eq!(&alone.0, &watched.0);
         prop_assert!(alone.1 == watched.1, "the time series or the events differ");
+    }
+}
+
+/// When transfers start: many at the same nanosecond, at times.
+fn any_arrivals() -> impl Strategy<Value = Value> {
+    let times = prop::collection::vec(0..2 * S, 1..40).prop_map(|mut times| {
+        times.sort_unstable();
+        json!({"times": times})
+    });
+    let round = prop::collection::vec(0..20u64, 1..60).prop_map(|mut times| {
+        times.sort_unstable();
+        json!({"times": times.into_iter().map(|time| time * 100 * MS).collect::<Vec<_>>()})
+    });
+    prop_oneof![times, round, (1.0..300.0f64).prop_map(|rate| json!({"poisson": rate}))]
+}
+
+prop_compose! {
+    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments alone,
+    /// the last of which may wait for a delayed ACK.
+    fn any_transfers()(
+        spec in prop_oneof![any_dumbbell(), any_chain()],
+        traffic in prop::collection::vec(
+            (any_arrivals(), prop_oneof![1u64..60_000, (1u64..40).prop_map(|n| n * 1448)], prop::option::of(0u64..50)), 1..5
+        ),
+        interval in prop_oneof![Just(100 * MS), 3 * MS..S],
+    ) -> Value {
+        let mut spec = spec;
+        spec["interval"] = json!(interval);
+        for (flow, (arrivals, size, number)) in spec["flows"].as_array_mut().unwrap().iter_mut().zip(traffic) {
+            flow["bytes"] = Value::Null;
+            flow["traffic"] = json!({
+                "kind": "transfers", "arrivals": arrivals, "size": {"fixed": size}, "persistent": false, "number": number
+            });
+        }
+        spec
     }
 }
 
