@@ -5,7 +5,7 @@
 //!
 //! 1. What has landed up to the beginning of the batch is put beside its flows ([`Landings`]).
 //! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home
-//!    ([`AckPath`]). Then the sender takes the ACKs and timers of the batch, and what it sends is noted.
+//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it sends is noted.
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
 //!
 //! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at a
