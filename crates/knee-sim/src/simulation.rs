@@ -227,7 +227,7 @@ mod tests {
         };
         let limited = with(&json!({"kind": "app_limited", "rate": 1_000_000}));
         let (new, stream) = (transfers(false), flow(&[0], 20));
-        assert!(goes_in_batches(&[link()], &[new.clone()]));
+        assert!(goes_in_batches(&[link()], std::slice::from_ref(&new)));
         assert!(goes_in_batches(&[link()], &[stream.clone(), new.clone()]));
         for other in [transfers(true), limited] {
             assert!(!goes_in_batches(&[link()], &[stream.clone(), new.clone(), other]));
