@@ -20,7 +20,10 @@ from knee import files, sweeps
 from knee.cli import main
 from knee.errors import FolderError, RunError
 from knee.missing import Missing
-from knee.sweeps import dataset, execute, open_sweep, work
+from knee.scenario import traces
+from knee.scenario.model import Link
+from knee.scenario.traffic import KINDS, Size
+from knee.sweeps import dataset, execute, open_sweep, sweepfile, work
 from sweep_examples import figures, of
 
 
@@ -113,6 +116,66 @@ def test_a_ground_that_does_not_work_here_is_refused(tiny: Path, monkeypatch: py
     with pytest.raises(RunError, match="uml does not work here: a kernel: build one"):
         sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s", ground="uml")
     assert not (tiny / "s").exists()
+
+
+@pytest.mark.parametrize("key", ["times", "file", "trace", "delay_table"])
+def test_runs_of_a_file_that_has_changed_are_not_taken_for_those_of_the_new_one(tiny: Path, key: str) -> None:
+    """Whatever file a scenario names: its content decides on the figures, and only its name is in the scenario."""
+    data: dict[str, Any] = {
+        "duration": "2 s",
+        "link": {"rate": "10 Mbit/s", "limit": "50 packets"},
+        "flows": [{"cc": "reno", "rtt": "20 ms"}],
+    }
+    contents = {
+        "times": ("0.1", "0.1\n0.2"),
+        "file": ("1000 1", "2000 1"),
+        "trace": ("1", "2"),
+        "delay_table": ("1", "2"),
+    }
+    match key:
+        case "times":
+            data["flows"][0]["traffic"] = {"kind": "transfers", "times": "f", "size": "30 kB"}
+        case "file":
+            data["flows"][0]["traffic"] = {"kind": "transfers", "per_second": 9.0, "size": {"file": "f"}}
+        case "trace":
+            del data["link"]["rate"]
+            data["link"]["trace"] = "f"
+        case _:
+            data["link"] |= {"delay_model": "table", "delay_table": "f"}
+    assert key in traces.FILE_KEYS
+    (tiny / "f").write_text(contents[key][0])
+    once = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s"))
+    (tiny / "f").write_text(contents[key][1])
+    with pytest.raises(FolderError, match="other traces, files or classes"):
+        sweeps.run(of(data, "seed=1,2"), tiny / "s")
+    again = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s", again=True))
+    assert not again["packets"].equals(once["packets"]) or not again["rtt_mean_ms"].equals(once["rtt_mean_ms"])
+
+
+def test_every_key_that_names_a_file_is_known_as_one() -> None:
+    """By what the scenario's model says of its keys."""
+    named = {
+        name
+        for model in (*KINDS.values(), Link, Size)
+        for name, field in model.model_fields.items()
+        if "file" in (field.description or "") and field.annotation is not Size
+    }
+    assert named == traces.FILE_KEYS
+
+
+def test_a_sweep_file_names_files_beside_it(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tiny / "there").mkdir()
+    for name in ("a", "b"):
+        (tiny / "there" / f"{name}.trace").write_text("1\n2\n")
+    text = (
+        'duration = "1 s"\nlink = { trace = "a.trace", limit = "9 packets" }\nflows = [{ cc = "reno", rtt = "9 ms" }]\n'
+    )
+    for axis in (
+        '[sweep.over]\nlink.trace = ["a.trace", "b.trace"]',
+        '[sweep.over]\n"link.trace" = ["a.trace", "b.trace"]',
+    ):
+        (tiny / "there" / "s.toml").write_text(text + axis)
+        assert sweepfile.check(of("there/s.toml")).whole
 
 
 def test_parts_without_their_runs_do_not_count(tiny: Path) -> None:

@@ -375,10 +375,12 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
         there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
     dataset.drop_failed(folder)
     if same:
-        # A trace may have changed meanwhile, which the definition does not show.
+        # A file may have changed meanwhile, which the definition does not show.
         first = next(iter(there), None)
         if first is not None and definition.digest(definition.point(first[0]), program) != first[1]:
-            raise FolderError(f"{folder} has runs of other traces or classes; name another folder, or use --again.")
+            raise FolderError(
+                f"{folder} has runs of other traces, files or classes; name another folder, or use --again."
+            )
     return {run for run, _ in there}, aside
 
 
