@@ -211,6 +211,20 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
     return table
 
 
+def takes_fractions(key: str) -> bool:
+    """Whether a key such as ``link.loss`` takes any number, and not only whole ones."""
+    parts = key.split(".")
+    places = ("links" if parts[0] == "link" else parts[0], *(part for part in parts[1:] if part != "*"))
+    loc = tuple(int(part) if part.isdigit() else part for part in places)
+    tables = [_table(loc[:-1])] if "traffic" not in loc else list(KINDS.values())
+    fields = [table.model_fields[parts[-1]] for table in tables if table and parts[-1] in table.model_fields]
+    return any(_has_float(field.annotation) for field in fields)
+
+
+def _has_float(annotation: Any) -> bool:
+    return annotation is float or any(_has_float(arg) for arg in get_args(annotation))
+
+
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation

@@ -68,6 +68,12 @@ def _meet(one: str, other: str) -> bool:
     return all(a == b for a, b in zip(one_parts, other_parts, strict=False))
 
 
+def undoes(later: str, earlier: str) -> bool:
+    """Whether setting one key after another leaves nothing of the other: it is the same, contains it, or is ``*``."""
+    after, before = (_parts(re.sub(r"^link(?=\.|$)", "links.0", key)) for key in (later, earlier))
+    return len(after) <= len(before) and all(a in (b, "*") for a, b in zip(after, before, strict=False))
+
+
 def _parts(key: str) -> list[str]:
     return [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
 
