@@ -115,7 +115,7 @@ def test_a_dry_run_counts_and_writes_nothing(
          "link: it sets link.limit"),
         (["--over", "link.rate=1 Mbit/s,2 Mbit/s", "--derive", "links.0.rate='2 Mbit/s' + link.rate"],
          "it sets link.rate again"),
-        (["--over", "seed=1,2", "--derive", "link.limit='9 kB'", "--derive", "link.limit='8 kB'"], "names link.limit twice"),
+        (["--over", "seed=1,2", "--derive", "link.limit='9 kB'", "--derive", "link.limit='8 kB'"], "link.limit twice"),
         (["--over", "seed=1,2", "--set", "link.rate=fast"], "fast"),
         (["--over", "seed=1,2", "--set", "run.ground=moon"], "moon"),
         (["--over", "seed=1,2", "--dask", "nonsense"], "nonsense"),
@@ -166,3 +166,17 @@ def test_a_sweep_file_is_no_scenario(tiny: Path, capsys: pytest.CaptureFixture[s
 def test_an_unknown_scenario_is_refused() -> None:
     with pytest.raises(InputError, match="did you mean hello"):
         of("helo", "seed=1")
+
+
+@pytest.mark.parametrize("command", ["sweep", "search"])
+def test_an_interruption_says_that_runs_are_kept_and_where(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupt(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("knee.sweeps.work.perform", interrupt)
+    more = ["--figure", "jain", "--goal", "min"] if command == "search" else []
+    assert main([command, "tiny.toml", "--over", "link.limit=9 kB,8 kB,7 kB", "--out", "s", *more]) == 1
+    said = capsys.readouterr().err
+    assert said == "knee: interrupted; finished runs are kept in s; the same command continues from there.\n"

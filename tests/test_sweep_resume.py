@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -176,6 +177,38 @@ def test_a_sweep_file_names_files_beside_it(tiny: Path, monkeypatch: pytest.Monk
     ):
         (tiny / "there" / "s.toml").write_text(text + axis)
         assert sweepfile.check(of("there/s.toml")).whole
+
+
+@pytest.mark.parametrize("what", ["the folder", "its place", "the data"])
+def test_a_folder_that_is_removed_under_a_sweep_is_noticed(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Rows in a new folder of that name would be lost: nothing there says that it is a sweep's."""
+    monkeypatch.setattr(dataset, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(dataset, "_PATIENCE", 0.0)
+    real, done = dataset.Writer.flush, []
+
+    def flush(self: dataset.Writer) -> None:
+        real(self)
+        done.append(1)
+        if len(done) == 2:
+            if what == "the data":
+                shutil.rmtree(tiny / "s" / "data")
+            elif what == "the folder":
+                shutil.rmtree(tiny / "s")
+            else:
+                (tiny / "s").rename(tiny / "moved")
+                (tiny / "s").mkdir()
+
+    monkeypatch.setattr(dataset.Writer, "flush", flush)
+    words = "runs are missing from s/data" if what == "the data" else "s was removed or moved meanwhile"
+    with pytest.raises(RunError, match=words):
+        sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), "s", workers=1)
+    assert not list(tiny.glob("s/*/*/*")) or what == "the data"
+    monkeypatch.setattr(dataset.Writer, "flush", real)
+    if what == "the data":
+        made = sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), tiny / "s")
+        assert made.runs.collect()["run"].to_list() == list(range(1, 13))
 
 
 def test_parts_without_their_runs_do_not_count(tiny: Path) -> None:

@@ -137,7 +137,7 @@ def sweep(
     if dry_run:
         _estimate(definition, workers)
         return
-    with Bar(f"sweep of {name}") as bar:
+    with Bar(f"sweep of {name}", folder) as bar:
         made = sweeps.run(
             definition, folder, workers=workers, dask=dask, series=series, save_runs=save_runs, again=again,
             progress=bar, command=context.obj,

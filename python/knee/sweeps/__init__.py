@@ -286,6 +286,7 @@ def run(
         finally:
             # Also what was done before an interruption.
             writer.flush()
+        dataset.check_whole(folder, len(definition))
     return Sweep(folder, definition, about, aside)
 
 
