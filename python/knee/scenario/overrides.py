@@ -57,7 +57,9 @@ def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[
 
 def _quoted(override: str) -> str:
     text = override if override.isprintable() else ascii(override)[1:-1]
-    return shlex.quote(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    # Double quotes are easier to read where the text has single ones, and no sign that a shell sees in them.
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
 def _meet(one: str, other: str) -> bool:
