@@ -180,3 +180,31 @@ def test_an_interruption_says_that_runs_are_kept_and_where(
     assert main([command, "tiny.toml", "--over", "link.limit=9 kB,8 kB,7 kB", "--out", "s", *more]) == 1
     said = capsys.readouterr().err
     assert said == "knee: interrupted; finished runs are kept in s; the same command continues from there.\n"
+
+
+def test_the_table_of_points_has_all_figures_on_a_narrow_terminal(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns six keys left no room for what was queued, used and lost."""
+    monkeypatch.setenv("COLUMNS", "80")
+    keys = ["link.rate=10 Mbit/s,20 Mbit/s", "link.queue=pfifo,fq_codel", "flows.*.rtt=5 ms,160 ms", "var.bdps=1,2"]
+    over = [word for key in [*keys, "flows.0.cc=cubic,daimd", "duration=1 s"] for word in ("--over", key)]
+    probes = ["--set", 'probes=[{rtt="5 ms"}]', "--derive", "link.limit=var.bdps * link.rate * '30 ms'"]
+    assert main(["sweep", "tiny.toml", *over, *probes, "--rows", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "At duration = 1 s:" in lines
+    assert all(len(line) <= 80 for line in lines[:10])
+    shown = "\n".join(lines)
+    for head in ("goodput", "Jain", "queued", "used", "lost", "latency"):
+        assert head in shown
+    first = next(line for line in lines if line.split()[:1] == ["1"])
+    assert len(first.split()) == 1 + 6 + 6, "the run; 10 (Mbit/s), pfifo, 5 ms, 1, cubic; six figures"
+
+
+def test_values_that_are_tables_are_shown_as_a_file_has_them(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    flows = 'flows=[{cc="reno",rtt="20 ms"}],[{cc="cubic",rtt="20 ms",tls=false}]'
+    assert main(["sweep", "tiny.toml", "--over", flows]) == 0
+    assert '[{cc = "cubic", rtt = "20 ms", tls = false}]' in capsys.readouterr().out

@@ -110,7 +110,7 @@ class Writer:
             tables |= {name: _joined(frame, keys) for name, frame in _series(pending.series).items()}
         for name, made in (("links", pending.links), ("flows", pending.flows), ("runs", pending.runs)):
             tables[name] = _joined(pl.DataFrame(made, schema=TABLES[name]), keys)
-        if self._place is None or _place(self._folder) != self._place:
+        if self._place is not None and _place(self._folder) != self._place:
             raise RunError(f"{self._folder} was removed or moved meanwhile; {len(pending.runs)} runs are not written.")
         number, self._next = self._next, self._next + 1
         try:
