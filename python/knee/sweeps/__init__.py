@@ -319,6 +319,8 @@ def about_of(definition: Definition, program: str, command: str | None, ground: 
 
 def workers_for(runs: int, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
     """How many runs at once in this process: as many as asked for, and as fit into memory together."""
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise InputError(f"{workers!r} workers are not a whole number from 1.")
     real_time = any(grounds.find(ground or scenario.run.ground).real_time for scenario in checked.largest)
     if workers is None:
         workers = 1 if real_time else os.cpu_count() or 1

@@ -144,6 +144,10 @@ def read(
         ("sampling_seed", sampling_seed),
     ):
         if value is not None:
+            kind = str if key == "sampling" else int
+            if not isinstance(value, kind) or isinstance(value, bool):
+                accepted = "text" if kind is str else "a whole number"
+                raise ScenarioError(where, key, f"{shown(value)} has the wrong type", f"expected {accepted}")
             setattr(options, key, value)
     base = base_of(data, changes, where, name)
     return _defined(base, options, where, name)
@@ -220,6 +224,10 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> 
     Raises:
         InputError: a text is not an axis, or two are of the same key.
     """
+    wrong = next((key for key in over if not isinstance(key, str)), None)
+    if wrong is not None:
+        what = "a key" if isinstance(over, Mapping) else "an axis"
+        raise InputError(f"{option}: {wrong!r} is not {what}; expected text such as link.rate.")
     if isinstance(over, Mapping):
         return {
             key: named(list(given) if isinstance(given, list | tuple | range) else given) for key, given in over.items()
