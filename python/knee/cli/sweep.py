@@ -13,6 +13,7 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
+from knee.text import decapitalised
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -257,7 +258,7 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
             console.print(f"At {at}:", soft_wrap=True)
         console.print(shown)
     if found.height > rows > 0:
-        sorted_by = "" if sort is None else f" sorted by {FIGURES[sort][0].lower()}"
+        sorted_by = "" if sort is None else f" sorted by {decapitalised(FIGURES[sort][0])}"
         out().print(f"... and {found.height - rows} more points{sorted_by}, all on the page.\n", soft_wrap=True)
 
 
