@@ -50,11 +50,25 @@ def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() ->
         assert mine.min() >= its.min() - 0.1  # type: ignore[operator]
         assert mine.median() == pytest.approx(its.median(), rel=0.3)
     assert there.summary["flows"][1]["rtt_min_ms"] >= 20.0
+    # Nothing that no one saw is a zero; connections of an application have no common state.
+    assert [flow["timeouts"] for flow in there.summary["flows"][:2]] == [None, None]
+    for result in (there, here):
+        assert set(result.samples["state"]) == {"running"}
     call, echo = there.summary["flows"][2]["datagrams"], there.summary["probes"][0]
     assert (call["sent"], echo["sent"]) == (150, 60)
     assert call["owd_min_ms"] >= 10.0
     assert echo["rtt_min_ms"] >= 30.0
     assert not there.manifest["switch"]["strays"]
+
+
+@pytest.mark.running_kernel
+@pytest.mark.skipif(bool(_LACKS), reason=f"the ground host does not work here: {_LACKS}")
+def test_l4s_probes_wait_in_a_queue_of_their_own() -> None:
+    """RFC 9332, 2.1: DualPI2 sends ECT(1) through its L queue, past a classic flow's packets."""
+    probes = [{"rtt": "20 ms", "label": str(ecn), "ecn": ecn} for ecn in (True, "l4s")]
+    told = {"duration": "3 s", "link": LINK | {"queue": "dualpi2"}, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
+    classic, l4s = knee.run(told | {"probes": probes}, "host", report=False).summary["probes"]
+    assert classic["rtt_p50_ms"] > l4s["rtt_p50_ms"] + 5
 
 
 @pytest.mark.parametrize(
@@ -65,7 +79,7 @@ def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() ->
             r"flows\[0\].traffic.kind: sockets do not carry .* rtc",
         ),
         ({"flows": [{"cc": "reno", "rtt": "1 ms", "traffic": {"kind": "video"}}]}, r"traffic.kind: .* video"),
-        ({"probes": [{"rtt": "1 ms", "ecn": "l4s"}]}, r"probes\[0\].ecn: this ground does not support"),
+        ({"flows": [{"cc": "reno", "rtt": "1 ms", "ecn": "l4s"}]}, r"flows\[0\].ecn: this ground does not support"),
     ],
 )
 def test_what_it_does_not_carry_is_refused_by_name(

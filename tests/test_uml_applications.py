@@ -15,6 +15,8 @@ from knee.grounds import applications
 from test_uml_runs import bits
 from uml import kernel, scenario
 
+#: A token bucket in the simulator too, as htb is.
+LINK = {"rate": "20 Mbit/s", "burst": "1600 B", "limit": "100 packets"}
 BULK = {"cc": "cubic", "rtt": "20 ms", "label": "bulk"}
 
 
@@ -48,6 +50,32 @@ def test_transfers_are_the_simulators_and_take_as_long() -> None:
     # Within the bounds of the issue, all of them but a few.
     near = ((there["time_ms"] / here["time_ms"]) - 1).abs() <= 0.1
     assert near.mean() >= 0.9  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("cc", ["cubic", "bbr", "lola"])
+def test_a_flow_has_the_rtts_and_windows_of_all_its_connections(cc: str) -> None:
+    """A connection's first packets find the queue of the one before it, on both grounds alike."""
+    flow = {"cc": cc, "rtt": "20 ms", "traffic": {"kind": "transfers", "per_second": 8.0, "size": "40 kB"}}
+    there, here = (result.summary["flows"][0] for result in both(flows=[flow], seed=4, link=LINK))
+    for name in ("mean", "min", "p50", "p95"):
+        assert there[f"rtt_{name}_ms"] == pytest.approx(here[f"rtt_{name}_ms"], rel=0.03)
+    assert there["cwnd_mean_packets"] == pytest.approx(here["cwnd_mean_packets"], rel=0.1)
+    assert [there[name] for name in ("lost_packets", "timeouts")] == [0, 0]
+
+
+def test_what_connections_lose_they_send_again() -> None:
+    """What the queue drops is sent again, also by connections that are gone; a server's are watched as a client's."""
+    traffic = {"kind": "requests", "think": "100 ms", "size": "200 kB"}
+    flow = {"cc": "cubic", "rtt": "20 ms", "label": "rpc", "traffic": traffic}
+    link = {"rate": "20 Mbit/s", "limit": "20 packets"}
+    for result in both(flows=[flow | {"count": 4}], link=link):
+        dropped = result.summary["links"][0]["drops"]
+        resent = sum(of["retransmitted_packets"] for of in result.summary["flows"])
+        assert dropped > 100
+        # Some are sent again for nothing, as probes for a lost tail are; the last drops are not sent again yet.
+        assert dropped - 20 <= resent <= 1.1 * dropped
+        assert sum(of["lost_packets"] for of in result.summary["flows"]) == pytest.approx(resent, rel=0.05)
+        assert result.samples["retransmitted_packets"].sum() == resent
 
 
 def test_a_message_of_any_size_takes_two_round_trips(tmp_path: Path) -> None:

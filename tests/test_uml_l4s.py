@@ -92,3 +92,16 @@ def test_coupling_shares_the_link_and_keeps_the_low_latency_queue_short() -> Non
     for i in range(2):
         # Five points of the link's rate, the bound of knee fidelity.
         assert mean(goodput[1, i]) == pytest.approx(mean(goodput[0, i]), abs=0.05 * 40)
+
+
+def test_applications_with_l4s_have_the_low_latency_queue() -> None:
+    """Connections that come and go, and probes: ECT(1) in each of their packets, as of a bulk flow."""
+    traffic = {"kind": "transfers", "per_second": 4.0, "size": "100 kB"}
+    flows = [{"cc": "dctcp", "ecn": "l4s", "traffic": traffic}, {"cc": "cubic", "ecn": True}]
+    data = scenario(duration="8 s", link=LINK, flows=[{"rtt": "20 ms"} | flow for flow in flows])
+    data |= {"run": {"kernel": NEWER}, "probes": [{"rtt": "20 ms", "ecn": ecn} for ecn in (True, "l4s")]}
+    for result in (knee.run(data, "sim"), knee.run(data, "uml")):
+        transfers, bulk = result.summary["flows"]
+        assert transfers["queue_delay_mean_ms"] < 2.0 < 8 < bulk["queue_delay_mean_ms"]
+        classic, l4s = result.summary["probes"]
+        assert l4s["rtt_p50_ms"] < 22 < 28 < classic["rtt_p50_ms"]

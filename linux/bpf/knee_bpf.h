@@ -17,9 +17,6 @@
 
 #define AF_INET6 10
 
-/* The kernel's ticks per second, as the loader finds it in the kernel's configuration. */
-extern int CONFIG_HZ __kconfig;
-
 #include "intf.h"
 #include "knee_tcp.h"
 
@@ -67,7 +64,7 @@ struct tcp_sock {
 	__u32 mss_cache;
 	__u32 srtt_us;
 	__u64 tcp_mstamp;
-	__u32 lsndtime;
+	__u64 delivered_mstamp;
 	__u32 max_packets_out;
 	__u32 packets_out;
 	__u32 retrans_out;
@@ -151,12 +148,10 @@ static inline void *ca_state(const struct sock *sk)
 
 #define CA_STATE_SIZE sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv)
 
-/* Microseconds since the socket last sent. */
+/* For how long nothing was in flight, where nothing is: microseconds since the last ACK that delivered something. */
 static inline __u64 idle_us(const struct tcp_sock *tp)
 {
-	__s32 idle = (__u32)bpf_jiffies64() - tp->lsndtime;
-
-	return idle > 0 ? (__u64)idle * 1000000 / CONFIG_HZ : 0;
+	return tp->tcp_mstamp > tp->delivered_mstamp ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
 }
 
 /* Whether the window limits what is in flight, decided as in the kernel (see RFC 7661). */

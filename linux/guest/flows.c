@@ -144,6 +144,18 @@ void flows_start(uint32_t index, const struct plan_flow *told)
 	watch(fd, EPOLLOUT | EPOLLET, index, SENDER);
 }
 
+/* The probe copies the algorithm of a socket, which stays open so that the algorithm stays loaded. */
+void flows_watch_connections(uint32_t index, const struct plan_connections *told)
+{
+	struct knee_flow probe = { .flow = index, .ect1 = told->ect1 };
+
+	probe.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+	if (probe.fd < 0)
+		fail("no socket for flow %u", index + 1);
+	set(probe.fd, IPPROTO_TCP, TCP_CONGESTION, told->cc, strlen(told->cc), told->cc);
+	probe_call(KNEE_CONNECTIONS, &probe, "cannot watch connections");
+}
+
 void flows_stop(uint32_t index)
 {
 	flows[index].left = 0;

@@ -33,6 +33,7 @@ void netlink_send(uint32_t namespace, const void *message, size_t size);
 /* flows.c */
 void flows_init(uint32_t count, int epoll_fd);
 void flows_start(uint32_t index, const struct plan_flow *told);
+void flows_watch_connections(uint32_t index, const struct plan_connections *told);
 void flows_stop(uint32_t index);
 void flows_event(uint64_t data, uint32_t events);
 

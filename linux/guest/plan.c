@@ -169,6 +169,9 @@ void plan_apply(const struct plan_record *record)
 	case PLAN_WATCH:
 		probe_call(KNEE_PROGRAM, payload, "cannot watch a program");
 		break;
+	case PLAN_CONNECTIONS:
+		flows_watch_connections(record->index, payload);
+		break;
 	case PLAN_END:
 		programs_signal(record->index, SIGTERM);
 		break;

@@ -41,6 +41,7 @@ enum plan_kind {
 	PLAN_END,		/* index: program; asks it to end */
 	PLAN_KILL,		/* index: program; kills it and everything it started */
 	PLAN_ENDPOINT,		/* index: process; struct plan_end: starts an end of an application's flow */
+	PLAN_CONNECTIONS,	/* index: flow, watched as a program; struct plan_connections: watches these too */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */
@@ -72,6 +73,12 @@ struct plan_flow {
 	uint32_t ect1;			/* its packets are ECT(1) */
 	uint32_t same_at_receiver;	/* the receiver runs the algorithm too (dctcp) */
 	uint32_t reserved;
+	char cc[16];
+};
+
+/* The connections of an application's flow. */
+struct plan_connections {
+	uint32_t ect1;			/* their packets are ECT(1) */
 	char cc[16];
 };
 

@@ -24,12 +24,13 @@
 #define KNEE_RANGE static struct netlink_range_validation
 #endif
 
-/* Microseconds since the socket last sent. */
-static inline u64 knee_idle_us(const struct sock *sk)
+/*
+ * For how long nothing was in flight, where nothing is: microseconds since the
+ * last ACK that delivered something.
+ */
+static inline u64 knee_idle_us(const struct tcp_sock *tp)
 {
-	s32 idle = tcp_jiffies32 - tcp_sk(sk)->lsndtime;
-
-	return idle > 0 ? jiffies_to_usecs(idle) : 0;
+	return tp->tcp_mstamp > tp->delivered_mstamp ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
 }
 
 /*

@@ -29,8 +29,9 @@
  * that span before the state was entered; for that span after a decrease no
  * state is left; the decrease takes Q_data at the greatest RTT_now of the hold;
  * below Q_low / 2 balancing goes back to cubic increase; slow start looks at
- * unfiltered RTTs. Here alone: the filter of Eq. 4 has 8 slots, not 16, and
- * ages end at 2^31 us (36 minutes).
+ * unfiltered RTTs; time with nothing in flight is not part of t of Eq. 1. Here
+ * alone: the filter of Eq. 4 has 8 slots, not 16, and ages end at 2^31 us (36
+ * minutes).
  */
 #ifndef KNEE_LOLA_H
 #define KNEE_LOLA_H
@@ -395,14 +396,14 @@ static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 }
 
 /*
- * Sending begins again after `idle` us: that is no time of growth. What of it
- * lies in balancing is taken out with that (knee_lola_balance).
+ * Sending begins again after `idle` us in which nothing was in flight: that is
+ * no time of growth. It does not include the wait for the ACK that left nothing
+ * in flight, as CUBIC's does: a flow whose window one ACK covers would always
+ * be idle. Balancing takes out all of its own time (knee_lola_balance).
  */
 static inline void knee_lola_on_restart(struct knee_lola *l, u64 now, u64 idle)
 {
-	if (knee_lola_phase(l) == KNEE_LOLA_FAIR_FLOW_BALANCING)
-		idle = knee_sub(idle, (u32)now - l->since);
-	if (l->epoch)
+	if (l->epoch && knee_lola_phase(l) != KNEE_LOLA_FAIR_FLOW_BALANCING)
 		l->epoch = knee_min(l->epoch + idle, now);
 }
 

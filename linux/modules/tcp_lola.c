@@ -82,7 +82,7 @@ static void lola_set_state(struct sock *sk, u8 new_state)
 
 static void lola_tx_start(struct sock *sk)
 {
-	knee_lola_on_restart(inet_csk_ca(sk), tcp_sk(sk)->tcp_mstamp, knee_idle_us(sk));
+	knee_lola_on_restart(inet_csk_ca(sk), tcp_sk(sk)->tcp_mstamp, knee_idle_us(tcp_sk(sk)));
 }
 
 static void lola_cwnd_event(struct sock *sk, enum tcp_ca_event event)

@@ -114,6 +114,8 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 		return probe_rows_finish();
 	case KNEE_PROGRAM:
 		return probe_program_watch(&told.program);
+	case KNEE_CONNECTIONS:
+		return probe_connections_watch(&told.flow);
 	case KNEE_EPOCH:
 		probe.epoch_ns = told.number;
 		return 0;
@@ -154,6 +156,7 @@ static void __exit probe_exit(void)
 {
 	misc_deregister(&knee_device);
 	probe_sockets_exit();
+	probe_connections_exit();
 	probe_queues_exit();
 	probe_delay_exit();
 	probe_rows_exit();

@@ -38,6 +38,9 @@ struct probe_flow {
 	bool ready;			/* the algorithm has begun */
 	bool measured;			/* while its figures are taken */
 	u32 *rtt;			/* histogram */
+	/* Of an application's connections; see connections.c. */
+	struct list_head connections;
+	u32 gone_lost, gone_retransmitted;	/* of those that are gone */
 };
 
 /* A link: the queue that is watched, and its own functions. */
@@ -87,6 +90,12 @@ extern struct probe probe;
 static inline u64 probe_now(void)
 {
 	return ktime_get_ns() - probe.epoch_ns;
+}
+
+/* The flow of a socket that is watched, whose algorithm has our hooks. */
+static inline struct probe_flow *probe_flow_of_socket(const struct sock *sk)
+{
+	return container_of(inet_csk(sk)->icsk_ca_ops, struct probe_flow, ops);
 }
 
 /* The flow that a packet belongs to, by the addresses of programs, else by its ports; NULL: none. */
@@ -165,6 +174,12 @@ int probe_rows_finish(void);
 int probe_socket_watch(const struct knee_flow *told);
 void probe_sockets_exit(void);
 void probe_socket_window(struct probe_flow *flow);
+void probe_rtt(struct probe_flow *flow, s32 us);
+
+/* connections.c */
+int probe_connections_watch(const struct knee_flow *told);
+void probe_connections_exit(void);
+void probe_connections_row(struct probe_flow *flow, struct knee_flow_row *row);
 
 /* queue.c */
 int probe_queue_watch(const struct knee_link *told);

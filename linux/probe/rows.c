@@ -40,6 +40,25 @@ static void *new_row(void)
 	return memset(&out.rows[out.count++], 0, sizeof(struct row));
 }
 
+/* A flow's RTT samples. Those of an interval end with its row; others are kept while figures are taken. */
+static void put_rtts(struct knee_flow_row *row, struct probe_flow *flow)
+{
+	row->rtt_sum_us = flow->rtt_sum_us;
+	row->rtt_count = flow->rtt_count;
+	row->rtt_min_us = flow->rtt_min_us;
+	row->rtt_max_us = flow->rtt_max_us;
+	row->all_rtt_sum_us = flow->all_rtt_sum_us;
+	row->all_rtt_count = flow->all_rtt_count;
+	row->all_rtt_min_us = flow->all_rtt_min_us;
+	row->all_rtt_max_us = flow->all_rtt_max_us;
+	if (row->kind == KNEE_ROW_SAMPLE) {
+		flow->rtt_sum_us = flow->rtt_count = flow->rtt_max_us = 0;
+		flow->rtt_min_us = U32_MAX;
+	}
+	if (row->kind == KNEE_ROW_BEGIN || row->kind == KNEE_ROW_END || row->kind == KNEE_ROW_DONE)
+		flow->measured = row->kind == KNEE_ROW_BEGIN;
+}
+
 /* A row of a flow whose socket the caller holds, or of which only counts on the way matter. */
 void probe_row_flow_locked(u32 kind, u32 index)
 {
@@ -64,12 +83,8 @@ void probe_row_flow_locked(u32 kind, u32 index)
 	row->received_bytes = flow->received_bytes;
 	row->queued_ns = flow->queued_ns;
 	row->cwnd_ns = flow->cwnd_ns;
-	row->rtt_sum_us = flow->rtt_sum_us;
 	row->pacing_rate = smp_load_acquire(&flow->sk->sk_pacing_status) == SK_PACING_NONE ?
 		~0ULL : flow->sk->sk_pacing_rate;
-	row->rtt_count = flow->rtt_count;
-	row->rtt_min_us = flow->rtt_min_us;
-	row->rtt_max_us = flow->rtt_max_us;
 	row->srtt_us = tp->srtt_us;
 	row->cwnd = tcp_snd_cwnd(tp);
 	row->in_flight = tcp_packets_in_flight(tp);
@@ -78,19 +93,10 @@ void probe_row_flow_locked(u32 kind, u32 index)
 	row->timeouts = flow->timeouts;
 	row->state = inet_csk(flow->sk)->icsk_ca_state;
 	row->phase = flow->phase;
-	row->all_rtt_sum_us = flow->all_rtt_sum_us;
-	row->all_rtt_count = flow->all_rtt_count;
-	row->all_rtt_min_us = flow->all_rtt_min_us;
-	row->all_rtt_max_us = flow->all_rtt_max_us;
-	if (kind == KNEE_ROW_SAMPLE) {
-		flow->rtt_sum_us = flow->rtt_count = flow->rtt_max_us = 0;
-		flow->rtt_min_us = U32_MAX;
-	}
-	if (kind == KNEE_ROW_BEGIN || kind == KNEE_ROW_END || kind == KNEE_ROW_DONE)
-		flow->measured = kind == KNEE_ROW_BEGIN;
+	put_rtts(row, flow);
 }
 
-/* A row of a flow that is a program, from its packets. */
+/* A row of a flow that is a program, from its packets, and from its connections where they are watched. */
 void probe_row_program(u32 kind, u32 index)
 {
 	struct probe_flow *flow = &probe.flows[index];
@@ -109,6 +115,10 @@ void probe_row_program(u32 kind, u32 index)
 		row->queued_ns = flow->queued_ns;
 		row->pacing_rate = ~0ULL;
 		row->lost = flow->lost;
+		if (flow->real) {
+			probe_connections_row(flow, row);
+			put_rtts(row, flow);
+		}
 	}
 	local_bh_enable();
 }

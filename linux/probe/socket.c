@@ -10,11 +10,6 @@
 
 #include "probe.h"
 
-static struct probe_flow *flow_of(const struct sock *sk)
-{
-	return container_of(inet_csk(sk)->icsk_ca_ops, struct probe_flow, ops);
-}
-
 /* Extends the window's integral up to now. */
 void probe_socket_window(struct probe_flow *flow)
 {
@@ -64,7 +59,7 @@ static void look_at_phase(struct sock *sk, struct probe_flow *flow, bool first)
 /* The connection is established. */
 static void init(struct sock *sk)
 {
-	struct probe_flow *flow = flow_of(sk);
+	struct probe_flow *flow = probe_flow_of_socket(sk);
 
 	if (flow->real->init)
 		flow->real->init(sk);
@@ -89,9 +84,29 @@ static void look_at_end(struct sock *sk, struct probe_flow *flow)
 			probe_row_flow_locked(KNEE_ROW_COMMON, i);
 }
 
+/* Counts an RTT sample, us; below 0: none. */
+void probe_rtt(struct probe_flow *flow, s32 us)
+{
+	u32 rtt = us;
+
+	if (us < 0)
+		return;
+	flow->rtt_sum_us += rtt;
+	flow->rtt_min_us = min(flow->rtt_min_us, rtt);
+	flow->rtt_max_us = max(flow->rtt_max_us, rtt);
+	flow->rtt_count++;
+	if (!flow->measured)
+		return;
+	flow->all_rtt_sum_us += rtt;
+	flow->all_rtt_min_us = min(flow->all_rtt_min_us, rtt);
+	flow->all_rtt_max_us = max(flow->all_rtt_max_us, rtt);
+	flow->all_rtt_count++;
+	flow->rtt[probe_bucket(rtt, KNEE_RTT_BITS, KNEE_RTT_BUCKETS)]++;
+}
+
 static void pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
-	struct probe_flow *flow = flow_of(sk);
+	struct probe_flow *flow = probe_flow_of_socket(sk);
 
 	if (flow->real->pkts_acked)
 		flow->real->pkts_acked(sk, sample);
@@ -99,27 +114,13 @@ static void pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	/* The SYN is acknowledged before the algorithm has begun. */
 	if (flow->ready)
 		look_at_phase(sk, flow, false);
-	if (sample->rtt_us >= 0) {
-		u32 us = sample->rtt_us;
-
-		flow->rtt_sum_us += us;
-		flow->rtt_min_us = min(flow->rtt_min_us, us);
-		flow->rtt_max_us = max(flow->rtt_max_us, us);
-		flow->rtt_count++;
-		if (flow->measured) {
-			flow->all_rtt_sum_us += us;
-			flow->all_rtt_min_us = min(flow->all_rtt_min_us, us);
-			flow->all_rtt_max_us = max(flow->all_rtt_max_us, us);
-			flow->all_rtt_count++;
-			flow->rtt[probe_bucket(us, KNEE_RTT_BITS, KNEE_RTT_BUCKETS)]++;
-		}
-	}
+	probe_rtt(flow, sample->rtt_us);
 	look_at_end(sk, flow);
 }
 
 static void set_state(struct sock *sk, u8 state)
 {
-	struct probe_flow *flow = flow_of(sk);
+	struct probe_flow *flow = probe_flow_of_socket(sk);
 	u8 before = inet_csk(sk)->icsk_ca_state;
 	u32 cwnd = tcp_snd_cwnd(tcp_sk(sk));
 	u32 index = flow - probe.flows;

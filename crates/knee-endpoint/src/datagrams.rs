@@ -17,10 +17,8 @@ use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// The bits of ECN in the type of service, and their values (RFC 3168).
+/// The bits of ECN in the type of service, and their value on a marked packet (RFC 3168).
 const ECN: u8 = 3;
-/// See above.
-const ECT_0: i32 = 2;
 /// See above.
 const CE: u8 = 3;
 /// The largest datagram, bytes as an IP packet.
@@ -30,8 +28,8 @@ fn make(task: &Task, here: SocketAddrV4) -> Result<UdpSocket, Failure> {
     let socket = UdpSocket::bind(here).map_err(failed(format!("port {} is not free", here.port())))?;
     socket.set_nonblocking(true).map_err(failed("cannot set up a socket"))?;
     setsockopt(&socket, IpRecvTos, &true).map_err(failed("cannot set IP_RECVTOS"))?;
-    if task.ecn {
-        setsockopt(&socket, Ipv4Tos, &ECT_0).map_err(failed("cannot set IP_TOS"))?;
+    if task.ecn != 0 {
+        setsockopt(&socket, Ipv4Tos, &i32::from(task.ecn & ECN)).map_err(failed("cannot set IP_TOS"))?;
     }
     Ok(socket)
 }

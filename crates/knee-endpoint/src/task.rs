@@ -42,9 +42,9 @@ pub struct Task {
     pub port: u16,
     /// Congestion control of the connections.
     pub cc: String,
-    /// Whether datagrams are sent as ECT(0).
+    /// The ECN field of datagrams (RFC 3168): 0 Not-ECT, 1 ECT(1), 2 ECT(0).
     #[serde(default)]
-    pub ecn: bool,
+    pub ecn: u8,
     /// Start of the flow.
     pub start: u64,
     /// End of the flow: nothing new from then on.

@@ -38,7 +38,7 @@ def compare(
     ground: str,
     kernel: str | None,
 ) -> None:
-    """Sets the cases beside a recording."""
+    """Sets the cases beside a recording, or those that ship with knee."""
     from knee import grounds
     from knee.fidelity import traffic
 
@@ -47,17 +47,25 @@ def compare(
     if html is not None:
         raise InputError("--html has no page for applications and probes; leave it out.")
     grounds.ready(ground)
-    path = traffic.RECORDING if sources[0] == NAME else Path(sources[0])
-    recorded = traffic.read(path)
+    paths = [*traffic.RECORDINGS.values()] if sources[0] == NAME else [Path(sources[0])]
+    recordings = {path: traffic.read(path) for path in paths}
     with Bar(NAME) as bar:
-        figures = traffic.compare(recorded, patterns, ground, kernel, bar)
-    held = sum(figure.holds for figure in figures)
+        found = traffic.run(patterns, ground, kernel, bar)
+    compared = {path: traffic.compare(recorded, found) for path, recorded in recordings.items()}
+    held = {path: sum(figure.holds for figure in figures) for path, figures in compared.items()}
     if as_json:
-        write_json({"file": path.name, "held": held, "figures": [_plain(figure) for figure in figures]})
+        told = [_plain(path, held[path], figures) for path, figures in compared.items()]
+        write_json(told[0] if len(told) == 1 else told)
     else:
-        _show(figures, held)
-    if check and held < traffic.WANTED * len(figures):
-        complain(f"below what is wanted: {held} of {len(figures)} figures hold, not {traffic.WANTED:.0%}.")
+        for path, figures in compared.items():
+            _show(path, held[path], figures)
+    below = [
+        f"{path.name}: {held[path]} of {len(figures)} figures hold, not {traffic.WANTED:.0%}"
+        for path, figures in compared.items()
+        if held[path] < traffic.WANTED * len(figures)
+    ]
+    if check and below:
+        complain(f"below what is wanted: {'; '.join(below)}.")
         raise typer.Exit(1)
 
 
@@ -70,17 +78,16 @@ def make(path: Path, patterns: Sequence[str], kernel: str | None) -> None:
     out().print(f"{count} figures: {path}", soft_wrap=True)
 
 
-def _plain(figure: Figure) -> dict[str, Any]:
-    return asdict(figure) | {"holds": figure.holds}
+def _plain(path: Path, held: int, figures: Sequence[Figure]) -> dict[str, Any]:
+    return {"file": path.name, "held": held, "figures": [asdict(of) | {"holds": of.holds} for of in figures]}
 
 
-def _show(figures: Sequence[Figure], held: int) -> None:
-    rows = table(
-        "Applications and probes", ["case", "flow", "figure", "ms\nhere", "\nkernel", "\n%, ms", "\nholds"], text=3
-    )
+def _show(path: Path, held: int, figures: Sequence[Figure]) -> None:
+    title = f"Applications and probes: {path.name}"
+    rows = table(title, ["case", "flow", "figure", "ms\nhere", "\nkernel", "\n%, ms", "\nholds"], text=3)
     last = ""
     for figure in figures:
-        apart = "" if figure.apart is None else f"{figure.apart:+.2f}{' ms' if figure.is_delay else ' %'}"
+        apart = "" if figure.apart is None else f"{figure.apart:+z.2f}{' ms' if figure.is_delay else ' %'}"
         here = "none" if figure.here_ms is None else f"{figure.here_ms:.2f}"
         rows.add_row(
             "" if figure.case == last else figure.case,

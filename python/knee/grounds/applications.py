@@ -29,6 +29,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("transfers", "app_limited", "requests", "udp")
 #: Keys that probes have in common with flows.
 _OF_PROBES = ("rtt", "start", "stop", "path", "direction", "ecn", "label")
+#: The ECN field of datagrams (RFC 3168).
+_ECT_1, _ECT_0 = 1, 2
 #: Bytes of a datagram of UDP that are not its payload.
 UDP_HEADERS = 28
 
@@ -106,7 +108,7 @@ def tasks(scenario: Scenario, number: int, where: dict[str, Any]) -> tuple[dict[
         "traffic": traffic,
         "seed": scenario.seed,
         "cc": flow.cc,
-        "ecn": bool(flow.ecn),
+        "ecn": _ECT_1 if flow.ecn == "l4s" else _ECT_0 if flow.ecn else 0,
         "start": start,
         "stop": stop,
         "duration": scenario.duration,

@@ -19,6 +19,7 @@ from knee.missing import Missing
 from knee.own import CongestionControl, classes, described
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
+from knee.scenario.traffic import NO_CC
 
 if TYPE_CHECKING:
     from knee.result import Result
@@ -77,8 +78,9 @@ class Sim:
         samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
         spool.unlink(missing_ok=True)
         tables = Tables.of(scenario, raw.tables, raw.link_names)
+        told = summary(scenario, self.name, raw.output, samples, raw.wall_s, tables)
         return Result(
-            summary=summary(scenario, self.name, raw.output, samples, raw.wall_s, tables) | _remarks(own, set(raw.ccs)),
+            summary=told | _remarks(own, {flow.cc for flow in scenario.flows}),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
@@ -101,7 +103,7 @@ class Raw:
     Attributes:
         output: the figures, in the form of ``crates/knee-sim/src/output.rs``.
         tables: rows as memory by their kind, for :func:`knee.rows.from_bytes`.
-        ccs: the congestion control of every flow.
+        ccs: the congestion control of every flow; none of applications, whose connections have no common state.
         wall_s: how long the simulation took.
     """
 
@@ -153,7 +155,7 @@ def simulate(
     except _core.EngineError as error:
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
     wall_s = time.perf_counter() - begin
-    ccs = [flow.cc for flow in scenario.flows for _ in range(flow.count)]
+    ccs = [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
     return Raw(json.loads(figures), tables, ccs, wall_s)
 
 

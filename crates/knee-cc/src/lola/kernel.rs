@@ -145,6 +145,8 @@ struct Twins {
     params: c::LolaParams,
     control: Control,
     now: Time,
+    /// When the last ACK came.
+    delivered: Time,
 }
 
 impl Twins {
@@ -159,6 +161,7 @@ impl Twins {
             params: c::LolaParams { filter_slow_start: filter_slow_start.into(), ..exact() },
             control: Control::initial(10),
             now,
+            delivered: now,
         }
     }
 
@@ -167,6 +170,7 @@ impl Twins {
     }
 
     fn ack(&mut self, rtt: Time, delivered: u32, limited: bool) {
+        self.delivered = self.now;
         let ack = Ack {
             view: &self.view(),
             rtt: Some(rtt),
@@ -223,8 +227,8 @@ impl Twins {
             StateEvent::Entered(_) => c::lola_on_timeout(&mut self.module, now),
             StateEvent::ReductionDone => c::lola_on_reduced(&mut self.module, &self.params, now),
             _ => {
-                // tcp_lola.c takes the socket's time of the last transmission, which the Rust derives from RTTs.
-                let idle = self.now.saturating_sub(self.rust.last_sent);
+                // The socket's delivered_mstamp, which tcp_lola.c and lola.bpf.c take.
+                let idle = self.now.saturating_sub(self.delivered);
                 c::lola_on_restart(&mut self.module, now, idle.as_micros());
             }
         }
@@ -267,8 +271,8 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
     assert!(seen.iter().all(|count| *count > 2_000), "{seen:?}");
 }
 
-/// CUBIC shifts its epoch by an idle time, and LoLa by the time that balancing took; where the one lies within the other
-/// it is one span of time without growth by Eq. 1, not two.
+/// An idle time shifts the epoch, and so does the time that balancing took; where the one lies within the other it is one
+/// span of time without growth by Eq. 1, not two.
 #[test]
 fn an_idle_time_within_a_round_is_taken_out_of_the_cubic_function_once() {
     let mut twins = Twins::new(false);
@@ -292,11 +296,52 @@ fn an_idle_time_within_a_round_is_taken_out_of_the_cubic_function_once() {
     twins.tell(StateEvent::Restart);
     full(&mut twins, 20);
     assert!(reached(&twins, Phase::CubicIncrease));
-    // Idle since 13 ms before the round began, when the packet acknowledged last left.
-    let away = twins.now - begin + Time::from_millis(13);
-    assert_eq!(twins.rust.epoch.start.unwrap() - start, away);
+    assert_eq!(twins.rust.epoch.start.unwrap() - start, twins.now - begin);
     // Growth by equal steps, ACK by ACK, continues at the window of the module.
     for _ in 0..200 {
         full(&mut twins, 20);
+    }
+}
+
+/// A window after a loss grows from 7 packets back to 10 and beyond, for `seconds` at an RTT of 100 ms: all packets leave
+/// at once, and one ACK covers them. Where `pause` is not zero, the application has nothing to send for so long after 2 s.
+fn grown_by_one_ack_per_window(seconds: u64, pause: Time) -> u32 {
+    const RTT: Time = Time::from_millis(100);
+    let mut twins = Twins::new(false);
+    let round = |twins: &mut Twins| {
+        twins.tell(StateEvent::Restart);
+        twins.now += RTT;
+        twins.ack(RTT, twins.control.cwnd, true);
+    };
+    round(&mut twins);
+    twins.control.cwnd = 10;
+    twins.lose(Signal::Loss);
+    for i in 0..10 * seconds {
+        if i == 20 {
+            twins.now += pause;
+        }
+        round(&mut twins);
+    }
+    twins.control.cwnd
+}
+
+/// Eq. 1: 3 packets below CWnd_max K is 1.96 s; t counts from the first ACK after the loss, and the last one looks one RTT
+/// ahead. Packets per increase are whole numbers, rounded down, so that a step may be too large; the next is smaller then.
+#[test]
+fn an_ack_clocked_flow_whose_window_one_ack_covers_grows_as_the_equation_says() {
+    for seconds in 3..12 {
+        let t = seconds as f64 - libm::cbrt(3.0 / 0.4);
+        let expected = 10.0 + 0.4 * t * t * t;
+        let cwnd = f64::from(grown_by_one_ack_per_window(seconds, Time::ZERO));
+        // What the function gains in an RTT, and a packet that is not whole yet.
+        let off = 0.4 * 3.0 * t * t * 0.1 + 1.0;
+        assert!((cwnd - expected).abs() <= off, "after {seconds} s: {cwnd}, Eq. 1 {expected}");
+    }
+}
+
+#[test]
+fn an_idle_time_leaves_the_window_where_it_would_be_without() {
+    for pause in [Time::from_millis(1), Time::from_secs(1), Time::from_secs(3_000)] {
+        assert_eq!(grown_by_one_ack_per_window(8, pause), grown_by_one_ack_per_window(8, Time::ZERO), "{pause}");
     }
 }

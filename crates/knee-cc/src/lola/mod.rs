@@ -35,6 +35,8 @@
 //! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could double
 //!   several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
 //! - After slow start `K` is 0 and `CWnd_max` the window.
+//! - Time in which nothing was in flight does not count as `t` of Eq. 1: the window was not in use. As in CUBIC the curve is
+//!   moved along, but only by that time.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 
 mod equations;
@@ -219,8 +221,8 @@ struct Lola {
     adjusted: Time,
     /// Tailored decreases since an RTT close to `rtt_min`.
     unconfirmed: u64,
-    /// When the newest packet that has been acknowledged was sent.
-    last_sent: Time,
+    /// When the last ACK came that delivered something.
+    delivered: Time,
 }
 
 impl Lola {
@@ -239,7 +241,7 @@ impl Lola {
             settled: init.now,
             adjusted: init.now,
             unconfirmed: 0,
-            last_sent: init.now,
+            delivered: init.now,
         }
     }
 
@@ -357,9 +359,11 @@ impl Lola {
 
 impl CongestionControl for Lola {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
+        let now = ack.view.now;
+        if ack.delivered > 0 {
+            self.delivered = now;
+        }
         if let Some(rtt) = ack.rtt {
-            let now = ack.view.now;
-            self.last_sent = self.last_sent.max(now.saturating_sub(rtt));
             let rtt = rtt.as_micros().max(1);
             self.rtt_now = self.filter.update(now, rtt);
             self.rtt_min = self.rtt_min.min(self.rtt_now);
@@ -414,12 +418,11 @@ impl CongestionControl for Lola {
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => self.settled = now.saturating_add(self.feedback_delay()),
-            // An idle time does not count as time of growth. What of it lies in fair flow balancing is taken out with
-            // that, and where a decrease follows it does not matter.
-            StateEvent::Restart => {
-                let balancing = self.phase == Phase::FairFlowBalancing;
-                let away = if balancing { now.saturating_sub(self.since) } else { Time::ZERO };
-                let idle = now.saturating_sub(self.last_sent).saturating_sub(away);
+            // Idle time, in which nothing was in flight, does not count as time of growth. It began with the ACK that left
+            // nothing in flight. Linux's CUBIC counts from the last transmission, with the wait for that ACK: a flow whose
+            // window one ACK covers would always be idle. A round of balancing takes out all of its own time.
+            StateEvent::Restart if self.phase != Phase::FairFlowBalancing => {
+                let idle = now.saturating_sub(self.delivered);
                 self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
             }
             _ => {}

@@ -213,11 +213,12 @@ impl RetransmitQueue {
         number
     }
 
-    /// Books the retransmission of the segment `seq`; only while tracking. Segments retransmitted in a row at one time
-    /// share a burst: false where this one shares that of the one before.
+    /// Books the retransmission of the segment `seq`; only while tracking. Segments retransmitted in a row at one time,
+    /// with nothing delivered in between, share a burst: false where this one shares that of the one before.
     pub fn retransmit(&mut self, seq: u64, burst: Burst) -> bool {
         self.set_flags(seq, 0, flags::LISTED);
-        let joins = |last: &&mut Burst| last.retransmission() && last.reach(seq) == 0 && last.sent() == burst.sent();
+        let same = |last: &Burst| last.sent() == burst.sent() && last.delivered == burst.delivered;
+        let joins = |last: &&mut Burst| last.retransmission() && last.reach(seq) == 0 && same(last);
         let joined = self.bursts.back_mut().filter(joins);
         let alone = joined.is_none();
         match joined {

@@ -1,8 +1,8 @@
 """Applications and probes in the simulator beside a real kernel: the cases of ``cases.toml`` on both.
 
 A figure is the mean time of a kind of completion of a flow, or a one-way delay of datagrams or round-trip time of a
-probe: mean, median and 95th percentile. The recording, ``linux-6.1.csv``, has a line per figure with the kernel's
-value. Both grounds draw the same arrivals and sizes from the same seed: the same transfers are compared.
+probe: mean, median and 95th percentile. A recording, such as ``linux-6.1.csv``, has a line per figure with that
+kernel's value. Both grounds draw the same arrivals and sizes from the same seed: the same transfers are compared.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import csv
 import io
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -29,9 +29,11 @@ from knee.scenario import Scenario, from_dict
 TIME_PERCENT, DELAY_MS = SRTT_PERCENT, SRTT_MS
 #: The part of the figures that is to hold.
 WANTED = 0.9
-#: The kernel that ran, and the seed.
-RECORDING = Path(__file__).with_name("linux-6.1.csv")
+#: The recordings that ship with knee, by the kernel that ran.
+RECORDINGS = {name: Path(__file__).with_name(f"{name}.csv") for name in ("linux-6.1", "linux-7.2")}
 _CASES = Path(__file__).with_name("cases.toml")
+#: Values in ms and counts by case, label and figure.
+Found: TypeAlias = dict[tuple[str, str, str], tuple[float, int]]
 _COLUMNS = ("case", "label", "figure", "value_ms", "count")
 #: How every recording begins, and the longest that is read, in bytes.
 _BEGINNING = b"case,label,figure,"
@@ -106,6 +108,25 @@ def _nothing(_: float) -> None:
     pass
 
 
+def run(
+    patterns: Sequence[str] = (),
+    ground: str = "sim",
+    kernel: str | None = None,
+    look: Callable[[float], None] = _nothing,
+) -> Found:
+    """Runs the cases; gives each figure's value in ms, and how many times it is of, by case, label and name.
+
+    ``look`` is told the fraction that is done.
+    """
+    found: Found = {}
+    cases = scenarios(patterns, kernel)
+    for k, (name, scenario) in enumerate(cases.items()):
+        look(k / len(cases))
+        for label, figure, value, count in figures(knee.run(scenario, ground)):
+            found[name, label, figure] = value, count
+    return found
+
+
 def make(
     path: Path, patterns: Sequence[str] = (), kernel: str | None = None, look: Callable[[float], None] = _nothing
 ) -> int:
@@ -113,31 +134,32 @@ def make(
 
     ``look`` is told the fraction that is done.
     """
-    lines = []
-    cases = scenarios(patterns, kernel)
-    for k, (name, scenario) in enumerate(cases.items()):
-        look(k / len(cases))
-        for label, figure, value, count in figures(knee.run(scenario, "uml")):
-            lines.append((name, label, figure, f"{value:.4f}", str(count)))
+    found = run(patterns, "uml", kernel, look)
+    lines = [(*key, f"{value:.4f}", str(count)) for key, (value, count) in found.items()]
     text = "\n".join(",".join(line) for line in (_COLUMNS, *lines)) + "\n"
     files.write(path, text)
     return len(lines)
 
 
-def read(path: Path = RECORDING) -> list[Figure]:
+def read(path: Path) -> list[Figure]:
     """The figures of a recording.
 
     Raises:
-        InputError: it cannot be read, or a line is none of a recording.
+        InputError: it cannot be read, a line is none of a recording, or is of a case that there is not.
     """
     try:
         rows = csv.DictReader(io.StringIO(files.read(path, _MAX_FILE).decode(), newline=""))
-        return [Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in rows]
+        recorded = [Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in rows]
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except (KeyError, TypeError, ValueError):
         columns = ",".join(_COLUMNS)
         raise InputError(f"{path} has lines that are no figures; expected the columns {columns}.") from None
+    known = scenarios()
+    for of in recorded:
+        if of.case not in known:
+            raise InputError(f"{path} has the case {of.case!r}; there are {', '.join(known)}.")
+    return recorded
 
 
 def is_recording(path: Path) -> bool:
@@ -151,26 +173,11 @@ def is_recording(path: Path) -> bool:
         return False
 
 
-def compare(
-    recorded: Sequence[Figure],
-    patterns: Sequence[str] = (),
-    ground: str = "sim",
-    kernel: str | None = None,
-    look: Callable[[float], None] = _nothing,
-) -> list[Figure]:
-    """Runs the cases on ``ground`` and sets each recorded figure beside what it is there.
-
-    ``look`` is told the fraction that is done.
-    """
-    found: dict[tuple[str, str, str], float] = {}
-    cases = scenarios(patterns, kernel)
-    for k, (name, scenario) in enumerate(cases.items()):
-        look(k / len(cases))
-        for label, figure, value, _ in figures(knee.run(scenario, ground)):
-            found[name, label, figure] = value
-    names = {name for name, _, _ in found}
+def compare(recorded: Sequence[Figure], found: Found) -> list[Figure]:
+    """Sets each recorded figure of the cases that :func:`run` ran beside what it found."""
+    names = {case for case, _, _ in found}
     return [
-        Figure(of.case, of.label, of.figure, of.kernel_ms, found.get((of.case, of.label, of.figure)))
+        replace(of, here_ms=found.get((of.case, of.label, of.figure), (None,))[0])
         for of in recorded
         if of.case in names
     ]

@@ -73,6 +73,9 @@ class Seen:
             if applications.uses_datagrams(of.flow):
                 window = applications.window_ns(scenario, number)
                 self.output["flows"][number] |= Datagrams(of).figures(window)
+            else:
+                # The switch sees no timers.
+                self.output["flows"][number]["timeouts"] = None
 
     def tables(self) -> Tables:
         """Completions, delays and distributions."""

@@ -14,7 +14,6 @@ from knee.own import classes
 from knee.registry import congestion_controls
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.spec import spec
-from knee.scenario.traffic import Probe
 
 #: The algorithms of this kernel, including those loaded as BPF.
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -60,8 +59,6 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         if scenario.tcp.receive_window is not None and any(flow.traffic is not None for flow in scenario.flows):
             found = "the connections of applications have windows of their own"
             raise Refused(found, "leave it out", key="tcp.receive_window")
-        for i, probe in enumerate(scenario.probes):
-            _within(f"probes[{i}]", partial(_datagrams, probe))
     except Refused as refused:
         found = f"{refused.found} (ground host)"
         raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
@@ -87,18 +84,12 @@ def _tcp(tcp: Tcp) -> None:
             raise Refused("this setting is fixed in the running kernel", "leave it out", key=f"tcp.{key}")
 
 
-def _datagrams(part: Flow | Probe) -> None:
-    if part.ecn == "l4s":
-        raise Refused('this ground does not support "l4s"', "expected true or false", key="ecn")
-
-
 def _flow(flow: Flow) -> None:
     if flow.traffic is not None:
         applications.refuse(flow)
         if flow.pacing == "on":
             raise Refused("applications are paced as their algorithm asks", "leave it out", key="pacing")
     if flow.transport == "udp":
-        _datagrams(flow)
         return
     if flow.transport == "quic":
         # Its algorithms are the simulator's, but those in Python need an interpreter that keeps up with packets.

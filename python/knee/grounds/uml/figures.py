@@ -19,7 +19,10 @@ from knee.registry import congestion_controls
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.model import Scenario
 from knee.scenario.spec import span
+from knee.scenario.traffic import NO_CC
 
+#: No sample of a histogram.
+_EMPTY: tuple[int, Array] = 0, np.zeros(0, "<u4")
 #: No RTT was printed.
 _NO_RTTS: tuple[Array, Array] = np.zeros(0, "<u8"), np.zeros(0)
 #: Ethernet header, counted with each packet.
@@ -68,6 +71,7 @@ def output(
                 figures |= datagrams.figures(window_ns(scenario, number))
                 figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
             else:
+                figures |= _connections(last[number], rows.histograms.get(number, _EMPTY))
                 figures |= _application(seen[number], last[number], _run_window(topology, rows))
         flows.append(figures)
     return {
@@ -111,35 +115,48 @@ def _flow(
         return count * 8e3 / span_ns if span_ns else 0.0
 
     sent = _sent_bytes(b) - _sent_bytes(a)
-    first, counts = rows.histograms.get(number, (0, np.zeros(0, "<u4")))
+    return (
+        {
+            "goodput_mbps": mbps(grown("acked_bytes")),
+            "throughput_mbps": mbps(grown("received_bytes")),
+            "sending_rate_mbps": mbps(sent),
+            "goodput_ratio": max(0, int(b["acked_bytes"]) - _new_bytes(a)) / sent if sent else None,
+            "queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None,
+            "sent_packets": grown("sent"),
+            "completion_s": completion,
+            "common_throughput_mbps": _common_mbps(mine, window),
+        }
+        | _of_sockets(a, b, rows.histograms.get(number, _EMPTY))
+        | total
+    )
+
+
+def _of_sockets(a: Any, b: Any, histogram: tuple[int, Array]) -> dict[str, Any]:
+    """What a flow's sockets know between two rows."""
+    span_ns = int(b["at_ns"]) - int(a["at_ns"])
     samples = int(b["all_rtt_count"])
     least, most = int(b["all_rtt_min_us"]), int(b["all_rtt_max_us"])
 
+    def grown(name: str) -> int:
+        return int(b[name]) - int(a[name])
+
     def rtt(p: float) -> float | None:
-        found = probe.quantile(p, first, counts, probe.RTT_BITS, least, most)
+        found = probe.quantile(p, *histogram, probe.RTT_BITS, least, most)
         return None if found is None else found / 1e3
 
     return {
-        "goodput_mbps": mbps(grown("acked_bytes")),
-        "throughput_mbps": mbps(grown("received_bytes")),
-        "sending_rate_mbps": mbps(sent),
-        "goodput_ratio": max(0, int(b["acked_bytes"]) - _new_bytes(a)) / sent if sent else None,
         "rtt_mean_ms": int(b["all_rtt_sum_us"]) / samples / 1e3 if samples else None,
         "rtt_min_ms": least / 1e3 if samples else None,
         "rtt_p50_ms": rtt(0.5),
         "rtt_p95_ms": rtt(0.95),
         "rtt_p99_ms": rtt(0.99),
         "rtt_max_ms": most / 1e3 if samples else None,
-        "queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None,
         "cwnd_mean_packets": grown("cwnd_ns") / span_ns if span_ns else None,
         "outstanding_packets": int(a["in_flight"]),
-        "sent_packets": grown("sent"),
         "lost_packets": grown("lost"),
         "retransmitted_packets": grown("retransmitted"),
         "timeouts": grown("timeouts"),
-        "completion_s": completion,
-        "common_throughput_mbps": _common_mbps(mine, window),
-    } | total
+    }
 
 
 #: What packets alone do not tell of a program.
@@ -194,6 +211,12 @@ def _program_flow(
         }
         | total
     )
+
+
+def _connections(mine: Array, histogram: tuple[int, Array]) -> dict[str, Any]:
+    """What all connections of an application know together."""
+    begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
+    return _of_sockets(begin[0], end[0], histogram) if len(begin) and len(end) else {}
 
 
 def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> dict[str, Any]:
@@ -377,7 +400,8 @@ def samples(
     out = out[mine["at_ns"] > starts[mine["index"]]]
     out = out[np.lexsort((out["flow"], out["t_s"]))]
     # Several connections of an application have no common state.
-    ccs = [PROGRAM_CC if number in topology.homes else flow.cc for number, (flow, _) in enumerate(topology.flows)]
+    stateless = dict.fromkeys(topology.programs, PROGRAM_CC) | dict.fromkeys(topology.connections, NO_CC)
+    ccs = [stateless.get(number, flow.cc) for number, (flow, _) in enumerate(topology.flows)]
     return formats.samples(out, scenario.labels, ccs[: len(scenario.labels)])
 
 
@@ -387,8 +411,10 @@ def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, s
         own = np.flatnonzero(mine["index"] == number)
         sent = np.diff(mine["sent_bytes"][own].astype(np.int64), prepend=0)
         out["sending_rate_mbps"][own] = sent * 8e3 / span_ns[own]
-        for name in ("goodput_mbps", "srtt_ms", "cwnd_packets", "in_flight_packets", "pacing_rate_mbps"):
-            out[name][own] = np.nan
+        out["goodput_mbps"][own] = out["srtt_ms"][own] = out["pacing_rate_mbps"][own] = np.nan
+        if number in topology.connections:
+            continue
+        out["cwnd_packets"][own] = out["in_flight_packets"][own] = np.nan
         times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
         # Times are of the row at which their interval ends.
         place = np.searchsorted(mine["at_ns"][own], times, side="left")

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
-SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON, PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT = (
-    range(1, 16)
-)
+SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
+PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT, CONNECTIONS = range(11, 17)
+#: The congestion control of connections that are watched, by the flow (KNEE_CONNECTIONS_CC).
+CONNECTIONS_CC = "knee_{}"
 
 #: Kinds of marks (enum knee_row_kind), and what tells a link from a flow.
 BEGIN, END = 2, 3
@@ -145,6 +146,11 @@ def link(number: int, ifindex: int, handle: int, probability: float) -> bytes:
 def watch(flow: int, program: int, first_link: int, last_link: int) -> bytes:
     """The payload of a program's packets to watch: ``struct knee_program``."""
     return struct.pack("=IIII", flow, program, first_link, last_link)
+
+
+def connections(cc: str, *, ect1: bool) -> bytes:
+    """The payload of an application's connections to watch: ``struct plan_connections``."""
+    return struct.pack("=I16s", ect1, cc.encode("ascii"))
 
 
 def program(namespace: int, wait_ns: int, root: str, file: str, words: Sequence[str]) -> bytes:

@@ -13,7 +13,6 @@ from knee.linux.apt import order
 from knee.registry import congestion_controls
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
-from knee.scenario.traffic import Probe
 from knee.units import format_time
 
 #: Flows are told apart by their ports.
@@ -56,8 +55,6 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
             _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
-        for i, probe in enumerate(scenario.probes):
-            _within(f"probes[{i}]", _probe, probe)
         own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
         if len(own) > MAX_PROGRAMS:
             found = f"{len(own)} flows are programs, applications or probes"
@@ -97,7 +94,7 @@ def _link_of_kernel(kernel: str | None, link: Link) -> None:
 
 
 def _flow_of_kernel(kernel: str | None, flow: Flow) -> None:
-    if isinstance(flow.ecn, str):
+    if isinstance(flow.ecn, str) and flow.transport == "tcp":
         _needs(kernel, ACCURATE_ECN_FROM, "accurate ECN", "ecn")
 
 
@@ -156,8 +153,6 @@ def _flow(flow: Flow) -> None:
         for role in programs.ROLES:
             programs.locate(flow.program, role)
         return
-    if flow.traffic is not None and flow.ecn == "l4s":
-        raise Refused('applications do not send "l4s" here', 'expected true, false or "accurate"', key="ecn")
     if flow.transport == "udp":
         return
     if flow.transport != "tcp":
@@ -173,11 +168,6 @@ def _flow(flow: Flow) -> None:
         if value != declared.params[name].default:
             default = declared.params[name].text(declared.params[name].default)
             raise Refused("this parameter is built into the kernel", f"leave it at {default}", key=f"cc_params.{name}")
-
-
-def _probe(probe: Probe) -> None:
-    if probe.ecn == "l4s":
-        raise Refused('this ground sends no "l4s" probes', "expected true or false", key="ecn")
 
 
 def _same_parameters(scenario: Scenario) -> None:

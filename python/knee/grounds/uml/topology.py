@@ -67,13 +67,17 @@ class Topology:
         self.programs = [number for number, (flow, _) in enumerate(self.flows) if flow.program is not None]
         #: Flows of applications, and all flows whose ends have namespaces of their own; these have addresses by order.
         self.applications = [number for number, (flow, _) in enumerate(self.flows) if flow.traffic is not None]
+        #: Of the applications, those whose data goes over connections.
+        self.connections = [
+            number for number in self.applications if not applications.uses_datagrams(self.flows[number][0])
+        ]
         self.homes = [*self.programs, *self.applications]
         #: The task of each process of an application, by the process's number.
         self.tasks: dict[int, dict[str, Any]] = {}
         self._links = {link.name: i for i, link in enumerate(scenario.links)}
         self._rates = {link.name: link.rate or 0 for link in scenario.links}
         self._plain = len(scenario.links) == 1 and scenario.links[0].reverse is None
-        accurate = any(isinstance(flow.ecn, str) for flow in scenario.flows)
+        accurate = any(isinstance(flow.ecn, str) and flow.transport == "tcp" for flow in scenario.flows)
         self._answers_ecn = plan.ANSWER_ACCURATE if accurate else plan.ANSWER_CLASSIC
         self._ends: dict[str, LinkEnd] = {}
         #: The devices of namespaces of their own.
@@ -267,6 +271,8 @@ class Topology:
             names = self._crossed(flow)
             ends = self._ends[names[0]].number, self._ends[names[-1]].number
             self.plan.first(plan.WATCH, 0, plan.watch(number, k, *ends))
+            if number in self.connections:
+                self.plan.first(plan.CONNECTIONS, number, plan.connections(flow.cc, ect1=flow.ecn == "l4s"))
             source, destination = self._addresses(number)
             near = (SENDER, RECEIVER) if flow.direction == "forward" else (RECEIVER, SENDER)
             for role, (own, other, around) in enumerate(
@@ -308,7 +314,7 @@ class Topology:
         first(plan.SYSCTL, home, plan.sysctl("net/ipv4/ip_local_port_range", "10000 65535"))
         first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_tw_reuse", 1))
         if flow.ecn and not applications.uses_datagrams(flow):
-            asked = plan.ACCURATE_ECN if flow.ecn == "accurate" else plan.CLASSIC_ECN
+            asked = plan.ACCURATE_ECN if isinstance(flow.ecn, str) else plan.CLASSIC_ECN
             first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", asked))
 
     def _run_application(self, k: int) -> None:
@@ -319,6 +325,9 @@ class Topology:
         server = source if applications.pulls(flow) else destination
         where = {"control": f"/dev/control{number}", "address": str(server), "port": _PORT}
         there, here = applications.tasks(self._scenario, number, where)
+        if number in self.connections:
+            # Only connections that carry the flow's data: what clients ask is not the flow's.
+            there["cc"] = plan.CONNECTIONS_CC.format(number)
         for role, task in enumerate((here, there)):
             process = program_process(k, role)
             self.tasks[process] = task

@@ -113,3 +113,17 @@ fn more_segments_are_retransmitted_at_one_time_than_a_burst_can_hold() {
         assert_eq!((rtx.burst_of(seq).sent(), rtx.start_of(seq).delivered), (Micros(7), 7));
     }
 }
+
+/// On links of 10 Gbit/s two ACKs come within a microsecond. What the second one lets leave was sent after what it delivered
+/// (tcp_rate_skb_sent).
+#[test]
+fn retransmissions_with_a_delivery_in_between_are_two_bursts() {
+    let mut rtx = RetransmitQueue::new(false);
+    rtx.push(burst(0, 4, 0, false));
+    rtx.track(0, 4);
+    let sent = Micros(7);
+    assert!(rtx.retransmit(0, Burst::new(0, 1, sent, 20, true)));
+    assert!(!rtx.retransmit(1, Burst::new(1, 1, sent, 20, true)));
+    assert!(rtx.retransmit(2, Burst::new(2, 1, sent, 21, true)));
+    assert_eq!([0, 1, 2].map(|seq| rtx.burst_of(seq).delivered), [20, 20, 21]);
+}

@@ -238,9 +238,11 @@ impl Reference {
     pub(super) fn resend(&mut self, start: u64, count: u64, now: Time) {
         let us = now.as_micros();
         for seq in start..start + count {
-            // What is sent again in a row at one time is one transmission.
+            // What is sent again in a row at one time, with nothing delivered in between, is one transmission. For the kernel
+            // each is its own (tcp_rate_skb_sent); that shows in `in_flight` alone.
+            let delivered = self.view.delivered;
             let sent = match self.last_sent {
-                Some((end, at, true, segment)) if (end, at) == (seq, us) => segment,
+                Some((end, at, true, segment)) if (end, at, segment.delivered) == (seq, us, delivered) => segment,
                 _ => self.segment(us, 1),
             };
             self.last_sent = Some((seq + 1, us, true, sent));
