@@ -102,6 +102,8 @@ def test_the_command_writes_each_format(
         ),
         (["--at", "link.rate"], "is not a key with a value"),
         (["--out", "figure.gif"], ".gif is no format"),
+        (["--figure", "mos"], "has the figure mos; expected one of goodput_mbps"),
+        (["--kind", "pareto", "--over", "rpm"], "has the figure rpm; expected one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
