@@ -208,3 +208,19 @@ def test_values_that_are_tables_are_shown_as_a_file_has_them(
     flows = 'flows=[{cc="reno",rtt="20 ms"}],[{cc="cubic",rtt="20 ms",tls=false}]'
     assert main(["sweep", "tiny.toml", "--over", flows]) == 0
     assert '[{cc = "cubic", rtt = "20 ms", tls = false}]' in capsys.readouterr().out
+
+
+def test_a_row_whose_file_has_changed_is_made_again_with_a_warning(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tiny / "t").write_text("1\n")
+    link = "link={trace='t',limit='9 packets'}"
+    assert main(["sweep", "tiny.toml", "--set", link, "--over", "seed=1,2", "--out", "s"]) == 0
+    assert main(["sweep", "grid.toml", "--out", "g"]) == 0
+    capsys.readouterr()
+    for folder in ("s", "g"):
+        assert main(["run", "--from", folder, "2", "--no-report", "--out", "r"]) == 0
+        assert capsys.readouterr().err == ""
+    (tiny / "t").write_text("2\n")
+    assert main(["run", "--from", "s", "2", "--no-report", "--out", "r"]) == 0
+    assert "A file that run 2 of s was made from has changed since" in capsys.readouterr().err

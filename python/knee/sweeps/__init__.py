@@ -137,6 +137,16 @@ class Sweep:
         made = self.definition.scenario(point)
         return retitled(made, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
 
+    def changed(self, run: int) -> bool:
+        """Whether a run was made with other contents of the files that its scenario names, or by another program."""
+        import polars as pl
+
+        from knee.sweeps import dataset
+
+        made = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
+        digest = self.definition.digest(self.point(run), self.about["fingerprint"])
+        return not made.is_empty() and made.item(0, 0) != digest
+
     def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
         """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""
         from knee import runner
