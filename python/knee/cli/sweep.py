@@ -189,9 +189,8 @@ def _estimate(definition: Definition, workers: int | None) -> None:
         out().print(f"seeds: {definition.seeds}")
     estimate(len(definition), checked.mean_work, workers)
     if not checked.whole:
-        complain(
-            f"{len(checked.work)} of {len(definition)} runs were checked; if another one is refused, its row has the error."
-        )
+        told = f"{len(checked.work)} of {len(definition)} runs were checked"
+        complain(f"{told}; if another one is refused, its row has the error.")
 
 
 def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
