@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from knee import physics
 from knee.grounds.sim import Sim
@@ -14,6 +15,10 @@ from knee.linux.bpf import build
 from knee.result import Result
 from knee.sweeps import work
 from sweep_examples import SWEEP, TINY
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("knee", deadline=None)
+settings.load_profile("knee")
 
 
 @pytest.fixture(scope="session", autouse=True)

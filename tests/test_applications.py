@@ -222,6 +222,22 @@ def test_responsiveness_of_an_idle_path_is_its_round_trips() -> None:
     assert found["from_probes"] == []
 
 
+def test_responsiveness_leaves_out_what_began_before_the_load() -> None:
+    """The one handshake of a connection that stays takes 20 ms on the empty network; echoes under load stand for it."""
+    rpc = {"kind": "requests", "preset": "rpc", "tls": "1.3"}
+    bulk = {"cc": "cubic", "rtt": "20 ms", "start": "1 s"}
+    data = {
+        "duration": "6 s",
+        "warmup": "2 s",
+        "link": {"rate": "10 Mbit/s", "limit": "100 ms"},
+        "flows": [{"cc": "cubic", "rtt": "20 ms", "traffic": rpc}, bulk],
+        "probes": [{"rtt": "20 ms"}],
+    }
+    found = knee.run(data).summary["responsiveness"]
+    assert found["from_probes"] == ["tcp", "tls"]
+    assert found["foreign_tcp_ms"] == found["foreign_tls_ms"] > 40
+
+
 def test_video_on_a_wide_link_plays_at_its_highest() -> None:
     ladder = ["1 Mbit/s", "2 Mbit/s"]
     made = alone({"kind": "video", "ladder": ladder, "segment": "1 s", "buffer": "5 s", "algorithm": "rate"})

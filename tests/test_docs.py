@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 from tomli_w import dumps
 
+import knee
 from knee.cli import main
 from knee.scenario import from_toml
 from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
@@ -99,3 +101,31 @@ def test_commands_exist(document: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_links_between_files_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text(document)):
         assert (document.parent / target).exists(), target
+
+
+def test_every_key_of_a_summary_is_documented() -> None:
+    """Units and statistics aside: ``rtt_...`` stands for ``rtt_p95_ms``."""
+    transfers = {"kind": "transfers", "per_second": 9.0, "size": "1 kB"}
+    kinds = [{"kind": "requests", "preset": "web-page"}, {"kind": "video"}, transfers]
+    datagrams = [{"kind": "udp", "preset": "voip-g711"}, {"kind": "rtc"}]
+    flows = [FLOW, *(FLOW | {"traffic": kind} for kind in kinds), FLOW | {"direction": "reverse"}]
+    flows += [{"rtt": "1 ms", "traffic": kind} for kind in datagrams]
+    link = {"rate": "50 Mbit/s", "reverse": {"rate": "5 Mbit/s"}}
+    data = {"duration": "3 s", "link": link, "flows": flows, "probes": [{"rtt": "1 ms"}]}
+    keys = set(keys_in(knee.run(data).summary))
+    assert {"latency_under_load", "responsiveness", "transfers", "pages", "video", "datagrams", "probes"} <= keys
+    documents = "".join(text(ROOT / "docs" / name) for name in ("scenarios.md", "traffic.md"))
+    named = {stem(word) for word in re.findall(r"[\w.]+", documents)}
+    assert sorted(key for key in keys if stem(key) not in named) == []
+
+
+def stem(key: str) -> str:
+    without_unit = re.sub(r"_(ms|mbps|s|packets|bytes)$", "", key)
+    return re.sub(r"_(mean|min|max|p50|p95|p99|\.\.\.)$", "", without_unit)
+
+
+def keys_in(data: Any) -> Iterator[str]:
+    if isinstance(data, dict):
+        yield from data
+    for value in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from keys_in(value)

@@ -227,6 +227,47 @@ def test_a_name_that_is_not_unicode_is_refused(here: Path) -> None:
     assert os.fsdecode(b"caf\xe9.toml") in knee.Result.load("r").manifest["command"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        (["run", "./pipe"], "pipe"),
+        (["sweep", "./pipe", "--over", "seed=1,2"], "pipe"),
+        (["search", "./pipe"], "pipe"),
+        (["fidelity", "pipe"], "pipe"),
+        (["compare", "r", "r"], "r/manifest.json"),
+        (["run", "--from", "r", "1"], "r/sweep.json"),
+        (["plot", "r"], "r/sweep.json"),
+        (["sweep", "tiny.toml", "--over", "seed=1,2", "--out", "r"], "r/sweep.json"),
+        (["run", "tiny.toml", "--out", "r"], "r/manifest.json"),
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_that_nobody_writes_to_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], file: str
+) -> None:
+    """Each waited forever."""
+    monkeypatch.setattr(files, "_PIPE_PATIENCE_S", 0.1)
+    (here / "r").mkdir()
+    os.mkfifo(here / file)
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "an error in the program" not in said.err
+
+
+def test_a_scenario_comes_from_a_pipe(here: Path) -> None:
+    """As of a shell's ``<(...)``, and more than a pipe holds at once; an endless one is refused."""
+    filler = "# " + "x" * 5000 + "\n"
+    made, endless = '<("$0" -c "$1")', "<(yes '#')"
+    command = ["bash", "-c", f'exec "$0" -m knee run {made} --no-report --json --out r', sys.executable]
+    done = subprocess.run([*command, f"print({TINY!r} + {filler!r} * 100)"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["duration_s"] == 1.0
+    command = ["bash", "-c", f'exec "$0" -m knee run {endless}', sys.executable]
+    one_paragraph(subprocess.run(command, capture_output=True, text=True, timeout=60), 2, "it is longer than 8 MiB")
+
+
 # Standard output and error.
 
 

@@ -176,3 +176,19 @@ def test_traces_are_found_beside_the_file_and_in_named_folders(
     monkeypatch.setenv("KNEE_TRACES", f"/nowhere:{tmp_path}")
     named = spec(from_toml(text))
     assert beside["links"][0]["capacity"] == named["links"][0]["capacity"] == {"trace": [1, 1, 4]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 400 + "]" * 400,
+        "a = " + "{a = " * 200 + "1" + "}" * 200,
+        "a" + ".a" * 5000 + " = 1",
+        "a = " + "9" * 9999,
+    ],
+)
+def test_what_is_nested_too_deeply_is_refused(tmp_path: Path, text: str) -> None:
+    """Dotted keys nest without the parser's own recursion, which has a limit."""
+    (tmp_path / "deep.toml").write_text(text)
+    with pytest.raises(ScenarioError, match="nested too deeply, or a number is too long"):
+        load(tmp_path / "deep.toml")

@@ -58,6 +58,8 @@ OVER = "[search.over]\nlink.rate = 'uniform(1 Mbit/s, 9 Mbit/s)'\n"
         (SEARCH + OVER + "[search.derive]\nlink.rate = '5 * flows.0.rtt'\n", "link.rate: it has values and an expression"),
         (SEARCH + OVER + "[search.derive]\nlink.limit = '2 +'\n", "search.derive.link.limit"),
         (SEARCH + "seeds = 2\n[search.over]\nseed = 'uniform(1, 9)'\n", "search.seeds: the key seed and seeds both set"),
+        (SEARCH + OVER + "flows.0.cc = ['reno', 'bbr']\nflows.'*'.cc = ['cubic', 'lola']\n", "flows.*.cc: it sets flows.0.cc again"),
+        (SEARCH + OVER + "[search.across]\nlinks.0.rate = ['5 Mbit/s', '6 Mbit/s']\n", "links.0.rate: it sets link.rate again"),
         ("[sweep]\nseeds = 2\n" + SEARCH + OVER, "sweep: the file is a sweep"),
     ],
 )  # fmt: skip

@@ -266,3 +266,24 @@ def test_a_scenario_of_a_point_is_the_one_that_ran(tiny: Path) -> None:
             data | {"link": {"rate": "10 Mbit/s", "limit": point.values["link.limit"], "jitter": "1 ms"}}, name="grid"
         ).links
     )
+
+
+@pytest.mark.parametrize(
+    ("over", "options", "words"),
+    [
+        ({"seed": [1, 2]}, {"workers": 0}, "0 workers are not a whole number from 1"),
+        ({"seed": [1, 2]}, {"workers": -1}, "-1 workers are not"),
+        ({"seed": [1, 2]}, {"workers": 1.5}, "1.5 workers are not"),
+        ({"link.limit": ["9 kB"]}, {"seeds": "x"}, 'seeds: "x" has the wrong type; expected a whole number'),
+        ({"link.limit": "uniform(9 kB, 99 kB)"}, {"samples": 2.5}, "samples: 2.5 has the wrong type"),
+        ({"link.limit": "uniform(9 kB, 99 kB)"}, {"samples": 2, "sampling": 5}, "sampling: 5 has the wrong type"),
+        ({5: [1, 2]}, {}, "5 is not a key"),
+        ([5], {}, "5 is not an axis"),
+    ],
+)
+def test_what_is_no_option_is_refused_from_python_too(
+    tiny: Path, over: Any, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        knee.sweep("tiny.toml", over, out="s", **options)
+    assert not (tiny / "s").exists()

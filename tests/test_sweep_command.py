@@ -101,6 +101,8 @@ def test_a_dry_run_counts_and_writes_nothing(
         (["--over", "seed=1,2", "--out", "tiny.toml"], "is not replaced"),
         (["--over", "link.rate=1 Mbit/s,2 Mbit/s", "--over", "flows.0.rtt=1 ms,2 ms,3 ms", "--zip",
           "link.rate,flows.0.rtt"], "link.rate has 2 values, flows.0.rtt has 3 values"),
+        (["--over", "link.rate=1 Mbit/s,2 Mbit/s", "--over", "flows.0.rtt=1 ms", "--zip",
+          "link.rate,flows.0.rtt"], "link.rate has 2 values, flows.0.rtt has 1 value;"),
         (["--over", "link.rate=1 Mbit/s", "--zip", "link.rate,link.limit"], "link.limit is tied but has no values"),
         (["--over", "link.rate=uniform(1 Mbit/s, 9 Mbit/s)"], "--samples 100"),
         (["--over", "seed=1,2", "--samples", "5"], "nothing is sampled"),
@@ -108,6 +110,12 @@ def test_a_dry_run_counts_and_writes_nothing(
         (["--over", "seed=1,2", "--derive", "link.limit"], "is not a key with an expression"),
         (["--over", "seed=1,2", "--derive", "link.limit=2 * link.rat"], "does not say link.rat"),
         (["--over", "link.limit=9 kB", "--derive", "link.limit=link.rate * flows.0.rtt"], "values and an expression"),
+        (["--over", "flows.0.cc=reno,bbr", "--over", "flows.*.cc=cubic,lola"], "flows.*.cc: it sets flows.0.cc again"),
+        (["--over", "link.limit=1 packet,9 packets", "--over", "link={rate='1 Mbit/s'},{rate='2 Mbit/s'}"],
+         "link: it sets link.limit"),
+        (["--over", "link.rate=1 Mbit/s,2 Mbit/s", "--derive", "links.0.rate='2 Mbit/s' + link.rate"],
+         "it sets link.rate again"),
+        (["--over", "seed=1,2", "--derive", "link.limit='9 kB'", "--derive", "link.limit='8 kB'"], "link.limit twice"),
         (["--over", "seed=1,2", "--set", "link.rate=fast"], "fast"),
         (["--over", "seed=1,2", "--set", "run.ground=moon"], "moon"),
         (["--over", "seed=1,2", "--dask", "nonsense"], "nonsense"),
@@ -158,3 +166,61 @@ def test_a_sweep_file_is_no_scenario(tiny: Path, capsys: pytest.CaptureFixture[s
 def test_an_unknown_scenario_is_refused() -> None:
     with pytest.raises(InputError, match="did you mean hello"):
         of("helo", "seed=1")
+
+
+@pytest.mark.parametrize("command", ["sweep", "search"])
+def test_an_interruption_says_that_runs_are_kept_and_where(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupt(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("knee.sweeps.work.perform", interrupt)
+    more = ["--figure", "jain", "--goal", "min"] if command == "search" else []
+    assert main([command, "tiny.toml", "--over", "link.limit=9 kB,8 kB,7 kB", "--out", "s", *more]) == 1
+    said = capsys.readouterr().err
+    assert said == "knee: interrupted; finished runs are kept in s; the same command continues from there.\n"
+
+
+def test_the_table_of_points_has_all_figures_on_a_narrow_terminal(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns six keys left no room for what was queued, used and lost."""
+    monkeypatch.setenv("COLUMNS", "80")
+    keys = ["link.rate=10 Mbit/s,20 Mbit/s", "link.queue=pfifo,fq_codel", "flows.*.rtt=5 ms,160 ms", "var.bdps=1,2"]
+    over = [word for key in [*keys, "flows.0.cc=cubic,daimd", "duration=1 s"] for word in ("--over", key)]
+    probes = ["--set", 'probes=[{rtt="5 ms"}]', "--derive", "link.limit=var.bdps * link.rate * '30 ms'"]
+    assert main(["sweep", "tiny.toml", *over, *probes, "--rows", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "At duration = 1 s:" in lines
+    assert all(len(line) <= 80 for line in lines[:10])
+    shown = "\n".join(lines)
+    for head in ("goodput", "Jain", "queued", "used", "lost", "latency"):
+        assert head in shown
+    first = next(line for line in lines if line.split()[:1] == ["1"])
+    assert len(first.split()) == 1 + 6 + 6, "the run; 10 (Mbit/s), pfifo, 5 ms, 1, cubic; six figures"
+
+
+def test_values_that_are_tables_are_shown_as_a_file_has_them(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    flows = 'flows=[{cc="reno",rtt="20 ms"}],[{cc="cubic",rtt="20 ms",tls=false}]'
+    assert main(["sweep", "tiny.toml", "--over", flows]) == 0
+    assert '[{cc = "cubic", rtt = "20 ms", tls = false}]' in capsys.readouterr().out
+
+
+def test_a_row_whose_file_has_changed_is_made_again_with_a_warning(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tiny / "t").write_text("1\n")
+    link = "link={trace='t',limit='9 packets'}"
+    assert main(["sweep", "tiny.toml", "--set", link, "--over", "seed=1,2", "--out", "s"]) == 0
+    assert main(["sweep", "grid.toml", "--out", "g"]) == 0
+    capsys.readouterr()
+    for folder in ("s", "g"):
+        assert main(["run", "--from", folder, "2", "--no-report", "--out", "r"]) == 0
+        assert capsys.readouterr().err == ""
+    (tiny / "t").write_text("2\n")
+    assert main(["run", "--from", "s", "2", "--no-report", "--out", "r"]) == 0
+    assert "A file that run 2 of s was made from has changed since" in capsys.readouterr().err

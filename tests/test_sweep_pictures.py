@@ -28,12 +28,13 @@ AXES = {
 
 @pytest.fixture
 def made(tmp_path: Path) -> sweeps.Sweep:
-    """A sweep with made-up figures: run N has N, and a tenth more with the second seed."""
+    """A sweep with made-up figures: run N has N, and a tenth more with the second seed; none of probes and calls."""
+    names = FIGURES.keys() - {"rpm", "mos"}
     definition = sweepfile.read(BASE, AXES, seeds=2)
     writer = dataset.Writer(tmp_path / "s", definition)
     for run in range(1, len(definition) + 1):
         value = (run + 1) // 2 * (1.0 if run % 2 else 1.1)
-        writer.add(work.Part([{"run": run, "seed": run, **dict.fromkeys(FIGURES, value)}]))
+        writer.add(work.Part([{"run": run, "seed": run, **dict.fromkeys(names, value)}]))
     writer.flush()
     (tmp_path / "s" / "sweep.json").write_text(json.dumps({"format": 2, "definition": definition.plain()}))
     return sweeps.open_sweep(tmp_path / "s")
@@ -102,6 +103,8 @@ def test_the_command_writes_each_format(
         ),
         (["--at", "link.rate"], "is not a key with a value"),
         (["--out", "figure.gif"], ".gif is no format"),
+        (["--figure", "mos"], "has the figure mos; expected one of goodput_mbps"),
+        (["--kind", "pareto", "--over", "rpm"], "has the figure rpm; expected one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

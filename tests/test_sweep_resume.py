@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +21,10 @@ from knee import files, sweeps
 from knee.cli import main
 from knee.errors import FolderError, RunError
 from knee.missing import Missing
-from knee.sweeps import dataset, execute, open_sweep, work
+from knee.scenario import traces
+from knee.scenario.model import Link
+from knee.scenario.traffic import KINDS, Size
+from knee.sweeps import dataset, execute, open_sweep, sweepfile, work
 from sweep_examples import figures, of
 
 
@@ -113,6 +117,98 @@ def test_a_ground_that_does_not_work_here_is_refused(tiny: Path, monkeypatch: py
     with pytest.raises(RunError, match="uml does not work here: a kernel: build one"):
         sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s", ground="uml")
     assert not (tiny / "s").exists()
+
+
+@pytest.mark.parametrize("key", ["times", "file", "trace", "delay_table"])
+def test_runs_of_a_file_that_has_changed_are_not_taken_for_those_of_the_new_one(tiny: Path, key: str) -> None:
+    """Whatever file a scenario names: its content decides on the figures, and only its name is in the scenario."""
+    data: dict[str, Any] = {
+        "duration": "2 s",
+        "link": {"rate": "10 Mbit/s", "limit": "50 packets"},
+        "flows": [{"cc": "reno", "rtt": "20 ms"}],
+    }
+    contents = {
+        "times": ("0.1", "0.1\n0.2"),
+        "file": ("1000 1", "2000 1"),
+        "trace": ("1", "2"),
+        "delay_table": ("1", "2"),
+    }
+    match key:
+        case "times":
+            data["flows"][0]["traffic"] = {"kind": "transfers", "times": "f", "size": "30 kB"}
+        case "file":
+            data["flows"][0]["traffic"] = {"kind": "transfers", "per_second": 9.0, "size": {"file": "f"}}
+        case "trace":
+            del data["link"]["rate"]
+            data["link"]["trace"] = "f"
+        case _:
+            data["link"] |= {"delay_model": "table", "delay_table": "f"}
+    assert key in traces.FILE_KEYS
+    (tiny / "f").write_text(contents[key][0])
+    once = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s"))
+    (tiny / "f").write_text(contents[key][1])
+    with pytest.raises(FolderError, match="other traces, files or classes"):
+        sweeps.run(of(data, "seed=1,2"), tiny / "s")
+    again = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s", again=True))
+    assert not again["packets"].equals(once["packets"]) or not again["rtt_mean_ms"].equals(once["rtt_mean_ms"])
+
+
+def test_every_key_that_names_a_file_is_known_as_one() -> None:
+    """By what the scenario's model says of its keys."""
+    named = {
+        name
+        for model in (*KINDS.values(), Link, Size)
+        for name, field in model.model_fields.items()
+        if "file" in (field.description or "") and field.annotation is not Size
+    }
+    assert named == traces.FILE_KEYS
+
+
+def test_a_sweep_file_names_files_beside_it(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tiny / "there").mkdir()
+    for name in ("a", "b"):
+        (tiny / "there" / f"{name}.trace").write_text("1\n2\n")
+    text = (
+        'duration = "1 s"\nlink = { trace = "a.trace", limit = "9 packets" }\nflows = [{ cc = "reno", rtt = "9 ms" }]\n'
+    )
+    for axis in (
+        '[sweep.over]\nlink.trace = ["a.trace", "b.trace"]',
+        '[sweep.over]\n"link.trace" = ["a.trace", "b.trace"]',
+    ):
+        (tiny / "there" / "s.toml").write_text(text + axis)
+        assert sweepfile.check(of("there/s.toml")).whole
+
+
+@pytest.mark.parametrize("what", ["the folder", "its place", "the data"])
+def test_a_folder_that_is_removed_under_a_sweep_is_noticed(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Rows in a new folder of that name would be lost: nothing there says that it is a sweep's."""
+    monkeypatch.setattr(dataset, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(dataset, "_PATIENCE", 0.0)
+    real, done = dataset.Writer.flush, []
+
+    def flush(self: dataset.Writer) -> None:
+        real(self)
+        done.append(1)
+        if len(done) == 2:
+            if what == "the data":
+                shutil.rmtree(tiny / "s" / "data")
+            elif what == "the folder":
+                shutil.rmtree(tiny / "s")
+            else:
+                (tiny / "s").rename(tiny / "moved")
+                (tiny / "s").mkdir()
+
+    monkeypatch.setattr(dataset.Writer, "flush", flush)
+    words = "runs are missing from s/data" if what == "the data" else "s was removed or moved meanwhile"
+    with pytest.raises(RunError, match=words):
+        sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), "s", workers=1)
+    assert not list(tiny.glob("s/*/*/*")) or what == "the data"
+    monkeypatch.setattr(dataset.Writer, "flush", real)
+    if what == "the data":
+        made = sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), tiny / "s")
+        assert made.runs.collect()["run"].to_list() == list(range(1, 13))
 
 
 def test_parts_without_their_runs_do_not_count(tiny: Path) -> None:

@@ -54,6 +54,27 @@ def test_ranges_have_their_ends_and_even_steps() -> None:
     assert values("link.rate", ["log(1 Mbit/s, 4 Mbit/s, 2)", "8 Mbit/s"]) == ["1 Mbit/s", "4 Mbit/s", "8 Mbit/s"]
 
 
+def test_whole_ends_give_whole_numbers_where_the_key_does_not_take_fractions() -> None:
+    """A probability from 0 to 1 is not 0 or 1."""
+    assert values("link.loss", "linear(0, 1, 3)") == [0, 0.5, 1]
+    assert values("flows.*.traffic.fps", "linear(1, 2, 3)") == [1, 1.5, 2]
+    assert values("var.n", "linear(0.0, 1.0, 3)") == [0, 0.5, 1]
+    with pytest.raises(Refused, match="only 2 different values when rounded to whole numbers"):
+        values("var.n", "linear(0, 1, 3)")
+    for text, key, expected in (
+        ("uniform(0, 1)", "link.loss", 0.25),
+        ("uniform(0.0, 1.0)", "var.n", 0.25),
+        ("uniform(0, 8)", "flows.0.count", 2),
+        ("uniform(0.0, 4.0)", "var.n", 1.0),
+        ("loguniform(1.0, 16.0)", "var.n", 2.0),
+    ):
+        found = values(key, text)
+        assert isinstance(found, Sampled)
+        value = found.at(0.25)
+        assert (value, type(value)) == (expected, type(expected))
+        assert values(key, str(found)) == found, "as a search file writes it"
+
+
 @given(st.integers(1, 10**6), st.integers(2, 10**4), st.integers(2, 30))
 def test_a_logarithmic_range_has_one_ratio_between_neighbours(low: int, times: int, number: int) -> None:
     made = values("link.rate", f"log({low * 1000} bit/s, {low * 1000 * times} bit/s, {number})")

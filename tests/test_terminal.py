@@ -10,6 +10,7 @@ import pytest
 from knee import registry
 from knee.cli import COMMANDS, main
 from knee.cli.tables import _speed
+from knee.text import decapitalised
 
 #: A scenario whose figures are long: losses in the hundred thousands, rates of four digits, labels of many words.
 WIDE = """
@@ -95,3 +96,9 @@ def test_a_usage_error_says_where_to_look(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_speeds_are_of_two_or_three_digits(speed: float, said: str) -> None:
     assert _speed(speed) == said
+
+
+def test_titles_in_sentences_keep_names() -> None:
+    titles = ("Mean RTT, mean of the flows", "Jain's index", "RTT", "MOS, worst call", "95th percentile", "")
+    told = ["mean RTT, mean of the flows", "Jain's index", "RTT", "MOS, worst call", "95th percentile", ""]
+    assert [decapitalised(title) for title in titles] == told

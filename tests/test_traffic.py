@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+import knee
 from knee.errors import ScenarioError
 from knee.grounds import GROUNDS
 from knee.scenario import from_dict, from_toml, load, offered
@@ -54,6 +55,34 @@ EVERY: list[dict[str, Any]] = [
     {"kind": "video"},
     {"kind": "rtc", "controller": "gcc"},
 ]
+
+
+#: The least and the most of each unit.
+EXTREMES = ["1 ns", "100000000 s", "1 B", "1000000000 GB", "1 bit/s", "999 Tbit/s", 1, 2**53, 1e-300, 1e300, 2**63]
+
+
+@pytest.mark.parametrize("traffic", EVERY, ids=lambda traffic: "-".join(map(str, traffic.values()))[:40])
+def test_extremes_are_refused_by_their_key_or_run(traffic: dict[str, Any]) -> None:
+    """What the engine alone refuses names no key."""
+    for key in KINDS[traffic["kind"]].model_fields:
+        for extreme in EXTREMES:
+            try:
+                knee.run(scenario(traffic | {key: extreme}, duration="1 ms"))
+            except ScenarioError as error:
+                assert "flows[0].traffic" in str(error), (key, extreme)
+                assert "the simulator refused it" not in str(error), (key, extreme)
+
+
+def test_what_a_file_has_that_the_engine_does_not_take_is_refused_by_its_key(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("0 1\n")
+    sizes = {"kind": "transfers", "per_second": 1.0, "size": {"file": str(tmp_path / "f")}}
+    with pytest.raises(ScenarioError, match=r"traffic.size.file: .* ends at 0 bytes; expected the largest"):
+        spec(from_dict(scenario(sizes)))
+    (tmp_path / "f").write_text("0 100\n")
+    trace = {"kind": "udp", "trace": str(tmp_path / "f")}
+    spec(from_dict(scenario(trace)))
+    with pytest.raises(ScenarioError, match=r"traffic.repeat: the packet trace .* lasts no time"):
+        spec(from_dict(scenario(trace | {"repeat": True})))
 
 
 @pytest.mark.parametrize("traffic", EVERY, ids=lambda traffic: "-".join(map(str, traffic.values()))[:40])

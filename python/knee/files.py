@@ -9,6 +9,8 @@ import fcntl
 import hashlib
 import io
 import os
+import select
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ _OF_THE_PLACE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST),
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY),
 }
+#: How long a pipe may have nothing to read, s.
+_PIPE_PATIENCE_S = 10.0
 #: renameat2(2): relative names are those of the current folder; swap the two.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 #: Errors of kernels and file systems that cannot exchange names.
@@ -127,16 +131,37 @@ def sync(path: Path) -> None:
 
 
 def read(path: Path, most: int) -> bytes:
-    """The content of a file of at most ``most`` bytes.
+    """The content of a file of at most ``most`` bytes, or of a pipe, as of a shell's ``<(...)``.
 
     Raises:
-        OSError: it cannot be read, or is longer (EFBIG), like the endless ``/dev/zero``.
+        OSError: it cannot be read, is longer (EFBIG), like the endless ``/dev/zero``, or is a pipe into which nobody
+            writes (ETIMEDOUT).
     """
-    with path.open("rb") as file:
-        content = file.read(most + 1)
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        content = _content(file, most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it is longer than {most >> 20} MiB", str(path))
     return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    # Opening a named pipe that has no writer would block forever.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _content(file: io.FileIO, most: int) -> bytes:
+    """What a file or pipe has, up to ``most`` bytes."""
+    piped = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+    os.set_blocking(file.fileno(), not piped)
+    content = bytearray()
+    while len(content) < most:
+        if piped and not select.select([file], [], [], _PIPE_PATIENCE_S)[0]:
+            raise OSError(errno.ETIMEDOUT, f"nothing was written into this pipe for {_PIPE_PATIENCE_S:g} s")
+        part = file.read(most - len(content))
+        if not part:
+            break
+        content += part
+    return bytes(content)
 
 
 def digest(path: Path) -> str:

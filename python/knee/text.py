@@ -20,6 +20,11 @@ def visible(text: str) -> str:
     return _HARMFUL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def decapitalised(text: str) -> str:
+    """A title within a sentence; names such as RTT and Jain stay as they are."""
+    return text if text[1:2].isupper() or text.startswith("Jain") else text[:1].lower() + text[1:]
+
+
 def to_json(data: Any, *, encoding: str | None = "utf-8") -> str:
     """Indented JSON that a file, terminal or pipe of that encoding accepts. NaN becomes null."""
     # Python's json takes minutes for a million flows: with indentation it does not use its C encoder.

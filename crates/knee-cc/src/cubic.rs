@@ -289,9 +289,11 @@ impl Cubic {
             snd_una: view.snd_una,
             snd_nxt: view.snd_nxt,
             cwnd: control.cwnd,
+            ssthresh: control.ssthresh,
+            mss: self.mss,
+            srtt: view.srtt,
             rtt_us,
             rtt_min_us: self.epoch.delay_min_us.into(),
-            ack_delay_us: hystart::ack_delay_us(control.cwnd, control.ssthresh, self.mss, view.srtt),
         })
     }
 }

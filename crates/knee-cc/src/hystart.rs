@@ -47,14 +47,18 @@ pub struct Sample {
     pub snd_una: u64,
     /// Next segment to be sent.
     pub snd_nxt: u64,
-    /// The window.
+    /// The window, and the threshold.
     pub cwnd: u32,
+    /// See above.
+    pub ssthresh: u32,
+    /// Payload of a packet.
+    pub mss: u32,
+    /// The smoothed RTT.
+    pub srtt: Time,
     /// The sample.
     pub rtt_us: u64,
     /// Least RTT so far.
     pub rtt_min_us: u64,
-    /// How long aggregation may hold packets back, see [`ack_delay_us`].
-    pub ack_delay_us: u64,
 }
 
 /// The state of the current round.
@@ -125,9 +129,13 @@ impl HyStart {
             return false;
         }
         self.last_ack_us = sample.now_us;
-        let whole = sample.rtt_min_us.saturating_add(sample.ack_delay_us);
-        let threshold = if self.params.paced { whole } else { whole / 2 };
-        sample.now_us.saturating_sub(self.round_start_us) > threshold
+        let part = |whole: u64| if self.params.paced { whole } else { whole / 2 };
+        let lasts = sample.now_us.saturating_sub(self.round_start_us);
+        // The delay takes a division: only where it decides.
+        lasts > part(sample.rtt_min_us) && {
+            let delay_us = ack_delay_us(sample.cwnd, sample.ssthresh, sample.mss, sample.srtt);
+            lasts > part(sample.rtt_min_us.saturating_add(delay_us))
+        }
     }
 
     fn delay_increased(&mut self, sample: &Sample) -> bool {
@@ -147,7 +155,9 @@ mod tests {
     const PARAMS: Params = Params { ack_train: true, delay: true, low_window: 16, ack_delta_us: 2_000, paced: false };
 
     fn sample(now_us: u64, rtt_us: u64) -> Sample {
-        Sample { now_us, snd_una: 5, snd_nxt: 50, cwnd: 40, rtt_us, rtt_min_us: 40_000, ack_delay_us: 1_000 }
+        // Aggregation may hold packets of this window back for 1 ms.
+        let (cwnd, ssthresh, mss, srtt) = (40, u32::MAX, 1448, Time::from_millis(40));
+        Sample { now_us, snd_una: 5, snd_nxt: 50, cwnd, ssthresh, mss, srtt, rtt_us, rtt_min_us: 40_000 }
     }
 
     /// How many ACKs `gap_us` apart with this RTT it takes to leave slow start, of at most 100 in one round.

@@ -111,6 +111,12 @@ impl Line {
         self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
     }
 
+    #[inline]
+    pub(crate) fn count_one(&mut self, departure: &Departure) {
+        self.counters.departed += 1;
+        self.counters.bytes += u64::from(departure.packet.size) + self.overhead;
+    }
+
     /// Whether a packet that arrives now may change when the link acts next: it does nothing, or only waits for its queue
     /// to release a packet.
     #[inline]

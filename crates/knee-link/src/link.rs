@@ -115,7 +115,9 @@ impl Link {
         out.departed.extend(line.on_wire.take());
         line.step(&mut **queue, now, now, out);
         line.hold(out);
-        line.count(&out.departed[before..]);
+        if let Some(departure) = out.departed.get(before) {
+            line.count_one(departure);
+        }
     }
 
     /// Lets all `arrivals` come and all steps be taken up to `until`, no earlier than the last of them.

@@ -28,6 +28,7 @@ fn run(name: &str, spec: &Spec) -> Result<(), Box<dyn Error>> {
         bytemuck::cast_slice(&rows.samples),
         bytemuck::cast_slice(&rows.links),
         bytemuck::cast_slice(&rows.events),
+        bytemuck::cast_slice(&rows.completions),
     ];
     println!("{:016x}  {name}  {} packets", digest(&parts), output.packets);
     Ok(())

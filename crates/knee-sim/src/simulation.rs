@@ -149,14 +149,16 @@ impl Simulation {
     /// # Errors
     /// What does not add up.
     pub fn audit(&self) -> Result<(), String> {
-        let between_links = match &self.scheduler {
+        let (between_links, acks) = match &self.scheduler {
             Scheduler::Events(scheduler) => {
                 scheduler.audit(&self.world)?;
-                self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum()
+                (self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum(), 0)
             }
-            Scheduler::Batches(scheduler) => scheduler.under_way(&self.world),
+            Scheduler::Batches(scheduler) => {
+                (scheduler.under_way(&self.world), scheduler.acks_of_connections(&self.world))
+            }
         };
-        self.world.audit(between_links)
+        self.world.audit(between_links, acks)
     }
 }
 
@@ -219,6 +221,28 @@ mod tests {
         for (key, value) in [("reverse", reverse), ("capacity", json!({"trace": [1, 2]}))] {
             assert!(!goes_in_batches(&[with(key, value.clone())], &[flow(&[0], 20)]), "{key}");
             assert!(goes_in_batches(&[link(), with(key, value)], &[flow(&[0], 20)]), "a {key} that nobody crosses");
+        }
+    }
+
+    #[test]
+    fn applications_go_in_batches_where_their_connections_do_not_depend_on_each_other() {
+        let with = |traffic: &Value| {
+            let mut flow = flow(&[0], 20);
+            flow["traffic"] = traffic.clone();
+            flow
+        };
+        let transfers = |persistent: bool| {
+            with(&json!({
+                "kind": "transfers", "arrivals": {"poisson": 10.0}, "size": {"fixed": 30_000},
+                "persistent": persistent, "number": null
+            }))
+        };
+        let limited = with(&json!({"kind": "app_limited", "rate": 1_000_000}));
+        let (new, stream) = (transfers(false), flow(&[0], 20));
+        assert!(goes_in_batches(&[link()], std::slice::from_ref(&new)));
+        assert!(goes_in_batches(&[link()], &[stream.clone(), new.clone()]));
+        for other in [transfers(true), limited] {
+            assert!(!goes_in_batches(&[link()], &[stream.clone(), new.clone(), other]));
         }
     }
 

@@ -30,6 +30,7 @@ fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
     let mut bytes = bytemuck::cast_slice(&rows.samples).to_vec();
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.links));
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.events));
+    bytes.extend_from_slice(bytemuck::cast_slice(&rows.completions));
     (serde_json::to_string(&output).unwrap(), bytes)
 }
 
@@ -61,6 +62,60 @@ proptest! {
         let (alone, watched) = (bits(run(&spec)), bits(watched.run().unwrap()));
         prop_assert_eq!(&alone.0, &watched.0);
         prop_assert!(alone.1 == watched.1, "the time series or the events differ");
+    }
+}
+
+/// When transfers start: many at the same nanosecond, at times.
+fn any_arrivals() -> impl Strategy<Value = Value> {
+    let times = prop::collection::vec(0..2 * S, 1..40).prop_map(|mut times| {
+        times.sort_unstable();
+        json!({"times": times})
+    });
+    let round = prop::collection::vec(0..20u64, 1..60).prop_map(|mut times| {
+        times.sort_unstable();
+        json!({"times": times.into_iter().map(|time| time * 100 * MS).collect::<Vec<_>>()})
+    });
+    prop_oneof![times, round, (1.0..300.0f64).prop_map(|rate| json!({"poisson": rate}))]
+}
+
+prop_compose! {
+    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments alone,
+    /// the last of which may wait for a delayed ACK.
+    fn any_transfers()(
+        spec in prop_oneof![any_dumbbell(), any_chain()],
+        traffic in prop::collection::vec(
+            (any_arrivals(), prop_oneof![1u64..60_000, (1u64..40).prop_map(|n| n * 1448)], prop::option::of(0u64..50)), 1..5
+        ),
+        interval in prop_oneof![Just(100 * MS), 3 * MS..S],
+    ) -> Value {
+        let mut spec = spec;
+        spec["interval"] = json!(interval);
+        for (flow, (arrivals, size, number)) in spec["flows"].as_array_mut().unwrap().iter_mut().zip(traffic) {
+            flow["bytes"] = Value::Null;
+            flow["traffic"] = json!({
+                "kind": "transfers", "arrivals": arrivals, "size": {"fixed": size}, "persistent": false, "number": number
+            });
+        }
+        spec
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Endpoints included, which connections get by who has left: timers that fire at one time go by their number.
+    #[test]
+    fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go(spec in any_transfers()) {
+        let (mut alone, mut watched) = (simulation(&spec), simulation(&spec));
+        watched.tap(Box::new(Onlooker));
+        while alone.step(100) {
+            prop_assert_eq!(alone.audit(), Ok(()));
+        }
+        while watched.step(1_000) {}
+        prop_assert_eq!(alone.endpoints(), watched.endpoints());
+        let (alone, watched) = (bits(alone.finish().unwrap()), bits(watched.finish().unwrap()));
+        prop_assert_eq!(&alone.0, &watched.0);
+        prop_assert!(alone.1 == watched.1, "the time series, the events or what was completed differ");
     }
 }
 

@@ -111,6 +111,12 @@ impl TrafficSpec {
         matches!(self, Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } | Self::Rtc { .. })
     }
 
+    /// Whether each connection carries one message, which is written as it opens and has no answer: what happens on one
+    /// then changes nothing on another but by way of the network.
+    pub const fn has_independent_connections(&self) -> bool {
+        matches!(self, Self::Transfers { persistent: false, .. })
+    }
+
     /// Whether the application sits where the flow's data goes to, and asks for it.
     pub const fn pulls(&self) -> bool {
         matches!(self, Self::Requests { .. } | Self::Video { .. })

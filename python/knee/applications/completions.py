@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from knee.applications import alone
+from knee.scenario.spec import span
 from knee.scenario.traffic import Requests, Transfers, Video
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ SIZE_CLASSES = (10_000, 100_000, 1_000_000)
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 #: Kinds of completions that have times of their own in a flow's figures, by the key there.
 TIMED = {"requests": "request", "pages": "page", "handshakes": "connect", "tls_handshakes": "tls"}
+
+
+def begins_s(scenario: Scenario) -> list[float]:
+    """When the figures' window of each flow begins, s."""
+    return [(span(scenario, flow, i)[0] + scenario.warmup) / 1e9 for flow in scenario.flows for i in range(flow.count)]
+
+
+def counted(since_s: float | pl.Expr) -> pl.Expr:
+    """Whether a completion counts: it began within the window, rounding aside."""
+    return pl.col("started_s") >= since_s - 1e-9
 
 
 def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) -> dict[str, Any]:
@@ -36,7 +47,7 @@ def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) 
         ``tls_handshakes``, ``video``, those of which there is something.
     """
     traffic = scenario.flows[group].traffic
-    within = rows.filter((pl.col("started_s") >= since_s - 1e-9) | (pl.col("what") == "startup"))
+    within = rows.filter(counted(since_s) | (pl.col("what") == "startup"))
     kinds = {str(key[0]): part for key, part in within.partition_by("what", as_dict=True).items()}
     found: dict[str, Any] = {}
     if isinstance(traffic, Transfers):

@@ -11,7 +11,6 @@ import polars as pl
 from knee import rows
 from knee.applications import calls, completions, latency, responsiveness
 from knee.applications.histogram import Histogram
-from knee.scenario.spec import span
 from knee.scenario.traffic import CODECS, Udp, sends_datagrams
 
 if TYPE_CHECKING:
@@ -87,17 +86,16 @@ def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[st
 
 
 def _flows(summary: dict[str, Any], scenario: Scenario, tables: Tables) -> None:
-    number = 0
+    number, begins = 0, completions.begins_s(scenario)
     for group, flow in enumerate(scenario.flows):
-        for i in range(flow.count):
+        for _ in range(flow.count):
             number += 1
             if flow.traffic is None:
                 continue
             figures = summary["flows"][number - 1]
             figures["traffic"] = flow.traffic.kind
-            begin = (span(scenario, flow, i)[0] + scenario.warmup) / 1e9
             mine = tables.completions.filter(pl.col("flow") == number)
-            figures |= completions.of_flow(scenario, group, mine, begin)
+            figures |= completions.of_flow(scenario, group, mine, begins[number - 1])
             datagrams = figures.get("datagrams")
             if datagrams is None or not sends_datagrams(flow.traffic):
                 continue

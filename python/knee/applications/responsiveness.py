@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from knee.applications.completions import begins_s, counted
 from knee.applications.histogram import Histogram, trimmed_mean
 from knee.scenario.traffic import Requests
 
@@ -61,7 +62,11 @@ def _flows(scenario: Scenario) -> list[tuple[int, Any]]:
 def _foreign(scenario: Scenario, completions: pl.DataFrame) -> dict[str, pl.Series]:
     """Times of the three kinds of foreign probes, ms, each of one round trip."""
     asking = {number: flow.traffic for number, flow in _flows(scenario) if isinstance(flow.traffic, Requests)}
-    mine = completions.filter(pl.col("flow").is_in(list(asking)))
+    # What began before the window, such as the handshake of a connection that stays, met a network without load.
+    begins = begins_s(scenario)
+    windows = pl.DataFrame({"flow": range(1, len(begins) + 1), "begin_s": begins}, schema_overrides={"flow": pl.UInt32})
+    mine = completions.filter(pl.col("flow").is_in(list(asking))).join(windows, on="flow")
+    mine = mine.filter(counted(pl.col("begin_s")))
     quick = [number for number, traffic in asking.items() if not traffic.service]
     two = [number for number, traffic in asking.items() if traffic.tls == "1.2"]
     fits = scenario.tcp.initial_window * _PAYLOAD

@@ -11,7 +11,7 @@ import typer
 
 from knee.cli import interrupts, terminal
 from knee.cli.commands import Later, group, loaded_later
-from knee.cli.console import complain
+from knee.cli.console import Interrupted, complain
 from knee.errors import InputError, KneeError
 
 #: typer's exit code for Ctrl-C.
@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    left = "the run that was under way has left nothing behind"
     given = [argument for argument in given if argument != "--debug"]
     try:
         # Without a command, show the help.
@@ -80,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except Interrupted as interrupted:
+        code, left = _INTERRUPTED, str(interrupted)
     except Exception as error:
         if not interrupts.caused(error):
             if debug:
@@ -90,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python remembers that code which exec got as text, as dataclasses give it, was interrupted, and would end by
         # SIGINT. The next such code that is not interrupted makes it forget.
         exec("")
-        complain("interrupted; the run that was under way has left nothing behind.")
+        complain(f"interrupted; {left}.")
         return 1
     return code if isinstance(code, int) else 0
 

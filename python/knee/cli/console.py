@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,20 @@ def complain(message: str) -> None:
     print(text, file=sys.stderr)
 
 
-class Bar:
-    """A progress bar on a terminal, shown after a second; call it with the fraction that is done."""
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """Ctrl-C or SIGTERM while something ran that keeps what is done; the text says where that is."""
 
-    def __init__(self, name: str) -> None:
-        self._name = visible(name)
+
+class Bar:
+    """A progress bar on a terminal, shown after a second; call it with the fraction that is done.
+
+    Args:
+        name: what runs.
+        keeps: the folder that keeps the runs that are done, if it is interrupted.
+    """
+
+    def __init__(self, name: str, keeps: Path | None = None) -> None:
+        self._name, self._keeps = visible(name), keeps
         self._begin = time.perf_counter()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -84,3 +94,5 @@ class Bar:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._progress is not None:
             self._progress.stop()
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self._keeps is not None:
+            raise Interrupted(f"finished runs are kept in {self._keeps}; the same command continues from there")

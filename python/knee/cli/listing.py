@@ -144,5 +144,7 @@ def _parameter(console: Console, param: Param) -> None:
     span = {"choice": ", ".join(param.words), "bool": "true or false"}.get(param.kind, param.span)
     console.print()
     console.print(Text.assemble((param.name, "bold"), f" = {param.text(param.default)}"))
-    for line in (param.about, f"Accepts {span}.", f"Default from {param.source}."):
+    ours = param.source.removeprefix("ours")
+    source = f"Default from {param.source}." if ours == param.source else f"Default chosen for knee{ours}."
+    for line in (param.about, f"Accepts {span}.", source):
         console.print(Padding(Text(line[0].upper() + line[1:].rstrip(".") + "."), (0, 0, 0, 4), expand=False))

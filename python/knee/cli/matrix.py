@@ -57,7 +57,7 @@ def matrix(
 
     names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
-    with Bar("matrix") as bar:
+    with Bar("matrix", folder) as bar:
         frame = matrices.run(
             names, folder, changes=asked, seeds=seeds, workers=workers, dask=dask, again=again, progress=bar,
             command=context.obj,

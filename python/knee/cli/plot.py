@@ -13,24 +13,26 @@ from knee.errors import InputError
 
 
 def plot(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep or matrix.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep, matrix or search.")],
     kind: Annotated[
         str, typer.Option(metavar="KIND", help="lines (with confidence bands over seeds), heat (a heat map) or pareto.")
     ] = "lines",
     figure: Annotated[
         str,
-        typer.Option(metavar="FIGURE", help="The figure that is shown, such as jain.", autocompletion=complete.figures),
+        typer.Option(metavar="FIGURE", help="The figure to draw, such as jain.", autocompletion=complete.figures),
     ] = "queue_delay_mean_ms",
     over: Annotated[
-        str | None, typer.Option(metavar="KEY", help="The key across; of kind pareto, the figure across.")
+        str | None,
+        typer.Option(metavar="KEY", help="The key on the horizontal axis; with --kind pareto, the figure there."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="KEY", help="The key of the lines or colours, or of a heat map's rows.")
+        str | None,
+        typer.Option(metavar="KEY", help="The key that lines or colours stand for, or the rows of a heat map."),
     ] = None,
     panels: Annotated[str | None, typer.Option(metavar="KEY", help="Draw a panel for each value of this key.")] = None,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="The value of another key; default: the first of each."),
+        typer.Option(metavar="KEY=VALUE", help="Hold another key at this value; default: its first."),
     ] = None,
     path: Annotated[
         Path | None,

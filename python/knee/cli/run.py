@@ -262,6 +262,8 @@ def _row(folder: Path, row: str, changes: Sequence[str]) -> Scenario:
     scenario = sweep.scenario(int(row))
     if sweep.about["fingerprint"] != fingerprint():
         complain(f"{folder} was made by another build of knee ({sweep.about['version']}), so figures may differ.")
+    elif sweep.changed(int(row)):
+        complain(f"A file that run {row} of {folder} was made from has changed since, so figures may differ.")
     scenario = scenario.model_copy(update={"name": f"{scenario.name}-{row}"})
     return from_dict(scenario.plain(), where=f"run {row} of {folder}", overrides=changes) if changes else scenario
 

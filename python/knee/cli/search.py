@@ -137,7 +137,7 @@ def search(
         _estimate(plan, workers)
         return
     folder = folder or Path("results") / f"search-{name}"
-    with Bar(f"search of {name}") as bar:
+    with Bar(f"search of {name}", folder) as bar:
         made = searches.run(plan, folder, workers=workers, dask=dask, again=again, progress=bar, command=context.obj)
         made.write_page()
     show(made)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,8 +13,11 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
+from knee.text import decapitalised
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from knee.sweeps import Sweep
     from knee.sweeps.definition import Definition
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 _ROWS = 30
 #: The figures that it shows, besides the one that it sorts by; parts of one are shown in percent.
 _SHOWN = ("goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
+#: Those of probes and traffic, where there are any.
+_OF_TRAFFIC = ("latency_increase_p99_ms", "slowdown_p99", "page_p99_ms", "mos")
 _HEADS = {
     "goodput_mbps": "goodput\nMbit/s",
     "least_goodput_mbps": "least\nMbit/s",
@@ -137,7 +143,7 @@ def sweep(
     if dry_run:
         _estimate(definition, workers)
         return
-    with Bar(f"sweep of {name}") as bar:
+    with Bar(f"sweep of {name}", folder) as bar:
         made = sweeps.run(
             definition, folder, workers=workers, dask=dask, series=series, save_runs=save_runs, again=again,
             progress=bar, command=context.obj,
@@ -183,7 +189,8 @@ def _estimate(definition: Definition, workers: int | None) -> None:
         out().print(f"seeds: {definition.seeds}")
     estimate(len(definition), checked.mean_work, workers)
     if not checked.whole:
-        complain(f"{len(checked.work)} of {len(definition)} runs were checked; a refusal of another would be a row.")
+        told = f"{len(checked.work)} of {len(definition)} runs were checked"
+        complain(f"{told}; if another one is refused, its row has the error.")
 
 
 def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
@@ -214,7 +221,9 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
 
     keys = [key for key in made.definition.keys if key != "seed"]
     seeds = "seed" in made.definition.keys
-    columns = [*_SHOWN, *([sort] if sort is not None and sort not in _SHOWN else [])]
+    traffic = made.runs.select(pl.col(_OF_TRAFFIC).is_not_null().any()).collect().row(0, named=True)
+    columns = [*_SHOWN, *(name for name, there in traffic.items() if there)]
+    columns += [sort] if sort is not None and sort not in columns else []
     group = [column.name for column in made.columns] + (["seed"] if seeds else [])
     points = made.runs.filter(pl.col("error").is_null())
     named = {f"={name}": pl.col(name).mean() for name in columns}
@@ -222,25 +231,90 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     found = grouped.agg(pl.col("run").min().alias("=run"), **named).collect()
     if sort is not None:
         found = found.sort(f"={sort}", descending=sort not in LESS, nulls_last=True, maintain_order=True)
-    heads = [*keys, *(["seed"] if seeds else [])]
-    # A long key breaks before its last part.
-    words = [".\n".join(head.rsplit(".", 1)) if len(head) > _LONG_KEY else head for head in heads]
-    shown = table(None, ["run", *words, *(_HEADS[name] for name in columns)], text=1 + len(heads))
-    widths = [max(map(len, word.split("\n"))) for word in words]
-    for row in found.head(rows).iter_rows(named=True):
+    told: dict[str, list[str]] = {key: [] for key in ([*keys, "seed"] if seeds else keys)}
+    shown_rows = list(found.head(rows).iter_rows(named=True))
+    for row in shown_rows:
         point = made.definition.point(row["=run"])
-        given = [*(point.values[key] for key in keys), *([point.values["seed"]] if seeds else [])]
-        told = [str(value) for value in given]
-        widths = [max(width, *map(len, text.split(" "))) for width, text in zip(widths, told, strict=True)]
-        shown.add_row(str(row["=run"]), *told, *(_cell(name, row[f"={name}"]) for name in columns))
-    for column, width in zip(shown.columns[1:], widths, strict=False):
-        # Words wrap whole on a narrow terminal.
-        column.min_width = min(width, _LONGEST_WORD)
+        for key, texts in told.items():
+            texts.append(_text(point.values[key]))
+    # A key with one value only says nothing about a point.
+    several = {key for group in made.definition.groups if len(group.rows) > 1 for key in group.keys}
+    derived = {key for key, _ in made.definition.derived}
+    fixed = {key: texts[0] for key, texts in told.items() if texts and key not in several | derived}
+    cells = [[str(row["=run"]), *(_cell(name, row[f"={name}"]) for name in columns)] for row in shown_rows]
+    varied = {key: texts for key, texts in told.items() if key not in fixed}
+    without = {key: texts for key, texts in varied.items() if key not in derived}
+    console = out()
+    # The first that fits: figures are never cut off.
+    ways = [(varied, 3, False), (varied, 1, False), (without, 1, False), (without, 1, True)]
+    tables = [_points_table(given, columns, cells, gap, narrow) for given, gap, narrow in ways]
+    shown = next((one for one, width in tables if width <= console.width), None)
+    if shown is None:
+        shown = tables[-1][0]
+        for column in shown.columns[1 : 1 + len(without)]:
+            column.min_width = 1
     if rows:
-        out().print(shown)
+        if fixed:
+            at = ", ".join(f"{key} = {text}" for key, text in fixed.items())
+            console.print(f"At {at}:", soft_wrap=True)
+        console.print(shown)
     if found.height > rows > 0:
-        sorted_by = "" if sort is None else f" sorted by {FIGURES[sort][0].lower()}"
+        sorted_by = "" if sort is None else f" sorted by {decapitalised(FIGURES[sort][0])}"
         out().print(f"... and {found.height - rows} more points{sorted_by}, all on the page.\n", soft_wrap=True)
+
+
+def _points_table(
+    keys: dict[str, list[str]], figures: Sequence[str], cells: Sequence[Sequence[str]], gap: int, narrow: bool
+) -> tuple[Table, int]:
+    """The table of points, and how many columns of a terminal it needs at least.
+
+    Args:
+        keys: the values of each key.
+        figures: the names of the figures.
+        cells: the run's number and the figures of each point.
+        gap: blanks between columns, 3 or 1.
+        narrow: whether keys break at every dot.
+    """
+    heads = [_HEADS[name] for name in figures]
+    words = [_broken(key, narrow) for key in keys]
+    made = table(None, ["run", *words, *heads], text=1 + len(keys))
+    if gap == 1:
+        made.padding = (0, 0)
+    numbers = ["run", *heads]
+    least = [max(map(len, [*numbers[i].split("\n"), *(row[i] for row in cells)])) for i in range(len(numbers))]
+    made.columns[0].min_width = least[0]
+    for column, word, texts in zip(made.columns[1:], words, keys.values(), strict=False):
+        # Words wrap whole on a narrow terminal.
+        longest = max((len(part) for text in texts for part in text.split(" ")), default=0)
+        column.min_width = max(*map(len, word.split("\n")), min(longest, _LONGEST_WORD))
+        least.append(column.min_width)
+    for row, given in zip(cells, zip(*keys.values(), strict=True) if keys else [()] * len(cells), strict=True):
+        made.add_row(row[0], *given, *row[1:])
+    return made, sum(least) + gap * len(least)
+
+
+def _broken(key: str, narrow: bool) -> str:
+    """A key over two lines where it is long, or a line for each of its parts."""
+    if narrow:
+        return key.replace(".", ".\n")
+    return ".\n".join(key.rsplit(".", 1)) if len(key) > _LONG_KEY else key
+
+
+def _text(value: Any) -> str:
+    """A value of a key as a scenario file has it."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_quoted(one)}' for key, one in value.items())}}}"
+    return (
+        f"[{', '.join(map(_quoted, value))}]"
+        if isinstance(value, list)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else _text(value)
 
 
 def _cell(name: str, value: float | None) -> str:

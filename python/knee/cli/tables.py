@@ -57,7 +57,7 @@ def _payload_rate(flow: dict[str, Any]) -> str:
 
 def show_summary(console: Console, summary: dict[str, Any]) -> None:
     """Flows, links and fairness of one run."""
-    title = f"{summary['name']}: {summary.get('title') or 'no title'}"
+    title = f"{summary['name']}: {summary['title']}" if summary.get("title") else summary["name"]
     console.print(title, style="bold", soft_wrap=True)
     if (latency := shown.latency(summary)) is not None:
         show(console, latency)

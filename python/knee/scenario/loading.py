@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,6 +22,8 @@ from knee.units import near, shown
 _CHANGES_SHOWN = 100
 #: Largest scenario file that is read, bytes; parsing one takes several seconds.
 MAX_FILE = 8 << 20
+#: Most tables and lists inside each other; a scenario has some six.
+_MOST_DEPTH = 100
 #: Our words for pydantic's kinds of errors.
 _KINDS = {
     "string_type": "expected text in quotes",
@@ -71,31 +73,22 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
     except UnicodeDecodeError as error:
         found = f"byte {error.start} is not UTF-8"
         raise ScenarioError(str(path), "", found, "expected UTF-8 text") from None
-    return _with_traces_beside(_tables(text, str(path)), path.parent), path
+    beside: dict[str, Any] = _with_paths(_tables(text, str(path)), path.parent)
+    return beside, path
 
 
-def _with_traces_beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Replaces names of traces next to the scenario file by paths, which stay valid wherever the scenario is used."""
-    links = [data.get("link"), *(data["links"] if isinstance(data.get("links"), list) else [])]
-    both = [table for link in links if isinstance(link, dict) for table in (link, link.get("reverse"))]
-    named = [(table, "trace") for table in both if isinstance(table, dict)]
-    named += [(link, "delay_table") for link in links if isinstance(link, dict)]
-    for table, key in [*named, *_traffic_files(data)]:
-        if isinstance(name := table.get(key), str) and name.isprintable():
-            beside = folder / name
-            table[key] = str(beside.resolve()) if traces.exists(beside) else name
+def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
+    """Data with paths in place of the names of files in ``folder``, which stay valid wherever the scenario is used.
+
+    The axes of a sweep name files too, as lists or with keys such as ``"link.trace"``.
+    """
+    if isinstance(data, dict):
+        return {inner: _with_paths(value, folder, inner) for inner, value in data.items()}
+    if isinstance(data, list):
+        return [_with_paths(value, folder, key) for value in data]
+    if isinstance(data, str) and data.isprintable() and key.rpartition(".")[2] in traces.FILE_KEYS:
+        return str((folder / data).resolve()) if traces.exists(folder / data) else data
     return data
-
-
-def _traffic_files(data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where traffic names files: tables with their keys."""
-    flows = data.get("flows")
-    for flow in flows if isinstance(flows, list) else []:
-        traffic = flow.get("traffic") if isinstance(flow, dict) else None
-        if isinstance(traffic, dict):
-            yield from ((traffic, key) for key in ("times", "trace"))
-            if isinstance(traffic.get("size"), dict):
-                yield traffic["size"], "file"
 
 
 def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()) -> Scenario:
@@ -105,12 +98,24 @@ def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", ove
 
 def _tables(text: str, where: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        made = tomllib.loads(text)
+        if _is_deep(made):
+            raise RecursionError
+        return made
     except (ValueError, RecursionError) as error:
         reason = (
             str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply, or a number is too long"
         )
         raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io") from None
+
+
+def _is_deep(data: Any) -> bool:
+    """Whether data is nested beyond :data:`_MOST_DEPTH`, and so beyond what functions that call themselves can take."""
+    level = [data]
+    for _ in range(_MOST_DEPTH):
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+        level = [part for part in level if isinstance(part, dict | list)]
+    return bool(level)
 
 
 def from_dict(
@@ -178,7 +183,9 @@ def _in_words(error: Any) -> tuple[str, str]:
     if kind == "union_tag_invalid":
         return f"{shown(error['ctx']['tag'])} is not a kind of traffic", near(error["ctx"]["tag"], list(KINDS))
     if kind == "literal_error":
+        python = {"True": "true", "False": "false"}
         words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
+        words = [python.get(word, word) for word in words]
         return f"{shown(value)} is not known", near(str(value), words)
     found = f"{shown(value)} has the wrong type" if kind in _KINDS else f"{shown(value)} is out of range"
     return found, _KINDS.get(kind) or (f"expected {about}" if about else str(error["msg"]))
@@ -204,6 +211,20 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
             return None
         table = inner
     return table
+
+
+def takes_fractions(key: str) -> bool:
+    """Whether a key such as ``link.loss`` takes any number, and not only whole ones."""
+    parts = key.split(".")
+    places = ("links" if parts[0] == "link" else parts[0], *(part for part in parts[1:] if part != "*"))
+    loc = tuple(int(part) if part.isdigit() else part for part in places)
+    tables = [_table(loc[:-1])] if "traffic" not in loc else list(KINDS.values())
+    fields = [table.model_fields[parts[-1]] for table in tables if table and parts[-1] in table.model_fields]
+    return any(_has_float(field.annotation) for field in fields)
+
+
+def _has_float(annotation: Any) -> bool:
+    return annotation is float or any(_has_float(arg) for arg in get_args(annotation))
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -387,7 +387,7 @@ class Scenario(Table):
     name: Annotated[Name, AfterValidator(_folder_name)] = Field("scenario", description="a name for the results")
     title: Text = Field("", description="one line that describes the scenario")
     duration: SomeTime = Field(description='the simulated time, such as "60 s"')
-    seed: int = Field(1, ge=0, lt=2**63, description="a whole number from 0")
+    seed: int = Field(1, ge=0, lt=2**63, description="a whole number from 0 to 9223372036854775807")
     warmup: Time = Field(0, description='a time after each flow\'s start that figures leave out, such as "5 s"')
     interval: SomeTime = Field(100_000_000, description='the interval of the time series, such as "100 ms"')
     run: Run = Field(Run(), description='a table such as { ground = "sim" }')

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from knee.errors import Refused
 from knee.scenario import recordings, traces
-from knee.scenario.traffic import AppLimited, Probe, Requests, Rtc, Size, Transfers, Udp, Video
+from knee.scenario.traffic import MOST_PER_SECOND, AppLimited, Probe, Requests, Rtc, Size, Transfers, Udp, Video
+from knee.units import format_rate, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Scenario
@@ -67,6 +68,9 @@ def _spec(traffic: Transfers | AppLimited | Requests | Video | Udp | Rtc) -> dic
             told |= {key: getattr(traffic, key) for key in ("controller", "start_rate", "min_rate", "max_rate", "fps")}
         case Udp(trace=str(name)):
             packets = _read("trace", name, "packet trace", recordings.packets)
+            if traffic.repeat and packets[-1][0] == 0:
+                found = f"the packet trace {shown(name)} lasts no time, so it cannot repeat"
+                raise Refused(found, "expected a last time above zero, or no repeat", key="repeat")
             told = {"kind": "udp_trace", "packets": packets, "repeat": bool(traffic.repeat)}
         case Udp():
             size, rate = traffic.packet_size or 0, traffic.rate or 1
@@ -89,7 +93,11 @@ def _arrivals(traffic: Transfers | Requests) -> dict[str, Any]:
 def per_second(traffic: Transfers | Requests) -> float:
     """How many transfers or pages start per second, where that is given or follows from the offered load."""
     if isinstance(traffic, Transfers) and traffic.load is not None:
-        return traffic.load / 8 / mean(traffic.size)
+        number = traffic.load / 8 / mean(traffic.size)
+        if number > MOST_PER_SECOND:
+            found = f"{format_rate(traffic.load)} of such sizes are {number:.3g} transfers per second"
+            raise Refused(found, f"expected a lower load, of at most {MOST_PER_SECOND:.0g} per second", key="load")
+        return number
     assert traffic.per_second is not None
     return traffic.per_second
 

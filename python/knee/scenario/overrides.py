@@ -57,7 +57,9 @@ def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[
 
 def _quoted(override: str) -> str:
     text = override if override.isprintable() else ascii(override)[1:-1]
-    return shlex.quote(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    # Double quotes are easier to read where the text has single ones, and no sign that a shell sees in them.
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
 def _meet(one: str, other: str) -> bool:
@@ -66,6 +68,12 @@ def _meet(one: str, other: str) -> bool:
         ["links", "0", *parts[1:]] if parts[:1] == ["link"] else parts for parts in (_parts(one), _parts(other))
     )
     return all(a == b for a, b in zip(one_parts, other_parts, strict=False))
+
+
+def undoes(later: str, earlier: str) -> bool:
+    """Whether setting one key after another leaves nothing of the other: it is the same, contains it, or is ``*``."""
+    after, before = (_parts(re.sub(r"^link(?=\.|$)", "links.0", key)) for key in (later, earlier))
+    return len(after) <= len(before) and all(a in (b, "*") for a, b in zip(after, before, strict=False))
 
 
 def _parts(key: str) -> list[str]:

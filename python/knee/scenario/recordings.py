@@ -12,7 +12,7 @@ from pathlib import Path
 
 from knee import files
 from knee.errors import Refused
-from knee.scenario.traffic import LARGEST_PACKET, LEAST_PACKET
+from knee.scenario.traffic import LARGEST_MESSAGE, LARGEST_PACKET, LEAST_PACKET, LONGEST
 from knee.units import MAX_BYTES, MAX_TIME
 
 _TIMES = "expected a time in seconds per line, ascending"
@@ -32,7 +32,8 @@ def times(path: Path) -> list[int]:
     """
     found: list[int] = []
     for number, (seconds,) in _rows(path, "file of times", 1, _TIMES):
-        found.append(_time(seconds, found[-1] if found else 0, f"line {number} of the file of times {path}", _TIMES))
+        where = f"line {number} of the file of times {path}"
+        found.append(_time(seconds, found[-1] if found else 0, where, _TIMES, LONGEST))
     return found
 
 
@@ -52,6 +53,9 @@ def sizes(path: Path) -> list[tuple[int, float]]:
         if found and (size < found[-1][0] or probability < found[-1][1]):
             raise Refused(f"{where} goes back", _SIZES)
         found.append((int(size), min(probability, 1.0)))
+    if not 1 <= found[-1][0] <= LARGEST_MESSAGE:
+        last = f"the distribution of sizes {path} ends at {found[-1][0]} bytes"
+        raise Refused(last, f"expected the largest size to be 1 to {LARGEST_MESSAGE}")
     if abs(found[-1][1] - 1) > _ROUNDING:
         raise Refused(f"the distribution of sizes {path} sums to {found[-1][1]:.6g}, not to 1", _SIZES)
     found[-1] = (found[-1][0], 1.0)
@@ -74,9 +78,9 @@ def packets(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-def _time(seconds: float, last: int, where: str, accepted: str) -> int:
+def _time(seconds: float, last: int, where: str, accepted: str, most: int = MAX_TIME) -> int:
     time = round(seconds * 1e9)
-    if not 0 <= time <= MAX_TIME:
+    if not 0 <= time <= most:
         raise Refused(f"{where} has a time out of range", accepted)
     if time < last:
         raise Refused(f"{where} goes back from {last / 1e9:g} s to {time / 1e9:g} s", accepted)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from knee import files
 from knee.errors import Refused
 from knee.units import shown
 
 _ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
+#: Last parts of keys that name a file: of links, of traffic, and of sizes.
+FILE_KEYS = frozenset({"trace", "delay_table", "times", "file"})
 #: Three years, the limit of all times.
 _MAX_MS = 10**11
 #: A delay: a decimal number of ms, below three years.
@@ -30,6 +34,18 @@ def folders() -> list[Path]:
     named = [Path(part) for part in os.environ.get("KNEE_TRACES", "").split(os.pathsep) if part]
     beside_checkout = [root.parent / "shared" / "traces" for root in (checkout, Path.cwd())]
     return [Path.cwd(), *named, *beside_checkout]
+
+
+def named_in(data: Any, key: str = "") -> Iterator[str]:
+    """The names of files anywhere in plain data, of a scenario or of axes; ``key`` is where the data stands."""
+    if isinstance(data, Mapping):
+        for inner, value in data.items():
+            yield from named_in(value, inner)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from named_in(value, key)
+    elif isinstance(data, str) and key.rpartition(".")[2] in FILE_KEYS:
+        yield data
 
 
 def exists(path: Path) -> bool:

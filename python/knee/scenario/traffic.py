@@ -7,10 +7,10 @@ is told.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_serializer, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_serializer, model_validator
 
 from knee import units
 from knee.errors import Refused
@@ -23,10 +23,30 @@ LEAST_PACKET, LARGEST_PACKET = 36, 1500
 #: The least time between two probes, ns.
 LEAST_INTERVAL = 100_000
 #: Most transfers or pages per second.
-_MOST_PER_SECOND = 1e7
+MOST_PER_SECOND = 1e7
+#: Largest message, bytes; longest time, a year, and shortest segment, ns; greatest rate of an encoder, bit/s.
+LARGEST_MESSAGE, LONGEST, _SHORTEST, _FASTEST = 10**15, 365 * 86_400 * 10**9, 10**6, 10**10
+
+
+def _within(most: int, show: Callable[[int], str], least: int = 0) -> AfterValidator:
+    """Refuses amounts that the engine does not take."""
+
+    def check(amount: int) -> int:
+        if amount > most:
+            raise Refused(f"{show(amount)} is too large", f"expected at most {show(most)}")
+        if amount < least:
+            raise Refused(f"{show(amount)} is too small", f"expected at least {show(least)}")
+        return amount
+
+    return AfterValidator(check)
+
 
 Positive = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=1e9)]
-PerSecond = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=_MOST_PER_SECOND)]
+PerSecond = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=MOST_PER_SECOND)]
+Message = Annotated[SomeBytes, _within(LARGEST_MESSAGE, units.format_bytes)]
+Span = Annotated[Time, _within(LONGEST, units.format_time)]
+SomeSpan = Annotated[SomeTime, _within(LONGEST, units.format_time)]
+EncoderRate = Annotated[Rate, _within(_FASTEST, units.format_rate)]
 Number = Annotated[int, Field(ge=1, le=2**53)]
 Packet = Annotated[SomeBytes, Field(ge=LEAST_PACKET, le=LARGEST_PACKET)]
 Connection = Literal["new", "persistent"]
@@ -45,19 +65,19 @@ _SHAPES: dict[str | None, tuple[tuple[str, ...], tuple[str, ...]]] = {
 class Size(Table):
     """The size of messages: one for all, or a distribution."""
 
-    bytes: SomeBytes | None = Field(None, description='a size such as "30 kB"')
+    bytes: Message | None = Field(None, description='a size such as "30 kB"')
     distribution: Literal["lognormal", "pareto", "web-search", "data-mining"] | None = Field(
         None, description='"lognormal", "pareto", "web-search" or "data-mining"'
     )
-    median: SomeBytes | None = Field(None, description='the median, such as "10 kB"')
+    median: Message | None = Field(None, description='the median, such as "10 kB"')
     sigma: Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=5)] | None = Field(
         None, description="the standard deviation of the logarithm, above 0 and at most 5"
     )
-    min: SomeBytes | None = Field(None, description='the smallest size, such as "1 kB"')
+    min: Message | None = Field(None, description='the smallest size, such as "1 kB"')
     shape: Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=100)] | None = Field(
         None, description="the exponent of the tail, above 0 and at most 100"
     )
-    max: SomeBytes | None = Field(None, description='the largest size, such as "100 MB"')
+    max: Message | None = Field(None, description='the largest size, such as "100 MB"')
     file: Text | None = Field(None, description="a file with a size in bytes and a cumulative probability per line")
 
     @model_validator(mode="before")
@@ -114,7 +134,11 @@ class _Arriving(Table):
     def _check_arrivals(self, rates: Sequence[str]) -> None:
         given = [key for key in (*rates, "times") if getattr(self, key) is not None]
         if len(given) != 1:
-            found = f"{' and '.join(given)} are all given" if given else "it does not say when they start"
+            found = (
+                f"{' and '.join(given)} are {'both' if len(given) == 2 else 'all'} given"
+                if given
+                else "it does not say when they start"
+            )
             raise Refused(
                 found, f"expected one of {', '.join(rates)} and times", key=given[1] if given else "per_second"
             )
@@ -159,8 +183,8 @@ class AppLimited(Table):
 class Think(Table):
     """A time between pages: always the same, or the mean of an exponential distribution."""
 
-    time: Time | None = None
-    mean: SomeTime | None = Field(None, description='a mean time such as "1 s"')
+    time: Span | None = None
+    mean: SomeSpan | None = Field(None, description='a mean time such as "1 s"')
 
     @model_validator(mode="before")
     @classmethod
@@ -230,7 +254,7 @@ class Requests(_Arriving):
 
     kind: Literal["requests"]
     preset: Literal["web-page", "rpc"] | None = Field(None, description='"web-page" or "rpc"')
-    request: SomeBytes = Field(500, description='the size of a request, such as "500 B"')
+    request: Message = Field(500, description='the size of a request, such as "500 B"')
     size: Size = Field(description='the size of an answer, such as "30 kB", or a table such as { file = "FILE" }')
     objects: Objects = Field(
         1,
@@ -240,7 +264,7 @@ class Requests(_Arriving):
     connections: int = Field(1, ge=1, le=1000, description="a number of connections per page, 1 to 1000")
     connection: Connection = Field("new", description='"new" or "persistent"')
     tls: Literal["1.3", "1.2", "none"] = Field("1.3", description='"1.3", "1.2" or "none"')
-    service: Time = Field(0, description='how long the server takes for an answer, such as "10 ms"')
+    service: Span = Field(0, description='how long the server takes for an answer, such as "10 ms"')
     think: Think | None = Field(
         None, description='the time between pages, such as "1 s", or a table such as { mean = "1 s" }'
     )
@@ -282,10 +306,12 @@ class Video(Table):
         validate_default=True,
         description='a list of bitrates, ascending, such as ["1 Mbit/s", "3 Mbit/s"]',
     )
-    segment: SomeTime = Field(4_000_000_000, description='the duration of a segment, such as "4 s"')
-    buffer: SomeTime = Field(240_000_000_000, description='what the player holds at most, such as "240 s"')
+    segment: Annotated[SomeTime, _within(LONGEST, units.format_time, _SHORTEST)] = Field(
+        4_000_000_000, description='the duration of a segment, such as "4 s"'
+    )
+    buffer: SomeSpan = Field(240_000_000_000, description='what the player holds at most, such as "240 s"')
     algorithm: Literal["bba", "rate"] = Field("bba", description='"bba" or "rate"')
-    length: SomeTime | None = Field(None, description='the duration of the video, such as "10 min"; default: endless')
+    length: SomeSpan | None = Field(None, description='the duration of the video, such as "10 min"; default: endless')
 
     @model_validator(mode="after")
     def _check(self) -> Video:
@@ -358,9 +384,9 @@ class Rtc(Table):
 
     kind: Literal["rtc"]
     controller: Literal["scream", "gcc"] = Field("scream", description='"scream" or "gcc"')
-    start_rate: Rate = Field(300_000, description='the rate at the start, such as "300 kbit/s"')
-    min_rate: Rate = Field(100_000, description='the lowest rate of the encoder, such as "100 kbit/s"')
-    max_rate: Rate = Field(2_500_000, description='the highest rate of the encoder, such as "2.5 Mbit/s"')
+    start_rate: EncoderRate = Field(300_000, description='the rate at the start, such as "300 kbit/s"')
+    min_rate: EncoderRate = Field(100_000, description='the lowest rate of the encoder, such as "100 kbit/s"')
+    max_rate: EncoderRate = Field(2_500_000, description='the highest rate of the encoder, such as "2.5 Mbit/s"')
     fps: Annotated[float, BeforeValidator(plain_number), Field(ge=1, le=240)] = Field(
         30.0, description="frames per second, 1 to 240"
     )

@@ -14,6 +14,7 @@ from knee.searches import pictures
 from knee.searches.plan import Plan
 from knee.sweeps.columns import Column, columns
 from knee.sweeps.table import FIGURES
+from knee.text import decapitalised
 
 if TYPE_CHECKING:
     from knee.searches import Search
@@ -71,7 +72,7 @@ def headline(search: Search) -> str:
         first, second = plan.goals
         return (
             f"{len(search.findings)} of {search.trials.height} choices are on the Pareto front: no other is better in "
-            f"both {_decapitalised(plan.said(first))} ({first.sense}) and {_decapitalised(plan.said(second))} "
+            f"both {decapitalised(plan.said(first))} ({first.sense}) and {decapitalised(plan.said(second))} "
             f"({second.sense})."
         )
     (goal,) = plan.goals
@@ -79,15 +80,10 @@ def headline(search: Search) -> str:
     asked = "" if goal.threshold is None else f" {'above' if goal.sense == 'max' else 'below'} {goal.threshold:g}"
     said = plan.said(goal)
     if not search.findings:
-        return f"None of {search.trials.height} trials has a value{asked}: {_decapitalised(said)}."
+        return f"None of {search.trials.height} trials has a value{asked}: {decapitalised(said)}."
     known = search.trials[goal.figure].drop_nulls().to_list()
     told = f"{said}: {'at most' if goal.sense == 'max' else 'at least'} {goal.best(known):.4g} in {len(known)} trials"
     return f"{told}; {beyond} of them are{asked}." if asked else f"{told}."
-
-
-def _decapitalised(text: str) -> str:
-    # Names such as RTT stay.
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _caption(search: Search) -> str:

@@ -39,7 +39,7 @@ from knee.scenario.overrides import parse_value
 from knee.searches.plan import Axis, Goal, Plan
 from knee.sweeps import expressions
 from knee.sweeps.definition import Group, stated
-from knee.sweeps.sweepfile import axes_of, base_of, derived_of, flat, groups_of
+from knee.sweeps.sweepfile import axes_of, base_of, check_keys, derived_of, flat, groups_of
 from knee.sweeps.table import FIGURES
 from knee.sweeps.values import Sampled, values
 from knee.units import near, shown
@@ -197,6 +197,7 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"search.derive.{key}") from None
     against = _against(base, table)
+    check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]])
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:
         raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")

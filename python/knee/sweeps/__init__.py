@@ -137,6 +137,16 @@ class Sweep:
         made = self.definition.scenario(point)
         return retitled(made, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
 
+    def changed(self, run: int) -> bool:
+        """Whether a run was made with other contents of the files that its scenario names, or by another program."""
+        import polars as pl
+
+        from knee.sweeps import dataset
+
+        made = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
+        digest = self.definition.digest(self.point(run), self.about["fingerprint"])
+        return not made.is_empty() and made.item(0, 0) != digest
+
     def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
         """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""
         from knee import runner
@@ -286,6 +296,7 @@ def run(
         finally:
             # Also what was done before an interruption.
             writer.flush()
+        dataset.check_whole(folder, len(definition))
     return Sweep(folder, definition, about, aside)
 
 
@@ -318,6 +329,8 @@ def about_of(definition: Definition, program: str, command: str | None, ground: 
 
 def workers_for(runs: int, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
     """How many runs at once in this process: as many as asked for, and as fit into memory together."""
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise InputError(f"{workers!r} workers are not a whole number from 1.")
     real_time = any(grounds.find(ground or scenario.run.ground).real_time for scenario in checked.largest)
     if workers is None:
         workers = 1 if real_time else os.cpu_count() or 1
@@ -375,10 +388,12 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
         there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
     dataset.drop_failed(folder)
     if same:
-        # A trace may have changed meanwhile, which the definition does not show.
+        # A file may have changed meanwhile, which the definition does not show.
         first = next(iter(there), None)
         if first is not None and definition.digest(definition.point(first[0]), program) != first[1]:
-            raise FolderError(f"{folder} has runs of other traces or classes; name another folder, or use --again.")
+            raise FolderError(
+                f"{folder} has runs of other traces, files or classes; name another folder, or use --again."
+            )
     return {run for run, _ in there}, aside
 
 

@@ -74,7 +74,8 @@ class Writer:
     """
 
     def __init__(self, folder: Path, definition: Definition) -> None:
-        self._data = folder / DATA
+        self._folder, self._data = folder, folder / DATA
+        self._place = _place(folder)
         self.definition = definition
         self._columns = columns(definition)
         self._pending = Part()
@@ -109,6 +110,8 @@ class Writer:
             tables |= {name: _joined(frame, keys) for name, frame in _series(pending.series).items()}
         for name, made in (("links", pending.links), ("flows", pending.flows), ("runs", pending.runs)):
             tables[name] = _joined(pl.DataFrame(made, schema=TABLES[name]), keys)
+        if self._place is not None and _place(self._folder) != self._place:
+            raise RunError(f"{self._folder} was removed or moved meanwhile; {len(pending.runs)} runs are not written.")
         number, self._next = self._next, self._next + 1
         try:
             write_parts(self._data, number, tables)
@@ -125,6 +128,29 @@ class Writer:
             values = [column.typed(point.values[column.key]) for point in points]
             given[column.name] = pl.Series(values, dtype=column.dtype(), strict=False)
         return pl.DataFrame(given)
+
+
+def _place(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another of the same name; None where there is none."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_whole(folder: Path, number: int) -> None:
+    """Checks that all of a number of runs are there.
+
+    Raises:
+        RunError: some are not.
+    """
+    there = sum(1 for _ in rows_of(folder))
+    if there < number:
+        found = (
+            f"{number - there} of {number} runs are missing from {folder / DATA}, where parts were removed meanwhile"
+        )
+        raise RunError(f"{found}; the same command makes them again.")
 
 
 def _joined(frame: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:

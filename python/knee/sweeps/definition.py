@@ -19,6 +19,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from knee import files
 from knee.errors import Refused, ScenarioError
 from knee.own import CongestionControl, described
 from knee.scenario import Scenario, from_dict, traces
@@ -187,25 +188,27 @@ class Definition:
         """What all runs have in common, as far as it decides on their figures, as a digest."""
         given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
         own = [described(name, of) for name, of in sorted(self.own.items())]
-        text = json.dumps([given, own, self._traces()], sort_keys=True, default=str)
+        text = json.dumps([given, own, self._files()], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(errors="surrogatepass")).hexdigest()
 
-    def _traces(self) -> dict[str, str]:
-        """Digests of the traces that the sweep uses: another content under the same name is another scenario."""
-        given = [
-            row[i]
+    def _files(self) -> dict[str, str]:
+        """Digests of the files that the scenarios name: another content under the same name is another scenario."""
+        found: dict[str, str] = {}
+        given = (
+            name
             for group in self.groups
             for i, key in enumerate(group.keys)
-            if _is_trace(key)
             for row in group.span or group.rows
-        ]
-        found: dict[str, str] = {}
-        for name in [*_traces_in(self.base), *given]:
-            try:
-                found[str(name)] = hashlib.sha256(traces.find(str(name)).read_bytes()).hexdigest()
-            except (Refused, OSError):
-                # The run will say so.
-                found[str(name)] = ""
+            if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in traces.FILE_KEYS
+            for name in traces.named_in(row[i], key)
+        )
+        for name in [*traces.named_in(self.base), *given]:
+            if name not in found:
+                try:
+                    found[name] = files.digest(traces.find(name).resolve())
+                except (Refused, OSError):
+                    # The run will say so.
+                    found[name] = ""
         return found
 
     def digest(self, point: Point, program: str) -> str:
@@ -252,20 +255,3 @@ def stated(data: Mapping[str, Any], key: str) -> Any:
         else:
             raise Refused(f"the scenario does not say {key}", "write it in the scenario, or use another key")
     return place
-
-
-def _is_trace(key: str) -> bool:
-    return key.rpartition(".")[2] == "trace"
-
-
-def _traces_in(data: Any) -> Iterator[str]:
-    """Names of trace files anywhere in plain data."""
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            if key == "trace" and isinstance(value, str):
-                yield value
-            else:
-                yield from _traces_in(value)
-    elif isinstance(data, list):
-        for value in data:
-            yield from _traces_in(value)

@@ -141,11 +141,17 @@ def _chosen(sweep: Sweep, picture: Picture) -> _Chosen:
         raise InputError(f"{sweep.folder} has no finished run to draw.")
     free = [group.keys[0] for group in sweep.definition.groups if len(group.rows) > 1 and group.keys[0] in columns]
     over = picture.over
+    wanted = [picture.figure]
     if picture.kind == "pareto":
-        _figure(over or "queue_delay_mean_ms")
+        wanted.append(over or "queue_delay_mean_ms")
+        _figure(wanted[-1])
         across = None
     else:
         across = _column(columns, over or next(iter(free), None))
+    for name in wanted:
+        if points[name].null_count() == points.height:
+            there = [each for each in FIGURES if points[each].null_count() < points.height]
+            raise InputError(f"No run of {sweep.folder} has the figure {name}; expected one of {', '.join(there)}.")
     used = [key for key in (across.key if across else None, picture.by, picture.panels) if key]
     by = _column(columns, picture.by)
     if by is None and picture.kind != "pareto":

@@ -35,7 +35,7 @@ from knee.errors import InputError, Refused, ScenarioError
 from knee.own import classes, name_of
 from knee.scenario import Scenario, from_dict
 from knee.scenario.loading import tables
-from knee.scenario.overrides import apply, blamed
+from knee.scenario.overrides import apply, blamed, undoes
 from knee.sweeps import expressions
 from knee.sweeps.definition import Definition, Group
 from knee.sweeps.values import Sampled, split, texts, values
@@ -144,6 +144,10 @@ def read(
         ("sampling_seed", sampling_seed),
     ):
         if value is not None:
+            kind = str if key == "sampling" else int
+            if not isinstance(value, kind) or isinstance(value, bool):
+                accepted = "text" if kind is str else "a whole number"
+                raise ScenarioError(where, key, f"{shown(value)} has the wrong type", f"expected {accepted}")
             setattr(options, key, value)
     base = base_of(data, changes, where, name)
     return _defined(base, options, where, name)
@@ -220,6 +224,10 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> 
     Raises:
         InputError: a text is not an axis, or two are of the same key.
     """
+    wrong = next((key for key in over if not isinstance(key, str)), None)
+    if wrong is not None:
+        what = "a key" if isinstance(over, Mapping) else "an axis"
+        raise InputError(f"{option}: {wrong!r} is not {what}; expected text such as link.rate.")
     if isinstance(over, Mapping):
         return {
             key: named(list(given) if isinstance(given, list | tuple | range) else given) for key, given in over.items()
@@ -254,6 +262,8 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
         if not equals or not key or not expression:
             example = "such as link.limit='2 * link.rate * flows.0.rtt'"
             raise InputError(f"--derive: {text!r} is not a key with an expression; expected key=expression, {example}.")
+        if key in made:
+            raise InputError(f"--derive names {key} twice; give it one expression.")
         made[key] = expression
     return made
 
@@ -276,6 +286,7 @@ def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> D
         groups.sort(key=lambda group: order[group.keys[0]])
         for key, text in options.derive.items():
             _check_derived(key, text, options)
+        check_keys([*(key for group in groups for key in group.keys), *options.derive])
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     size = prod(len(group.rows) for group in groups) * options.seeds
@@ -303,13 +314,13 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
     for keys in zips:
         for key in keys:
             if key not in axes:
-                raise Refused(f"{key} is tied but has no values", near(key, list(axes)), key="zip")
+                raise Refused(f"{key} is tied but has no values", "make it an axis too, as the others are", key="zip")
             if key in tied:
                 raise Refused(f"{key} is tied twice", "name each key once", key="zip")
             tied[key] = keys
         counts = {len(axes[key]) for key in keys}
         if len(counts) > 1:
-            told = ", ".join(f"{key} has {len(axes[key])} values" for key in keys)
+            told = ", ".join(f"{key} has {len(axes[key])} value{'s'[: len(axes[key]) - 1]}" for key in keys)
             raise Refused(f"axes of different lengths are tied: {told}", "expected the same number", key="zip")
     groups: list[Group] = []
     done: set[str] = set()
@@ -321,6 +332,18 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
         rows = [list(row) for row in zip(*(axes[one] for one in keys), strict=True)]
         groups.append(Group(keys, rows))
     return groups
+
+
+def check_keys(keys: Sequence[str]) -> None:
+    """Rejects keys, in the order in which they are set, of which one is lost since a later one sets it again.
+
+    Raises:
+        Refused: a row would tell a value that its run does not have.
+    """
+    for i, key in enumerate(keys):
+        lost = next((before for before in keys[:i] if undoes(key, before)), None)
+        if lost is not None:
+            raise Refused(f"it sets {lost} again, so that axis would have no effect", "expected one of them", key=key)
 
 
 def _check_seeds(options: Options, axes: Mapping[str, list[Any]]) -> None:

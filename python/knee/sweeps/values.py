@@ -8,6 +8,7 @@ A value is what a scenario file would have there. Text may also be one of these:
     loguniform(1 Mbit/s, 1 Gbit/s)   the same, uniform in the logarithm
     * or bbr* or loss-based          names of algorithms or disciplines, for keys that take them
 
+A range between whole numbers, as in ``uniform(1, 8)``, has whole numbers, unless its key takes any, as ``link.loss``.
 Values between the ends of a range are rounded to :data:`DIGITS` significant digits, and the ends are exact.
 """
 
@@ -23,6 +24,7 @@ from typing import Any
 
 from knee import registry
 from knee.errors import Refused
+from knee.scenario.loading import takes_fractions
 from knee.scenario.overrides import parse_value
 from knee.units import Quantity, quantity, shown
 
@@ -43,23 +45,29 @@ class Sampled:
     Attributes:
         low, high: its ends.
         log: whether samples are uniform in the logarithm.
+        whole: whether they are whole numbers.
     """
 
     low: Quantity
     high: Quantity
     log: bool
+    whole: bool = False
 
     def __str__(self) -> str:
         """The range as sweep files write it."""
-        return f"{'loguniform' if self.log else 'uniform'}({self.low}, {self.high})"
+        ends = (self.low, self.high)
+        low, high = (str(end) if self.whole or end.kind != "number" else float(end.amount) for end in ends)
+        return f"{'loguniform' if self.log else 'uniform'}({low}, {high})"
 
     def at(self, part: float) -> str | int | float:
         """The value at ``part``, 0 to 1, of the way from low to high."""
         low, high = float(self.low.amount), float(self.high.amount)
         amount = low * (high / low) ** part if self.log else low + (high - low) * part
-        if self.low.kind == "number" and self.low.amount.denominator == self.high.amount.denominator == 1:
+        if self.whole:
             return round(amount)
-        return _rounded(self.low.kind, amount)
+        value = _rounded(self.low.kind, amount)
+        # Also 1.0, since all values of a key are of one type.
+        return float(value) if self.low.kind == "number" else value
 
 
 def split(text: str, sign: str = ",") -> list[str]:
@@ -133,7 +141,7 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
         return [value]
     if value in known:
         return [value]
-    family = [name for name, entry in known.items() if entry.family == value]
+    family = [name for name, entry in known.items() if entry.family.casefold() == value.casefold()]
     pattern = [name for name in known if fnmatchcase(name, value)] if "*" in value or "?" in value else []
     if "*" in value and not pattern:
         raise Refused(f"no name matches {shown(value)}", f"there are: {', '.join(known)}", key=key)
@@ -164,21 +172,28 @@ def _range(key: str, kind: str, arguments: Sequence[str]) -> list[Any] | Sampled
     log = kind.startswith("log")
     if log and low.amount <= 0:
         raise Refused(f"{shown(told)} starts at zero or below", "expected a lower end above zero", key=key)
+    whole = _gives_whole(key, [_unquoted(text) for text in arguments[:2]])
     if kind in _SAMPLED:
-        return Sampled(low, high, log)
+        return Sampled(low, high, log, whole)
     number = int(count)
     if not 2 <= number <= MOST_VALUES:
         raise Refused(f"{shown(told)} has {number} values", f"expected 2 to {MOST_VALUES}", key=key)
-    made = _between(low, high, number, log=log)
+    made = _between(low, high, number, log=log, whole=whole)
     if len(set(made)) < number:
-        what = f"{shown(told)} has only {len(set(made))} different values when rounded to {DIGITS} digits"
-        raise Refused(what, "expected fewer values, or ends further apart", key=key)
+        rounding = "whole numbers" if whole else f"{DIGITS} digits"
+        what = f"{shown(told)} has only {len(set(made))} different values when rounded to {rounding}"
+        mend = "fewer values, ends further apart, or 1.0 for 1" if whole else "fewer values, or ends further apart"
+        raise Refused(what, f"expected {mend}", key=key)
     return made
 
 
-def _between(low: Quantity, high: Quantity, number: int, *, log: bool) -> list[Any]:
+def _gives_whole(key: str, ends: Sequence[str]) -> bool:
+    """Whether a range has whole numbers only: its ends are, as they are written, and its key does not take others."""
+    return all(re.fullmatch(r"[+-]?[0-9]+", end.strip()) for end in ends) and not takes_fractions(key)
+
+
+def _between(low: Quantity, high: Quantity, number: int, *, log: bool, whole: bool) -> list[Any]:
     """So many values from low to high, both included."""
-    whole = low.kind == "number" and low.amount.denominator == high.amount.denominator == 1
     ratio = float(high.amount / low.amount) if log else 0.0
     made: list[Any] = [low.plain()]
     for i in range(1, number - 1):

@@ -172,6 +172,10 @@ impl Medium for Satellite {
         }
         if now >= self.until {
             self.reconfigure(now);
+            // The last packet's end was rounded down to a nanosecond, which a new wire knows nothing of.
+            if self.outage == Time::ZERO {
+                return now + Time::from_nanos(1);
+            }
         }
         if now < self.outage_ends {
             return self.outage_ends;

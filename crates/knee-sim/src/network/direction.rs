@@ -82,8 +82,9 @@ impl Direction {
     #[inline]
     pub fn serve(&mut self, now: Time) -> Option<Packet> {
         self.link.serve(now, &mut self.outcome);
-        self.watch.book(&self.outcome.departed);
-        self.outcome.departed.pop().map(|departure| departure.packet)
+        let departure = self.outcome.departed.pop()?;
+        self.watch.book_one(&departure);
+        Some(departure.packet)
     }
 
     /// Books the packets in the outcome behind the first `dealt_with` ones that left.

@@ -88,6 +88,15 @@ impl LinkWatch {
         }
     }
 
+    /// Books that of a packet that has left by itself.
+    #[inline]
+    pub fn book_one(&mut self, departure: &Departure) {
+        self.interval.add(departure.sojourn);
+        if self.from.is_some() {
+            self.delay.count(departure.sojourn);
+        }
+    }
+
     /// Notes a drop; gives those before it that it does not belong to.
     pub fn note_drop(&mut self, flow: u32, now: Time) -> Option<Drops> {
         match &mut self.dropping {

@@ -90,6 +90,11 @@ impl Sender {
         self.rtt.variance()
     }
 
+    /// Whether nothing was ever sent again, the SYN included.
+    pub const fn sent_once(&self) -> bool {
+        self.retransmitted == 0 && self.timeouts == 0
+    }
+
     /// Whether all there is to send has been acknowledged.
     pub const fn done(&self) -> bool {
         self.established && self.view.snd_una >= self.end

@@ -178,7 +178,7 @@ pub struct Sender {
     /// Whether the window held the sender back when it last sent.
     held_back: bool,
     established: bool,
-    /// Whether all packets are full ones without ECN, but for the last one of a finite transfer.
+    /// Whether all packets are full ones without ECN, but for the last one there is.
     pub plain_packets: bool,
     /// How it uses ECN.
     pub ecn: Ecn,

@@ -35,13 +35,12 @@ impl Sender {
     pub fn open_stream(&mut self) {
         self.end = 0;
         self.last_payload = u32::from(MSS);
-        self.plain_packets = false;
         self.stream = Some(Box::default());
     }
 
-    /// Whether it sends what an application writes.
-    pub const fn is_stream(&self) -> bool {
-        self.stream.is_some()
+    /// Whether other segments than the last may be short.
+    pub fn has_short_segments(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.short.is_empty())
     }
 
     /// The application writes so many bytes, at least 1; nothing has been sent since `idle_since`. Gives the segment after
@@ -57,6 +56,7 @@ impl Sender {
             } else if let Some(stream) = &mut self.stream {
                 // One that a stop has cut short carries what it carried.
                 stream.short.push_back((self.end - 1, self.last_payload as u16));
+                self.plain_packets = false;
                 self.last_payload = mss;
             }
         }

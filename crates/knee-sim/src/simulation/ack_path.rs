@@ -56,8 +56,8 @@ pub(super) struct AckPath {
     taken: usize,
     /// When the last of them is home.
     last_home: Time,
-    /// Whether the memory is the flow's own.
-    own: bool,
+    /// How many there were when the visit began. If any, the memory is the flow's own.
+    before: usize,
 }
 
 impl AckPath {
@@ -65,8 +65,8 @@ impl AckPath {
     #[inline]
     pub(super) fn enter(&mut self, parked: &mut Parked) {
         self.last_home = parked.last_home;
-        self.own = !parked.acks.is_empty();
-        if self.own {
+        self.before = parked.acks.len();
+        if self.before > 0 {
             std::mem::swap(&mut self.acks, &mut parked.acks);
         }
     }
@@ -76,12 +76,17 @@ impl AckPath {
     pub(super) fn leave(&mut self, parked: &mut Parked) {
         parked.last_home = self.last_home;
         self.acks.drain(..self.taken);
-        if self.own {
+        if self.before > 0 {
             std::mem::swap(&mut self.acks, &mut parked.acks);
         } else if !self.acks.is_empty() {
             parked.acks.append(&mut self.acks);
         }
         self.taken = 0;
+    }
+
+    /// How many more are on their way than when the visit began.
+    pub(super) fn more(&self) -> i32 {
+        (self.acks.len() - self.taken) as i32 - self.before as i32
     }
 
     /// When the next ACK is home; `Time::MAX`: none is under way.

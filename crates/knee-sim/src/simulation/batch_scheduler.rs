@@ -5,24 +5,26 @@
 //!
 //! 1. What has landed up to the beginning of the batch is put beside its flows ([`Landings`]).
 //! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home
-//!    ([`AckPath`]). Then the sender takes the ACKs and timers of the batch, and what it sends is noted.
+//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it sends is noted.
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
 //!
 //! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at a
 //! time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event`],
 //! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
 
-use super::ack_path::{AckPath, Parked};
+mod applications;
+mod outbox;
+
+use super::ack_path::Parked;
 use super::landings::Landings;
-use super::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, START, Stages, landed_before};
-use super::world::{Outbox, World};
+use super::stages::{START, Stages, landed_before};
+use super::world::World;
 use crate::events::{Event, Events};
-use crate::network::Way;
 use crate::observe::Interval;
 use crate::spec::Change;
-use crate::timer::Timer;
+use knee_core::Time;
 use knee_core::cache::{fetch, fetch_first};
-use knee_core::{Packet, Time};
+use outbox::BatchOutbox;
 
 /// Batches pay where at least one flow in so many has something to do in each.
 const IDLE_FLOWS: u64 = 16;
@@ -51,82 +53,6 @@ pub(super) struct BatchScheduler {
     outbox: BatchOutbox,
 }
 
-/// Takes what the flow at work sends.
-struct BatchOutbox {
-    stages: Stages,
-    acks: AckPath,
-    /// The first stage of the flow's data.
-    stage: u32,
-    /// Rank of ACKs for what lands.
-    landing: u16,
-    /// Rank of what the receiver does.
-    rank: u16,
-    /// Its place among what has that rank.
-    place: u32,
-    /// Order, among those of its time, of what the sender does.
-    turn: u64,
-    /// Transfers completed in this batch.
-    completed: Vec<(Time, u32)>,
-}
-
-impl Outbox for BatchOutbox {
-    #[inline]
-    fn data(&mut self, first: Packet, count: u32) {
-        self.stages.push(self.stage, first, count, self.turn);
-    }
-
-    #[inline]
-    fn ack(&mut self, ack: Packet, now: Time, way: &Way) {
-        self.acks.push(&ack, now, way, (self.rank, self.place));
-    }
-
-    fn completed(&mut self, flow: u32, now: Time) {
-        self.completed.push((now, flow));
-    }
-}
-
-impl BatchOutbox {
-    /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
-    #[inline(never)]
-    fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let receiver = &mut world.receivers[i as usize];
-        let (due, compressed) = (world.receiver_config.clock.expiry(&receiver.delayed), receiver.compressed_at);
-        receiver.delayed = Timer::at(due);
-        if due.min(compressed) >= limit {
-            return;
-        }
-        world.now = due.min(compressed);
-        self.place = i;
-        if due <= compressed {
-            self.rank = DELAYED_ACK;
-            world.on_delayed_ack_timer(i, self);
-        } else {
-            self.rank = COMPRESSED_SACK;
-            world.on_compressed_sack_timer(i, self);
-        }
-        self.rank = self.landing;
-    }
-
-    /// As [`BatchOutbox::receiver_timer`], of a sender.
-    #[inline(never)]
-    fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let sender = &mut world.senders[i as usize];
-        let (due, pace) = (world.sender_config.clock.expiry(&sender.timer), sender.pace_at);
-        sender.timer = Timer::at(due);
-        if due.min(pace) >= limit {
-            return;
-        }
-        world.now = due.min(pace);
-        if due <= pace {
-            self.turn = RETRANSMIT | u64::from(i);
-            world.on_retransmit_timer(i, self);
-        } else {
-            self.turn = PACE | u64::from(i);
-            world.on_pace_timer(i, self);
-        }
-    }
-}
-
 /// The least that any ACK is under way.
 fn min_ack_delay(world: &World) -> Time {
     let changed = world.changes.iter().filter_map(|change| match change.what {
@@ -139,12 +65,16 @@ fn min_ack_delay(world: &World) -> Time {
 impl BatchScheduler {
     /// The stages of `world`'s network; none where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Option<Stages> {
-        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Connections of applications
-        // come and go.
-        if !world.non_tcp.is_empty() || !world.connections.is_empty() {
+        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Where what happens on one
+        // connection makes an application send on another, they cannot be gone through one by one.
+        if !world.non_tcp.is_empty() || !world.connections.are_independent() {
             return None;
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
+        // Connections go that way over wires alone.
+        if !world.connections.is_empty() && stages.crowd() {
+            return None;
+        }
         let packets = stages.packets_in(delay.min(stages.longest(world)), world);
         (delay > Time::ZERO && packets * IDLE_FLOWS >= world.flows.len() as u64).then_some(stages)
     }
@@ -152,9 +82,10 @@ impl BatchScheduler {
     /// A scheduler for `world`, in which nothing has happened yet.
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
-        let mut starts: Vec<(Time, u32)> = (0..flows).map(|i| (world.record.start(i), i as u32)).collect();
+        let all = (0..flows).map(|i| (world.record.start(i), i as u32));
+        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        Self {
+        let mut scheduler = Self {
             agenda,
             at: Time::ZERO,
             min_ack_delay: min_ack_delay(world),
@@ -163,17 +94,12 @@ impl BatchScheduler {
             dues: vec![Time::MAX; flows],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             visits: Vec::new(),
-            outbox: BatchOutbox {
-                stages,
-                acks: AckPath::default(),
-                stage: 0,
-                landing: 0,
-                rank: 0,
-                place: 0,
-                turn: 0,
-                completed: Vec::new(),
-            },
+            outbox: BatchOutbox::new(stages),
+        };
+        for (at, i) in applications {
+            scheduler.add_start(i, at);
         }
+        scheduler
     }
 
     /// Gives the agenda away, before the first step.
@@ -199,6 +125,7 @@ impl BatchScheduler {
                 world.now = at;
                 self.agenda.pop();
                 world.on_agenda(event);
+                self.carry_out(world, at);
                 1
             }
             None if at >= world.end => {
@@ -218,7 +145,8 @@ impl BatchScheduler {
         self.agenda.pop();
         self.agenda.push(at + world.interval, Event::Sample);
         let next = self.agenda.next().min(world.end);
-        if next > at {
+        // An application's sample is that of all its connections.
+        if next > at && world.connections.is_empty() {
             let interval = world.record.end_interval(at);
             if interval.is_some() {
                 world.sample_links();
@@ -242,6 +170,7 @@ impl BatchScheduler {
             self.visits.extend(0..world.flows.len() as u32);
         }
         let start = self.starts.last().map_or(Time::MAX, |&i| world.record.start(i as usize));
+        let start = start.min(self.outbox.due.next());
         let departs = self.outbox.stages.next_departure(world);
         if self.visits.is_empty() && departs > limit && start >= limit {
             // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
@@ -252,6 +181,7 @@ impl BatchScheduler {
         let visits = self.visits.len() as u64;
         self.outbox.stages.begin(at);
         self.visit_all(world, limit, interval);
+        self.serve_applications(world, limit);
         let last = world.last_before(limit);
         self.outbox.stages.advance(world, limit, last);
         self.at = limit;
@@ -338,14 +268,24 @@ impl BatchScheduler {
     /// A visit of a flow begins.
     #[inline]
     fn enter(&mut self, world: &World, i: u32) {
+        self.take_way_of(world, i);
+        self.outbox.acks.enter(&mut self.parked[i as usize]);
+    }
+
+    /// What is sent goes the way of flow `i`.
+    #[inline]
+    fn take_way_of(&mut self, world: &World, i: u32) {
         (self.outbox.stage, self.outbox.landing) = self.outbox.stages.of_route(world.network.ways[i as usize].route);
         self.outbox.rank = self.outbox.landing;
-        self.outbox.acks.enter(&mut self.parked[i as usize]);
     }
 
     /// A visit of a flow ends: notes when it has something to do.
     #[inline]
-    fn leave(&mut self, world: &World, i: u32) {
+    fn leave(&mut self, world: &mut World, i: u32) {
+        if world.connections.is_half(i) {
+            self.count_packets(world, i);
+        }
+        self.outbox.sent = 0;
         let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
         self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
@@ -367,9 +307,23 @@ impl BatchScheduler {
     /// A receiver takes what has landed up to `at`, and its timers before.
     #[inline]
     fn receive(&mut self, world: &mut World, i: u32, at: Time) {
+        if world.connections.is_half(i) {
+            self.receive_as::<true>(world, i, at);
+        } else {
+            self.receive_as::<false>(world, i, at);
+        }
+    }
+
+    /// `HALF`: whether it is one of a connection that an application has opened.
+    #[inline]
+    fn receive_as<const HALF: bool>(&mut self, world: &mut World, i: u32, at: Time) {
         let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
-        let (packets, places) = self.landings.take(i, landed_before(at, outbox.landing));
-        for (k, packet) in packets.iter().enumerate() {
+        let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
+        if HALF && let Some(last) = landed.last() {
+            outbox.landed += landed.len() as u32;
+            outbox.moved_at = outbox.moved_at.max(last.enqueued);
+        }
+        for (k, packet) in landed.iter().enumerate() {
             let lands = packet.enqueued;
             while world.receivers[i as usize].due() < lands {
                 outbox.receiver_timer(world, i, lands);
@@ -377,6 +331,9 @@ impl BatchScheduler {
             world.now = lands;
             outbox.place = places.get(k).copied().unwrap_or(i);
             world.on_data(i, packet, &way, outbox);
+            if HALF {
+                world.note_packet(i, packet, outbox);
+            }
         }
         while world.receivers[i as usize].due() < at {
             outbox.receiver_timer(world, i, at);
@@ -386,6 +343,16 @@ impl BatchScheduler {
     /// A sender takes its ACKs and timers before `until`.
     #[inline]
     fn send(&mut self, world: &mut World, i: u32, until: Time) {
+        if world.connections.is_half(i) {
+            self.send_as::<true>(world, i, until);
+        } else {
+            self.send_as::<false>(world, i, until);
+        }
+    }
+
+    /// `HALF`: as for [`BatchScheduler::receive_as`].
+    #[inline]
+    fn send_as<const HALF: bool>(&mut self, world: &mut World, i: u32, until: Time) {
         let outbox = &mut self.outbox;
         loop {
             let limit = outbox.acks.home().min(until);
@@ -396,6 +363,11 @@ impl BatchScheduler {
             world.now = returning.at;
             outbox.turn = returning.turn();
             world.on_ack(i, &returning.ack(), outbox);
+            if HALF {
+                outbox.moved_at = returning.at;
+                world.note_acknowledged(i);
+                outbox.due.take_from(world, outbox.turn);
+            }
         }
     }
 

@@ -9,8 +9,10 @@
 //! where there is none, when all is acknowledged, the application learns of it. What applications ask for and what they are
 //! to learn waits in one queue ([`Action`]), which the scheduler empties after each event.
 //!
-//! A half is free for another connection once nothing of it is in the network. Not modelled: FIN and its ACK; ACKs that ride
-//! on answers (an ACK of its own leaves with the answer).
+//! A half is released once its connection is closed and nothing of it is in the network. Where that is so as it closes and
+//! nothing was sent again, it is free for another connection at once, else at the end of the interval of the time series:
+//! which half a connection gets must not depend on how time passes, and only there both schedulers know of all that has left
+//! the network. Not modelled: FIN and its ACK; ACKs that ride on answers (an ACK of its own leaves with the answer).
 
 mod calls;
 mod halves;
@@ -60,6 +62,10 @@ pub(super) struct Connections {
     halves: Vec<Half>,
     /// Halves that may be used again.
     free: Vec<u32>,
+    /// Those that may from the end of the interval on.
+    released: Vec<u32>,
+    /// Whether all applications have independent connections.
+    independent: bool,
     /// What is to be done, by flow, first come first.
     actions: VecDeque<(u32, Action)>,
 }
@@ -89,10 +95,13 @@ struct Half {
     away: bool,
     /// Whether the other end only receives.
     one_way: bool,
-    /// Whether its connection is closed, so that it is free once nothing of it is in the network.
-    closed: bool,
+    /// When its connection was closed, so that it is released once nothing of it is in the network; `Time::MAX`: it is open,
+    /// or the half was released.
+    closed_at: Time,
     /// Packets in the network.
     under_way: u32,
+    /// When one of them last left it.
+    moved_at: Time,
     /// When it last sent data.
     last_sent: Time,
     /// A message is there as a whole once its receiver has all segments before this one in order; `u64::MAX`: none is
@@ -144,6 +153,8 @@ impl Connections {
             applications: Vec::new(),
             halves: Vec::new(),
             free: Vec::new(),
+            released: Vec::new(),
+            independent: true,
             actions: VecDeque::new(),
         }
     }
@@ -151,6 +162,11 @@ impl Connections {
     /// Whether there is no application at all.
     pub(super) const fn is_empty(&self) -> bool {
         self.applications.is_empty()
+    }
+
+    /// Whether what happens on a connection depends on no other: [`knee_traffic::TrafficSpec::has_independent_connections`].
+    pub(super) const fn are_independent(&self) -> bool {
+        self.independent
     }
 
     /// Whether an endpoint is a half of a connection, not a flow.
@@ -205,6 +221,7 @@ impl Connections {
         let Some(traffic) = &flow.traffic else { return };
         let rng = Rng::stream(spec.seed, &format!("traffic/{i}"));
         let Some(application) = knee_traffic::application(traffic, rng) else { return };
+        self.independent &= traffic.has_independent_connections();
         self.applications.resize_with(spec.flows.len(), || None);
         self.applications[i] = Some(Box::new(Running {
             application: Some(application),
@@ -226,11 +243,18 @@ impl Connections {
         half.last_sent = now;
     }
 
-    /// Packets of half `i` enter the network, or, where negative, leave it.
+    /// Packets of half `i` enter the network, or, where negative, leave it, at this time.
     #[inline]
-    pub(super) fn count(&mut self, i: u32, packets: i32) {
+    pub(super) fn count(&mut self, i: u32, packets: i32, at: Time) {
         let half = self.half_mut(i);
         half.under_way = half.under_way.wrapping_add_signed(packets);
+        half.moved_at = half.moved_at.max(at);
+    }
+
+    /// The interval of the time series ends: halves that were released in it are free.
+    pub(super) fn reuse_released(&mut self) {
+        self.released.sort_unstable_by(|a, b| b.cmp(a));
+        self.free.append(&mut self.released);
     }
 
     /// Packets of connections in the network, and whether there are no others.

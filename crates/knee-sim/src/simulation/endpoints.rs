@@ -26,7 +26,8 @@ pub(super) struct Ack {
 
 impl World {
     /// A data packet of a flow has arrived at its receiver now.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
     pub(super) fn on_data(&mut self, i: u32, packet: &Packet, way: &Way, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
@@ -130,7 +131,8 @@ impl World {
     }
 
     /// An ACK is home now.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every ACK")]
     pub(super) fn on_ack(&mut self, i: u32, ack: &Ack, out: &mut impl Outbox) {
         let k = i as usize;
         if ack.flags & Packet::SYN != 0 {
@@ -312,7 +314,7 @@ fn packets_of_any(
     for &Departure { start, count, retransmission } in departures.iter() {
         // The first new packet tells of a reduction.
         let ect = sender.ecn.of_data(retransmission);
-        if sender.is_stream() {
+        if sender.has_short_segments() {
             // Any of them may be short.
             let (mut seq, end) = (start, start + u64::from(count));
             while seq < end {

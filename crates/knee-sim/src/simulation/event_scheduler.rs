@@ -250,7 +250,7 @@ impl EventScheduler {
         }
         self.after_receiver(world, i);
         if world.connections.is_half(i) {
-            world.connections.count(i, -1);
+            world.connections.count(i, -1, world.now);
             world.note_arrival(i);
             world.release_if_idle(i);
             self.serve_applications(world);
@@ -290,7 +290,7 @@ impl EventScheduler {
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
         self.after_sender(world, packet.flow);
         if world.connections.is_half(packet.flow) {
-            world.connections.count(packet.flow, -1);
+            world.connections.count(packet.flow, -1, world.now);
             world.note_acknowledged(packet.flow);
             world.release_if_idle(packet.flow);
             self.serve_applications(world);
@@ -370,7 +370,7 @@ impl EventScheduler {
         for k in 0..self.sent.acks.len() {
             let ack = self.sent.acks[k];
             if world.connections.is_half(ack.flow) {
-                world.connections.count(ack.flow, 1);
+                world.connections.count(ack.flow, 1, world.now);
             }
             self.forward_ack(world, ack);
         }

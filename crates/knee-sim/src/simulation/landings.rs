@@ -22,6 +22,11 @@ impl Landings {
         Self { packets: Vec::new(), places: Vec::new(), ranges: vec![(0, 0); flows], counts: Vec::new() }
     }
 
+    /// There are so many flows by now.
+    pub(super) fn make_room(&mut self, flows: usize) {
+        self.ranges.resize(flows, (0, 0));
+    }
+
     /// Takes the packets of a flow that land up to `at`, with their places.
     #[inline]
     pub(super) fn take(&mut self, flow: u32, at: Time) -> (&[Packet], &[u32]) {

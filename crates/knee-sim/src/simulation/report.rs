@@ -108,6 +108,7 @@ impl World {
 
     /// Takes the sample of an interval that ends now.
     pub(super) fn sample(&mut self) {
+        self.connections.reuse_released();
         let Some(interval) = self.record.end_interval(self.now) else { return };
         for i in 0..self.connections.flows as usize {
             if self.prefetches && i + FLOWS_AHEAD < self.flows.len() {
@@ -224,7 +225,7 @@ impl World {
             self.flows[packet.flow as usize].dropped += 1;
         }
         if owner != packet.flow {
-            self.connections.count(packet.flow, -1);
+            self.connections.count(packet.flow, -1, packet.enqueued);
             self.release_if_idle(packet.flow);
         }
         if let Some(over) = self.network.links[link as usize].book_drop(&Packet { flow: owner, ..*packet }) {

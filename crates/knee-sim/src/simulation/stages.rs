@@ -34,6 +34,7 @@ const MEDIUM: u64 = 2 << TURN_BITS;
 pub(super) const RETRANSMIT: u64 = 3 << TURN_BITS;
 pub(super) const PACE: u64 = 4 << TURN_BITS;
 pub(super) const START: u64 = 5 << TURN_BITS;
+pub(super) const WAKE: u64 = 6 << TURN_BITS;
 /// A turn leaves eight bits of a number for something else: those of its pipe, rank and place are below, and three above.
 const TURN_BITS: u32 = PIPE_BITS + PLACE_BITS + RANK_BITS + 3;
 const PIPE_BITS: u32 = 20;
@@ -290,16 +291,17 @@ mod tests {
         match kind {
             0 => (Event::Wire(i), u64::from(i)),
             1 => (Event::Pipe(i), turn_of_ack(i, 0, 0)),
-            5 => (Event::Link(i), MEDIUM | u64::from(i)),
+            6 => (Event::Link(i), MEDIUM | u64::from(i)),
             2 => (Event::Retransmit(i), RETRANSMIT | u64::from(i)),
             3 => (Event::Pace(i), PACE | u64::from(i)),
-            _ => (Event::Start(i), START | u64::from(i)),
+            4 => (Event::Start(i), START | u64::from(i)),
+            _ => (Event::Wake(i), WAKE | u64::from(i)),
         }
     }
 
     proptest! {
         #[test]
-        fn turns_have_the_order_of_events(a in (0u8..6, 0u32..1024), b in (0u8..6, 0u32..1024)) {
+        fn turns_have_the_order_of_events(a in (0u8..7, 0u32..1024), b in (0u8..7, 0u32..1024)) {
             let ((a, turn_a), (b, turn_b)) = (due(a.0, a.1), due(b.0, b.1));
             prop_assert_eq!(turn_a.cmp(&turn_b), a.cmp(&b), "{:?} and {:?}", a, b);
         }

@@ -130,8 +130,9 @@ impl World {
         }
     }
 
-    /// Checks the books, where so many packets are between links, receivers and senders.
-    pub(super) fn audit(&self, between_links: u64) -> Result<(), String> {
+    /// Checks the books, where so many packets are between links, receivers and senders, and so many ACKs of connections
+    /// wait beside these.
+    pub(super) fn audit(&self, between_links: u64, acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let ended = receiver.packets + self.flows[i].dropped;
@@ -167,7 +168,7 @@ impl World {
         if under_way > inside {
             return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
         }
-        let (counted, all) = self.connections.under_way();
+        let ((counted, all), inside) = (self.connections.under_way(), inside + acks);
         if counted > inside || all && counted != inside {
             return Err(format!("{counted} packets of connections under way, but {inside} in links and pipes"));
         }

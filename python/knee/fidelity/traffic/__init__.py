@@ -163,8 +163,10 @@ def read(path: Path) -> list[Figure]:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file begins as recordings of applications and probes do."""
+    """Whether a file begins as recordings of applications and probes do; a pipe, which could be read only once, no."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             return file.read(len(_BEGINNING)) == _BEGINNING
     except OSError:

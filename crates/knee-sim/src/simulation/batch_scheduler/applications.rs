@@ -1,0 +1,120 @@
+//! Applications where time passes in batches.
+//!
+//! An application with independent connections tells a connection all that it has to send as it opens, and hears of it again
+//! when that is acknowledged. So connections are visited like flows, and what applications are to learn waits meanwhile
+//! ([`DueActions`]). When all flows have come to the end of the batch, it is told in the order of time, together with what
+//! wakes applications; connections that they open come that far, too, before links are gone through.
+
+use super::outbox::BatchOutbox;
+use super::{BatchScheduler, Parked};
+use crate::simulation::connections::Action;
+use crate::simulation::stages::{START, WAKE};
+use crate::simulation::world::World;
+use knee_core::Time;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What is to be done for applications, in the order in which it is due: by time, by turn, then first come first.
+#[derive(Default)]
+pub(super) struct DueActions {
+    order: BinaryHeap<Reverse<(Time, u64, u64, usize)>>,
+    /// By the last number in `order`, with their flows.
+    actions: Slab<(u32, Action)>,
+    added: u64,
+}
+
+impl DueActions {
+    fn add(&mut self, at: Time, turn: u64, flow: u32, action: Action) {
+        self.added += 1;
+        self.order.push(Reverse((at, turn, self.added, self.actions.insert((flow, action)))));
+    }
+
+    /// When the next one is due; `Time::MAX`: there is none.
+    pub(super) fn next(&self) -> Time {
+        self.order.peek().map_or(Time::MAX, |Reverse((at, ..))| *at)
+    }
+
+    /// Takes the next one, with its time, turn and flow, if it is due before `limit`.
+    fn take(&mut self, limit: Time) -> Option<(Time, u64, u32, Action)> {
+        if self.next() >= limit {
+            return None;
+        }
+        let Reverse((at, turn, _, key)) = self.order.pop()?;
+        let (flow, action) = self.actions.remove(key);
+        Some((at, turn, flow, action))
+    }
+
+    /// What has just been asked for waits for its `turn`.
+    #[inline]
+    pub(super) fn take_from(&mut self, world: &mut World, turn: u64) {
+        while let Some((flow, action)) = world.connections.next_action() {
+            self.add(world.now, turn, flow, action);
+        }
+    }
+}
+
+impl BatchScheduler {
+    /// Flow `i`, which runs an application, starts at its time.
+    pub(super) fn add_start(&mut self, i: u32, at: Time) {
+        self.outbox.due.add(at, START | u64::from(i), i, Action::Start);
+    }
+
+    /// Tells applications what is due before `limit`, and does what they ask for; connections that they open come that far.
+    pub(super) fn serve_applications(&mut self, world: &mut World, limit: Time) {
+        while let Some((at, turn, flow, action)) = self.outbox.due.take(limit) {
+            (world.now, self.outbox.turn) = (at, turn);
+            if matches!(action, Action::Start) {
+                world.start(flow, &mut self.outbox);
+            } else {
+                world.connections.act(flow, action);
+            }
+            self.carry_out(world, limit);
+        }
+    }
+
+    /// Does what applications ask for now.
+    pub(super) fn carry_out(&mut self, world: &mut World, limit: Time) {
+        let (now, turn) = (world.now, self.outbox.turn);
+        while let Some((flow, action)) = world.connections.next_action() {
+            if let Action::WakeAt(at) = action {
+                self.outbox.due.add(at.max(now), WAKE | u64::from(flow), flow, Action::Wake);
+                continue;
+            }
+            // A flow's connections go its way.
+            self.take_way_of(world, flow);
+            if let Some(half) = world.carry_out(flow, action, &mut self.outbox) {
+                self.make_room(world);
+                self.enter(world, half);
+                self.send(world, half, limit);
+                self.leave(world, half);
+                (world.now, self.outbox.turn) = (now, turn);
+            }
+        }
+    }
+
+    /// Counts what half `i`, whose visit ends, has sent and what has left the network meanwhile.
+    pub(super) fn count_packets(&mut self, world: &mut World, i: u32) {
+        let BatchOutbox { sent, landed, moved_at, acks, .. } = &mut self.outbox;
+        let landed = std::mem::take(landed);
+        let more = acks.more() + sent.cast_signed() - landed.cast_signed();
+        world.connections.count(i, more, std::mem::take(moved_at));
+        world.release_if_idle(i);
+    }
+
+    /// There may be endpoints more than before.
+    fn make_room(&mut self, world: &World) {
+        let endpoints = world.senders.len();
+        if self.dues.len() < endpoints {
+            self.dues.resize(endpoints, Time::MAX);
+            self.parked.resize_with(endpoints, Parked::default);
+            self.landings.make_room(endpoints);
+        }
+    }
+
+    /// ACKs of connections that wait beside them.
+    pub(in crate::simulation) fn acks_of_connections(&self, world: &World) -> u64 {
+        let parked = &self.parked[world.connections.flows as usize..];
+        parked.iter().map(|parked| parked.acks.len() as u64).sum()
+    }
+}

@@ -1,0 +1,109 @@
+//! What the flow at work sends where time passes in batches, and its timers.
+
+use super::applications::DueActions;
+use crate::network::Way;
+use crate::simulation::ack_path::AckPath;
+use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, Stages};
+use crate::simulation::world::{Outbox, World};
+use crate::timer::Timer;
+use knee_core::{Packet, Time};
+
+/// Takes what the flow at work sends.
+pub(super) struct BatchOutbox {
+    pub(super) stages: Stages,
+    pub(super) acks: AckPath,
+    /// The first stage of the flow's data.
+    pub(super) stage: u32,
+    /// Rank of ACKs for what lands.
+    pub(super) landing: u16,
+    /// Rank of what the receiver does.
+    pub(super) rank: u16,
+    /// Its place among what has that rank.
+    pub(super) place: u32,
+    /// Order, among those of its time, of what the sender does.
+    pub(super) turn: u64,
+    /// Transfers completed in this batch.
+    pub(super) completed: Vec<(Time, u32)>,
+    /// What applications are to learn.
+    pub(super) due: DueActions,
+    /// Packets that the flow at work has sent.
+    pub(super) sent: u32,
+    /// Of a connection, those that its receiver has taken, and when one of them or of its ACKs last left the network.
+    pub(super) landed: u32,
+    pub(super) moved_at: Time,
+}
+
+impl Outbox for BatchOutbox {
+    #[inline]
+    fn data(&mut self, first: Packet, count: u32) {
+        self.sent += count;
+        self.stages.push(self.stage, first, count, self.turn);
+    }
+
+    #[inline]
+    fn ack(&mut self, ack: Packet, now: Time, way: &Way) {
+        self.acks.push(&ack, now, way, (self.rank, self.place));
+    }
+
+    fn completed(&mut self, flow: u32, now: Time) {
+        self.completed.push((now, flow));
+    }
+}
+
+impl BatchOutbox {
+    pub(super) fn new(stages: Stages) -> Self {
+        Self {
+            stages,
+            acks: AckPath::default(),
+            stage: 0,
+            landing: 0,
+            rank: 0,
+            place: 0,
+            turn: 0,
+            completed: Vec::new(),
+            due: DueActions::default(),
+            sent: 0,
+            landed: 0,
+            moved_at: Time::ZERO,
+        }
+    }
+
+    /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
+    #[inline(never)]
+    pub(super) fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
+        let receiver = &mut world.receivers[i as usize];
+        let (due, compressed) = (world.receiver_config.clock.expiry(&receiver.delayed), receiver.compressed_at);
+        receiver.delayed = Timer::at(due);
+        if due.min(compressed) >= limit {
+            return;
+        }
+        world.now = due.min(compressed);
+        if due <= compressed {
+            (self.rank, self.place) = (DELAYED_ACK, i);
+            world.on_delayed_ack_timer(i, self);
+        } else {
+            (self.rank, self.place) = (COMPRESSED_SACK, i);
+            world.on_compressed_sack_timer(i, self);
+        }
+        self.rank = self.landing;
+    }
+
+    /// As [`BatchOutbox::receiver_timer`], of a sender.
+    #[inline(never)]
+    pub(super) fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
+        let sender = &mut world.senders[i as usize];
+        let (due, pace) = (world.sender_config.clock.expiry(&sender.timer), sender.pace_at);
+        sender.timer = Timer::at(due);
+        if due.min(pace) >= limit {
+            return;
+        }
+        world.now = due.min(pace);
+        if due <= pace {
+            self.turn = RETRANSMIT | u64::from(i);
+            world.on_retransmit_timer(i, self);
+        } else {
+            self.turn = PACE | u64::from(i);
+            world.on_pace_timer(i, self);
+        }
+    }
+}
