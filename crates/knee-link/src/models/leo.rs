@@ -173,7 +173,7 @@ impl Medium for Satellite {
         if now >= self.until {
             self.reconfigure(now);
             // The last packet's end was rounded down to a nanosecond, which a new wire knows nothing of.
-            if self.outage == Time::ZERO {
+            if now == self.free_at && now >= self.outage_ends {
                 return now + Time::from_nanos(1);
             }
         }
