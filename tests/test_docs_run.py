@@ -42,7 +42,8 @@ ELSEWHERE = {
 #: What the reader does and the test has done: the program is there.
 DONE = {". .venv/bin/activate"}
 #: The languages there are: commands, commands with what they print, scenarios, Python, Rust, and text that is no input.
-LANGUAGES = {"sh", "console", "toml", "python", "rust", "text"}
+#: Of YAML there is one block, held to the bench by tests/test_sweep_cluster.py.
+LANGUAGES = {"sh", "console", "toml", "python", "rust", "text", "yaml"}
 
 
 @dataclass(frozen=True)
