@@ -25,6 +25,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"link": LINK | {"queue": "pfif"}}, "link.queue", "did you mean pfifo"),
     ({"link": LINK | {"queue_params": {"x": 1}}}, "link.queue_params.x", "no such parameter"),
     ({"flows": [FLOW | {"cc_params": {"x": 1}}]}, "flows[0].cc_params.x", "no such parameter"),
+    ({"link": LINK | {"model_params": {"\n": 1}}}, "link.model_params.\\n", "no such parameter"),
     ({"flows": [FLOW | {"path": ["botleneck"]}]}, "flows[0].path[0]", "did you mean bottleneck"),
     ({"flows": [FLOW | {"transport": "udp"}]}, "flows[0].transport", "tcp, quic"),
     ({"run": {"ground": "moon"}}, "run.ground", "sim, uml, host"),

@@ -46,6 +46,8 @@ class ScenarioError(InputError):
     """
 
     def __init__(self, where: str, key: str, found: str, accepted: str) -> None:
+        # A name may have any characters, and an error is one line.
+        where, key = (part.replace("\n", "\\n") for part in (where, key))
         self.where, self.key, self.found, self.accepted = where, key, found, accepted
         place = ": ".join(part for part in (where, key) if part)
         super().__init__(f"{place}: {found}; {accepted}.")

@@ -121,38 +121,45 @@ def _flow(
             "throughput_mbps": mbps(grown("received_bytes")),
             "sending_rate_mbps": mbps(sent),
             "goodput_ratio": max(0, int(b["acked_bytes"]) - _new_bytes(a)) / sent if sent else None,
-            "queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None,
-            "sent_packets": grown("sent"),
-            "completion_s": completion,
-            "common_throughput_mbps": _common_mbps(mine, window),
         }
-        | _of_sockets(a, b, rows.histograms.get(number, _EMPTY))
+        | _rtts(b, rows.histograms.get(number, _EMPTY))
+        | {"queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None}
+        | _of_senders(a, b)
+        | {"completion_s": completion, "common_throughput_mbps": _common_mbps(mine, window)}
         | total
     )
 
 
-def _of_sockets(a: Any, b: Any, histogram: tuple[int, Array]) -> dict[str, Any]:
-    """What a flow's sockets know between two rows."""
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-    samples = int(b["all_rtt_count"])
-    least, most = int(b["all_rtt_min_us"]), int(b["all_rtt_max_us"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
+def _rtts(end: Any, histogram: tuple[int, Array]) -> dict[str, float | None]:
+    """The figures of RTT samples up to a row."""
+    samples = int(end["all_rtt_count"])
+    least, most = int(end["all_rtt_min_us"]), int(end["all_rtt_max_us"])
 
     def rtt(p: float) -> float | None:
         found = probe.quantile(p, *histogram, probe.RTT_BITS, least, most)
         return None if found is None else found / 1e3
 
     return {
-        "rtt_mean_ms": int(b["all_rtt_sum_us"]) / samples / 1e3 if samples else None,
+        "rtt_mean_ms": int(end["all_rtt_sum_us"]) / samples / 1e3 if samples else None,
         "rtt_min_ms": least / 1e3 if samples else None,
         "rtt_p50_ms": rtt(0.5),
         "rtt_p95_ms": rtt(0.95),
         "rtt_p99_ms": rtt(0.99),
         "rtt_max_ms": most / 1e3 if samples else None,
+    }
+
+
+def _of_senders(a: Any, b: Any) -> dict[str, Any]:
+    """What a flow's senders know between two rows."""
+    span_ns = int(b["at_ns"]) - int(a["at_ns"])
+
+    def grown(name: str) -> int:
+        return int(b[name]) - int(a[name])
+
+    return {
         "cwnd_mean_packets": grown("cwnd_ns") / span_ns if span_ns else None,
         "outstanding_packets": int(a["in_flight"]),
+        "sent_packets": grown("sent"),
         "lost_packets": grown("lost"),
         "retransmitted_packets": grown("retransmitted"),
         "timeouts": grown("timeouts"),
@@ -216,7 +223,7 @@ def _program_flow(
 def _connections(mine: Array, histogram: tuple[int, Array]) -> dict[str, Any]:
     """What all connections of an application know together."""
     begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
-    return _of_sockets(begin[0], end[0], histogram) if len(begin) and len(end) else {}
+    return _rtts(end[0], histogram) | _of_senders(begin[0], end[0]) if len(begin) and len(end) else {}
 
 
 def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> dict[str, Any]:
