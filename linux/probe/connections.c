@@ -139,9 +139,13 @@ int probe_connections_watch(const struct knee_flow *told)
 	socket = sockfd_lookup(told->fd, &err);
 	if (!socket)
 		return err;
+	if (socket->sk->sk_protocol != IPPROTO_TCP) {
+		err = -EINVAL;
+		goto out;
+	}
 	flow->rtt = kvcalloc(KNEE_RTT_BUCKETS, sizeof(*flow->rtt), GFP_KERNEL);
-	if (socket->sk->sk_protocol != IPPROTO_TCP || !flow->rtt) {
-		err = flow->rtt ? -EINVAL : -ENOMEM;
+	if (!flow->rtt) {
+		err = -ENOMEM;
 		goto out;
 	}
 	flow->ect1 = told->ect1;
@@ -157,6 +161,11 @@ int probe_connections_watch(const struct knee_flow *told)
 	flow->ops.pkts_acked = pkts_acked;
 	flow->ops.set_state = set_state;
 	err = tcp_register_congestion_control(&flow->ops);
+	if (err) {
+		kvfree(flow->rtt);
+		flow->rtt = NULL;
+		flow->real = NULL;
+	}
 out:
 	sockfd_put(socket);
 	return err;

@@ -40,6 +40,23 @@ static void *new_row(void)
 	return memset(&out.rows[out.count++], 0, sizeof(struct row));
 }
 
+/* A row of a flow with what is counted on the way; as new_row(). */
+static struct knee_flow_row *new_flow_row(u32 kind, u32 index)
+{
+	const struct probe_flow *flow = &probe.flows[index];
+	struct knee_flow_row *row = new_row();
+
+	if (!row)
+		return NULL;
+	row->at_ns = kind == KNEE_ROW_SAMPLE ? probe.sample_ns : probe_now();
+	row->kind = kind;
+	row->index = index;
+	row->received = flow->received;
+	row->received_bytes = flow->received_bytes;
+	row->queued_ns = flow->queued_ns;
+	return row;
+}
+
 /* A flow's RTT samples. Those of an interval end with its row; others are kept while figures are taken. */
 static void put_rtts(struct knee_flow_row *row, struct probe_flow *flow)
 {
@@ -66,22 +83,16 @@ void probe_row_flow_locked(u32 kind, u32 index)
 	struct tcp_sock *tp = tcp_sk(flow->sk);
 	struct knee_flow_row *row;
 
-	row = flow->sk ? new_row() : NULL;
+	row = flow->sk ? new_flow_row(kind, index) : NULL;
 	if (!row)
 		return;
 	if (flow->cwnd_since_ns)
 		probe_socket_window(flow);
-	row->at_ns = kind == KNEE_ROW_SAMPLE ? probe.sample_ns : probe_now();
-	row->kind = kind;
-	row->index = index;
 	row->acked_bytes = tp->bytes_acked;
 	/* The SYN counts as a byte. */
 	row->acked_bytes -= row->acked_bytes > 0;
 	row->sent_bytes = tp->bytes_sent;
 	row->sent = tp->data_segs_out;
-	row->received = flow->received;
-	row->received_bytes = flow->received_bytes;
-	row->queued_ns = flow->queued_ns;
 	row->cwnd_ns = flow->cwnd_ns;
 	row->pacing_rate = smp_load_acquire(&flow->sk->sk_pacing_status) == SK_PACING_NONE ?
 		~0ULL : flow->sk->sk_pacing_rate;
@@ -103,16 +114,10 @@ void probe_row_program(u32 kind, u32 index)
 	struct knee_flow_row *row;
 
 	local_bh_disable();
-	row = new_row();
+	row = new_flow_row(kind, index);
 	if (row) {
-		row->at_ns = kind == KNEE_ROW_SAMPLE ? probe.sample_ns : probe_now();
-		row->kind = kind;
-		row->index = index;
 		row->sent_bytes = flow->sent_bytes;
 		row->sent = flow->sent;
-		row->received = flow->received;
-		row->received_bytes = flow->received_bytes;
-		row->queued_ns = flow->queued_ns;
 		row->pacing_rate = ~0ULL;
 		row->lost = flow->lost;
 		if (flow->real) {
