@@ -1,0 +1,391 @@
+"""The comments of the shipped scenarios are true: each sentence that says what happens is checked by a run.
+
+Every sentence of a head comment is either a claim, with a check, or it describes the setup or what a paper shows. A
+sentence that is neither fails :func:`test_every_sentence_is_known`, so that a changed comment needs a changed check.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+from knee.scenario import load
+
+SCENARIOS = Path(knee.__file__).parent / "scenarios"
+
+#: What a sentence may begin with that tells of a paper instead of the run; ``knee reproduce`` judges those.
+OF_A_PAPER = re.compile(
+    r"The paper\b|It (says|does not say|warns)\b|Cocoa \(|TCPLoLa \(|Interactions \(|Delay-based AIMD \("
+    r"|Sec\.|[IVX]+[,-]"
+    r"|Senders and receivers of Linux"
+)
+
+Check = Callable[[], bool]
+
+
+@cache
+def run(name: str, *changes: str) -> knee.Result:
+    """A scenario's result, with changes as ``--set`` has them."""
+    return knee.run(load(name, changes))
+
+
+def flow(name: str, label: str = "flow 1", *changes: str) -> dict[str, Any]:
+    return next(each for each in run(name, *changes).summary["flows"] if each["label"] == label)
+
+
+def link(name: str, *changes: str) -> dict[str, Any]:
+    figures: dict[str, Any] = run(name, *changes).summary["links"][0]
+    return figures
+
+
+def lost(name: str, *changes: str) -> float:
+    """The share of the first flow's packets that was lost."""
+    figures = flow(name, "flow 1", *changes)
+    return float(figures["lost_packets"] / figures["sent_packets"])
+
+
+def notes(name: str, event: str, start: float = 0, end: float = 1e9) -> list[float]:
+    """The values that a queue noted of its flow from `start` to `end`, s."""
+    rows = run(name).events.filter(pl.col("link").is_not_null() & (pl.col("event").cast(pl.String) == event))
+    return rows.filter(pl.col("t_s").is_between(start, end)).get_column("value").to_list()
+
+
+def time_at_most(packets: int, name: str) -> float:
+    """For how long cocoa kept a buffer of at most so many packets, s."""
+    rows = run(name).events.filter(pl.col("event").cast(pl.String) == "buffer").select("t_s", "value").rows()
+    ends = [*(t for t, _ in rows[1:]), run(name).summary["duration_s"]]
+    return float(sum(end - t for (t, value), end in zip(rows, ends, strict=True) if value <= packets))
+
+
+def idles_after_each_loss(name: str, start: float) -> bool:
+    """Whether the link carries less than 0.7 of its rate in some interval between any two losses a second apart."""
+    rows = run(name).links.filter(pl.col("t_s") > start).select("t_s", "drops", "utilization").rows()
+    losses = [number for number, (_, drops, _) in enumerate(rows) if drops]
+    apart = [(a, b) for a, b in itertools.pairwise(losses) if rows[b][0] - rows[a][0] > 1]
+    return len(apart) >= 3 and all(min(rows[number][2] for number in range(a, b)) < 0.7 for a, b in apart)
+
+
+def bbr_half() -> bool:
+    """What ten seeds give."""
+    seeds = [f"seed={seed}" for seed in range(1, 11)]
+    use = [link("cocoa-bbr-half", seed)["utilization"] for seed in seeds]
+    losses = [lost("cocoa-bbr-half", seed) for seed in seeds]
+    shares = [round(100 * each) for each in (min(use), max(use), statistics.mean(use), min(losses), max(losses))]
+    return shares == [77, 84, 80, 9, 20]
+
+
+def near(value: float, wanted: float, digits: int = 0) -> bool:
+    """Whether a figure, rounded as the sentence rounds it, is the one of the sentence."""
+    return round(value, digits) == wanted
+
+
+def samples(name: str, column: str, start: float, end: float, label: str | None = None) -> pl.Series:
+    rows = run(name).samples.filter(pl.col("t_s").is_between(start, end, closed="right"))
+    if label is not None:
+        number = flow(name, label)["flow"]
+        rows = rows.filter(pl.col("flow") == number)
+    return rows.get_column(column)
+
+
+def reductions(name: str, label: str) -> int:
+    """Falls of a flow's congestion window by more than a tenth, from one interval to the next."""
+    cwnd = samples(name, "cwnd_packets", 0, 1e9, label).to_list()
+    return sum(after < 0.9 * before for before, after in itertools.pairwise(cwnd))
+
+
+def steps_with_an_empty_queue(name: str, step: float) -> bool:
+    """Whether RTTs of LoLa, in whose queue are only its own packets, differ by `step` (ms) or more."""
+    least = samples(name, "rtt_min_ms", 25, 40, "LoLa").min()
+    greatest = samples(name, "rtt_max_ms", 25, 40, "LoLa").max()
+    return greatest - least >= step and flow(name, "LoLa")["queue_delay_mean_ms"] < 1  # type: ignore[operator]
+
+
+def varies_within_a_second(name: str, label: str) -> bool:
+    """Whether the goodput of an interval of 100 ms differs by a half from its neighbour's several times a second."""
+    rates = samples(name, "goodput_mbps", 5, 15, label).to_list()
+    changes = sum(abs(a - b) > 0.25 * max(a, b) for a, b in itertools.pairwise(rates))
+    return changes >= 20
+
+
+def leo_steps() -> bool:
+    """Whether each reconfiguration (12, 27, 42, 57 s) changes the least RTT of LoLa by half a millisecond or more."""
+    spans = [(8, 12), (14, 27), (29, 42), (44, 57)]
+    least = [samples("leo", "rtt_min_ms", *span, "LoLa").min() for span in spans]
+    return all(abs(a - b) > 0.5 for a, b in itertools.pairwise(least))  # type: ignore[operator]
+
+
+CLAIMS: dict[str, dict[str, Check]] = {
+    "bursty-loss": {
+        "Expect more goodput with bursts:": lambda: (
+            flow("bursty-loss", "losses in bursts")["goodput_mbps"]
+            > 1.5 * flow("bursty-loss", "single losses")["goodput_mbps"]
+        ),
+        "CUBIC reduces its window once per burst, so a fifth as often.": lambda: (
+            # Per packet sent: the flow with bursts sends twice as many.
+            0.15
+            < (reductions("bursty-loss", "losses in bursts") / flow("bursty-loss", "losses in bursts")["sent_packets"])
+            / (reductions("bursty-loss", "single losses") / flow("bursty-loss", "single losses")["sent_packets"])
+            < 0.3
+        ),
+    },
+    "cellular-lte": {
+        "The buffer is deep: the queueing delay of a loss-based algorithm shows each valley of the capacity.": lambda: (
+            link("cellular-lte")["queue_delay_max_ms"] > 1000 and link("cellular-lte")["utilization"] > 0.99
+        ),
+    },
+    "delay-distributions": {
+        "Expect LoLa to take the delay's variation for a queue: all but the first lose goodput, though none "
+        "has a queue.": (
+            lambda: all(
+                flow("delay-distributions", label)["goodput_mbps"]
+                < 0.7 * flow("delay-distributions", "steady")["goodput_mbps"]
+                and flow("delay-distributions", label)["queue_delay_mean_ms"] < 0.5
+                for label in ("uniform", "normal", "pareto")
+            )
+        ),
+    },
+    "docsis": {
+        "Expect a least RTT of some 25 ms on a path of 20 ms, CUBIC with a mean queueing delay of 14 ms, and LoLa with "
+        "6 ms.": lambda: (
+            near(flow("docsis", "CUBIC")["rtt_min_ms"], 25)
+            and near(flow("docsis", "CUBIC")["queue_delay_mean_ms"], 14)
+            and near(flow("docsis", "LoLa")["queue_delay_mean_ms"], 6)
+        ),
+    },
+    "game-beside-upload": {
+        "A game at 60 Hz beside an upload: the client's reports wait in the same queue.": lambda: (
+            abs(
+                flow("game-beside-upload", "game, client")["queue_delay_mean_ms"]
+                - flow("game-beside-upload", "upload")["queue_delay_mean_ms"]
+            )
+            < 1
+        ),
+    },
+    "hello": {
+        "CUBIC fills it until it drops and then takes back 30 % of its window: that leaves 70 % of three products, so "
+        "the queue never empties, and after slow start each packet waits 20 to 40 ms.": lambda: (
+            # The path has 20 ms; RTTs during recovery come from timestamps in milliseconds.
+            40 <= samples("hello", "rtt_min_ms", 2, 10).min() <= samples("hello", "rtt_max_ms", 2, 10).max() < 61  # type: ignore[operator]
+            and link("hello")["drops"] > 0
+        ),
+    },
+    "leo": {
+        "Expect steps of the RTT and of the rate at these times.": leo_steps,
+        "LoLa takes a longer path for a queue until it measures its base RTT anew.": lambda: (
+            flow("leo", "LoLa")["goodput_mbps"] < 0.75 * flow("leo", "CUBIC")["goodput_mbps"]
+            and flow("leo", "LoLa")["queue_delay_mean_ms"] < 5
+        ),
+    },
+    "lte": {
+        "Expect a rate that varies several times a second, and RTTs in steps of 8 ms even with an empty "
+        "queue.": lambda: varies_within_a_second("lte", "CUBIC") and steps_with_an_empty_queue("lte", 8),
+        "CUBIC gets 38 Mbit/s, LoLa 0.7: it takes the steps for a queue, as docs/links.md explains.": lambda: (
+            near(flow("lte", "CUBIC")["goodput_mbps"], 38) and near(flow("lte", "LoLa")["goodput_mbps"], 0.7, 1)
+        ),
+    },
+    "nr": {
+        "Expect a rate that varies several times a second, and RTTs in steps of 4 ms even with an empty "
+        "queue.": lambda: varies_within_a_second("nr", "CUBIC") and steps_with_an_empty_queue("nr", 4),
+        "CUBIC gets 144 Mbit/s, LoLa 6: it takes the steps for a queue, as docs/links.md explains.": lambda: (
+            144 <= flow("nr", "CUBIC")["goodput_mbps"] < 145 and near(flow("nr", "LoLa")["goodput_mbps"], 6)
+        ),
+    },
+    "wifi": {
+        "Expect CUBIC well below the PHY rate (73 Mbit/s), since contenders have most of the air, and RTTs "
+        "that jump by "
+        "tens of milliseconds from one aggregate to the next.": lambda: (
+            near(flow("wifi", "CUBIC")["goodput_mbps"], 73)
+            and samples("wifi", "rtt_max_ms", 25, 40, "LoLa").max()
+            > samples("wifi", "rtt_min_ms", 25, 40, "LoLa").min() + 20  # type: ignore[operator]
+        ),
+        "LoLa takes these for a queue and gets 1 Mbit/s; docs/links.md says why.": lambda: near(
+            flow("wifi", "LoLa")["goodput_mbps"], 1
+        ),
+    },
+    "quic-vs-tcp": {
+        "QUIC paces at 1.25 windows per round trip, its packets "
+        "are smaller, its ACKs are acknowledged differently, and a reduction takes effect at once.": lambda: (
+            flow("quic-vs-tcp", "QUIC")["sent_packets"] * flow("quic-vs-tcp", "TCP")["goodput_mbps"]
+            > flow("quic-vs-tcp", "TCP")["sent_packets"] * flow("quic-vs-tcp", "QUIC")["goodput_mbps"]
+        ),
+    },
+    "quic-cocoa": {
+        "LoLa and delay-based AIMD over QUIC, and CUBIC over TCP, each with a queue of its own in cocoa, "
+        "which gives each "
+        "flow the buffer it needs. link.queue=pfifo or fq_codel shows what the others do with the same "
+        "flows.": lambda: (
+            link("quic-cocoa")["utilization"] > 0.99
+            and max(each["goodput_mbps"] for each in run("quic-cocoa").summary["flows"])
+            < 1.05 * min(each["goodput_mbps"] for each in run("quic-cocoa").summary["flows"])
+        ),
+    },
+    "matrix": {
+        "The jitter breaks the lockstep of two flows without noise, so that seeds differ; it is less than "
+        "the time of one "
+        "packet.": lambda: (
+            flow("matrix", "flow 1")["goodput_mbps"] != flow("matrix", "flow 1", "seed=2")["goodput_mbps"]
+        ),
+    },
+    "cocoa-bbr-half": {
+        "So it comes: one or two packets of 100 are left for most of the time.": lambda: (
+            time_at_most(2, "cocoa-bbr-half") > 0.6 * 60
+        ),
+        "The losses look like a policer's to BBR, which then stays for 48 round trips at what had got through: "
+        "77 to 84 % of the link in ten seeds (80 % in the mean), while 9 to 20 % of the packets are lost.": bbr_half,
+        "With cc_params = { lt_bw = false } it looks for no policer, and half of the packets are lost.": lambda: (
+            0.4 < lost("cocoa-bbr-half", "flows.0.cc_params.lt_bw=false") < 0.6
+        ),
+        "On the path of Fig. 9 the two multipliers make no difference, since 100 packets are more than BBR's "
+        "probing needs "
+        "there.": lambda: (
+            abs(
+                flow("cocoa-fig9", "flow 1", "link.queue_params.multiplier=0.5")["goodput_mbps"]
+                - flow("cocoa-fig9")["goodput_mbps"]
+            )
+            < 0.01 * flow("cocoa-fig9")["goodput_mbps"]
+        ),
+        "With it the buffer is cut just so, but the link loses little: bursts leave it idle for longer, and "
+        "that makes the "
+        "buffer grow again.": lambda: (
+            min(notes("cocoa-bbr-half", "buffer")) == 1 and link("cocoa-bbr-half", "tcp.tso=true")["utilization"] > 0.95
+        ),
+    },
+    "cocoa-fig1-fixed": {
+        "A bandwidth-delay product is 66 packets; with a buffer of 15 the link idles after each loss.": lambda: (
+            idles_after_each_loss("cocoa-fig1-fixed", 5)
+        ),
+    },
+    "cocoa-fig1": {
+        "It holds 10 packets, where CUBIC on this path needs some 30: after each loss the queue runs empty "
+        "and the link "
+        "idles. cocoa enlarges the buffer by what could have been sent meanwhile (green marks of the figure "
+        '"Buffer per '
+        'flow"), until the queue just stops running empty.': lambda: (
+            notes("cocoa-fig1", "buffer") == [10, 20, 40]
+            # What it needs: a fixed buffer of that size.
+            and link("cocoa-fig1", "link.queue=fq", "link.queue_params={flow_limit=10}")["utilization"] < 0.92
+            and link("cocoa-fig1", "link.queue=fq", "link.queue_params={flow_limit=30}")["utilization"] > 0.985
+        ),
+    },
+    "cocoa-fig2-fixed": {
+        "A bandwidth-delay product is 66 packets; with a buffer of 150 Reno's halved window leaves a queue that never "
+        "drains.": lambda: (
+            run("cocoa-fig2-fixed").links.filter(pl.col("t_s") > 5)["backlog_packets"].min() > 0  # type: ignore[operator]
+        ),
+    },
+    "cocoa-fig2": {
+        "Of its 100 packets CUBIC on this path needs some 10: even right after a loss many packets stand in "
+        "the queue, and "
+        "serve nothing.": lambda: 5 <= notes("cocoa-fig2", "buffer")[-1] <= 35,
+        "At the end of each guard interval cocoa takes the least of them off the buffer (red marks of the "
+        'figure "Buffer '
+        'per flow"), until none stands.': lambda: (
+            notes("cocoa-fig2", "reduce")[0] > 50 and sum(notes("cocoa-fig2", "reduce", 10)) == 0
+        ),
+    },
+    "cocoa-fig3": {
+        "At 10 s the rate falls, the path holds fewer packets, and the intervals become shorter.": lambda: (
+            statistics.median(notes("cocoa-fig3", "longest_interval", 12, 20))
+            < statistics.median(notes("cocoa-fig3", "longest_interval", 2, 10))
+        ),
+    },
+}
+
+#: Words of sentences that say what happens.
+OUTCOME = re.compile(
+    r"\b(Expect|gets?|share|waits?|loses?|lost|fair|favou?rs?|stays?|grows?|shrinks?|idles?|empty|used|never|becomes?|more|"
+    r"less|longer|percentile|mean|needs?|fills?)\b"
+)
+
+#: Sentences with such words that say only what the file sets up, or how a mechanism works.
+SETUP = {
+    "bursty-loss": {
+        "Two CUBIC flows with the same loss rate of 0.1 %, on links of their own: in one link each packet is lost by "
+        "itself, in the other losses come in bursts of five (Gilbert-Elliott).",
+    },
+    "cellular-lte": {
+        "One CUBIC flow on a downlink whose capacity wanders between 1 and 16 Mbit/s by the second, with two "
+        "outages of "
+        "more than a second, as that of a phone in a car does.",
+    },
+    "delay-distributions": {
+        "LoLa on four links that differ only in the extra delay behind them: none, uniform up to 10 ms, and normal and "
+        "Pareto with the uniform one's mean of 5 ms and standard deviation of 2.9 ms.",
+    },
+    "leo": {
+        "At 12, 27, 42 and 57 s the terminal is given another satellite: 100 ms without service, another propagation "
+        "delay, another share of 200 Mbit/s.",
+    },
+    "lte": {
+        "A tenth of the transport blocks fail and go again after 8 ms, and all behind them waits; ACKs go "
+        "upstream with "
+        "scheduling requests.",
+    },
+    "nr": {
+        "A tenth of the transport blocks fail and go again after 4 ms, and all behind them waits; ACKs go "
+        "upstream with "
+        "scheduling requests.",
+    },
+    "wifi": {
+        "Frames go in aggregates of up to 4 ms, one in 50 fails and goes again, and ACKs share the air with the data.",
+    },
+    "daimd-reverse": {
+        "Two flows forth, and from 60 to 180 s a CUBIC flow back, which fills the buffer that their ACKs wait in.",
+    },
+    "daimd-table1": {
+        "The buffer is small and the backoff is always by half, as the table's durations presume; smooth "
+        "sending fills no "
+        "buffer by bursts.",
+    },
+    "rrul": {
+        "Real-time response under load, as Flent's RRUL: four downloads and four uploads start after five "
+        "idle seconds, "
+        "while probes measure the latency. --set link.queue=cake --set link.reverse.queue=cake changes the "
+        "queues of both "
+        "directions.",
+    },
+    "hello": {"The first thing to run: two CUBIC flows share a link of 100 Mbit/s for ten seconds."},
+    "video-beside-video": {
+        "Two players share a link that carries less than twice their highest bitrate: one chooses by its "
+        "buffer, one by "
+        "its rate.",
+    },
+}
+
+#: The findings of searches are run, with their causes, by the page "search" of knee reproduce.
+SHIPPED = [path for path in sorted(SCENARIOS.rglob("*.toml")) if path.parent.name != "searches"]
+
+
+def sentences(path: Path) -> list[str]:
+    """Sentences of the comments of a scenario that stand on lines of their own."""
+    paragraphs, lines = [], []
+    for line in [*path.read_text(encoding="utf-8").splitlines(), ""]:
+        if line.startswith("#") and line.strip("# "):
+            lines.append(line.lstrip("# "))
+        elif lines:
+            paragraphs.append(" ".join(lines))
+            lines = []
+    return [each for text in paragraphs for each in re.split(r"(?<=[a-z0-9)%][.:])\s+(?=[A-Z])", text)]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_sentence_that_says_what_happens_is_known(path: Path) -> None:
+    found = set(sentences(path))
+    known = set(CLAIMS.get(path.stem, {})) | SETUP.get(path.stem, set())
+    assert known <= found, f"no longer in {path.name}: {known - found}"
+    unknown = {each for each in found - known if OUTCOME.search(each) and not OF_A_PAPER.match(each)}
+    assert not unknown, f"{path.name} says what happens, and nothing checks it"
+
+
+@pytest.mark.parametrize(("name", "claim"), [(name, claim) for name, claims in CLAIMS.items() for claim in claims])
+def test_what_a_scenario_says_happens(name: str, claim: str) -> None:
+    assert CLAIMS[name][claim](), f"{name}: {claim}"
