@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +103,7 @@ def test_a_worker_with_another_program_is_refused_by_name(
     assert not (tmp_path / "s").exists()
     # One that comes later finds out by itself.
     monkeypatch.setattr(sweeps, "fingerprint", lambda: "0123abc")
-    monkeypatch.setattr("knee.sweeps.execute._check_workers", lambda client: None)
+    monkeypatch.setattr("knee.sweeps.cluster._check_workers", lambda client: None)
     with pytest.raises(RunError, match=r"The worker tcp://.* has knee"):
         sweeps.run(definition, tmp_path / "s", dask=cluster.scheduler_address)
 
@@ -109,18 +114,108 @@ def test_a_worker_without_the_program_is_refused_by_name() -> None:
             return {"tcp://10.0.0.7:4242": ModuleNotFoundError("No module named 'knee.sweeps'")}
 
     with pytest.raises(InputError, match=r"tcp://10\.0\.0\.7:4242 cannot run knee .*No module named"):
-        sweeps.execute._check_workers(Client())
+        sweeps.cluster._check_workers(Client())
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_scheduler_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knee.sweeps.execute._CONNECT_S", 0.5)
+    monkeypatch.setattr("knee.sweeps.cluster.CONNECT_S", 0.5)
     begin = time.monotonic()
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:9 does not answer"):
         sweeps.run(definition, tmp_path / "s", dask="tcp://127.0.0.1:9")
     assert not (tmp_path / "s").exists()
     assert time.monotonic() - begin < 30
+
+
+@pytest.fixture
+def peer() -> Iterator[Callable[[bytes], str]]:
+    """Gives the address of something that accepts connections, sends some bytes and never answers."""
+    kept: list[socket.socket] = []
+
+    def listen(sends: bytes) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        kept.append(listener)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    kept.append(connection)
+                    connection.sendall(sends)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+    yield listen
+    for each in kept:
+        each.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sends", [b"", (1 << 40).to_bytes(8, "little") + bytes(64)], ids=["silent", "a terabyte"])
+def test_what_listens_and_is_no_scheduler_is_reported(
+    peer: Callable[[bytes], str], sends: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knee.sweeps.cluster.CONNECT_S", 0.5)
+    definition = sweepfile.read(BASE, {"seed": range(1, 4)})
+    with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:\d+ does not answer"):
+        sweeps.run(definition, tmp_path / "s", dask=peer(sends))
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("address", ["tls://127.0.0.1:9", "ucx://127.0.0.1:9", "http://127.0.0.1:9", "here"])
+def test_an_address_that_cannot_be_used_is_refused(address: str, tmp_path: Path) -> None:
+    definition = sweepfile.read(BASE, {"seed": range(1, 4)})
+    with pytest.raises(InputError, match=f"'{address}' is no address .* tcp://10.0.0.1:8786 would do"):
+        sweeps.run(definition, tmp_path / "s", dask=address)
+
+
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    made = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield made
+    finally:
+        made.kill()
+        made.wait()
+
+
+@contextmanager
+def scheduler(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A scheduler in a process of its own, and its address."""
+    file = folder / "scheduler.json"
+    words = ["--port", "0", "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", str(file)]
+    with process("distributed.cli.dask_scheduler", *words) as made:
+        while not (file.exists() and file.read_text().rstrip().endswith("}")):
+            assert made.poll() is None
+            time.sleep(0.05)
+        yield made, json.loads(file.read_text())["address"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_without_workers_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.sweeps.cluster.WORKERS_S", 0.5)
+    definition = sweepfile.read(BASE, {"seed": range(1, 4)})
+    with (
+        scheduler(tmp_path) as (_, address),
+        pytest.raises(RunError, match=f"The Dask scheduler {address} has had no workers for 0.5 s; start one with"),
+    ):
+        sweeps.run(definition, tmp_path / "s", dask=address)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_dies_is_reported_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
+    definition = sweepfile.read(BASE, {"seed": range(1, 61)})
+    with scheduler(tmp_path) as (died, address), process(
+        "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"
+    ):  # fmt: skip
+        with pytest.raises(RunError, match=f"The connection to the Dask scheduler {address} is lost .* goes on with"):
+            sweeps.run(definition, tmp_path / "s", dask=address, progress=lambda _: died.kill())
+    kept = knee.open_sweep(tmp_path / "s").runs.collect()
+    assert kept["error"].null_count() == kept.height < len(definition), "what was under way is no failed run"
+    assert figures(sweeps.run(definition, tmp_path / "s")).equals(figures(sweeps.run(definition, tmp_path / "here")))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -164,7 +164,7 @@ def run(
     """
     from knee import forked
     from knee.searches.evaluate import Evaluator
-    from knee.sweeps import dataset, execute
+    from knee.sweeps import cluster, dataset, execute
 
     forked.check()
     out = Path(out)
@@ -174,7 +174,7 @@ def run(
     program = fingerprint()
     with ExitStack() as stack:
         if dask is not None:
-            executor, at_once = stack.enter_context(execute.dask(dask))
+            executor, at_once = stack.enter_context(cluster.connected(dask))
         else:
             if executor is None:
                 for name in {scenario.run.ground for scenario in checked.largest}:

@@ -260,7 +260,7 @@ def run(
         RunError: the rows cannot be written, or a cluster's workers have another program.
     """
     from knee import forked
-    from knee.sweeps import dataset, execute
+    from knee.sweeps import cluster, dataset, execute
 
     forked.check()
     out = Path(out)
@@ -271,7 +271,7 @@ def run(
     program = fingerprint()
     with ExitStack() as stack:
         if dask is not None:
-            executor, at_once = stack.enter_context(execute.dask(dask))
+            executor, at_once = stack.enter_context(cluster.connected(dask))
         else:
             if executor is None:
                 for name in {ground or scenario.run.ground for scenario in checked.largest}:

@@ -2,7 +2,7 @@
 
 - by default threads of this process: the core runs outside the interpreter's lock, so they use all cores;
 - any executor that the caller has, such as a ``ProcessPoolExecutor``;
-- the workers of a Dask cluster (:func:`dask`), whose client gives an executor.
+- the workers of a Dask cluster (:mod:`knee.sweeps.cluster`), whose client gives an executor.
 
 :func:`parts` hands out tasks and yields what they give, in any order. A task that was lost with its worker is done
 again; its rows count once, since they are taken only from the one answer that comes.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -23,9 +22,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from knee.errors import KneeError, RunError
 from knee.sweeps import work
@@ -33,10 +30,6 @@ from knee.sweeps.work import OtherProgramError, Part, Task
 
 #: How often progress is reported, s, and tasks that wait for each worker: enough that none is idle, few enough to hold.
 _PATIENCE_S, _AHEAD = 0.1, 3
-#: How long a scheduler of Dask may take to answer, s.
-_CONNECT_S = 10
-#: How often a cluster is asked for its size, s.
-_ASK_S = 2.0
 
 
 class _Stopped(BaseException):
@@ -54,7 +47,8 @@ def parts(
     Args:
         tasks: what to do; taken one by one, as workers are free.
         executor: where; None for threads of this process, which are gone when this ends.
-        workers: gives how many tasks are done at once, which may change as workers come and go.
+        workers: gives how many tasks are done at once, which may change as workers come and go; raises RunError where
+            there will be none again.
         progress: called now and then with the fractions of the runs that are under way in this process.
 
     Raises:
@@ -107,7 +101,12 @@ def _parts(
             done, _ = wait(waiting, timeout=_PATIENCE_S, return_when=FIRST_COMPLETED)
             for future in done:
                 task = waiting.pop(future)
-                part, rest = _outcome(future, task)
+                try:
+                    part, rest = _outcome(future, task)
+                except CancelledError:
+                    # The caller cancels nothing before the end: the connection to the workers broke.
+                    workers()
+                    part, rest = None, [task]
                 again += rest
                 if part is not None:
                     yield part
@@ -125,21 +124,22 @@ def _outcome(future: Future[Part], task: Task) -> tuple[Part | None, list[Task]]
     """
     try:
         return future.result(), []
-    except OtherProgramError:
+    except (OtherProgramError, CancelledError):
         raise
     except BrokenExecutor as error:
-        raise RunError(f"The executor is broken ({_said(error)}); the runs under way are lost.") from error
-    except (Exception, CancelledError) as error:
+        raise RunError(f"The executor is broken ({said(error)}); the runs under way are lost.") from error
+    except Exception as error:
         if isinstance(error, KneeError):
             raise
         if len(task.runs) > 1:
             return None, [replace(task, runs=(one,)) for one in task.runs]
         (one,) = task.runs
         row = {"run": one.run, "seed": one.changes["seed"], "digest": one.digest}
-        return Part([row | {"error": f"The run was lost with its worker ({_said(error)})."}]), []
+        return Part([row | {"error": f"The run was lost with its worker ({said(error)})."}]), []
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """An error of somebody else's in a line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].rstrip(": ")
 
 
@@ -147,54 +147,3 @@ def size(executor: Executor) -> int:
     """How many tasks an executor does at once, as far as it says so."""
     most = getattr(executor, "_max_workers", None)
     return most if isinstance(most, int) and most > 0 else os.cpu_count() or 1
-
-
-@contextmanager
-def dask(where: Any) -> Iterator[tuple[Executor, Callable[[], int]]]:
-    """The executor of a Dask cluster, and what gives its number of threads.
-
-    Args:
-        where: the address of its scheduler, such as ``tcp://10.0.0.1:8786``, or a ``distributed.Client``.
-
-    Raises:
-        RunError: Dask is not installed, the scheduler does not answer, or a worker has another version of the program.
-    """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise RunError("Dask is not installed here; install it with pip install 'knee[dask]'.") from None
-    client: Any = where
-    if isinstance(where, str):
-        try:
-            connect: Any = Client
-            client = connect(where, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise RunError(f"The Dask scheduler {where} does not answer ({_said(error)}).") from None
-    try:
-        _check_workers(client)
-        yield client.get_executor(pure=False), _Threads(client)
-    finally:
-        if client is not where:
-            client.close()
-
-
-class _Threads:
-    """The number of threads of a cluster, asked for now and then."""
-
-    def __init__(self, client: Any) -> None:
-        self._client, self._asked, self._threads = client, float("-inf"), 1
-
-    def __call__(self) -> int:
-        if time.monotonic() - self._asked > _ASK_S:
-            self._threads = max(sum(self._client.nthreads().values()), 1)
-            self._asked = time.monotonic()
-        return self._threads
-
-
-def _check_workers(client: Any) -> None:
-    """Refuses workers with another program by name; those that come later find out by themselves."""
-    for address, found in client.run(work.identity, on_error="return").items():
-        if isinstance(found, BaseException):
-            raise work.no_program(address, _said(found))
-        if found != work.identity():
-            raise OtherProgramError(work.other_program(f"The worker {address}", found, work.identity()["fingerprint"]))
