@@ -88,3 +88,58 @@ def test_the_same_run_gives_the_same_figures() -> None:
 def test_another_class_is_refused() -> None:
     with pytest.raises(knee.ScenarioError, match=r"flows\[0\]\.cc.*not a congestion control"):
         knee.run(scenario(dict))
+
+
+async def _waits(self: Any, ack: Any, control: Any) -> None:
+    """A hook that would do nothing when it is called."""
+
+
+def _yields(self: Any, ack: Any, control: Any) -> Any:
+    yield
+
+
+@pytest.mark.parametrize(("hook", "kind"), [(_waits, "async"), (_yields, "a generator")])
+def test_a_method_that_would_do_nothing_is_refused(hook: Any, kind: str) -> None:
+    own = type("Lazy", (knee.CongestionControl,), {"on_ack": hook})
+    with pytest.raises(knee.ScenarioError, match=rf"the method on_ack of the class Lazy is {kind}"):
+        knee.run(scenario(own, "1 s"))
+
+
+@pytest.mark.parametrize("rate", [2**70, float("inf")])
+def test_a_pacing_rate_without_bounds_paces_nothing(rate: float) -> None:
+    class Unpaced(knee.CongestionControl):
+        pacing = True
+
+        def on_ack(self, ack: Any, control: Any) -> None:
+            super().on_ack(ack, control)
+            control.pacing_rate = rate
+
+    assert knee.run(scenario(Unpaced, "3 s")).summary["flows"][0]["goodput_mbps"] > 15
+
+
+@pytest.mark.parametrize("rate", [0, 0.5, -1, float("nan")])
+def test_a_pacing_rate_that_cannot_be_is_refused(rate: float) -> None:
+    class Odd(knee.CongestionControl):
+        pacing = True
+
+        def on_ack(self, ack: Any, control: Any) -> None:
+            control.pacing_rate = rate
+
+    with pytest.raises(ValueError, match=r"control\.pacing_rate is .*; None or at least 1 bit/s will do"):
+        knee.run(scenario(Odd, "1 s"))
+
+
+def test_what_a_method_is_given_shows_itself_as_python() -> None:
+    seen = []
+
+    class Shows(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            seen.append((repr(ack), repr(control)))
+            control.pacing_rate = 1e7
+
+    knee.run(scenario(Shows, "1 s"))
+    for ack, control in (seen[0], seen[-1]):
+        assert "Some" not in ack + control
+        names = {"Ack": dict, "Control": dict}
+        assert set(eval(ack, names)) == {"now", "rtt", "delivered", "in_flight"}
+        assert set(eval(control, names)) == {"cwnd", "ssthresh", "pacing_rate"}

@@ -74,6 +74,9 @@ class CongestionControl:
         control.cwnd = max(control.cwnd, prior_cwnd)
 
 
+#: The methods that the engine calls.
+_HOOKS = ("on_measure", "on_ack", "on_loss", "on_state", "on_undo")
+
 #: Classes used in scenarios, by their names there.
 _classes: dict[str, type[CongestionControl]] = {}
 
@@ -86,6 +89,14 @@ def name_of(value: object) -> object:
         raise Refused(
             f"the class {value.__name__} is not a congestion control", "expected a subclass of knee.CongestionControl"
         )
+    for hook in _HOOKS:
+        method = getattr(value, hook)
+        if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
+            kind = "async" if inspect.iscoroutinefunction(method) else "a generator"
+            raise Refused(
+                f"the method {hook} of the class {value.__name__} is {kind}, so calling it does nothing",
+                "expected a method that is run when it is called, without async and yield",
+            )
     name = OWN + value.__qualname__
     register(name, value)
     return name

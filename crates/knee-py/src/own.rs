@@ -132,13 +132,18 @@ impl PyAck {
     }
     fn __repr__(&self) -> String {
         format!(
-            "Ack(now={}, rtt={:?}, delivered={}, in_flight={})",
+            "Ack(now={}, rtt={}, delivered={}, in_flight={})",
             self.now(),
-            self.rtt(),
+            or_none(self.rtt()),
             self.delivered,
             self.in_flight()
         )
     }
+}
+
+/// A number, or None, as Python writes it.
+fn or_none(value: Option<f64>) -> String {
+    value.map_or_else(|| "None".to_owned(), |value| value.to_string())
 }
 
 const fn state_name(state: CaState) -> &'static str {
@@ -174,7 +179,7 @@ impl PyControl {
         self.cwnd < self.ssthresh
     }
     fn __repr__(&self) -> String {
-        format!("Control(cwnd={}, ssthresh={}, pacing_rate={:?})", self.cwnd, self.ssthresh, self.pacing_rate)
+        format!("Control(cwnd={}, ssthresh={}, pacing_rate={})", self.cwnd, self.ssthresh, or_none(self.pacing_rate))
     }
 }
 
@@ -240,10 +245,11 @@ fn taken(left: &PyControl, control: Control) -> PyResult<(Control, f64)> {
         return refuse("ssthresh", left.ssthresh, "1 packet or more");
     }
     let pacing_rate = match left.pacing_rate {
-        Some(rate) if !(rate >= 1.0 && rate <= Rate::MAX.as_bps() as f64) => {
-            return refuse("pacing_rate", rate, "None or a positive number of bit/s");
+        Some(rate) if rate.is_nan() || rate < 1.0 => {
+            return refuse("pacing_rate", rate, "None or at least 1 bit/s");
         }
-        rate => rate.map(|rate| Rate::from_bps(rate as u64)),
+        // Beyond the greatest rate that the engine has, nothing is paced.
+        rate => rate.map(|rate| Rate::from_bps(rate.min(Rate::MAX.as_bps() as f64) as u64)),
     };
     let ssthresh = left.ssthresh.min(f64::from(knee_cc::INFINITE_SSTHRESH)) as u32;
     Ok((Control { cwnd: left.cwnd as u32, ssthresh, pacing_rate, ..control }, left.cwnd.fract()))
