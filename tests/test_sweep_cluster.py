@@ -208,11 +208,13 @@ def test_a_scheduler_without_workers_is_reported(tmp_path: Path, monkeypatch: py
 @pytest.mark.filterwarnings("ignore")
 def test_a_scheduler_that_dies_is_reported_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
     definition = sweepfile.read(BASE, {"seed": range(1, 61)})
-    with scheduler(tmp_path) as (died, address), process(
-        "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"
-    ):  # fmt: skip
-        with pytest.raises(RunError, match=f"The connection to the Dask scheduler {address} is lost .* goes on with"):
-            sweeps.run(definition, tmp_path / "s", dask=address, progress=lambda _: died.kill())
+    words = ["--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    with (
+        scheduler(tmp_path) as (died, address),
+        process("distributed.cli.dask_worker", address, *words),
+        pytest.raises(RunError, match=f"The connection to the Dask scheduler {address} is lost .* goes on with"),
+    ):
+        sweeps.run(definition, tmp_path / "s", dask=address, progress=lambda _: died.kill())
     kept = knee.open_sweep(tmp_path / "s").runs.collect()
     assert kept["error"].null_count() == kept.height < len(definition), "what was under way is no failed run"
     assert figures(sweeps.run(definition, tmp_path / "s")).equals(figures(sweeps.run(definition, tmp_path / "here")))
