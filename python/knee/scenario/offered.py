@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
@@ -121,9 +122,26 @@ def _empirical(size: Size) -> list[tuple[int, float]]:
 
 def _read(key: str, name: str, what: str, read: Callable[[Path], T]) -> T:
     try:
-        return read(traces.find(name, what))
+        path = traces.find(name, what)
+        found: T = _read_once(read, path, _stamp(path))
+        return found
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=key) from None
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with a file's content; empty where the file cannot be looked at."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+@lru_cache(maxsize=8)
+def _read_once(read: Callable[[Path], Any], path: Path, stamp: tuple[int, ...]) -> Any:
+    """A file's content, which a run asks for several times; callers do not change it."""
+    return read(path)
 
 
 def mean(size: Size) -> float:

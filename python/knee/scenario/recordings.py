@@ -31,9 +31,13 @@ def times(path: Path) -> list[int]:
         Refused: there are none, or they descend, or the file cannot be read.
     """
     found: list[int] = []
+    last = 0
     for number, (seconds,) in _rows(path, "file of times", 1, _TIMES):
-        where = f"line {number} of the file of times {path}"
-        found.append(_time(seconds, found[-1] if found else 0, where, _TIMES, LONGEST))
+        time = round(seconds * 1e9)
+        if not last <= time <= LONGEST:
+            raise _misplaced(time, last, f"line {number} of the file of times {path}", _TIMES)
+        found.append(time)
+        last = time
     return found
 
 
@@ -69,22 +73,24 @@ def packets(path: Path) -> list[tuple[int, int]]:
         Refused: there are none, or times descend, or the file cannot be read.
     """
     found: list[tuple[int, int]] = []
+    last = 0
     for number, (seconds, size) in _rows(path, "packet trace", 2, _PACKETS):
-        where = f"line {number} of the packet trace {path}"
-        time = _time(seconds, found[-1][0] if found else 0, where, _PACKETS)
+        time = round(seconds * 1e9)
+        if not last <= time <= MAX_TIME:
+            raise _misplaced(time, last, f"line {number} of the packet trace {path}", _PACKETS)
         if not (LEAST_PACKET <= size <= LARGEST_PACKET and size == int(size)):
+            where = f"line {number} of the packet trace {path}"
             raise Refused(f"{where} has a size that is not a whole number of bytes in range", _PACKETS)
         found.append((time, int(size)))
+        last = time
     return found
 
 
-def _time(seconds: float, last: int, where: str, accepted: str, most: int = MAX_TIME) -> int:
-    time = round(seconds * 1e9)
-    if not 0 <= time <= most:
-        raise Refused(f"{where} has a time out of range", accepted)
-    if time < last:
-        raise Refused(f"{where} goes back from {last / 1e9:g} s to {time / 1e9:g} s", accepted)
-    return time
+def _misplaced(time: int, last: int, where: str, accepted: str) -> Refused:
+    """Why a time, ns, cannot follow the last one."""
+    if 0 <= time < last:
+        return Refused(f"{where} goes back from {last / 1e9:g} s to {time / 1e9:g} s", accepted)
+    return Refused(f"{where} has a time out of range", accepted)
 
 
 def _rows(path: Path, what: str, columns: int, accepted: str) -> Iterator[tuple[int, list[float]]]:
