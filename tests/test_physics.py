@@ -32,6 +32,17 @@ def sound() -> Result:
     return result
 
 
+@pytest.fixture(scope="module")
+def datagrams() -> Result:
+    """A result with a flow of datagrams of which some are lost, and a probe, without a breach."""
+    link = {"rate": "10 Mbit/s", "loss": 0.05, "jitter": "5 ms", "reorder": True}
+    flow = {"rtt": "20 ms", "traffic": {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "500 B"}}
+    made = {"duration": "3 s", "warmup": "1 s", "link": link, "flows": [flow], "probes": [{"rtt": "20 ms"}]}
+    result = knee.run(made)
+    assert physics.breaches(result) == []
+    return result
+
+
 def told(result: Result) -> str:
     return "\n".join(map(str, physics.breaches(result)))
 
@@ -40,6 +51,8 @@ def told(result: Result) -> str:
     ("part", "figure", "value"),
     [
         ("flows", "goodput_mbps", 10.4),
+        ("flows", "delivered_bytes", 10**9),
+        ("flows", "received_bytes", 10**9),
         ("flows", "throughput_mbps", 10.2),
         ("flows", "goodput_ratio", 1.001),
         ("flows", "rtt_min_ms", 18.9),
@@ -57,6 +70,7 @@ def told(result: Result) -> str:
 def test_a_figure_beyond_its_bound_is_named(sound: Result, part: str, figure: str, value: float) -> None:
     summary = copy.deepcopy(sound.summary)
     (summary[part] if part == "fairness" else summary[part][0])[figure] = value
+    figure = {"received_bytes": "bits that its flows received"}.get(figure, figure)
     assert figure in told(replace(sound, summary=summary)) or "queue_delay_p95_ms" in told(
         replace(sound, summary=summary)
     )
@@ -66,7 +80,8 @@ def test_a_figure_beyond_its_bound_is_named(sound: Result, part: str, figure: st
     ("series", "figure", "change", "named"),
     [
         ("samples", "throughput_mbps", pl.col("throughput_mbps") * 1.03, "what its flows received"),
-        ("samples", "goodput_mbps", pl.col("goodput_mbps") * 1.1, "payload acknowledged"),
+        ("samples", "goodput_mbps", pl.col("goodput_mbps") * 1.1, "payload delivered"),
+        ("samples", "goodput_mbps", pl.col("throughput_mbps") * 0.96, "goodput_mbps"),
         ("samples", "sending_rate_mbps", pl.col("sending_rate_mbps") * 1.1, "what its flows sent"),
         ("samples", "sending_rate_mbps", pl.col("sending_rate_mbps") * 0.9, "what was received"),
         ("samples", "rtt_min_ms", pl.col("rtt_min_ms") * 0 + 18.9, "rtt_min_ms"),
@@ -82,6 +97,68 @@ def test_a_time_series_beyond_its_bound_is_named(
     frame: pl.DataFrame = getattr(sound, series)
     bad = frame.with_columns(change.cast(frame.schema[figure]).alias(figure))
     assert named in told(replace(sound, **{series: bad}))
+
+
+def test_goodput_is_throughput_less_headers_at_most(sound: Result) -> None:
+    """1448 of 1514 bytes of a full packet are payload, in each window and interval."""
+    summary = copy.deepcopy(sound.summary)
+    for flow in summary["flows"]:
+        flow["goodput_mbps"] = flow["throughput_mbps"] * 1448 / 1514
+    assert told(replace(sound, summary=summary)) == ""
+    for flow in summary["flows"]:
+        flow["goodput_mbps"] *= 1.0001
+    assert told(replace(sound, summary=summary)).count("goodput_mbps") == len(summary["flows"])
+
+
+def test_payload_counts_in_the_window_in_which_it_first_arrives() -> None:
+    """Behind losses in the warmup most of a window waits for a gap to be filled; it arrived before the window.
+
+    Counted as the gap is filled, it made 52.58 of 50 Mbit/s.
+    """
+    flows = [{"cc": "copa", "rtt": "100 ms", "count": 2}]
+    link = {"rate": "50 Mbit/s", "limit": "100 packets"}
+    for begin in range(0, 4000, 250):
+        result = knee.run({"duration": "10 s", "warmup": f"{begin} ms", "link": link, "flows": flows})
+        assert physics.breaches(result) == [], begin
+        figures = result.summary["flows"]
+        assert sum(flow["goodput_mbps"] for flow in figures) <= 50 * 1448 / 1514 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("figure", ["received", "lost"])
+def test_no_more_datagrams_end_than_were_sent_or_under_way(datagrams: Result, figure: str) -> None:
+    for part, where in (("flows", "flow 1"), ("probes", "probe 1")):
+        summary = copy.deepcopy(datagrams.summary)
+        one = summary[part][0]
+        of = one["datagrams"] if part == "flows" else one
+        of[figure] += of["sent"] + one["outstanding_packets"] - of["received"] - of["lost"]
+        if part == "flows":
+            of["loss"] = 0.0
+        assert "datagrams received and lost" not in told(replace(datagrams, summary=summary))
+        of[figure] += 1
+        assert f"{where}: datagrams received and lost" in told(replace(datagrams, summary=summary))
+        # What wraps below zero is found, too.
+        of[figure] = 2**64 - 1
+        assert f"{where}: datagrams received and lost" in told(replace(datagrams, summary=summary))
+
+
+def test_a_flow_that_stops_before_its_window_has_no_figures() -> None:
+    """Its last datagrams arrive after its stop: counted from a window that began later, they were -1 of 2^64."""
+    traffic = {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "200 B"}
+    flow = {"rtt": "21 ms", "lasts": "713 ms", "traffic": traffic}
+    made = {"duration": "3 s", "warmup": "1 s", "link": {"rate": "924 kbit/s"}, "flows": [flow]}
+    result = knee.run(made, check=True)
+    figures = result.summary["flows"][0]
+    assert [figures["datagrams"][name] for name in ("sent", "received", "lost")] == [0, 0, 0]
+    assert (figures["goodput_mbps"], figures["sent_packets"]) == (0.0, 0)
+
+
+def test_datagrams_lost_are_counted_alike_everywhere(datagrams: Result) -> None:
+    """Reordered datagrams are not lost, and all counts of losses are the same."""
+    figures = datagrams.summary["flows"][0]
+    assert 0 < figures["datagrams"]["lost"] == figures["lost_packets"]
+    rows = datagrams.samples.filter((pl.col("flow") == 1) & (pl.col("t_s") > 1 + 1e-9))
+    delays = datagrams.delays.filter((pl.col("flow") == 1) & (pl.col("t_s") > 1 + 1e-9))
+    assert figures["lost_packets"] == rows["lost_packets"].sum() == delays["lost"].sum()
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))

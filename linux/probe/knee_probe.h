@@ -62,7 +62,7 @@ struct knee_flow_row {
 	__u64 at_ns;
 	__u32 kind;
 	__u32 index;
-	__u64 acked_bytes;	/* payload acknowledged */
+	__u64 delivered_bytes;	/* payload that arrived, as far as the sender knows by ACKs and SACKs */
 	__u64 sent_bytes;	/* payload sent, retransmissions too; of a program: with all headers */
 	__u64 sent;		/* packets of it */
 	__u64 received;		/* data packets that left the last link */

@@ -88,9 +88,11 @@ void probe_row_flow_locked(u32 kind, u32 index)
 		return;
 	if (flow->cwnd_since_ns)
 		probe_socket_window(flow);
-	row->acked_bytes = tp->bytes_acked;
+	row->delivered_bytes = tp->bytes_acked;
 	/* The SYN counts as a byte. */
-	row->acked_bytes -= row->acked_bytes > 0;
+	row->delivered_bytes -= row->delivered_bytes > 0;
+	/* What is SACKed waits for a gap to be filled; all but the last of a transfer are full segments. */
+	row->delivered_bytes += (u64)tp->sacked_out * tp->mss_cache;
 	row->sent_bytes = tp->bytes_sent;
 	row->sent = tp->data_segs_out;
 	row->cwnd_ns = flow->cwnd_ns;

@@ -6,12 +6,13 @@
 - An RTT is at least the flow's base RTT. A sample from TCP timestamps, as after a retransmission, may be short by up to
   one tick of their clock, 1 ms.
 - Least, mean and greatest are in order, and so are quantiles.
-- From the start to the end of each interval, a flow has no more payload acknowledged than bytes received, and no more
-  bytes received than sent.
+- In each window and interval, a flow gets no more payload than the packets that it received can carry. Kernels count
+  payload as the sender learns of it, so there this holds from the start to the end of each interval.
+- From the start to the end of each interval, a flow receives no more bytes than it sent.
 - From the start to the end of each interval, the flows that cross a link receive no more than it could carry. Within
   each interval and each window, the same holds for the flows that leave the network over it.
 - Flows send no more than what their first link carried, dropped and still holds.
-- No more packets are lost than were sent or in flight when the window began.
+- No more packets are lost than were sent or in flight when the window began, and no more datagrams arrive or are lost.
 
 The laws allow some slack. A packet received in a window may have been sent partly before it; a token bucket may borrow
 one packet; after a change of rate, the packet on the wire is still sent at the old rate; jitter may move packets into a
@@ -31,6 +32,7 @@ import polars as pl
 
 from knee.scenario import traces
 from knee.scenario.spec import span
+from knee.scenario.traffic import sends_datagrams
 
 if TYPE_CHECKING:
     from knee.result import Result
@@ -40,6 +42,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 #: A full IP packet and the smallest that carries data, bytes.
 _FULL, _SMALLEST = 1500, 53
+#: Headers of IP and TCP with timestamps, and of IP and UDP, bytes.
+_TCP_HEADERS, _UDP_HEADERS = 52, 28
 #: Tick of the TCP timestamp clock, ms.
 _TICK_MS = 1.0
 #: Relative rounding error of a 32-bit float, and of a sum of many.
@@ -80,6 +84,7 @@ def breaches(result: Result) -> list[Breach]:
         *_links(result.links),
         *_samples(result, paths),
         *_carried(result, paths, late_s),
+        *_window(result, paths),
     ]
 
 
@@ -121,6 +126,7 @@ def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
         who = f"probe {probe['probe']}"
         # Echoes are counted in buckets, but the least is kept as it is.
         yield from _at_least(who, "rtt_min_ms", probe["rtt_min_ms"], probe["base_rtt_ms"] * (1 - _F32))
+        yield from _ended(who, probe, probe.get("outstanding_packets", 0))
         yield from _ordered(who, probe, [f"rtt_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
     for flow in summary["flows"]:
         who = f"flow {flow['flow']}"
@@ -133,10 +139,18 @@ def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
                 least = flow["base_rtt_ms"] * (1 - _SUM)
                 yield from _at_least(who, f"{key}.time_p50_ms", flow[key]["time_p50_ms"], least)
         datagrams = flow.get("datagrams") or {}
+        yield from _ended(who, datagrams, flow.get("outstanding_packets", 0))
         if "loss" in datagrams:
             yield from _at_most(who, "datagrams.loss", datagrams["loss"], 1.0)
             yield from _at_most(who, "datagrams.mos", datagrams.get("mos"), 4.5)
             yield from _ordered(who, datagrams, [f"owd_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
+
+
+def _ended(who: str, datagrams: Mapping[str, Any], outstanding: int) -> Iterator[Breach]:
+    """Datagrams that arrived or are lost in a window were sent in it, or were under way when it began."""
+    if "received" in datagrams:
+        ended = datagrams["received"] + datagrams["lost"]
+        yield from _at_most(who, "datagrams received and lost", ended, datagrams["sent"] + outstanding)
 
 
 class Paths:
@@ -152,16 +166,25 @@ class Paths:
                 self.capacities[f"{link.name} (reverse)"] = Capacity(scenario, link, most, reverse=True)
         #: For each flow, the links that its data crosses, in order.
         self.of_flow: list[list[str]] = []
+        #: For each flow, the greatest part of a packet, with the overhead of its first link, that is payload.
+        self.payload_parts: list[float] = []
         self.spans: list[tuple[float, float]] = []
         for flow in scenario.flows:
             for i in range(flow.count):
                 begin, end = span(scenario, flow, i)
                 self.of_flow.append(self._path(flow))
+                self.payload_parts.append(self._payload_part(flow))
                 self.spans.append((begin / 1e9, end / 1e9))
 
     def _path(self, flow: Flow) -> list[str]:
         names = list(flow.path or [link.name for link in self.scenario.links])
         return [f"{name} (reverse)" for name in reversed(names)] if flow.direction == "reverse" else names
+
+    def _payload_part(self, flow: Flow) -> float:
+        headers = _UDP_HEADERS if flow.transport == "quic" or sends_datagrams(flow.traffic) else _TCP_HEADERS
+        first = self._path(flow)[0].removesuffix(" (reverse)")
+        overhead = next(link.overhead for link in self.scenario.links if link.name == first)
+        return (_FULL - headers) / (_FULL + overhead)
 
     def base_rtt_ms(self, number: int) -> float:
         """The smallest base RTT that a flow (counted from 0) has during the run, ms."""
@@ -233,8 +256,12 @@ def _numbers(value: object, where: str) -> Iterator[Breach]:
     elif isinstance(value, list | tuple):
         for i, inner in enumerate(value):
             yield from _numbers(inner, f"{where}[{i}]")
-    elif isinstance(value, float) and not (math.isfinite(value) and value >= 0):
-        yield Breach(where.rpartition(".")[0], where.rpartition(".")[2], value, "a number from 0")
+    elif isinstance(value, float):
+        about, _, figure = where.rpartition(".")
+        # Differences have a sign.
+        least = -math.inf if figure.startswith("increase_") else 0.0
+        if not (math.isfinite(value) and value >= least):
+            yield Breach(about, figure, value, "a number from 0" if least == 0 else "a number")
 
 
 def _at_most(where: str, figure: str, value: float | None, bound: float) -> Iterator[Breach]:
@@ -270,9 +297,13 @@ def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
         edges = np.array([begin - late_s]), np.array([end + late_s])
         most = float(last.within(*edges)[0]) / (end - begin) / 1e6
         yield from _at_most(who, "throughput_mbps", flow["throughput_mbps"], most * (1 + 1e-9))
-        # Packets acknowledged in a window may have arrived before it.
-        most = min(float(paths.capacities[name].within(edges[0] * 0, edges[1])[0]) for name in path)
-        yield from _at_most(who, "goodput_mbps", flow["goodput_mbps"], most / (end - begin) / 1e6 * (1 + 1e-9))
+        if result.summary["ground"] == "sim":
+            most = flow["throughput_mbps"] * paths.payload_parts[number]
+        else:
+            # Kernels tell when payload is acknowledged, which may have arrived before the window.
+            most = min(float(paths.capacities[name].within(edges[0] * 0, edges[1])[0]) for name in path)
+            most /= (end - begin) * 1e6
+        yield from _at_most(who, "goodput_mbps", flow["goodput_mbps"], most * (1 + 1e-9))
 
 
 def _links(links: pl.DataFrame) -> Iterator[Breach]:
@@ -307,6 +338,12 @@ def _samples(result: Result, paths: Paths) -> Iterator[Breach]:
     }
     bounds = {"rtt_min_ms": "the base RTT or more", "rtt_mean_ms": "between the minimum and the maximum"}
     yield from _rows(rows, "flow", bad, bounds)
+    if result.summary["ground"] == "sim":
+        parts = pl.DataFrame({"flow": range(1, len(paths.of_flow) + 1), "_part": paths.payload_parts})
+        rows = rows.join(parts.cast({"flow": rows.schema["flow"]}), on="flow", how="left")
+        most = pl.col("throughput_mbps") * pl.col("_part") * (1 + _F32)
+        above = {"goodput_mbps": pl.col("goodput_mbps") > most}
+        yield from _rows(rows, "flow", above, {"goodput_mbps": "the throughput less headers, or less"})
 
 
 def _finite(rows: pl.DataFrame, who: str, figures: Sequence[str]) -> Iterator[Breach]:
@@ -356,9 +393,9 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
             # What is not known of a program's flow breaks no law.
             np.add.at(bits, place, own[name].cast(pl.Float64).fill_null(0.0).to_numpy() * 1e6 * length)
             sums[name].append(np.cumsum(bits))
-        acked, received, sent = (sums[name][-1] for name in names)
+        delivered, received, sent = (sums[name][-1] for name in names)
         who = f"flow {number + 1}"
-        yield from _first(who, "payload acknowledged, Mbit", times, acked, received * (1 + _SUM) + 1)
+        yield from _first(who, "payload delivered, Mbit", times, delivered, received * (1 + _SUM) + 1)
         yield from _first(who, "what was received, Mbit", times, received, sent * (1 + _SUM) + 1)
     for name, capacity in paths.capacities.items():
         crossing = [sums["throughput_mbps"][i] for i, path in enumerate(paths.of_flow) if name in path]
@@ -377,6 +414,21 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
         )
         if exact and entering:
             yield from _sent(result, name, capacity, times, sum(entering, zero))
+
+
+def _window(result: Result, paths: Paths) -> Iterator[Breach]:
+    """Checks what flows got in the run's window, which kernels cut at their samples."""
+    summary, window = result.summary, result.summary.get("window_s")
+    if summary["ground"] != "sim" or window is None:
+        return
+    got: dict[str, float] = {}
+    for number, (flow, path) in enumerate(zip(summary["flows"], paths.of_flow, strict=True)):
+        most = flow["received_bytes"] * paths.payload_parts[number]
+        yield from _at_most(f"flow {number + 1}", "delivered_bytes", flow["delivered_bytes"], most * (1 + 1e-9))
+        got[path[-1]] = got.get(path[-1], 0.0) + flow["received_bytes"] * 8
+    for name, bits in got.items():
+        could = float(paths.capacities[name].within(np.array([window[0]]), np.array([window[1]]))[0])
+        yield from _at_most(f"link {name}", "bits that its flows received in the window", bits, could * (1 + 1e-9))
 
 
 def _sent(result: Result, name: str, capacity: Capacity, times: Floats, sent: Floats) -> Iterator[Breach]:

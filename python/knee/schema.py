@@ -37,6 +37,7 @@ class FlowFigures(_Part):
     label: str
     cc: str
     transport: str
+    direction: str = "forward"
     start_s: Figure
     base_rtt_ms: Figure
     goodput_mbps: Figure | None
@@ -68,6 +69,7 @@ class LinkFigures(_Part):
     queue_delay_p99_ms: Figure | None
     queue_delay_max_ms: Figure | None
     drops: Count
+    ack_drops: Count | None = None
     marks: Count
 
 

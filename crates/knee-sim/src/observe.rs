@@ -24,6 +24,15 @@ use crate::receiver::Range;
 use crate::sender::Sender;
 use knee_core::{Packet, Time};
 
+/// What a counter has counted since it was `before`.
+///
+/// # Panics
+/// If it has decreased, since that is an error in the program.
+pub(crate) fn since(now: u64, before: u64) -> u64 {
+    assert!(before <= now, "a counter fell from {before} to {now}");
+    now - before
+}
+
 /// Sees what a capture on the senders' machines would: their packets before the first queue, and the ACKs that arrive.
 pub trait Tap: Send {
     /// A sender sends a packet at `at`.

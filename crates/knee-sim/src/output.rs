@@ -16,7 +16,7 @@ pub struct SampleRow {
     /// Phase of the algorithm in bits 0 to 7, state of loss recovery in bits 8 to 15 (0 open, 1 disorder, 2 cwr,
     /// 3 recovery, 4 loss), bit 16 set where the algorithm keeps its window in recovery too (`full_control`).
     pub state: u32,
-    /// Payload acknowledged for the first time.
+    /// Payload that arrived for the first time.
     pub goodput_mbps: f32,
     /// IP packets and link overhead received.
     pub throughput_mbps: f32,
@@ -139,7 +139,7 @@ pub struct DelayRow {
     pub sent: u32,
     /// Datagrams that arrived.
     pub received: u32,
-    /// Datagrams known to be lost since later ones arrived.
+    /// Datagrams that never arrive, counted as the first later one does.
     pub lost: u32,
     /// Mean one-way delay.
     pub owd_mean_ms: f32,
@@ -208,7 +208,7 @@ pub struct FlowFigures {
     pub datagrams: Option<DatagramFigures>,
     /// Throughput over the window in which all flows run ([`Output::common_window_s`]).
     pub common_throughput_mbps: Option<f64>,
-    /// Payload acknowledged for the first time in the window of the run ([`Output::window_s`]).
+    /// Payload that arrived for the first time in the window of the run ([`Output::window_s`]).
     pub delivered_bytes: u64,
     /// IP packets and link overhead received in that window.
     pub received_bytes: u64,
@@ -223,7 +223,7 @@ pub struct FlowFigures {
 pub struct DatagramFigures {
     pub sent: u64,
     pub received: u64,
-    /// Datagrams that did not arrive although later ones did.
+    /// Datagrams that never arrived although later ones did.
     pub lost: u64,
     /// Datagrams that arrived marked CE.
     pub marked: u64,
@@ -252,6 +252,8 @@ pub struct LinkFigures {
     pub queue_delay_p99_ms: Option<f64>,
     pub queue_delay_max_ms: Option<f64>,
     pub drops: u64,
+    /// Of those, ACKs, echoes and reports: what the receivers of flows sent.
+    pub ack_drops: u64,
     pub marks: u64,
 }
 

@@ -15,12 +15,14 @@ pub use disorder::{Blocks, Disorder, Range};
 use crate::ecn::{Ecn, FIRST_COUNT, Feedback};
 use crate::timer::{Clock, Timer};
 use knee_core::cache::fetch;
-use knee_core::packet::{ACK_SIZE, MSS};
+use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{Packet, Time};
 use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
 const MAX_QUICK_ACKS: u8 = 16;
+/// Bytes of the headers of a data packet.
+const HEADERS: u64 = (MTU - MSS) as u64;
 /// Window of a new connection in bytes.
 const INITIAL_WINDOW: u64 = 65_535;
 /// Longest delay of an ACK (TCP_DELACK_MAX).
@@ -91,6 +93,8 @@ pub struct Receiver {
     pub bytes: u64,
     /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
     pub queued_units: u64,
+    /// Payload of segments that had arrived before.
+    duplicate_bytes: u64,
 }
 
 const _: () = assert!(size_of::<Receiver>() == 128);
@@ -117,12 +121,18 @@ impl Receiver {
             packets: 0,
             bytes: 0,
             queued_units: 0,
+            duplicate_bytes: 0,
         }
     }
 
     /// Segments received in order so far.
     pub fn in_order(&self) -> u64 {
         self.rcv_nxt
+    }
+
+    /// Payload of the segments that arrived, each counted once, as it arrived first.
+    pub const fn delivered_bytes(&self) -> u64 {
+        self.bytes - HEADERS * self.packets - self.duplicate_bytes
     }
 
     /// Counts a packet that arrived.
@@ -147,7 +157,7 @@ impl Receiver {
             self.ts_recent = packet.stamp;
         }
         if packet.seq != self.rcv_nxt || self.disorder.is_some() {
-            return self.on_disorder(packet.seq, now, config, rtt);
+            return self.on_disorder(packet, now, config, rtt);
         }
         self.rcv_nxt += 1;
         self.adapt_ato(now, config);
@@ -160,21 +170,27 @@ impl Receiver {
 
     /// A packet that is not the next one, or the next one where later ones are there already.
     #[cold]
-    fn on_disorder(&mut self, seq: u64, now: Time, config: &Config, rtt: Time) -> bool {
+    fn on_disorder(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
+        let seq = packet.seq;
         let mut disorder = self.disorder.take().unwrap_or_default();
-        match seq.cmp(&self.rcv_nxt) {
+        let is_new = match seq.cmp(&self.rcv_nxt) {
             Ordering::Equal => {
                 self.rcv_nxt = disorder.close_gap(seq + 1);
                 self.adapt_ato(now, config);
                 // RFC 5681, 4.2: acknowledge at once when a gap is filled.
                 self.ack_now |= !disorder.has_gap();
+                true
             }
             Ordering::Less => {
                 disorder.dsack = Some(seq);
                 self.enter_quick_acks(config);
                 self.ack_now = true;
+                false
             }
             Ordering::Greater => disorder.insert(seq),
+        };
+        if !is_new {
+            self.duplicate_bytes += u64::from(packet.size) - HEADERS;
         }
         let mut at_once = self.must_ack_now();
         if !at_once && disorder.has_gap() {
@@ -459,6 +475,20 @@ mod tests {
     }
 
     proptest! {
+        /// Each segment counts once, in the moment in which it arrives first, in whatever order and however often they come.
+        #[test]
+        fn payload_counts_as_it_first_arrives(seqs in prop::collection::vec(0u64..40, 1..120)) {
+            let mut receiver = Receiver::new(Ecn::OFF);
+            let mut came = BTreeSet::new();
+            for seq in seqs {
+                came.insert(seq);
+                if arrives(&mut receiver, seq, &CONFIG) {
+                    answer(&mut receiver);
+                }
+                prop_assert_eq!(receiver.delivered_bytes(), came.len() as u64 * u64::from(MSS));
+            }
+        }
+
         /// RFC 2018, 4: the first block holds the segment that triggered the ACK, all tell only of what came, and as long
         /// as there are no more ranges than are remembered, the first block is all of its range.
         #[test]

@@ -100,7 +100,7 @@ impl Account {
         self.look(|figures| {
             figures.advance(now, figures.cwnd_integral.2);
             FlowCounts {
-                acked_bytes: figures.received,
+                delivered_bytes: figures.received,
                 new_bytes: figures.received + in_flight * u64::from(figures.mtu),
                 outstanding: in_flight,
                 lost: figures.lost,

@@ -18,6 +18,38 @@ struct Segment {
     again: bool,
 }
 
+/// What has arrived of a stream.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// The end of what has arrived without a gap.
+    in_order: u64,
+    /// Stretches beyond a gap: their ends by their beginnings, apart from each other.
+    beyond: BTreeMap<u64, u64>,
+}
+
+impl Arrived {
+    /// Takes the bytes from `start` to before `end`; gives how many of them had not arrived before.
+    fn take(&mut self, start: u64, end: u64) -> u64 {
+        let (mut start, mut end) = (start.max(self.in_order), end);
+        if start >= end {
+            return 0;
+        }
+        let mut new = end - start;
+        // All stretches that this one overlaps or touches become one with it.
+        while let Some((&from, &to)) = self.beyond.range(..=end).next_back().filter(|&(_, &to)| to >= start) {
+            self.beyond.remove(&from);
+            new -= to.min(end).saturating_sub(from.max(start));
+            (start, end) = (start.min(from), end.max(to));
+        }
+        if start <= self.in_order {
+            self.in_order = end;
+        } else {
+            self.beyond.insert(start, end);
+        }
+        new
+    }
+}
+
 /// What is known of one of a flow's connections.
 #[derive(Debug, Default)]
 struct Stream {
@@ -28,6 +60,7 @@ struct Stream {
     under_way: VecDeque<Segment>,
     /// Payload acknowledged.
     acked_bytes: u64,
+    arrived: Arrived,
 }
 
 /// The account of a flow since the start. A bulk flow has one connection, an application's any number of them, told apart
@@ -39,6 +72,8 @@ pub struct Book {
     pub end: u64,
     /// Payload acknowledged, over all connections.
     pub acked_bytes: u64,
+    /// Payload that has arrived, each byte counted once, over all connections.
+    pub delivered_bytes: u64,
     /// Data packets sent.
     pub sent: u64,
     /// Their bytes as IP packets.
@@ -107,11 +142,19 @@ impl Book {
         }
     }
 
-    /// A data packet reaches the receiver.
-    pub fn received(&mut self, packet: &Packet) {
+    /// A data packet reaches the receiver, on the connection from or to `port`.
+    pub fn received(&mut self, header: &Header, packet: &Packet, port: u16) {
         self.received += 1;
         self.received_bytes += u64::from(packet.size);
         self.queued_units += u64::from(packet.extra);
+        if header.udp {
+            self.delivered_bytes += u64::from(header.payload);
+            return;
+        }
+        let Some(stream) = self.streams.get_mut(&port) else { return };
+        if let Some(start) = stream.place(header.seq, stream.arrived.in_order) {
+            self.delivered_bytes += stream.arrived.take(start, start + u64::from(header.payload));
+        }
     }
 
     /// An ACK reaches the sender, on the connection from or to `port`; gives an RTT sample.
@@ -200,6 +243,21 @@ mod tests {
         assert_eq!(ack(&mut book, 1001, 11), Some(10));
         assert_eq!(ack(&mut book, 500, 12), None);
         assert_eq!(book.acked_bytes, 1000);
+    }
+
+    #[test]
+    fn payload_counts_as_it_first_arrives() {
+        let mut book = opened(0);
+        let mut arrive = |seq, payload| {
+            let header = Header { seq, payload, syn: false, ..SYN };
+            book.received(&header, &Packet { size: 1052, ..Packet::default() }, PORT);
+            book.delivered_bytes
+        };
+        // Beyond a gap, in order, the same again, into the gap, over all of it, and behind.
+        let arrivals =
+            [(2000, 1000), (0, 1000), (2000, 1000), (1500, 1000), (1000, 1000), (4000, 1000), (0, 5000), (5000, 10)];
+        let delivered = arrivals.map(|(seq, payload)| arrive(seq, payload));
+        assert_eq!(delivered, [1000, 2000, 2000, 2500, 3000, 4000, 5000, 5010]);
     }
 
     #[test]

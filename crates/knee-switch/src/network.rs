@@ -292,7 +292,8 @@ impl Network {
                     self.complete(flow, at);
                 }
             } else if header.payload > 0 {
-                self.books[flow].received(packet);
+                let port = self.connection(flow, &header);
+                self.books[flow].received(&header, packet, port);
             }
         }
         self.store.release(packet);

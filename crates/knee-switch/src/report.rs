@@ -48,13 +48,12 @@ impl Network {
             Event::Change(i) => self.change(self.changes[i as usize].what),
             Event::Measure(i) => {
                 let counts = self.counts(i as usize, now);
-                self.record.begin_figures(i as usize, counts);
-                self.flows[i as usize].watched = true;
+                self.flows[i as usize].watched = self.record.begin_figures(i as usize, counts);
             }
             Event::Stop(i) => self.end_figures(i as usize, now),
             Event::MeasureLinks => {
                 let counts = (0..self.books.len()).map(|i| self.counts(i, now));
-                let delivered = counts.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
+                let delivered = counts.map(|counts| (counts.delivered_bytes, counts.received_bytes)).collect();
                 self.record.begin_window(now, &mut self.paths.links, delivered);
             }
             Event::CommonStart => {
@@ -75,7 +74,7 @@ impl Network {
         let (book, overhead) = (&self.books[i], self.flows[i].overhead);
         let counts = FlowCounts {
             at,
-            acked_bytes: book.acked_bytes,
+            delivered_bytes: book.delivered_bytes,
             new_bytes: book.end,
             outstanding: book.sent.saturating_sub(book.received + book.dropped),
             sent_bytes: book.sent_bytes + overhead * book.sent,

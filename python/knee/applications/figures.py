@@ -71,6 +71,7 @@ def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[st
                 "base_rtt_ms": probe.rtt / 1e6,
                 "interval_ms": probe.interval / 1e6,
                 **(figures.get("datagrams") or {}),
+                "outstanding_packets": figures.get("outstanding_packets", 0),
                 **{name: figures.get(name) for name in _RTTS},
             }
             for number, (probe, figures) in enumerate(zip(scenario.probes, probes, strict=True), start=1)

@@ -1,7 +1,8 @@
 """What two ends of a flow of datagrams put on record, as the rows and figures that the simulator gives.
 
 One-way delays run from the sender's clock to the receiver's, which is the same clock here; the base RTT lies behind the
-receiver, and half of it is added, as in the simulator. A datagram counts as lost once a later one has arrived.
+receiver, and half of it is added, as in the simulator. A datagram that never arrives counts as lost when the first later
+one arrives.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Datagrams:
     Attributes:
         sent_ns: when each was sent, by its number.
         arrived_ns, owd_ms: of those that arrived, in the order in which they did: when, and how long they had taken.
-        lost: how many were known to be lost as each arrived, that were not known before.
+        lost: how many of those that never arrive lie between each that arrived and the latest before it.
         echoed_ns, rtt_ms: of those that came back, in the order in which they did.
     """
 
@@ -42,7 +43,9 @@ class Datagrams:
         self.arrived_ns, self.owd_ms = arrived["at_ns"].astype(np.int64), self._taken(arrived) + seen.flow.rtt / 2e6
         self.echoed_ns, self.rtt_ms = echoed["at_ns"].astype(np.int64), self._taken(echoed)
         furthest = np.maximum.accumulate(arrived["number"].astype(np.int64))
-        self.lost = np.maximum(np.diff(furthest, prepend=-1) - 1, 0)
+        never = np.setdiff1d(np.arange(len(self.sent_ns)), arrived["number"].astype(np.int64))
+        overtaken_by = np.searchsorted(furthest, never, side="right")
+        self.lost = np.bincount(overtaken_by[overtaken_by < len(furthest)], minlength=len(furthest))
 
     def _known(self, arrived: Array) -> Array:
         """Without what is no datagram of the flow."""
@@ -95,9 +98,13 @@ class Datagrams:
             "jitter_ms": float(jitter[-1]) if len(jitter) else None,
             "jitter_mean_ms": float(jitter.mean()) if len(jitter) else None,
         }
+        before = (0, window_ns[0] - 1)
+        ended = [len(_within(self.arrived_ns, self.arrived_ns, before)), _within(self.lost, self.arrived_ns, before).sum()]
+        outstanding = len(_within(self.sent_ns, self.sent_ns, before)) - int(sum(ended))
+        packets = {"lost_packets": told["lost"], "outstanding_packets": outstanding}
         rtts = _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
         goodput = self.payload(window_ns) * 8e3 / span_ns if span_ns > 0 else 0.0
-        return {"datagrams": told, "goodput_mbps": goodput} | rtts
+        return {"datagrams": told, "goodput_mbps": goodput} | packets | rtts
 
     def payload(self, window_ns: tuple[int, int]) -> int:
         """Bytes that arrived within a window."""

@@ -95,7 +95,7 @@ impl Direction {
 
     /// Books a drop; gives those before it that it does not belong to.
     pub fn book_drop(&mut self, packet: &Packet) -> Option<Drops> {
-        self.watch.note_drop(packet.flow, packet.enqueued)
+        self.watch.note_drop(packet.flow, packet.has(Packet::ACK), packet.enqueued)
     }
 
     /// Drops that are not yet on record.

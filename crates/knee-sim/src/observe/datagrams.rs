@@ -1,6 +1,6 @@
 //! What is observed of a flow's datagrams.
 
-use super::{Histogram, Spread};
+use super::{Histogram, Spread, since};
 use crate::output::{DatagramFigures, DelayRow, SampleRow};
 use knee_core::Time;
 use knee_traffic::datagrams::Reception;
@@ -14,7 +14,7 @@ pub struct DatagramCounts {
     pub echoed: u64,
     /// Datagrams that arrived marked CE.
     pub marked: u64,
-    /// Datagrams that were known to be lost at one time, though they may only have been late.
+    /// Datagrams that were dropped, and of which later ones have arrived.
     pub lost: u64,
     /// Those that arrived, and their jitter.
     pub reception: Reception,
@@ -64,9 +64,11 @@ impl DatagramWatch {
         self.from = Some(counts);
     }
 
-    /// The figures end, unless they have.
+    /// The figures end, unless they have or have not begun.
     pub fn end(&mut self, counts: DatagramCounts) {
-        self.until.get_or_insert(counts);
+        if self.from.is_some() {
+            self.until.get_or_insert(counts);
+        }
     }
 
     /// The row of an interval whose end `sample` describes.
@@ -76,9 +78,9 @@ impl DatagramWatch {
         DelayRow {
             t_s: sample.t_s,
             flow: sample.flow,
-            sent: (counts.sent - last.sent) as u32,
-            received: (counts.reception.received() - last.reception.received()) as u32,
-            lost: (counts.lost - last.lost) as u32,
+            sent: since(counts.sent, last.sent) as u32,
+            received: since(counts.reception.received(), last.reception.received()) as u32,
+            lost: since(counts.lost, last.lost) as u32,
             owd_mean_ms,
             owd_max_ms,
             rtt_mean_ms: sample.rtt_mean_ms,
@@ -92,11 +94,11 @@ impl DatagramWatch {
         let from = self.from.as_ref().unwrap_or(until);
         let delays = &self.delays;
         DatagramFigures {
-            sent: until.sent - from.sent,
-            received: until.reception.received() - from.reception.received(),
-            lost: until.reception.lost().saturating_sub(from.reception.lost()),
-            marked: until.marked - from.marked,
-            echoed: echoes.then(|| until.echoed - from.echoed),
+            sent: since(until.sent, from.sent),
+            received: since(until.reception.received(), from.reception.received()),
+            lost: since(until.lost, from.lost),
+            marked: since(until.marked, from.marked),
+            echoed: echoes.then(|| since(until.echoed, from.echoed)),
             owd_mean_ms: delays.mean_ms(),
             owd_min_ms: delays.min_ms(),
             owd_p50_ms: delays.quantile_ms(0.5),

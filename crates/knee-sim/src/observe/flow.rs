@@ -1,6 +1,6 @@
 //! What is observed of a flow.
 
-use super::Histogram;
+use super::{Histogram, since};
 use crate::output::FlowFigures;
 use knee_core::{Packet, Time};
 
@@ -9,8 +9,8 @@ use knee_core::{Packet, Time};
 pub struct FlowCounts {
     /// When.
     pub at: Time,
-    /// Payload acknowledged.
-    pub acked_bytes: u64,
+    /// Payload that has arrived, each byte counted once.
+    pub delivered_bytes: u64,
     /// Payload sent at least once.
     pub new_bytes: u64,
     /// Packets sent at least once and not acknowledged.
@@ -38,7 +38,7 @@ pub struct FlowCounts {
 impl FlowCounts {
     /// Adds the counts of another connection of the flow.
     pub fn add(&mut self, other: &Self) {
-        self.acked_bytes += other.acked_bytes;
+        self.delivered_bytes += other.delivered_bytes;
         self.new_bytes += other.new_bytes;
         self.outstanding += other.outstanding;
         self.sent_bytes += other.sent_bytes;
@@ -73,17 +73,17 @@ impl FlowWatch {
         let from = &self.from;
         let span = until.at.saturating_sub(from.at);
         let mbps = |bytes: u64| if span == Time::ZERO { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() / 1e6 };
-        let acked = until.acked_bytes - from.acked_bytes;
-        let sent_bytes = until.sent_bytes - from.sent_bytes;
-        let received = until.received - from.received;
-        let queued = Packet::QUEUED_UNIT * (until.queued_units - from.queued_units);
+        let delivered = since(until.delivered_bytes, from.delivered_bytes);
+        let sent_bytes = since(until.sent_bytes, from.sent_bytes);
+        let received = since(until.received, from.received);
+        let queued = Packet::QUEUED_UNIT * since(until.queued_units, from.queued_units);
         FlowFigures {
-            goodput_mbps: mbps(acked),
-            throughput_mbps: mbps(until.received_bytes - from.received_bytes),
+            goodput_mbps: mbps(delivered),
+            throughput_mbps: mbps(since(until.received_bytes, from.received_bytes)),
             sending_rate_mbps: mbps(sent_bytes),
-            // What was sent before the window and acknowledged in it is on neither side.
+            // What was sent before the window and arrived in it is on neither side.
             goodput_ratio: (sent_bytes > 0)
-                .then(|| until.acked_bytes.saturating_sub(from.new_bytes) as f64 / sent_bytes as f64),
+                .then(|| until.delivered_bytes.saturating_sub(from.new_bytes) as f64 / sent_bytes as f64),
             rtt_mean_ms: rtt.mean_ms(),
             rtt_min_ms: rtt.min_ms(),
             rtt_p50_ms: rtt.quantile_ms(0.5),
@@ -94,10 +94,10 @@ impl FlowWatch {
             cwnd_mean_packets: (span > Time::ZERO)
                 .then(|| (until.cwnd_integral - from.cwnd_integral) as f64 / span.as_nanos() as f64),
             outstanding_packets: from.outstanding,
-            sent_packets: until.sent - from.sent,
-            lost_packets: until.lost - from.lost,
-            retransmitted_packets: until.retransmitted - from.retransmitted,
-            timeouts: until.timeouts - from.timeouts,
+            sent_packets: since(until.sent, from.sent),
+            lost_packets: since(until.lost, from.lost),
+            retransmitted_packets: since(until.retransmitted, from.retransmitted),
+            timeouts: since(until.timeouts, from.timeouts),
             completion_s: completion.map(Time::as_secs_f64),
             datagrams: None,
             common_throughput_mbps: None,
@@ -107,7 +107,7 @@ impl FlowWatch {
     }
 }
 
-/// Figures of a flow that never began to be watched.
-pub fn no_figures() -> FlowFigures {
-    FlowWatch::new(FlowCounts::default()).figures(&FlowCounts::default(), &Histogram::new(1), None)
+/// Figures of a flow that was never watched, with the time that its transfer took.
+pub fn no_figures(completion: Option<Time>) -> FlowFigures {
+    FlowWatch::new(FlowCounts::default()).figures(&FlowCounts::default(), &Histogram::new(1), completion)
 }

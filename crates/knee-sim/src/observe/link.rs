@@ -1,6 +1,6 @@
 //! What is observed of a link.
 
-use super::{Histogram, Spread};
+use super::{Histogram, Spread, since};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::Time;
 use knee_link::{Departure, Link, Load};
@@ -47,6 +47,9 @@ pub struct LinkWatch {
     pub last: LinkCounts,
     /// Drops not yet on record.
     pub dropping: Option<Drops>,
+    /// ACKs dropped, and how many had been when the figures began.
+    ack_drops: u64,
+    ack_drops_from: u64,
 }
 
 /// Drops of a flow closer together than this are one event.
@@ -68,7 +71,7 @@ pub struct Drops {
 impl Default for LinkWatch {
     fn default() -> Self {
         let (interval, before) = (Spread::EMPTY, Spread::EMPTY);
-        Self { delay: Histogram::new(10), interval, before, from: None, last: LinkCounts::default(), dropping: None }
+        Self { delay: Histogram::new(10), interval, before, from: None, last: LinkCounts::default(), dropping: None, ack_drops: 0, ack_drops_from: 0 }
     }
 }
 
@@ -97,8 +100,9 @@ impl LinkWatch {
         }
     }
 
-    /// Notes a drop; gives those before it that it does not belong to.
-    pub fn note_drop(&mut self, flow: u32, now: Time) -> Option<Drops> {
+    /// Notes a drop, perhaps of an ACK; gives those before it that it does not belong to.
+    pub fn note_drop(&mut self, flow: u32, is_ack: bool, now: Time) -> Option<Drops> {
+        self.ack_drops += u64::from(is_ack);
         match &mut self.dropping {
             Some(drops) if drops.flow == flow && now - drops.last <= DROP_GAP => {
                 drops.last = now;
@@ -113,6 +117,7 @@ impl LinkWatch {
     pub fn begin(&mut self, counts: LinkCounts) {
         self.before = std::mem::take(&mut self.interval);
         self.from = Some(counts);
+        self.ack_drops_from = self.ack_drops;
     }
 
     /// Ends an interval of the time series at `t_s`; its row for link `i`.
@@ -131,8 +136,8 @@ impl LinkWatch {
             backlog_packets: backlog.packets as u32,
             queue_delay_mean_ms: mean,
             queue_delay_max_ms: max,
-            drops: (counts.drops - last.drops) as u32,
-            marks: (counts.marks - last.marks) as u32,
+            drops: since(counts.drops, last.drops) as u32,
+            marks: since(counts.marks, last.marks) as u32,
             utilization: counts.utilization_since(&last) as f32,
             reserved: 0,
         }
@@ -148,8 +153,9 @@ impl LinkWatch {
             queue_delay_p95_ms: self.delay.quantile_ms(0.95),
             queue_delay_p99_ms: self.delay.quantile_ms(0.99),
             queue_delay_max_ms: self.delay.max_ms(),
-            drops: end.drops - from.drops,
-            marks: end.marks - from.marks,
+            drops: since(end.drops, from.drops),
+            ack_drops: since(self.ack_drops, if self.from.is_some() { self.ack_drops_from } else { self.ack_drops }),
+            marks: since(end.marks, from.marks),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is recorded of a run: rows at the end of each interval, and figures of windows of it.
 
-use super::{FlowCounts, FlowWatch, Histogram, Rows, Spread, no_figures};
+use super::{FlowCounts, FlowWatch, Histogram, Rows, Spread, no_figures, since};
 use crate::network::Direction;
 use crate::output::{Output, SampleRow};
 use crate::spec::{FlowSpec, Spec};
@@ -14,6 +14,8 @@ struct FlowRecord {
     last: FlowCounts,
     watch: Option<Box<FlowWatch>>,
     completion: Option<Time>,
+    /// Whether its figures have ended, or can no longer begin.
+    over: bool,
     /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
     common: u64,
 }
@@ -48,6 +50,7 @@ impl Record {
             last: FlowCounts::default(),
             watch: None,
             completion: None,
+            over: false,
             common: 0,
         };
         Self {
@@ -69,13 +72,17 @@ impl Record {
         self.flows[i].rtt.merge(rtts);
     }
 
-    /// The figures of a flow begin.
-    pub fn begin_figures(&mut self, i: usize, counts: FlowCounts) {
-        self.flows[i].watch = Some(Box::new(FlowWatch::new(counts)));
+    /// The figures of a flow begin; false: it has stopped or is complete, so that it has none.
+    pub fn begin_figures(&mut self, i: usize, counts: FlowCounts) -> bool {
+        if !self.flows[i].over {
+            self.flows[i].watch = Some(Box::new(FlowWatch::new(counts)));
+        }
+        !self.flows[i].over
     }
 
     /// The figures of a flow end, unless they have.
     pub fn end_figures(&mut self, i: usize, counts: FlowCounts) {
+        self.flows[i].over = true;
         if let Some(watch) = &mut self.flows[i].watch {
             watch.until.get_or_insert_with(|| Box::new(counts));
         }
@@ -115,7 +122,7 @@ impl Record {
         }
         self.common.1 = Some(now);
         for (i, flow) in self.flows.iter_mut().enumerate() {
-            flow.common = received(i) - flow.common;
+            flow.common = since(received(i), flow.common);
         }
     }
 
@@ -140,9 +147,9 @@ impl Record {
             t_s: interval.t_s,
             flow: i as u32,
             state: 0,
-            goodput_mbps: mbps(counts.acked_bytes - last.acked_bytes),
-            throughput_mbps: mbps(counts.received_bytes - last.received_bytes),
-            sending_rate_mbps: mbps(counts.sent_bytes - last.sent_bytes),
+            goodput_mbps: mbps(since(counts.delivered_bytes, last.delivered_bytes)),
+            throughput_mbps: mbps(since(counts.received_bytes, last.received_bytes)),
+            sending_rate_mbps: mbps(since(counts.sent_bytes, last.sent_bytes)),
             rtt_mean_ms,
             rtt_min_ms,
             rtt_max_ms,
@@ -150,8 +157,8 @@ impl Record {
             cwnd_packets: f32::NAN,
             in_flight_packets: f32::NAN,
             pacing_rate_mbps: f32::NAN,
-            lost_packets: (counts.lost - last.lost) as u32,
-            retransmitted_packets: (counts.retransmitted - last.retransmitted) as u32,
+            lost_packets: since(counts.lost, last.lost) as u32,
+            retransmitted_packets: since(counts.retransmitted, last.retransmitted) as u32,
         }
     }
 
@@ -174,12 +181,15 @@ impl Record {
         let flows = flows.enumerate().map(|(i, (counts, rtts))| {
             let flow = &self.flows[i];
             let watch = flow.watch.as_ref();
-            let mut figures = watch.map_or_else(no_figures, |watch| watch.figures(&counts, rtts, flow.completion));
+            let mut figures = watch.map_or_else(
+                || no_figures(flow.completion),
+                |watch| watch.figures(&counts, rtts, flow.completion),
+            );
             figures.common_throughput_mbps =
                 common.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
-            let (acked, received) = self.window.as_ref().map_or((0, 0), |(_, before)| before[i]);
-            figures.delivered_bytes = counts.acked_bytes - acked;
-            figures.received_bytes = counts.received_bytes - received;
+            let (delivered, received) = self.window.as_ref().map_or((0, 0), |(_, before)| before[i]);
+            figures.delivered_bytes = since(counts.delivered_bytes, delivered);
+            figures.received_bytes = since(counts.received_bytes, received);
             packets += counts.received;
             figures
         });

@@ -112,14 +112,14 @@ impl Disorder {
         false
     }
 
-    /// Puts a segment beyond the gap into the ranges and the SACK blocks.
-    pub(super) fn insert(&mut self, seq: u64) {
+    /// Puts a segment beyond the gap into the ranges and the SACK blocks; false: it has come before.
+    pub(super) fn insert(&mut self, seq: u64) -> bool {
         // Mostly the last range grows, and it is the one that grew last.
         if let (Some(last), Some(newest)) = (self.out_of_order.last_mut(), self.recent.first_mut())
             && (last.1, newest.1) == (seq, seq)
         {
             (last.1, newest.1) = (seq + 1, seq + 1);
-            return;
+            return true;
         }
         let i = self.out_of_order.partition_point(|r| r.1 < seq);
         let known = self.out_of_order.get(i).is_some_and(|r| r.0 <= seq && seq < r.1);
@@ -139,6 +139,7 @@ impl Disorder {
             }
         }
         self.note_recent(seq);
+        !known
     }
 
     /// Moves the block that holds or touches `seq` to the front (RFC 2018, 4: the first block holds the segment that

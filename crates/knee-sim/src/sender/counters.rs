@@ -11,8 +11,6 @@ pub struct Counters {
     pub sent: u64,
     /// Their bytes as IP packets.
     pub sent_bytes: u64,
-    /// Payload bytes acknowledged.
-    pub acked_bytes: u64,
     /// Packets retransmitted.
     pub retransmitted: u64,
     /// Packets deemed lost, each transmission once.
@@ -28,7 +26,6 @@ impl Sender {
         Counters {
             sent,
             sent_bytes: sent * u64::from(MTU) - self.short_bytes,
-            acked_bytes: self.acked_bytes(),
             retransmitted: self.retransmitted,
             lost: self.view.lost - self.lost_again,
             timeouts: u64::from(self.timeouts),

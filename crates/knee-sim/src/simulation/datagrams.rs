@@ -20,6 +20,8 @@ use knee_core::{Packet, Rng, Time};
 use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
 use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Both ends of a flow of datagrams.
 pub(super) struct DatagramFlow {
@@ -41,8 +43,10 @@ pub(super) struct DatagramFlow {
     /// Datagrams that arrived marked CE.
     marked: u64,
     reception: Reception,
-    /// The most that were known to be lost at one time: what the time series counts as lost never decreases.
+    /// Datagrams that were dropped, and of which later ones have arrived.
     lost: u64,
+    /// Numbers of those that were dropped, and of which no later one has arrived.
+    not_missed: BinaryHeap<Reverse<u64>>,
     /// Propagation delay of the links that data crosses.
     links_delay: Time,
     feedback: Option<Feedback>,
@@ -100,6 +104,7 @@ impl DatagramFlow {
             marked: 0,
             reception: Reception::default(),
             lost: 0,
+            not_missed: BinaryHeap::new(),
             links_delay,
             feedback,
             watch: DatagramWatch::new(bits),
@@ -135,7 +140,18 @@ impl DatagramFlow {
             _ => {
                 self.dropped += 1;
                 self.dropped_bytes += u64::from(packet.size);
+                let number = self.reception.number(packet.stamp);
+                self.not_missed.push(Reverse(number));
+                self.miss();
             }
+        }
+    }
+
+    /// Counts as lost what was dropped before the latest one that has arrived.
+    fn miss(&mut self) {
+        while self.not_missed.peek().is_some_and(|Reverse(number)| *number < self.reception.expected()) {
+            self.not_missed.pop();
+            self.lost += 1;
         }
     }
 
@@ -148,18 +164,18 @@ impl DatagramFlow {
     /// What the figures say of it, where the receiver has counted what arrived.
     pub(super) fn figures(&self, receiver: &Receiver) -> SenderFigures {
         let payload = |bytes: u64, packets: u64| bytes - u64::from(HEADERS) * packets;
-        let (received, lost) = (self.reception.received(), self.reception.lost());
+        let received = self.reception.received();
         SenderFigures {
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
-                acked_bytes: payload(receiver.bytes, received),
                 retransmitted: 0,
                 lost: self.lost,
                 timeouts: 0,
             },
+            delivered_bytes: payload(receiver.bytes, received),
             new_bytes: payload(self.sent_bytes - self.dropped_bytes, self.sent - self.dropped),
-            outstanding: self.sent - received - lost,
+            outstanding: self.sent - received - self.lost,
             in_flight: (self.sent - received - self.dropped) as u32,
             srtt: Time::ZERO,
             ca: CaState::Open,
@@ -175,7 +191,7 @@ impl DatagramFlow {
         let across = now - Time::from_nanos(packet.seq);
         let delay = across + (way.base_rtt / 2).saturating_sub(self.links_delay);
         let number = self.reception.on_datagram(packet.stamp, delay);
-        self.lost = self.lost.max(self.reception.lost());
+        self.miss();
         let ce = packet.has(Packet::CE);
         self.marked += u64::from(ce);
         if let Some(feedback) = &mut self.feedback {

@@ -42,9 +42,11 @@ impl NonTcp {
     }
 }
 
-/// What the figures say of a sender.
+/// What the figures say of a sender, and of what it sent.
 pub(super) struct SenderFigures {
     pub(super) counters: Counters,
+    /// Payload that has arrived, each byte counted once.
+    pub(super) delivered_bytes: u64,
     /// Payload sent at least once.
     pub(super) new_bytes: u64,
     /// Packets sent and not acknowledged.
@@ -118,6 +120,7 @@ impl World {
         }
         SenderFigures {
             counters: sender.counters(),
+            delivered_bytes: self.receivers[i].delivered_bytes(),
             new_bytes: sender.new_bytes(),
             outstanding: sender.snd_nxt() - sender.snd_una(),
             in_flight: sender.in_flight(),

@@ -99,11 +99,11 @@ impl QuicFlow {
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
-                acked_bytes: received,
                 retransmitted: lost,
                 lost,
                 timeouts: u64::from(persistent),
             },
+            delivered_bytes: received,
             new_bytes: received + u64::from(in_flight) * u64::from(mtu),
             outstanding: u64::from(in_flight),
             in_flight,

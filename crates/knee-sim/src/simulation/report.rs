@@ -37,7 +37,7 @@ impl World {
         let counters = &sender.counters;
         FlowCounts {
             at: self.now,
-            acked_bytes: counters.acked_bytes,
+            delivered_bytes: sender.delivered_bytes,
             new_bytes: sender.new_bytes,
             outstanding: sender.outstanding,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
@@ -56,8 +56,10 @@ impl World {
     pub(super) fn begin_figures(&mut self, i: u32) {
         let counts = self.counts(i as usize);
         self.fold_rtt(i as usize);
+        if !self.record.begin_figures(i as usize, counts) {
+            return;
+        }
         self.flows[i as usize].watched = true;
-        self.record.begin_figures(i as usize, counts);
         if let Some(flow) = self.datagram_flow(i) {
             flow.watch.begin(flow.counts());
         }
@@ -251,7 +253,7 @@ impl World {
             Event::Measure(i) => self.begin_figures(i),
             Event::MeasureLinks => {
                 let counts = (0..self.connections.flows as usize).map(|i| self.counts(i));
-                let delivered = counts.map(|counts| (counts.acked_bytes, counts.received_bytes)).collect();
+                let delivered = counts.map(|counts| (counts.delivered_bytes, counts.received_bytes)).collect();
                 self.record.begin_window(self.now, &mut self.network.links, delivered);
             }
             Event::Stop(i) => {

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// The headers of IP and UDP: the smallest packet that a flow may send, for which overhead weighs most.
 const SMALLEST: f64 = 28.0;
+/// The headers of IP and TCP.
+const TCP_HEADERS: f64 = 52.0;
 /// A full packet, with which a token bucket may overdraw.
 const FULL: f64 = 1500.0;
 /// The clock of TCP timestamps, ms: a sample taken from them (after a retransmission) may be short by up to a tick.
@@ -30,25 +32,36 @@ pub fn check(spec: &Value, output: &Output, rows: &Rows) -> Result<(), String> {
         at_most(&format!("flow {i}: retransmitted"), flow.retransmitted_packets as f64, flow.sent_packets as f64)?;
         let may_be_lost = flow.sent_packets + flow.outstanding_packets;
         at_most(&format!("flow {i}: lost"), flow.lost_packets as f64, may_be_lost as f64)?;
-        if spec["warmup"] == 0 {
-            at_most(&format!("flow {i}: delivered"), flow.delivered_bytes as f64, flow.received_bytes as f64)?;
-        }
+        // Whatever the window, what arrives of payload arrives in packets.
+        let part = payload_part(spec, i, flow);
+        at_most(&format!("flow {i}: goodput_mbps"), flow.goodput_mbps, flow.throughput_mbps * part * (1.0 + 1e-9))?;
+        at_most(&format!("flow {i}: delivered"), flow.delivered_bytes as f64, flow.received_bytes as f64 * part)?;
     }
     for link in &output.links {
         at_most(&format!("{}: utilization", link.link), link.utilization, 1.0)?;
         let delays = [link.queue_delay_p95_ms, link.queue_delay_p99_ms, link.queue_delay_max_ms];
         ordered(&format!("{}: queueing delays", link.link), &delays)?;
     }
-    time_series(spec, rows)
+    time_series(spec, output, rows)
+}
+
+/// The greatest part of a packet with its overhead that is payload: 1448 of 1500 bytes of a TCP segment, all but the headers
+/// of IP and UDP of others.
+fn payload_part(spec: &Value, i: usize, flow: &FlowFigures) -> f64 {
+    let path = spec["flows"][i]["path"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    let overhead = path.filter_map(|l| spec["links"][l as usize]["overhead"].as_f64()).fold(f64::INFINITY, f64::min);
+    let udp = flow.datagrams.is_some() || spec["flows"][i]["transport"] == "quic";
+    (FULL - if udp { SMALLEST } else { TCP_HEADERS }) / (FULL + if overhead.is_finite() { overhead } else { 0.0 })
 }
 
 /// Of a flow of datagrams none arrives that was not sent, and none before the path lets it.
 fn datagrams(spec: &Value, i: usize, flow: &FlowFigures) -> Result<(), String> {
     let Some(figures) = &flow.datagrams else { return Ok(()) };
-    if spec["warmup"] == 0 {
-        let ended = figures.received + figures.lost;
-        at_most(&format!("flow {i}: datagrams received and lost"), ended as f64, figures.sent as f64)?;
-    }
+    let ended = figures.received + figures.lost;
+    let may_end = figures.sent + flow.outstanding_packets;
+    at_most(&format!("flow {i}: datagrams received and lost"), ended as f64, may_end as f64)?;
+    at_least(&format!("flow {i}: lost packets and datagrams"), flow.lost_packets as f64, figures.lost as f64)?;
+    at_most(&format!("flow {i}: lost packets and datagrams"), flow.lost_packets as f64, figures.lost as f64)?;
     let delays = [figures.owd_min_ms, figures.owd_p50_ms, figures.owd_p95_ms, figures.owd_p99_ms, figures.owd_max_ms];
     ordered(&format!("flow {i}: quantiles of the one-way delay"), &delays)?;
     let range = [figures.owd_min_ms, figures.owd_mean_ms, figures.owd_max_ms];
@@ -57,7 +70,7 @@ fn datagrams(spec: &Value, i: usize, flow: &FlowFigures) -> Result<(), String> {
     at_least(&format!("flow {i}: owd_min_ms"), figures.owd_min_ms.unwrap_or(half), half - 1e-6)
 }
 
-fn time_series(spec: &Value, rows: &Rows) -> Result<(), String> {
+fn time_series(spec: &Value, output: &Output, rows: &Rows) -> Result<(), String> {
     for row in &rows.links {
         let what = format!("link {} at {} s: ", row.link, row.t_s);
         at_most(&(what.clone() + "utilization"), f64::from(row.utilization), 1.0)?;
@@ -67,7 +80,7 @@ fn time_series(spec: &Value, rows: &Rows) -> Result<(), String> {
     }
     let flows = spec["flows"].as_array().map_or(0, Vec::len);
     let interval = spec["interval"].as_u64().unwrap_or(1) as f64 / 1e9;
-    // Payload acknowledged, bytes received and sent since the start, of each flow, in bits.
+    // Payload that arrived, bytes received and sent since the start, of each flow, in bits.
     let mut sums = vec![[0.0; 3]; flows];
     let mut until = 0.0;
     let mut rows = rows.samples.iter().peekable();
@@ -88,7 +101,8 @@ fn time_series(spec: &Value, rows: &Rows) -> Result<(), String> {
             for (sum, rate) in sum.iter_mut().zip(rates) {
                 *sum += rate * length;
             }
-            at_most(&(what.clone() + "payload acknowledged"), sum[0], sum[1] * (1.0 + F32))?;
+            let part = payload_part(spec, row.flow as usize, &output.flows[row.flow as usize]);
+            at_most(&(what.clone() + "goodput_mbps"), rates[0], rates[1] * part * (1.0 + F32))?;
             at_most(&(what + "bits received"), sum[1], sum[2] * (1.0 + F32))?;
         }
         for (link, reverse, carried) in capacities(spec, at) {

@@ -117,10 +117,10 @@ def _flow(
     sent = _sent_bytes(b) - _sent_bytes(a)
     return (
         {
-            "goodput_mbps": mbps(grown("acked_bytes")),
+            "goodput_mbps": mbps(grown("delivered_bytes")),
             "throughput_mbps": mbps(grown("received_bytes")),
             "sending_rate_mbps": mbps(sent),
-            "goodput_ratio": max(0, int(b["acked_bytes"]) - _new_bytes(a)) / sent if sent else None,
+            "goodput_ratio": max(0, int(b["delivered_bytes"]) - _new_bytes(a)) / sent if sent else None,
         }
         | _rtts(b, rows.histograms.get(number, _EMPTY))
         | {"queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None}
@@ -270,8 +270,8 @@ def _total(mine: Array, window: tuple[float, float]) -> dict[str, int]:
     """What a flow delivered in the run's window; with a warmup, from the last sample or mark before it."""
     before = mine[mine["at_ns"] <= round(window[0] * 1e9)]
     last = mine[mine["at_ns"] <= round(window[1] * 1e9) + _LATE_NS]
-    names = {"delivered_bytes": "acked_bytes", "received_bytes": "received_bytes"}
-    return {key: int(last[name].max(initial=0)) - int(before[name].max(initial=0)) for key, name in names.items()}
+    names = ("delivered_bytes", "received_bytes")
+    return {name: int(last[name].max(initial=0)) - int(before[name].max(initial=0)) for name in names}
 
 
 def _nothing(completion: float | None) -> dict[str, Any]:
@@ -383,7 +383,7 @@ def samples(
         dtype=np.uint32,
     )
     out["state"] = mine["phase"] | mine["state"].astype(np.uint32) << 8 | full[mine["index"]] << 16
-    out["goodput_mbps"] = mbps(mine["acked_bytes"])
+    out["goodput_mbps"] = mbps(mine["delivered_bytes"])
     out["throughput_mbps"] = mbps(mine["received_bytes"])
     out["sending_rate_mbps"] = mbps(mine["sent_bytes"] + mine["sent"] * (_HEADERS + _OVERHEAD))
     sampled = mine["rtt_count"] > 0

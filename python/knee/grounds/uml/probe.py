@@ -26,7 +26,7 @@ FLOW = np.dtype(
         ("at_ns", "<u8"),
         ("kind", "<u4"),
         ("index", "<u4"),
-        ("acked_bytes", "<u8"),
+        ("delivered_bytes", "<u8"),
         ("sent_bytes", "<u8"),
         ("sent", "<u8"),
         ("received", "<u8"),
