@@ -1,7 +1,11 @@
 """How long a transfer takes alone on an empty path, to which slowdown compares it.
 
-The simulator transfers sizes of a grid, four per doubling, each alone on the scenario's links without random loss and
-jitter and with the flow's congestion control, on a connection of its own. Between them the time is linear in the size.
+The simulator transfers sizes of a grid, four per doubling, each alone on the scenario's links with the flow's congestion
+control, on a connection of its own. Between them the time is linear in the size.
+
+A single draw of anything random would make a baseline by which others may look fast. So links lose and delay nothing at
+random there: a link model is a wire at its rate, which none exceeds, and where a rate or an RTT changes, the best value
+holds from the start. A trace begins at its start.
 """
 
 from __future__ import annotations
@@ -61,9 +65,35 @@ def _alone(scenario: Scenario, group: int) -> dict[str, Any]:
     index = sum(flow.count for flow in scenario.flows[:group])
     flow = told["flows"][index]
     assert span(scenario, scenario.flows[group], 0)[0] == flow["start"]
-    links = [link | {"loss": 0.0, "jitter": 0, "reorder": False} for link in told["links"]]
+    whats = [change["what"] for change in told["changes"]]
+    links = [_ideal(link, _values(whats, "rate", "link", i)) for i, link in enumerate(told["links"])]
+    group_size = scenario.flows[group].count
+    rtts = [rtt for i in range(index, index + group_size) for rtt in _values(whats, "rtt", "flow", i)]
+    flow = flow | {"start": 0, "label": "alone", "rtt": min([flow["rtt"], *rtts])}
     kept = {key: told[key] for key in told if key not in ("flows", "changes", "links", "duration", "interval")}
-    return kept | {"links": links, "changes": [], "warmup": 0, "flows": [flow | {"start": 0, "label": "alone"}]}
+    return kept | {"links": links, "changes": [], "warmup": 0, "flows": [flow]}
+
+
+def _values(whats: list[dict[str, Any]], name: str, of: str, index: int) -> list[int]:
+    """What changes make of the rate of a link or the RTT of a flow."""
+    return [what[name][name] for what in whats if name in what and what[name][of] == index]
+
+
+def _ideal(link: dict[str, Any], rates: list[int]) -> dict[str, Any]:
+    """A link without anything random, at the highest of its rates."""
+    wire: dict[str, Any] = {"model": {"name": "wire", "params": {}}}
+    if rates:
+        wire["capacity"] = {"rate": max([link["capacity"].get("rate", 0), *rates])}
+    steady = {
+        "loss": 0.0,
+        "loss_model": {"name": "random", "params": {}},
+        "jitter": 0,
+        "delay_model": {"name": "uniform", "params": {}},
+        "delay_table": None,
+        "reorder": False,
+    }
+    reverse = link["reverse"] and link["reverse"] | {"model": wire["model"]}
+    return link | steady | wire | {"reverse": reverse}
 
 
 @lru_cache(maxsize=8192)
