@@ -14,6 +14,7 @@ from knee.applications import calls, shown
 from knee.applications.completions import times
 from knee.applications.histogram import Histogram, trimmed_mean
 from knee.cli import main
+from knee.cli.tables import number
 from knee.scenario import load
 
 
@@ -189,6 +190,68 @@ def test_transfers_alone_are_not_slowed_down() -> None:
         found = made.summary["flows"][0]["transfers"]
         assert found["completed"] >= 9
         assert found["slowdown_p99"] == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"loss_model": "gilbert-elliott", "loss_params": {"p": 0.05, "r": 0.1}, "jitter": "5 ms"},
+        {"loss": 0.05, "delay_model": "pareto", "delay_params": {"mean": "5 ms", "deviation": "3 ms"}},
+        {"model": "wifi"},
+        {"model": "lte", "model_params": {"bler": 0.3}},
+    ],
+)
+def test_nothing_is_faster_than_alone_on_a_link_without_losses(link: dict[str, Any]) -> None:
+    """A transfer alone that met losses made a slowdown of 0.028 of those that did not."""
+    traffic = {"kind": "transfers", "per_second": 2.0, "arrivals": "periodic", "size": "40 kB"}
+    flows = [{"cc": "cubic", "rtt": "40 ms", "traffic": traffic}]
+    for seed in range(1, 4):
+        made = knee.run({"duration": "20 s", "seed": seed, "link": {"rate": "20 Mbit/s"} | link, "flows": flows})
+        found = made.summary["flows"][0]["transfers"]
+        assert found["completed"] > 10
+        lone = made.completions.filter(pl.col("what") == "transfer")["time_ms"].min() / found["time_mean_ms"]  # type: ignore[operator]
+        # The fastest of all has a slowdown of 1 at least.
+        assert found["slowdown_mean"] * lone >= 0.999, seed
+
+
+def test_the_best_of_a_changing_rate_is_the_baseline() -> None:
+    traffic = {"kind": "transfers", "per_second": 2.0, "arrivals": "periodic", "size": "400 kB"}
+    flows = [{"cc": "cubic", "rtt": "40 ms", "traffic": traffic}]
+    change = {"at": "5 s", "link": "bottleneck", "rate": "50 Mbit/s"}
+    made = knee.run({"duration": "10 s", "link": {"rate": "5 Mbit/s"}, "flows": flows, "changes": [change]})
+    found = made.summary["flows"][0]["transfers"]
+    least = made.completions.filter(pl.col("what") == "transfer")["time_ms"].min()
+    assert found["slowdown_mean"] * least / found["time_mean_ms"] >= 0.999
+
+
+def test_an_increase_may_be_negative() -> None:
+    """A link that is faster under load than idle: echoes take less time, and all that shows them says so."""
+    made = knee.run(
+        {
+            "duration": "6 s",
+            "warmup": "2 s",
+            "link": {"rate": "1 Mbit/s"},
+            "flows": [{"rtt": "20 ms", "start": "2 s", "traffic": {"kind": "udp", "preset": "voip-g711"}}],
+            "probes": [{"rtt": "20 ms", "size": "1000 B"}],
+            "changes": [{"at": "2 s", "link": "bottleneck", "rate": "100 Mbit/s"}],
+        },
+        check=True,
+    )
+    probe = made.summary["latency_under_load"][0]
+    # 1014 bytes take 8.1 ms at first, then 0.08 ms.
+    assert probe["increase_p50_ms"] == pytest.approx(-8.03, abs=0.1)
+    answer = shown.answer(made.summary)
+    assert answer is not None
+    assert answer.startswith("Under load latency changes by -8.0")
+    table = shown.latency(made.summary)
+    assert table is not None
+    assert table.rows[0][1][4] == probe["increase_p50_ms"]
+    assert [number(value) for value in (-3.7, -0.001, 0.0)] == ["-3.70", "0.00", "0.00"]
+
+
+def test_a_video_call_shows_what_controls_its_rate() -> None:
+    made = alone({"kind": "rtc", "controller": "scream"}, duration="3 s").summary["flows"][0]
+    assert (made["cc"], made["traffic"]) == ("scream", "rtc")
 
 
 def test_transfers_that_share_are_slowed_down_and_counted_by_size() -> None:

@@ -12,12 +12,15 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import knee
 from knee import metrics
 from knee.cli import main, tables
 from knee.errors import ScenarioError
 from knee.report import headline
+from knee.report.panels import throughput
+from knee.report.prepare import prepare
 from knee.sweeps import table
 
 FLOW = {"cc": "cubic", "rtt": "20 ms"}
@@ -43,9 +46,9 @@ def test_a_total_is_what_was_delivered_over_the_windows_length(in_turn: Path) ->
     # Payload over wire bytes: 1448 / 1514 of 50 Mbit/s at most. The sum of the flows' own rates is four times that.
     assert sum(flow["goodput_mbps"] for flow in summary["flows"]) > 150
     assert 45 < table.figures(summary)["goodput_mbps"] < 50 * 1448 / 1514  # type: ignore[operator]
-    assert tables.figures(summary)["goodput of all flows, Mbit/s"] == metrics.total_mbps(summary)
+    assert tables.figures(summary)["goodput of all flows, Mbit/s"] == metrics.total_mbps(summary, "forward")
     delivered = sum(flow["delivered_bytes"] for flow in summary["flows"])
-    assert metrics.total_mbps(summary) == pytest.approx(delivered * 8 / 20 / 1e6)
+    assert metrics.total_mbps(summary, "forward") == pytest.approx(delivered * 8 / 20 / 1e6)
     # All of them are a quarter of what was delivered, not of a sum of rates.
     assert table.figures(summary)["first_share"] == pytest.approx(0.25, abs=0.02)
 
@@ -116,6 +119,45 @@ def test_fairness_is_of_the_flows_that_share_a_bottleneck() -> None:
     assert up["jain"] > 0.9
     assert "Jain" in headline(result.summary)
     assert "bottleneck (reverse)" in headline(result.summary)
+
+
+def test_totals_are_of_one_direction() -> None:
+    """On 200 Mbit/s down and 20 up no total is 205: each direction has its own, below its rate."""
+    link = {"rate": "200 Mbit/s", "limit": "20 ms", "reverse": {"rate": "20 Mbit/s", "limit": "20 ms"}}
+    flows = [FLOW | {"count": 2}, FLOW | {"count": 2, "direction": "reverse"}]
+    result = knee.run({"duration": "5 s", "link": link, "flows": flows}, check=True)
+    summary = result.summary
+    assert [flow["direction"] for flow in summary["flows"]] == ["forward"] * 2 + ["reverse"] * 2
+    compared, swept = tables.figures(summary), table.figures(summary)
+    down, up = (compared[f"goodput of all {way} flows, Mbit/s"] for way in ("forward", "reverse"))
+    assert (down, up) == (swept["goodput_mbps"], swept["reverse_goodput_mbps"])
+    assert 100 < down < 200 * 1448 / 1514  # type: ignore[operator]
+    assert 10 < up < 20 * 1448 / 1514  # type: ignore[operator]
+    assert "goodput of all flows, Mbit/s" not in compared
+    # A share is of what goes the same way, and fairness is that of each bottleneck.
+    assert swept["first_share"] == pytest.approx(0.5, abs=0.2)
+    each = [link["jain"] for link in summary["fairness"]["links"]]
+    assert swept["jain"] == min(each)
+    assert [compared[f"{link}: Jain's index"] for link in ("bottleneck", "bottleneck (reverse)")] == each
+    assert "Jain's index" not in compared
+    lines = {line.name: line.y for line in throughput(prepare(result)).panels[0].lines}
+    assert "total" not in lines
+    assert lines["total, forward"].max() <= 200 * 1.01
+    assert lines["total, reverse"].max() <= 20 * 1.01
+
+
+def test_drops_of_acks_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Uploads fill the queue that the downloads' ACKs cross: what it drops is more than what flows count as lost."""
+    link = {"rate": "100 Mbit/s", "limit": "50 ms", "reverse": {"rate": "1 Mbit/s", "limit": "20 packets"}}
+    flows = [FLOW | {"count": 2}, FLOW | {"direction": "reverse"}]
+    result = knee.run({"duration": "5 s", "link": link, "flows": flows}, check=True)
+    down, up = result.summary["links"]
+    assert (down["ack_drops"], up["ack_drops"] > 100) == (0, True)
+    sent_up = result.summary["flows"][2]
+    # The sender has not heard of the last drops yet.
+    assert up["drops"] - up["ack_drops"] == pytest.approx(sent_up["lost_packets"], abs=25)
+    tables.show_summary(Console(width=120), result.summary)
+    assert f"{up['ack_drops']:,}".replace(",", " ") in capsys.readouterr().out
 
 
 def test_on_one_bottleneck_its_entry_is_the_whole() -> None:

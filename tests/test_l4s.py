@@ -203,3 +203,16 @@ def test_accurate_feedback_changes_little_for_cubic() -> None:
     )
     assert accurate["goodput_mbps"] == pytest.approx(classic["goodput_mbps"], rel=0.03)
     assert accurate["rtt_mean_ms"] == pytest.approx(classic["rtt_mean_ms"], rel=0.05)
+
+
+def test_a_scalable_flow_that_meets_a_full_link_and_no_marks_is_remarked_on() -> None:
+    """Twelve packets fill 20 Mbit/s and 7 ms, too few for a threshold of 20 ms: Prague saw no mark."""
+    link = {"rate": "20 Mbit/s", "queue": "fq_codel", "queue_params": {"ce_threshold": "20 ms"}, "limit": "10 packets"}
+    flow = {"cc": "prague", "rtt": "7 ms", "ecn": "l4s"}
+    said = knee.run({"duration": "5 s", "link": link, "flows": [flow]}).summary
+    assert said["links"][0]["marks"] == 0
+    assert any("No queue marked a packet" in remark and "prague" in remark for remark in said["remarks"])
+    link |= {"queue_params": {"ce_threshold": "1 ms"}, "limit": "1000 packets"}
+    said = knee.run({"duration": "5 s", "link": link, "flows": [flow]}).summary
+    assert said["links"][0]["marks"] > 0
+    assert "remarks" not in said

@@ -37,6 +37,20 @@ def test_every_ordered_pair_is_there_once_for_each_seed(made: tuple[Path, pl.Dat
     assert means(frame).height == len(CCS) ** 2
 
 
+def test_algorithms_that_the_queue_does_not_suit_are_remarked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prague through a queue that marks nothing is no Prague; the terminal and the page say so."""
+    monkeypatch.chdir(tmp_path)
+    remark = "drops packets of prague and marks none"
+    assert [remark in told for told in matrix.remarks(["prague", "cubic"], SHORT)] == [True]
+    assert matrix.remarks(["prague", "cubic"], [*SHORT, "link.queue=dualpi2"]) == []
+    command = ["matrix", "--cc", "prague,cubic", "--out", "m"]
+    assert main([*command, *(word for change in SHORT for word in ("--set", change))]) == 0
+    assert remark in " ".join(capsys.readouterr().err.split())
+    assert remark in (tmp_path / "m" / "matrix.html").read_text()
+
+
 def test_shares_of_a_pair_sum_to_one_and_jain_follows_from_them(made: tuple[Path, pl.DataFrame]) -> None:
     _, frame = made
     for each in frame.to_dicts():

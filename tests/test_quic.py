@@ -205,3 +205,16 @@ def test_packets_of_quic_are_not_captured(tmp_path: Any) -> None:
 def test_a_kernel_in_virtual_time_refuses_quic_by_key() -> None:
     with pytest.raises(ScenarioError, match=r"flows\[0\]\.transport"):
         knee.run(_told(), "uml")
+
+
+def test_quinns_bbr_beside_others_is_remarked_on() -> None:
+    """It is not sent at its pacing rate, and takes nearly all; paced as it asks, it is not remarked on."""
+
+    def remarks(params: dict[str, Any], count: int) -> list[str]:
+        flow = {"cc": "quinn:bbr", "cc_params": params, "transport": "quic", "rtt": "20 ms"}
+        others = [{"cc": "cubic", "rtt": "20 ms"}] * (count - 1)
+        made = {"duration": "1 s", "link": {"rate": "20 Mbit/s"}, "flows": [flow, *others]}
+        return [told for told in knee.run(made).summary["remarks"] if "does not follow the pacing rate" in told]
+
+    assert len(remarks({}, 2)) == 1
+    assert remarks({"paced": True}, 2) == remarks({}, 1) == []

@@ -349,7 +349,7 @@ def test_total_adds_up_flows_sampled_a_little_apart() -> None:
     result = shares([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0], starts=(0.0, 0.0))
     late = pl.when(pl.col("flow") == 2).then(pl.col("t_s") + 0.1).otherwise(pl.col("t_s"))
     result.samples = result.samples.with_columns(late.alias("t_s"))
-    _, sums = total(prepare(result), "throughput_mbps")
+    _, sums = total(prepare(result), "throughput_mbps", [1, 2])
     assert sums.tolist() == [11.0, 22.0, 33.0, 44.0]
 
 

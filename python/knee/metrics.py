@@ -13,6 +13,7 @@ from knee.applications.figures import Tables, add
 from knee.folder import FORMAT
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
+from knee.scenario.traffic import Rtc
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Scenario
@@ -44,29 +45,53 @@ def jain_of(x: pl.Expr) -> pl.Expr:
     return pl.when(squares > 0).then((x.sum() ** 2 / (x.count() * squares)).clip(upper_bound=1.0))
 
 
-def total_mbps(summary: Mapping[str, Any], what: str = "delivered_bytes") -> float | None:
-    """What all flows together got in the run's window, over the window's length, Mbit/s.
+def direction(flow: Mapping[str, Any]) -> str:
+    """The direction of a flow's data, ``forward`` or ``reverse``; results of older versions do not have it."""
+    return str(flow.get("direction", "forward"))
+
+
+def directions(summary: Mapping[str, Any]) -> list[str]:
+    """The directions in which flows of a run send data."""
+    have = {direction(flow) for flow in summary["flows"]}
+    return [name for name in ("forward", "reverse") if name in have]
+
+
+def total_mbps(summary: Mapping[str, Any], way: str, what: str = "delivered_bytes") -> float | None:
+    """What all flows in one direction together got in the run's window, over the window's length, Mbit/s.
+
+    The directions of a link carry data independently, so a sum over both says nothing about either.
 
     Args:
         summary: the figures of a run.
+        way: ``forward`` or ``reverse``.
         what: ``delivered_bytes`` (payload: goodput) or ``received_bytes`` (with headers and overhead: throughput).
 
     Returns:
-        None where the run has no such window, or was made by a version that did not count this.
+        None where no flow goes in this direction, the run has no such window, or was made by a version that did not
+        count this.
     """
     window = summary.get("window_s")
-    counts = [flow.get(what) for flow in summary["flows"]]
-    if window is None or window[1] <= window[0] or any(count is None for count in counts):
+    counts = [flow.get(what) for flow in summary["flows"] if direction(flow) == way]
+    if not counts or window is None or window[1] <= window[0] or any(count is None for count in counts):
         return None
     return float(sum(counts) * 8 / (window[1] - window[0]) / 1e6)
 
 
 def share(summary: Mapping[str, Any], number: int, what: str = "delivered_bytes") -> float | None:
-    """The part, 0 to 1, that the flow at index ``number`` has of all that was delivered in the run's window."""
-    counts = [flow.get(what) for flow in summary["flows"]]
+    """The part, 0 to 1, of the flow at index ``number`` in what the flows in its direction got in the run's window."""
+    way = direction(summary["flows"][number])
+    counts = [flow.get(what) for flow in summary["flows"] if direction(flow) == way]
     if any(count is None for count in counts) or not sum(counts):
         return None
-    return float(counts[number] / sum(counts))
+    return float(summary["flows"][number][what] / sum(counts))
+
+
+def lowest_jain(fairness: Mapping[str, Any], name: str = "jain") -> float | None:
+    """Jain's index of a run; where flows share several bottlenecks, the lowest of these; None if there is none."""
+    if fairness[name] is not None:
+        return float(fairness[name])
+    shared = [link[name] for link in fairness.get("links", ()) if len(link["flows"]) > 1]
+    return min((float(index) for index in shared if index is not None), default=None)
 
 
 def loss(flows: Iterable[Mapping[str, Any]]) -> float | None:
@@ -258,8 +283,10 @@ def summary(
             about = {
                 "flow": len(flows) + 1,
                 "label": next(labels),
-                "cc": flow.cc,
+                # What adapts the rate of a video call is part of its traffic.
+                "cc": flow.traffic.controller if isinstance(flow.traffic, Rtc) else flow.cc,
                 "transport": flow.transport if flow.program is None else PROGRAM_CC,
+                "direction": flow.direction,
                 "start_s": span(scenario, flow, i)[0] / 1e9,
                 "base_rtt_ms": flow.rtt / 1e6,
             }

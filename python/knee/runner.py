@@ -12,7 +12,7 @@ from knee import forked, grounds, memory, programs
 from knee import qlog as logs
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.owned import writing
-from knee.scenario import Scenario, from_dict, load
+from knee.scenario import Scenario, from_dict, load, marks
 from knee.scenario.remarks import remarks
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def run(
             log_folder.mkdir()
         packets = Path(folder) / CAPTURE if capture else None
         result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
-        _remark(result, remarks(scenario))
+        _remark(result, [*remarks(scenario), *marks.warnings(scenario, result.summary)])
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
             with _drawing:

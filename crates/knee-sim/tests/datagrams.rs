@@ -174,7 +174,7 @@ fn a_flow_that_stops_before_its_figures_begin_has_none() {
     let (output, _) = run(&spec);
     let figures = datagrams(&output, 0);
     assert_eq!((figures.sent, figures.received, figures.lost), (0, 0, 0));
-    assert_eq!((output.flows[0].sent_packets, output.flows[0].delivered_bytes), (0, 0));
+    assert_eq!((output.flows[0].sent_packets, output.flows[0].goodput_mbps.to_bits()), (0, 0));
 }
 
 #[test]

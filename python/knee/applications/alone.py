@@ -1,7 +1,7 @@
 """How long a transfer takes alone on an empty path, to which slowdown compares it.
 
-The simulator transfers sizes of a grid, four per doubling, each alone on the scenario's links with the flow's congestion
-control, on a connection of its own. Between them the time is linear in the size.
+The simulator transfers sizes of a grid, four per doubling, each alone on the scenario's links with the flow's
+congestion control, on a connection of its own. Between them the time is linear in the size.
 
 A single draw of anything random would make a baseline by which others may look fast. So links lose and delay nothing at
 random there: a link model is a wire at its rate, which none exceeds, and where a rate or an RTT changes, the best value

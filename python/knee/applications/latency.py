@@ -3,7 +3,8 @@
 Idle is the mean of the probe's echoes in the intervals before the first flow starts. A probe that starts with the
 flows, or after them, has its base RTT for that; flows of datagrams have half their base RTT. The figures under
 load are over the window of the figures: from ``start`` plus ``warmup``. So with ``warmup`` as long as the idle time,
-nothing idle is in them.
+nothing idle is in them. An increase is negative where packets took less time under load, as on a link whose delay
+varies by itself, or one whose medium sends sooner for those that send all the time.
 """
 
 from __future__ import annotations
@@ -63,8 +64,7 @@ def _entry(
     about: dict[str, Any], part: Flow | Probe, idle: float, figures: Mapping[str, Any], what: str
 ) -> dict[str, Any]:
     loaded = {name: figures.get(f"{what}_{name}_ms") for name in ("p50", "p95", "p99")}
-    # What is counted in buckets may lie a hair below what it was.
-    rise = {name: None if ms is None else max(0.0, ms - idle) for name, ms in loaded.items()}
+    rise = {name: None if ms is None else ms - idle for name, ms in loaded.items()}
     return {
         **about,
         "class": service_class(part),

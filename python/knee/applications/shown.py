@@ -164,12 +164,15 @@ def answer(summary: Figures) -> str | None:
     entries = [e for e in probes or summary.get("latency_under_load", ()) if e["increase_p50_ms"] is not None]
     if not entries:
         return None
+    # A difference that falls gets a sign, and then all do.
+    falls = any(entry[f"increase_{name}_ms"] < 0 for entry in entries for name in ("p50", "p99"))
+    sign = "+" if falls else ""
     told = [
-        f"{entry['increase_p50_ms']:.3g} ms in the median and {entry['increase_p99_ms']:.3g} ms in the 99th percentile "
-        f"for {_whose(entry)}"
+        f"{entry['increase_p50_ms']:{sign}.3g} ms in the median and {entry['increase_p99_ms']:{sign}.3g} ms in the "
+        f"99th percentile for {_whose(entry)}"
         for entry in entries
     ]
-    return f"Load adds {'; '.join(told)}."
+    return f"{'Under load latency changes by' if falls else 'Load adds'} {'; '.join(told)}."
 
 
 #: Figures of a flow that are compared, by their keys there: how they are called.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import complete
-from knee.cli.console import Bar, out
+from knee.cli.console import Bar, complain, out
 from knee.cli.options import Again, Dask, Jobs
 from knee.cli.tables import number, table
 
@@ -57,6 +57,8 @@ def matrix(
 
     names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
+    for remark in matrices.remarks(names, asked):
+        complain(remark)
     with Bar("matrix", folder) as bar:
         frame = matrices.run(
             names, folder, changes=asked, seeds=seeds, workers=workers, dask=dask, again=again, progress=bar,

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
 #: The figures that it shows, besides the one that it sorts by; parts of one are shown in percent.
-_SHOWN = ("goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
+_SHOWN = ("goodput_mbps", "reverse_goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
 #: Those of probes and traffic, where there are any.
 _OF_TRAFFIC = ("latency_increase_p99_ms", "slowdown_p99", "page_p99_ms", "mos")
 _HEADS = {
     "goodput_mbps": "goodput\nMbit/s",
+    "reverse_goodput_mbps": "reverse\nMbit/s",
     "least_goodput_mbps": "least\nMbit/s",
     "greatest_goodput_mbps": "greatest\nMbit/s",
     "first_share": "first\n%",

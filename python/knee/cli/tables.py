@@ -40,7 +40,8 @@ def number(value: float | int | None, places: int = 2) -> str:
     """A figure, or a dash if there is none."""
     if value is None:
         return "-"
-    return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:.{places}f}"
+    # What rounds to zero has no sign.
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:z.{places}f}"
 
 
 def rate(mbps: float | None) -> str:
@@ -83,15 +84,19 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
     for each in shown.tables(summary):
         show(console, each)
-    heads = ["", "used", "queued ms", "", "", "", "packets", ""]
-    names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "marked"]
+    heads = ["", "used", "queued ms", "", "", "", "packets", "", ""]
+    names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "of them ACKs", "marked"]
+    # Flows do not count the ACKs that they lose.
+    acks = any(link.get("ack_drops") for link in summary["links"])
+    if not acks:
+        del heads[-2], names[-2]
     links = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
     _tighten(links, console, first_words=1)
     for link in summary["links"]:
         delays = (number(link[f"queue_delay_{name}_ms"]) for name in ("mean", "p95", "p99", "max"))
-        links.add_row(
-            link["link"], number(link["utilization"] * 100, 1), *delays, number(link["drops"]), number(link["marks"])
-        )
+        dropped = [link["drops"], *([link.get("ack_drops")] if acks else [])]
+        packets = (number(count) for count in (*dropped, link["marks"]))
+        links.add_row(link["link"], number(link["utilization"] * 100, 1), *delays, *packets)
     console.print(links)
     console.print(_last_line(summary), soft_wrap=True)
 
@@ -147,23 +152,35 @@ def _fair(fairness: dict[str, Any]) -> str:
     return f"Jain's index {number(fairness['jain'], 3)}, per interval {mean}, {when}"
 
 
-def _per_bottleneck(fairness: dict[str, Any]) -> dict[str, float | None]:
-    """Jain's index of each bottleneck if there are several."""
+def _totals(summary: dict[str, Any]) -> dict[str, float | int | None]:
+    """The goodput of all flows, in each direction."""
+    from knee.metrics import directions, total_mbps
+
+    ways = directions(summary)
+    each = {f" {way}" if len(ways) > 1 else "": total_mbps(summary, way) for way in ways}
+    return {f"goodput of all{way} flows, Mbit/s": total for way, total in each.items()}
+
+
+def _fairness(fairness: dict[str, Any]) -> dict[str, float | int | None]:
+    """How fairly the flows of each bottleneck share it, where there are several of them."""
+    names = {
+        "jain": "Jain's index",
+        "jain_interval_mean": "Jain's index, mean of intervals",
+        "convergence_s": "convergence, s",
+    }
     links = fairness.get("links", ())
-    return {f"{link['link']}: Jain's index": link["jain"] for link in links if len(links) > 1}
+    if len(links) < 2:
+        return {title: fairness[name] for name, title in names.items()}
+    shared = [link for link in links if len(link["flows"]) > 1]
+    return {f"{link['link']}: {title}": link[name] for link in shared for name, title in names.items()}
 
 
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The figures that ``knee compare`` shows, by name with unit."""
-    from knee.metrics import total_mbps
-
-    flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
+    flows, links = summary["flows"], summary["links"]
     values: dict[str, float | int | None] = {
-        "goodput of all flows, Mbit/s": total_mbps(summary),
-        "Jain's index": fairness["jain"],
-        "Jain's index, mean of intervals": fairness["jain_interval_mean"],
-        "convergence, s": fairness["convergence_s"],
-        **_per_bottleneck(fairness),
+        **_totals(summary),
+        **_fairness(summary["fairness"]),
         "packets lost": sum(flow["lost_packets"] for flow in flows),
         "timeouts": sum(flow["timeouts"] or 0 for flow in flows),
     }
@@ -173,6 +190,8 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
         values[f"{name}: queueing delay, mean, ms"] = link["queue_delay_mean_ms"]
         values[f"{name}: queueing delay, p95, ms"] = link["queue_delay_p95_ms"]
         values[f"{name}: drops"] = link["drops"]
+        if link.get("ack_drops"):
+            values[f"{name}: drops of ACKs"] = link["ack_drops"]
         values[f"{name}: marks"] = link["marks"]
     for flow in flows[:MOST_FLOWS]:
         values[f"{flow['label']}: goodput, Mbit/s"] = flow["goodput_mbps"]

@@ -1,8 +1,8 @@
 """What two ends of a flow of datagrams put on record, as the rows and figures that the simulator gives.
 
 One-way delays run from the sender's clock to the receiver's, which is the same clock here; the base RTT lies behind the
-receiver, and half of it is added, as in the simulator. A datagram that never arrives counts as lost when the first later
-one arrives.
+receiver, and half of it is added, as in the simulator. A datagram that never arrives counts as lost when the first
+later one arrives.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ class Datagrams:
             "jitter_mean_ms": float(jitter.mean()) if len(jitter) else None,
         }
         before = (0, window_ns[0] - 1)
-        ended = [len(_within(self.arrived_ns, self.arrived_ns, before)), _within(self.lost, self.arrived_ns, before).sum()]
+        ended = [
+            len(_within(self.arrived_ns, self.arrived_ns, before)),
+            _within(self.lost, self.arrived_ns, before).sum(),
+        ]
         outstanding = len(_within(self.sent_ns, self.sent_ns, before)) - int(sum(ended))
         packets = {"lost_packets": told["lost"], "outstanding_packets": outstanding}
         rtts = _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))

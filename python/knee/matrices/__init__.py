@@ -16,6 +16,7 @@ from knee import files, registry
 from knee.errors import InputError, Refused, RunError
 from knee.own import CongestionControl, name_of
 from knee.scenario import Scenario, load
+from knee.scenario.remarks import remarks as of_scenario
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,6 +60,12 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     if len(made.labels) != 2:
         raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
     return made
+
+
+def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
+    """What is to be said of the algorithms on this link, such as that its queue does not mark for one that needs it."""
+    told = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
+    return list(dict.fromkeys(told))
 
 
 def run(
@@ -107,5 +114,5 @@ def run(
     def where(one: str, other: str, _: str) -> page.Place:
         return page.Place(command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}")
 
-    files.write(out / "matrix.html", page.page(frame, first, out, where))
+    files.write(out / "matrix.html", page.page(frame, first, out, where, remarks(names, changes)))
     return frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,8 +49,8 @@ class Place:
 Where = Callable[[str, str, str], Place]
 
 
-def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) -> str:
-    """The page, which will be in ``folder``, with the scenario of one of the pairs at its end."""
+def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where, remarks: Sequence[str] = ()) -> str:
+    """The page, which will be in ``folder``, with remarks at its top and the scenario of one pair at its end."""
     seeds = frame["seed"].n_unique()
     algorithms = frame["first"].n_unique()
     facts = [
@@ -68,6 +68,7 @@ def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where) ->
         title="Every algorithm against every other",
         facts=facts,
         headline=_headline(frame),
+        remarks=remarks,
         data=_data(frame, folder, where),
         scenario=dumps(scenario.plain()),
     )

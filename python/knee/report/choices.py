@@ -31,6 +31,7 @@ class Flow:
     cc: str
     start_s: float
     base_rtt_ms: float | None
+    direction: str = "forward"
     goodput_mbps: float = 0.0
     finite: bool = False
     completion_s: float | None = None

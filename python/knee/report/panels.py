@@ -62,19 +62,37 @@ def _quantile_panel(view: View, column: str, label: str) -> Panel:
 
 
 def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
-    """A rate for each flow and in total."""
+    """A rate for each flow and in total, in each direction that several flows share."""
     each = _flow_panel(view, column, label)
     panels = [each]
     if len(view.flows) > 1:
-        sums = Line("total", *total(view, column), INK, 1.0)
+        sums = _totals(view, column)
         if len(view.flows) > MAX_WITH_TOTAL:
-            panels = [Panel(f"Total {label.lower()}", [sums]), replace(each, label=f"{label} per flow")]
+            panels = [Panel(f"Total {label.lower()}", sums), replace(each, label=f"{label} per flow")]
         else:
-            panels = [replace(each, lines=[sums, *each.lines])]
+            panels = [replace(each, lines=[*sums, *each.lines])]
     done = [finish(panel, units.rate_unit, "This run has no such rate.") for panel in panels]
     key = column.removesuffix("_mbps")
     caption = [meaning, *_once(done)]
     return Chart(key, label, [panel for panel, _ in done], caption, over_time(view.duration_s))
+
+
+def _totals(view: View, column: str) -> list[Line]:
+    """The sums over the flows of each direction; a single flow is its own sum."""
+    by_way: dict[str, list[int]] = {}
+    for flow in view.flows:
+        by_way.setdefault(flow.direction, []).append(flow.number)
+    several = {way: numbers for way, numbers in sorted(by_way.items()) if len(numbers) > 1 or len(by_way) == 1}
+    return [
+        Line(
+            "total" if len(by_way) == 1 else f"total, {way}",
+            *total(view, column, numbers),
+            INK,
+            1.0,
+            "solid" if way == min(by_way) else "dash",
+        )
+        for way, numbers in several.items()
+    ]
 
 
 def throughput(view: View) -> Chart:
@@ -89,7 +107,7 @@ def sending_rate(view: View) -> Chart:
 
 def goodput(view: View) -> Chart:
     """Goodput: payload delivered."""
-    return _rates(view, "goodput_mbps", "Goodput", "Payload acknowledged for the first time in each interval.")
+    return _rates(view, "goodput_mbps", "Goodput", "Payload that arrived for the first time in each interval.")
 
 
 def pacing_rate(view: View) -> Chart:

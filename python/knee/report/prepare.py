@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from knee.applications.figures import Tables
-from knee.metrics import jain_of
+from knee.metrics import direction, jain_of
 from knee.report.choices import Flow, choose
 from knee.report.palette import flow_colours
 from knee.report.thin import Floats
@@ -160,6 +160,7 @@ def _flows(result: Result) -> list[Flow]:
             cc=str(row.get("cc", "")),
             start_s=row.get("start_s") or 0.0,
             base_rtt_ms=row.get("base_rtt_ms"),
+            direction=direction(row),
             # Of a program nobody knows the payload.
             goodput_mbps=row.get("goodput_mbps") or row.get("throughput_mbps") or 0.0,
             finite=finite[index] or row.get("completion_s") is not None,
@@ -284,9 +285,10 @@ def per_interval(rows: pl.DataFrame, *figures: pl.Expr) -> pl.DataFrame:
     return rows.group_by("bin").agg(pl.col("t_s").max(), *figures).sort("bin")
 
 
-def total(view: View, column: str) -> tuple[Floats, Floats]:
-    """The sum of `column` over the flows, per interval."""
-    means = view.samples.group_by("bin", "flow").agg(pl.col("t_s").max(), pl.col(column).mean())
+def total(view: View, column: str, numbers: list[int]) -> tuple[Floats, Floats]:
+    """The sum of `column` over the flows with these numbers, per interval."""
+    rows = view.samples.filter(pl.col("flow").is_in(numbers))
+    means = rows.group_by("bin", "flow").agg(pl.col("t_s").max(), pl.col(column).mean())
     sums = view.clock.join(means.group_by("bin").agg(pl.col(column).sum()), on="bin", how="left").sort("bin")
     return floats(sums, "t_s"), floats(sums.with_columns(pl.col(column).fill_null(0.0)), column)
 

@@ -73,6 +73,7 @@ LINK_COLUMNS = (
     Column("queue_delay_p99_ms", "Queueing delay, 99 %", delay_unit),
     Column("queue_delay_max_ms", "Queueing delay, maximum", delay_unit),
     Column("drops", "Drops"),
+    Column("ack_drops", "Drops of ACKs"),
     Column("marks", "Marks"),
 )
 #: Keys that a table of flows omits: names, and counts from which other figures are computed.

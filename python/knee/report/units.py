@@ -59,7 +59,7 @@ def fixed(value: object, decimals: int) -> str:
         return NONE
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,.{decimals}f}".replace(",", GROUP)
+    return f"{value:z,.{decimals}f}".replace(",", GROUP)
 
 
 def number(value: object, digits: int = 4) -> str:

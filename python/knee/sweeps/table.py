@@ -9,10 +9,11 @@ from knee import metrics
 
 #: The figures of a run with their titles and units. Those of links are of the link where packets queue longest.
 FIGURES: dict[str, tuple[str, str]] = {
-    "goodput_mbps": ("Goodput of all flows", "Mbit/s"),
+    "goodput_mbps": ("Goodput of all forward flows", "Mbit/s"),
+    "reverse_goodput_mbps": ("Goodput of all reverse flows", "Mbit/s"),
     "least_goodput_mbps": ("Lowest goodput of a flow", "Mbit/s"),
     "greatest_goodput_mbps": ("Highest goodput of a flow", "Mbit/s"),
-    "first_share": ("The first flow's share of the delivered payload", ""),
+    "first_share": ("The first flow's share of the payload delivered in its direction", ""),
     "jain": ("Jain's index", ""),
     "jain_interval_mean": ("Jain's index, mean of intervals", ""),
     "convergence_s": ("Convergence", "s"),
@@ -79,11 +80,13 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
     slowest = max(links, key=lambda link: link["queue_delay_mean_ms"] or 0.0)
     delays = ("queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms")
     return {
-        "goodput_mbps": metrics.total_mbps(summary),
+        "goodput_mbps": metrics.total_mbps(summary, "forward"),
+        "reverse_goodput_mbps": metrics.total_mbps(summary, "reverse"),
         "least_goodput_mbps": min(goodputs, default=None),
         "greatest_goodput_mbps": max(goodputs, default=None),
         "first_share": metrics.share(summary, 0),
-        **{name: fairness[name] for name in ("jain", "jain_interval_mean", "convergence_s")},
+        **{name: metrics.lowest_jain(fairness, name) for name in ("jain", "jain_interval_mean")},
+        "convergence_s": fairness["convergence_s"],
         **{name: _mean([flow[name] for flow in flows]) for name in ("rtt_mean_ms", "rtt_p95_ms")},
         "queue_link": slowest["link"],
         **{name: slowest[name] for name in delays},

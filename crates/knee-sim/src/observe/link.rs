@@ -71,7 +71,16 @@ pub struct Drops {
 impl Default for LinkWatch {
     fn default() -> Self {
         let (interval, before) = (Spread::EMPTY, Spread::EMPTY);
-        Self { delay: Histogram::new(10), interval, before, from: None, last: LinkCounts::default(), dropping: None, ack_drops: 0, ack_drops_from: 0 }
+        Self {
+            delay: Histogram::new(10),
+            interval,
+            before,
+            from: None,
+            last: LinkCounts::default(),
+            dropping: None,
+            ack_drops: 0,
+            ack_drops_from: 0,
+        }
     }
 }
 

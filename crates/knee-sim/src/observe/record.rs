@@ -181,10 +181,8 @@ impl Record {
         let flows = flows.enumerate().map(|(i, (counts, rtts))| {
             let flow = &self.flows[i];
             let watch = flow.watch.as_ref();
-            let mut figures = watch.map_or_else(
-                || no_figures(flow.completion),
-                |watch| watch.figures(&counts, rtts, flow.completion),
-            );
+            let mut figures = watch
+                .map_or_else(|| no_figures(flow.completion), |watch| watch.figures(&counts, rtts, flow.completion));
             figures.common_throughput_mbps =
                 common.map(|(from, until)| flow.common as f64 * 8.0 / (until - from).as_secs_f64() / 1e6);
             let (delivered, received) = self.window.as_ref().map_or((0, 0), |(_, before)| before[i]);
