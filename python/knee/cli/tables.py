@@ -84,8 +84,8 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
     for each in shown.tables(summary):
         show(console, each)
-    heads = ["", "used", "queued ms", "", "", "", "packets", "", ""]
-    names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "of them ACKs", "marked"]
+    heads = ["", "used", "queued ms", "", "", "", "packets", "of them", ""]
+    names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "ACKs", "marked"]
     # Flows do not count the ACKs that they lose.
     acks = any(link.get("ack_drops") for link in summary["links"])
     if not acks:

@@ -184,7 +184,9 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
 def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
     table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
-    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, LINK_COLUMNS, {"link"}))
+    left_out = {"link"} if any(row.get("ack_drops") for row in rows) else {"link", "ack_drops"}
+    columns = [column for column in LINK_COLUMNS if column.key not in left_out]
+    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, columns, left_out))
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
