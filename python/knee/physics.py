@@ -166,7 +166,7 @@ class Paths:
                 self.capacities[f"{link.name} (reverse)"] = Capacity(scenario, link, most, reverse=True)
         #: For each flow, the links that its data crosses, in order.
         self.of_flow: list[list[str]] = []
-        #: For each flow, the greatest part of a packet, with the overhead of its first link, that is payload.
+        #: For each flow, the greatest part of a packet, with the overhead that counts in rates, that is payload.
         self.payload_parts: list[float] = []
         self.spans: list[tuple[float, float]] = []
         for flow in scenario.flows:
@@ -182,7 +182,8 @@ class Paths:
 
     def _payload_part(self, flow: Flow) -> float:
         headers = _UDP_HEADERS if flow.transport == "quic" or sends_datagrams(flow.traffic) else _TCP_HEADERS
-        first = self._path(flow)[0].removesuffix(" (reverse)")
+        # Rates count the overhead of the first link of the path as the scenario has it, in either direction.
+        first = flow.path[0] if flow.path else self.scenario.links[0].name
         overhead = next(link.overhead for link in self.scenario.links if link.name == first)
         return (_FULL - headers) / (_FULL + overhead)
 
