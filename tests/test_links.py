@@ -167,8 +167,8 @@ def alone(cc: str, model: str, queue: str, rate: int = 20, **params: Any) -> tup
 
 @pytest.mark.parametrize("rate", [5, 10, 20, 50, 100])
 def test_prague_gets_a_low_latency_docsis_link_and_keeps_its_delay_low(rate: int) -> None:
-    # draft-white-tsvwg-lld-00: the low-latency queue waits for its grant and for little else. 1 ms to the next interval, 2 ms
-    # for what was requested, and the ramp's 1 ms; on slow links two frames in place of that.
+    # draft-white-tsvwg-lld-00: the low-latency queue waits for its grant and for little else. 1 ms to the next
+    # interval, 2 ms for what was requested, and the ramp's 1 ms; on slow links two frames in place of that.
     share, delay = alone("prague", "docsis-lld", "docsis-lld", rate)
     assert share > 0.9
     assert delay < 1 + 2 + max(1.5, 3 * 1514 * 8 / (1000 * rate))
@@ -207,6 +207,7 @@ def test_in_the_dual_queue_classic_and_l4s_traffic_both_get_a_share() -> None:
         ({"model": "docsis", "queue": "pie"}, []),
         ({"model": "docsis", "queue": "docsis-pie"}, []),
         ({"model": "docsis-lld", "queue": "docsis-lld"}, []),
+        ({"model": "docsis", "queue": "docsis-lld"}, ["6 ms", "loop_delay, 3 ms", 'loop_delay = "6 ms"']),
         ({"model": "wifi", "queue": "dualpi2"}, ["wifi lets", 'step_thresh = "']),
         ({"model": "wifi", "queue": "codel", "model_params": {"contenders": 3}}, ["wifi lets", "target, 5 ms"]),
         ({"model": "wifi", "queue": "codel"}, []),
@@ -229,8 +230,9 @@ def test_a_target_below_what_the_medium_needs_is_a_warning(link: dict[str, Any],
     ("model", "queue", "cc", "settings"),
     [
         ("docsis", "dualpi2", "prague", {"step_thresh": "7 ms"}),
+        ("docsis", "docsis-lld", "prague", {"loop_delay": "6 ms"}),
         ("docsis", "fq_codel", "cubic", {"target": "11 ms"}),
-        ("lte", "dualpi2", "prague", {"step_thresh": "3 ms"}),
+        ("wifi", "dualpi2", "prague", {"step_thresh": "5 ms"}),
     ],
 )
 def test_what_the_warning_says_would_do_does(model: str, queue: str, cc: str, settings: dict[str, str]) -> None:
