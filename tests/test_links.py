@@ -196,6 +196,21 @@ def test_in_the_dual_queue_classic_and_l4s_traffic_both_get_a_share() -> None:
     assert cubic["rtt_mean_ms"] > prague["rtt_mean_ms"] + 5
 
 
+def test_the_home_on_low_latency_docsis_is_as_its_file_says() -> None:
+    # The comments of l4s-home.toml, sentence by sentence.
+    summary = knee.run(load("l4s-home")).summary
+    down, cubic, up = summary["flows"]
+    assert 1.7 < down["goodput_mbps"] / cubic["goodput_mbps"] < 2.3
+    assert (round(down["goodput_mbps"]), round(cubic["goodput_mbps"])) == (25, 13)
+    assert cubic["queue_delay_mean_ms"] == pytest.approx(18, abs=1)
+    assert cubic["rtt_mean_ms"] - down["rtt_mean_ms"] == pytest.approx(18, abs=3)
+    assert down["queue_delay_mean_ms"] == pytest.approx(0.3, abs=0.05)
+    assert up["queue_delay_mean_ms"] == pytest.approx(3.4, abs=0.2)
+    assert down["lost_packets"] == up["lost_packets"] == 0
+    assert all(link["utilization"] > 0.985 for link in summary["links"])
+    assert "remarks" not in summary
+
+
 @pytest.mark.parametrize(
     ("link", "words"),
     [
