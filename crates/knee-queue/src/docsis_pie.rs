@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn after_a_quiet_second_it_is_inactive_again() {
         let mut c = controller();
-        c.vars.state = State::Active;
+        (c.vars.state, c.vars.qdelay_old) = (State::Active, MS);
         // Quiet at once; 62 updates are 992 ms, and the 63rd goes beyond 1 s.
         (0..63).for_each(|_| c.update(MS));
         assert_eq!(c.vars.state, State::Quiescent);
