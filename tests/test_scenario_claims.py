@@ -183,8 +183,8 @@ CLAIMS: dict[str, dict[str, Check]] = {
             near(flow("l4s-home", "Prague, down")["goodput_mbps"], 25)
             and near(flow("l4s-home", "CUBIC, down")["goodput_mbps"], 13)
         ),
-        "CUBIC's packets wait for 18 ms in the classic queue, and its RTT is longer by as much; Prague's wait for 0.3 ms "
-        "there, and for 3.4 ms in the upload, most of it for grants.": lambda: (
+        "CUBIC's packets wait for 18 ms in the classic queue, and its RTT is longer by as much; Prague's wait for 0.3 "
+        "ms there, and for 3.4 ms in the upload, most of it for grants.": lambda: (
             near(flow("l4s-home", "CUBIC, down")["queue_delay_mean_ms"], 18)
             and near(flow("l4s-home", "Prague, down")["queue_delay_mean_ms"], 0.3, 1)
             and near(flow("l4s-home", "Prague, up")["queue_delay_mean_ms"], 3.4, 1)
