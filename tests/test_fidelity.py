@@ -105,6 +105,17 @@ def test_programs_run_in_their_own_form_packet_by_packet(tmp_path: Path) -> None
     assert (tcp.tso, tcp.delayed_ack) == (False, 0)
 
 
+def test_what_was_held_against_a_program_is_the_default() -> None:
+    # A form that nothing was held against is not what people get who do not ask for it.
+    for row in standing.congestion_controls():
+        entry = registry.congestion_controls()[row.name]
+        if "form" in entry.params and row.form == entry.params["form"].default:
+            assert row.against != standing.NOTHING, row
+    assert [registry.congestion_controls()[name].params["form"].default for name in ("copa", "vivace", "ledbat")] == [
+        "program"
+    ] * 3
+
+
 def test_copas_packets_take_as_long_as_they_did_on_the_rig(tmp_path: Path) -> None:
     # 1468 bytes and 14 of Ethernet there, 1514 here: at 10 Mbit/s 1.1856 ms each (the oracle's notes).
     told = fidelity.scenario(case(tmp_path, 'copa-1,1,copa,80,0,10,150,40,8.8,"on the wire",87,0.88,0', PROGRAMS))
@@ -234,7 +245,18 @@ def test_the_table_has_every_algorithm_and_what_it_was_held_against() -> None:
     assert list(dict.fromkeys(row.name for row in rows)) == named
     assert [(row.against, row.cases, row.compared) for row in rows if row.name == "dctcp"] == [("Linux 7.2", 12, 14)]
     assert [row.against for row in rows if row.name == "lola"] == ["its authors' module", standing.PAPER]
-    assert [row.against for row in rows if row.name == "ledbat"] == ["libutp"]
+    # Of each form separately, the default first: a recording of a program says nothing of the paper's form.
+    forms = {row.title: row.against for row in rows if row.name in ("copa", "vivace", "ledbat", "lp")}
+    assert forms == {
+        "copa (program)": "its authors' program",
+        "copa (paper)": standing.NOTHING,
+        "vivace (program)": "its authors' program",
+        "vivace (paper)": standing.NOTHING,
+        "ledbat (program)": "libutp",
+        "ledbat (paper)": standing.NOTHING,
+        "lp (linux)": "Linux 7.2",
+        "lp (paper)": standing.NOTHING,
+    }
     assert sum(row.compared for row in rows if row.against != standing.PAPER) == sum(
         len(case.flows) for each in shipped.cases().values() for case in each
     )

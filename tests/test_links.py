@@ -157,6 +157,105 @@ def test_a_cable_modem_adds_its_request_to_the_rtt() -> None:
     assert 24 <= result.summary["flows"][0]["rtt_min_ms"] <= 26.5
 
 
+def alone(cc: str, model: str, queue: str, rate: int = 20, **params: Any) -> tuple[float, float]:
+    """The share of the link that a flow alone gets, and its mean RTT beyond the base RTT of 20 ms."""
+    link = {"rate": f"{rate} Mbit/s", "model": model, "queue": queue, "queue_params": params}
+    flows = [{"cc": cc, "rtt": "20 ms"}]
+    flow = knee.run({"duration": "30 s", "warmup": "10 s", "link": link, "flows": flows}).summary["flows"][0]
+    return flow["throughput_mbps"] / rate, flow["rtt_mean_ms"] - 20
+
+
+@pytest.mark.parametrize("rate", [5, 10, 20, 50, 100])
+def test_prague_gets_a_low_latency_docsis_link_and_keeps_its_delay_low(rate: int) -> None:
+    # draft-white-tsvwg-lld-00: the low-latency queue waits for its grant and for little else. 1 ms to the next
+    # interval, 2 ms for what was requested, and the ramp's 1 ms; on slow links two frames in place of that.
+    share, delay = alone("prague", "docsis-lld", "docsis-lld", rate)
+    assert share > 0.9
+    assert delay < 1 + 2 + max(1.5, 3 * 1514 * 8 / (1000 * rate))
+
+
+def test_the_wait_for_a_grant_is_no_queue_to_docsis_pie() -> None:
+    # RFC 8034, 4.2: its delay is bytes over the rate. CoDel's 5 ms are used up by the request and the grant alone.
+    share, delay = alone("cubic", "docsis", "docsis-pie")
+    assert share > 0.97
+    # The target of 10 ms, the loop of 4 to 6 ms, and CUBIC's swing above the target.
+    assert delay < 25
+    assert alone("cubic", "docsis", "codel")[0] < share
+
+
+def test_in_the_dual_queue_classic_and_l4s_traffic_both_get_a_share() -> None:
+    link = {"rate": "20 Mbit/s", "model": "docsis-lld", "queue": "docsis-lld"}
+    flows = [{"cc": "prague", "rtt": "20 ms"}, {"cc": "cubic", "rtt": "20 ms"}]
+    summary = knee.run({"duration": "60 s", "warmup": "20 s", "link": link, "flows": flows}).summary
+    prague, cubic = summary["flows"]
+    # RFC 9332, 2.1: about equal at equal RTTs.
+    assert 0.4 < prague["goodput_mbps"] / cubic["goodput_mbps"] < 2.5
+    assert summary["links"][0]["utilization"] > 0.95
+    # L waits for grants, C for its target of 10 ms beside them.
+    assert prague["rtt_mean_ms"] < 25
+    assert cubic["rtt_mean_ms"] > prague["rtt_mean_ms"] + 5
+
+
+def test_the_home_on_low_latency_docsis_is_as_its_file_says() -> None:
+    # The comments of l4s-home.toml, sentence by sentence.
+    summary = knee.run(load("l4s-home")).summary
+    down, cubic, up = summary["flows"]
+    assert 1.7 < down["goodput_mbps"] / cubic["goodput_mbps"] < 2.3
+    assert (round(down["goodput_mbps"]), round(cubic["goodput_mbps"])) == (25, 13)
+    assert cubic["queue_delay_mean_ms"] == pytest.approx(18, abs=1)
+    assert cubic["rtt_mean_ms"] - down["rtt_mean_ms"] == pytest.approx(18, abs=3)
+    assert down["queue_delay_mean_ms"] == pytest.approx(0.3, abs=0.05)
+    assert up["queue_delay_mean_ms"] == pytest.approx(3.4, abs=0.2)
+    assert down["lost_packets"] == up["lost_packets"] == 0
+    assert all(link["utilization"] > 0.985 for link in summary["links"])
+    assert "remarks" not in summary
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (
+            {"model": "docsis", "queue": "dualpi2"},
+            ["6 ms", "step_thresh, 1 ms", 'step_thresh = "7 ms"', '"docsis-lld"'],
+        ),
+        ({"model": "docsis", "queue": "fq_codel"}, ["target, 5 ms", 'target = "11 ms"', '"docsis-pie"']),
+        ({"model": "docsis", "queue": "pie"}, []),
+        ({"model": "docsis", "queue": "docsis-pie"}, []),
+        ({"model": "docsis-lld", "queue": "docsis-lld"}, []),
+        ({"model": "docsis", "queue": "docsis-lld"}, ["6 ms", "loop_delay, 3 ms", 'loop_delay = "6 ms"']),
+        ({"model": "wifi", "queue": "dualpi2"}, ["wifi lets", 'step_thresh = "']),
+        ({"model": "wifi", "queue": "codel", "model_params": {"contenders": 3}}, ["wifi lets", "target, 5 ms"]),
+        ({"model": "wifi", "queue": "codel"}, []),
+        ({"model": "lte", "queue": "dualpi2"}, ["2 ms", 'step_thresh = "3 ms"']),
+        ({"model": "lte", "queue": "codel"}, []),
+        ({"model": "lte", "queue": "pie", "model_params": {"uplink": True}}, ["20 ms", 'target = "35 ms"']),
+        ({"model": "wire", "queue": "dualpi2"}, []),
+    ],
+)
+def test_a_target_below_what_the_medium_needs_is_a_warning(link: dict[str, Any], words: list[str]) -> None:
+    flows = [{"cc": "cubic", "rtt": "20 ms"}]
+    result = knee.run({"duration": "1 s", "link": {"rate": "100 Mbit/s"} | link, "flows": flows})
+    remarks = [remark for remark in result.summary.get("remarks", []) if "takes the medium for congestion" in remark]
+    assert len(remarks) == bool(words)
+    assert all(word in remark for word in words for remark in remarks), remarks
+    assert result.manifest.get("remarks", []) == result.summary.get("remarks", [])
+
+
+@pytest.mark.parametrize(
+    ("model", "queue", "cc", "settings"),
+    [
+        ("docsis", "dualpi2", "prague", {"step_thresh": "7 ms"}),
+        ("docsis", "docsis-lld", "prague", {"loop_delay": "6 ms"}),
+        ("docsis", "fq_codel", "cubic", {"target": "11 ms"}),
+        ("wifi", "dualpi2", "prague", {"step_thresh": "5 ms"}),
+    ],
+)
+def test_what_the_warning_says_would_do_does(model: str, queue: str, cc: str, settings: dict[str, str]) -> None:
+    before, after = (alone(cc, model, queue, **params)[0] for params in ({}, settings))
+    assert before < after
+    assert after > 0.85 * alone(cc, model, "pfifo")[0]
+
+
 def test_a_satellite_changes_rtt_and_rate_at_its_reconfigurations_only() -> None:
     result = knee.run(load("leo"))
     rows = result.samples.filter(pl.col("flow") == 2)

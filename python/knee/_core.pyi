@@ -3,7 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-__all__ = ["Ack", "Control", "EngineError", "SpecError", "link_conflict", "registry", "simulate", "version"]
+__all__ = [
+    "Ack",
+    "Control",
+    "EngineError",
+    "SpecError",
+    "link_access",
+    "link_conflict",
+    "registry",
+    "simulate",
+    "version",
+]
 
 class SpecError(ValueError):
     """The simulator rejected its specification."""
@@ -74,6 +84,9 @@ def version() -> str:
 
 def registry() -> str:
     """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
+
+def link_access(name: str, params: str, rate: int) -> int:
+    """Returns how long a packet may wait at a link of this model and rate, in bit/s, without any queue, ns."""
 
 def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | None:
     """What of a link model's parameters contradicts each other or the rate.

@@ -132,6 +132,7 @@ _LINKS: dict[str, dict[str, Any]] = {
     "wifi": {"model": "wifi"},
     "wifi-contended": {"model": "wifi", "model_params": {"contenders": 2, "error": 0.02}},
     "docsis": {"model": "docsis"},
+    "docsis-lld": {"model": "docsis-lld"},
     "lte": {"model": "lte"},
     "lte-fading": {"model": "lte", "model_params": {"fading": "rayleigh"}},
     "nr": {"model": "nr"},

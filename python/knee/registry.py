@@ -212,6 +212,11 @@ def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
         raise Refused(found, accepted, key=key)
 
 
+def access_delay(name: str, values: dict[str, Value], rate: int) -> int:
+    """How long a packet may wait at a link of this model although no other does, ns; ``rate`` in bit/s."""
+    return _core.link_access(name, json.dumps(link_models()[name].tagged(values)), rate)
+
+
 def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
     """The entry called ``name``.
 

@@ -4,7 +4,7 @@ use crate::medium::Medium;
 use crate::models::wifi::SharedAir;
 use crate::models::{cellular, docsis, leo, wifi};
 use crate::{delay, loss};
-use knee_core::{Param, Params, Rate};
+use knee_core::{Param, Params, Rate, Time};
 
 /// One of several ways in which a part of a link works.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,9 @@ pub struct Model {
     pub choice: Choice,
     /// What of its parameters contradicts each other, or a rate.
     pub check: fn(&Params, Rate) -> Result<(), Conflict>,
+    /// How long a packet that finds the queue empty may have to wait until it is taken out, beside what chance adds:
+    /// delays below that say nothing of a queue.
+    pub access: fn(&Params, Rate) -> Time,
     /// Makes one; none: a wire, a token bucket or a trace, as the link's other keys say.
     pub make: Option<Make>,
 }
@@ -66,10 +69,12 @@ const WIRE: Model = Model {
         params: &[],
     },
     check: |_, _| Ok(()),
+    access: |_, _| Time::ZERO,
     make: None,
 };
 
-static MODELS: &[Model] = &[WIRE, wifi::ENTRY, docsis::ENTRY, cellular::LTE, cellular::NR, leo::ENTRY];
+static MODELS: &[Model] =
+    &[WIRE, wifi::ENTRY, docsis::ENTRY, docsis::LLD_ENTRY, cellular::LTE, cellular::NR, leo::ENTRY];
 static LOSSES: &[Choice] = &[loss::RANDOM, loss::GILBERT_ELLIOTT];
 static DELAYS: &[Choice] = &[delay::UNIFORM, delay::NORMAL, delay::PARETO, delay::PARETO_NORMAL, delay::TABLE];
 

@@ -42,6 +42,13 @@ mod _core {
         listing::conflict(name, params, rate).map_err(SpecError::new_err)
     }
 
+    /// How long a packet may have to wait at a link of this model (parameters in JSON, tagged with their kinds) and rate, in
+    /// bit/s, although no other waits, ns.
+    #[pyfunction]
+    fn link_access(name: &str, params: &str, rate: u64) -> PyResult<u64> {
+        listing::access(name, params, rate).map_err(SpecError::new_err)
+    }
+
     /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample
     /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are

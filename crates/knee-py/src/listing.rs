@@ -25,6 +25,14 @@ pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, S
     Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
 }
 
+/// How long a packet may have to wait at a link of this model and rate without any queue, ns.
+pub fn access(name: &str, params: &str, rate: u64) -> Result<u64, String> {
+    let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
+    let given: knee_sim::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
+    let params = knee_sim::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
+    Ok((model.access)(&params, knee_core::Rate::from_bps(rate)).as_nanos())
+}
+
 fn choice(choice: &knee_link::registry::Choice) -> Json {
     json!({
         "name": choice.name,

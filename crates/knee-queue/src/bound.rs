@@ -34,6 +34,11 @@ impl Bound {
         by_packets.min(by_bytes)
     }
 
+    /// Bytes that it holds in frames of `frame` bytes.
+    pub(crate) fn bytes(&self, frame: u64) -> u64 {
+        self.max_bytes.min(self.max_packets.saturating_mul(frame))
+    }
+
     /// Whether so many packets and bytes are within it.
     #[inline]
     pub(crate) fn holds(&self, packets: u64, bytes: u64) -> bool {

@@ -9,6 +9,8 @@ mod cake;
 mod cocoa;
 mod codel;
 mod codel_law;
+mod docsis_lld;
+mod docsis_pie;
 mod dualpi2;
 mod fair_queue;
 mod fifo;

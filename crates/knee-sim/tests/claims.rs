@@ -59,6 +59,37 @@ fn vegas_yields_to_a_flow_that_fills_the_buffer() {
     assert!(output.flows[0].goodput_mbps > 4.0 * output.flows[1].goodput_mbps, "{output:?}");
 }
 
+/// Goodputs of three Vivace flows on 30 Mbit/s and 30 ms behind a token bucket, one after another.
+fn three_vivace_flows(stagger: u64) -> f64 {
+    let flows: Vec<_> = (0..3)
+        .map(|i| {
+            json!({
+                "label": format!("flow {i}"), "cc": "vivace", "rtt": 30 * MS, "start": i * stagger, "stop": 40 * S,
+                "bytes": null, "path": [0]
+            })
+        })
+        .collect();
+    let spec: Spec = serde_json::from_value(json!({
+        "duration": 40 * S, "seed": 1, "warmup": 13 * S, "interval": 100 * MS, "flows": flows,
+        "links": [{
+            "name": "bottleneck", "capacity": {"rate": 30_000_000}, "queue": "pfifo", "limit": {"packets": 150},
+            "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": 1600, "reverse": null
+        }]
+    }))
+    .unwrap();
+    Simulation::new(&spec).unwrap().run().unwrap().0.flows.iter().map(|flow| flow.goodput_mbps).sum()
+}
+
+#[test]
+fn three_vivace_flows_use_the_link_whenever_they_start() {
+    // The authors' program on Linux: 29.0 of 30 Mbit/s (one run). On a path without noise the RTTs of each flow alone were
+    // the same for good, which its program takes for one burst: none of the flows left its first rate, 3.6 Mbit/s.
+    for stagger in [0, 3 * MS, 500 * MS, S] {
+        let goodput = three_vivace_flows(stagger);
+        assert!(goodput > 27.0, "{goodput} Mbit/s with starts {stagger} ns apart");
+    }
+}
+
 #[test]
 fn thirteen_vivace_flows_at_a_buffer_of_one_packet_send_little_more_than_the_link_carries() {
     // 7.5 Mbit/s carries 619 packets of 1514 bytes in a second. A flow's utility falls with its rate from 9 % of loss
@@ -67,7 +98,7 @@ fn thirteen_vivace_flows_at_a_buffer_of_one_packet_send_little_more_than_the_lin
         .map(|i| {
             json!({
                 "label": format!("flow {i}"), "cc": "vivace", "rtt": 20 * MS, "start": 0, "stop": 3 * S, "bytes": null,
-                "path": [0]
+                "path": [0], "cc_params": {"form": {"choice": "paper"}}
             })
         })
         .collect();

@@ -1,4 +1,4 @@
-"""Every congestion control and queue discipline: what it was held against, in how many cases, and how close it came.
+"""Every congestion control, each form of it, and queue discipline: what it was held against, and how close it came.
 
 Nothing here is a list by hand: the recordings say which algorithms ran in them, and the data files of `knee reproduce`
 which algorithm their paper proposes. What is left in neither has nothing to be held against.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import statistics
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from knee import registry
 from knee.fidelity import shipped
-from knee.fidelity.translate import discipline
+from knee.fidelity.translate import discipline, form
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ class Standing:
 
     Attributes:
         name: in the registry.
+        form: which of its forms, where it has several; the default comes first.
         against: the reference; `NOTHING` where there is none.
         cases: recorded cases in which it ran; of a paper, its experiments.
         compared: flows, or a paper's items.
@@ -44,11 +45,17 @@ class Standing:
 
     name: str
     against: str
+    form: str = ""
     cases: int = 0
     compared: int = 0
     passed: int | None = None
     points: float | None = None
     percent: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The name, and the form in brackets."""
+        return f"{self.name} ({self.form})" if self.form else self.name
 
 
 #: What the columns of the table are.
@@ -59,28 +66,34 @@ EXPLAINED = (
 
 
 def shown(rows: Sequence[Standing]) -> list[tuple[str, ...]]:
-    """The rows as text: the name, once, the reference, counts and errors; empty where there is none."""
-    names = [""] + [row.name for row in rows]
+    """The rows as text: the name and form, once, the reference, counts and errors; empty where there is none."""
+    titles = [""] + [row.title for row in rows]
     return [
         (
-            row.name if row.name != before else "",
+            row.title if row.title != before else "",
             row.against,
             *(str(count) if count else "" for count in (row.cases, row.compared)),
             "" if row.passed is None else str(row.passed),
             *("" if error is None else f"{error:.2f}" for error in (row.points, row.percent)),
         )
-        for before, row in zip(names, rows, strict=False)
+        for before, row in zip(titles, rows, strict=False)
     ]
 
 
 def brief(rows: Sequence[Standing], counts: bool = False) -> dict[str, str]:
-    """By name what listings say, such as ``Linux 7.2``; with ``counts``, ``Linux 7.2 (12 flows)``."""
-    words: dict[str, list[str]] = {}
+    """By name what listings say, such as ``Linux 7.2``; with ``counts``, ``Linux 7.2 (12 flows)``.
+
+    Forms are said one by one: ``libutp (form program); nothing (form paper)``.
+    """
+    words: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         unit = "items" if row.against == PAPER else "flows"
         count = f" ({row.compared} {unit if row.compared > 1 else unit[:-1]})" if counts and row.compared else ""
-        words.setdefault(row.name, []).append(row.against + count)
-    return {name: ", ".join(each) for name, each in words.items()}
+        words.setdefault(row.name, {}).setdefault(row.form, []).append(row.against + count)
+    return {
+        name: "; ".join(", ".join(each) + (f" (form {form})" if form else "") for form, each in forms.items())
+        for name, forms in words.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -99,8 +112,12 @@ def congestion_controls(reports: Mapping[Path, Report] | None = None) -> list[St
     Args:
         reports: runs of all shipped recordings; without them no row says how close it came.
     """
-    names = [name for name, entry in registry.congestion_controls().items() if entry.family != "own"]
-    return _rows(names, _seen(reports), lambda seen: seen.flow.cc)
+    forms = {
+        name: entry.params["form"].words if "form" in entry.params else [""]
+        for name, entry in registry.congestion_controls().items()
+        if entry.family != "own"
+    }
+    return _rows(forms, _seen(reports), lambda seen: (seen.flow.cc, form(seen.case, seen.flow)))
 
 
 def queues(reports: Mapping[Path, Report] | None = None) -> list[Standing]:
@@ -108,7 +125,7 @@ def queues(reports: Mapping[Path, Report] | None = None) -> list[Standing]:
     kernels = [
         each for each in _seen(reports) if shipped.RECORDINGS[each.file].reference(each.flow.cc) == shipped.KERNEL
     ]
-    return _rows(list(registry.queues()), kernels, _discipline)
+    return _rows({name: [""] for name in registry.queues()}, kernels, lambda seen: (_discipline(seen), ""))
 
 
 def _discipline(seen: _Seen) -> str:
@@ -132,24 +149,35 @@ def _seen(reports: Mapping[Path, Report] | None) -> list[_Seen]:
     ]
 
 
-def _rows(names: Iterable[str], seen: list[_Seen], of: Callable[[_Seen], str]) -> list[Standing]:
+def _rows(
+    forms: Mapping[str, Sequence[str]], seen: list[_Seen], of: Callable[[_Seen], tuple[str, str]]
+) -> list[Standing]:
+    """The rows of all names, form by form.
+
+    Args:
+        forms: of each name; one without a name where there is no choice.
+        seen: flows of recordings.
+        of: the name and form that a flow is of.
+    """
     rows = []
-    for name in names:
+    for name, form_ in ((name, form_) for name, each in forms.items() for form_ in each):
         groups: dict[str, list[_Seen]] = {}
         for each in seen:
-            if of(each) == name:
+            if of(each) == (name, form_):
                 groups.setdefault(shipped.RECORDINGS[each.file].reference(name), []).append(each)
-        own = [_recorded(name, against, group) for against, group in groups.items()]
-        own += [paper for paper in _papers() if paper.name == name]
-        rows += own or [Standing(name, NOTHING)]
+        own = [_recorded(name, form_, against, group) for against, group in groups.items()]
+        if form_ in ("", "paper"):
+            own += [replace(paper, form=form_) for paper in _papers() if paper.name == name]
+        rows += own or [Standing(name, NOTHING, form_)]
     return rows
 
 
-def _recorded(name: str, against: str, group: list[_Seen]) -> Standing:
+def _recorded(name: str, form_: str, against: str, group: list[_Seen]) -> Standing:
     results = [each.result for each in group if each.result is not None]
     return Standing(
         name,
         against,
+        form_,
         cases=len({(each.file, each.case.name) for each in group}),
         compared=len(group),
         passed=sum(result.holds for result in results) if results else None,
@@ -170,5 +198,7 @@ def _papers() -> list[Standing]:
         if told.get("proposes") and items:
             differ = sum("explanation" in item for item in items)
             experiments = len({item["experiment"] for item in items})
-            found.append(Standing(told["proposes"], PAPER, experiments, len(items), len(items) - differ))
+            found.append(
+                Standing(told["proposes"], PAPER, cases=experiments, compared=len(items), passed=len(items) - differ)
+            )
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from knee import registry
 from knee.errors import Refused
-from knee.fidelity.cases import Case
+from knee.fidelity.cases import Case, KernelFlow
 from knee.registry import Entry
 from knee.units import format_rate, format_time
 
@@ -57,6 +57,19 @@ def discipline(case: Case) -> str:
     return UNNAMED[0] if case.qdisc is None else case.qdisc.split(",")[0]
 
 
+def form(case: Case, flow: KernelFlow) -> str:
+    """The form in which a flow's congestion control runs: its authors' program beside programs, else the default.
+
+    Empty for an algorithm that has only one.
+    """
+    entry = registry.congestion_controls().get(flow.cc)
+    if entry is None or "form" not in entry.params:
+        return ""
+    words = entry.params["form"].words
+    beside = any(each.beside_program for each in case.flows)
+    return "program" if beside and "program" in words else words[0]
+
+
 def runs(case: Case) -> list[int]:
     """By how many ms each run of a case shifts its second flow; the third by twice as many, and so on.
 
@@ -101,10 +114,10 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = 
             "ecn": flow.ecn,
             **({"direction": "reverse"} if flow.reverse else {}),
             **({"bytes": f"{flow.transfer_bytes} B"} if flow.transfer_bytes else {}),
-            # The program's way where it is not the paper's.
+            # Said even where it is the default: it is what the program is held against.
             **(
                 {"cc_params": {"form": "program", **RIG_PARAMS.get(flow.cc, {})}}
-                if program and "form" in known[flow.cc].params
+                if form(case, flow) == "program"
                 else {}
             ),
         }

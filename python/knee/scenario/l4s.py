@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Flows that have no congestion control of knee's.
 WITHOUT_CC = (PROGRAM_CC, NO_CC)
+#: Disciplines with a queue for L4S traffic, which is coupled to the one for all other traffic.
+_DUAL = ("dualpi2", "docsis-lld")
 #: Disciplines that mark only if told to.
 _SWITCHED = ("codel", "fq_codel", "pie", "red")
 
@@ -78,7 +80,7 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
     if not is_scalable(flow):
         return _reason_classic(flow, queue, params)
     ect1 = sends_ect1(flow)
-    if queue == "dualpi2":
+    if queue in _DUAL:
         if ect1 or params.get("any_ect"):
             return None
         return (
@@ -111,7 +113,7 @@ def _threshold_marks(params: Mapping[str, Value], *, ect1: bool) -> bool:
 def _reason_classic(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
     """What is wrong with a queue for a flow that takes a mark for a loss."""
     ect1 = sends_ect1(flow)
-    if queue == "dualpi2" and ect1:
+    if queue in _DUAL and ect1:
         if _is_marked_bbr3(flow):
             return (
                 f"takes {flow.cc} for L4S traffic by its ECT(1), although beyond its ecn_max_rtt it takes marks for "

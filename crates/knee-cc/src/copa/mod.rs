@@ -57,9 +57,9 @@ pub const ENTRY: Entry = Entry {
         ),
         Param::choice(
             "form",
-            &["paper", "program"],
+            &["program", "paper"],
             "NSDI 2018; genericCC, markoviancc.cc",
-            "the paper's algorithm, or that of the authors' sender",
+            "the algorithm of the authors' sender, or the paper's",
         ),
         Param::time(
             "timer",
@@ -277,6 +277,8 @@ mod tests {
     use crate::{Signal, reno};
     use knee_core::{Rate, Value};
 
+    const PAPER: (&str, Value) = ("form", Value::Choice("paper"));
+
     #[test]
     fn the_target_rate_keeps_one_over_delta_packets_queued() {
         // delta 0.5 and 4 ms of queue: 500 packets/s, which over 4 ms are 2 packets.
@@ -358,7 +360,7 @@ mod tests {
         for (flows, delta) in [(1, 0.5), (2, 0.5), (4, 0.5), (2, 0.1)] {
             let mut net = Dumbbell::new(Rate::from_mbps(24), 500);
             for i in 0..flows {
-                let given = [("delta", Value::Ratio(delta)), ("mode_switching", Value::Bool(false))];
+                let given = [PAPER, ("delta", Value::Ratio(delta)), ("mode_switching", Value::Bool(false))];
                 net.add(&ENTRY, &given, Time::from_millis(40), Time::from_millis(100 * i));
             }
             net.run(Time::from_secs(20));
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn with_mode_switching_a_lone_flow_keeps_the_same_average() {
         let mut net = Dumbbell::new(Rate::from_mbps(24), 500);
-        net.add(&ENTRY, &[], Time::from_millis(40), Time::ZERO);
+        net.add(&ENTRY, &[PAPER], Time::from_millis(40), Time::ZERO);
         net.run(Time::from_secs(20));
         let seen = net.measure(Time::from_secs(80));
         assert!((2.0..4.0).contains(&seen.queue) && seen.total() > 23.8 && seen.drops == 0, "{seen:?}");
@@ -385,7 +387,7 @@ mod tests {
     fn it_competes_with_reno_only_where_it_may_switch_modes() {
         let part = |switching| {
             let mut net = Dumbbell::new(Rate::from_mbps(24), 160);
-            net.add(&ENTRY, &[("mode_switching", Value::Bool(switching))], Time::from_millis(40), Time::ZERO);
+            net.add(&ENTRY, &[PAPER, ("mode_switching", Value::Bool(switching))], Time::from_millis(40), Time::ZERO);
             net.add(&reno::ENTRY, &[], Time::from_millis(40), Time::ZERO);
             net.run(Time::from_secs(20));
             let seen = net.measure(Time::from_secs(140));

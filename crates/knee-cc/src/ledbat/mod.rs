@@ -10,8 +10,8 @@
 //! - `cwnd <= flight + allowed_increase`, `cwnd >= min_cwnd`
 //! - loss: half the window, at least `min_cwnd`; timeout: one packet
 //!
-//! With `form = "program"` it does what libutp does ([`program`]) with the given `target`; the other parameters are the
-//! RFC's. Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way counts as well; the
+//! That is `form = "paper"`. By default it does what libutp does ([`program`]) with the given `target`; the other
+//! parameters are the RFC's. Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way counts as well; the
 //! timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can be turned on, and
 //! then ends where the queue reaches the target.
 
@@ -61,9 +61,9 @@ pub const ENTRY: Entry = Entry {
         Param::switch("slow_start", false, "RFC 6817, Sec. 2.4.2: none", "begin with slow start, up to the target"),
         Param::choice(
             "form",
-            &["paper", "program"],
+            &["program", "paper"],
             "RFC 6817; libutp, utp_internal.cpp",
-            "what the RFC says, or what libutp does with the target",
+            "what libutp does with the target, or what the RFC says",
         ),
     ],
     phases: &["slow_start", "below_target", "above_target"],
@@ -246,7 +246,7 @@ mod tests {
     use crate::reno;
     use crate::testing::Dumbbell;
     use crate::{Signal, testing};
-    use knee_core::Rate;
+    use knee_core::{Rate, Value};
 
     fn ledbat() -> Ledbat {
         Ledbat::new(Params::new(&knee_core::Params::defaults(ENTRY.params)))
@@ -296,7 +296,9 @@ mod tests {
 
     /// On 10 Mbit/s with a queue of 240 ms.
     fn alone() -> Dumbbell {
-        Dumbbell::single(&ENTRY, Rate::from_mbps(10), 200, Time::from_millis(40))
+        let mut net = Dumbbell::new(Rate::from_mbps(10), 200);
+        net.add(&ENTRY, &[("form", Value::Choice("paper"))], Time::from_millis(40), Time::ZERO);
+        net
     }
 
     #[test]

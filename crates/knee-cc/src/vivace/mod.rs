@@ -80,9 +80,9 @@ pub const ENTRY: Entry = Entry {
         ),
         Param::choice(
             "form",
-            &["paper", "program"],
+            &["program", "paper"],
             "NSDI 2018; PCC-Uspace, pcc_vivace_sender.cpp",
-            "the paper's algorithm, or that of the authors' program with t, b and c",
+            "the algorithm of the authors' program, with t, b and c, or the paper's with all parameters",
         ),
     ],
     phases: &["starting", "learning", "moving"],
@@ -336,6 +336,7 @@ mod tests {
     use crate::{cubic, reno};
     use knee_core::Value;
 
+    const PAPER: (&str, Value) = ("form", Value::Choice("paper"));
     const LATENCY: Utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
 
     #[test]
@@ -392,7 +393,12 @@ mod tests {
         for utility in ["latency", "loss"] {
             let mut net = Dumbbell::new(Rate::from_mbps(48), 120);
             for i in 0..2 {
-                net.add(&ENTRY, &[("utility", Value::Choice(utility))], Time::from_millis(30), Time::from_secs(10 * i));
+                net.add(
+                    &ENTRY,
+                    &[PAPER, ("utility", Value::Choice(utility))],
+                    Time::from_millis(30),
+                    Time::from_secs(10 * i),
+                );
             }
             net.run(Time::from_secs(60));
             let seen = net.measure(Time::from_secs(180));
@@ -441,9 +447,10 @@ mod tests {
     /// than the link.
     #[test]
     fn it_tolerates_random_loss() {
-        let rate = |entry| {
+        let rate = |entry: &Entry| {
             let mut net = Dumbbell::new(Rate::from_mbps(96), 240).with_loss(0.01);
-            net.add(entry, &[], Time::from_millis(30), Time::ZERO);
+            let given = if entry.name == "vivace" { &[PAPER][..] } else { &[] };
+            net.add(entry, given, Time::from_millis(30), Time::ZERO);
             net.run(Time::from_secs(30));
             net.measure(Time::from_secs(90)).total()
         };
@@ -453,7 +460,8 @@ mod tests {
 
     /// Pacing rates in Mbit/s where ten packets leave every two seconds, whatever the algorithm wants.
     fn rates(init: &Init, rounds: u64) -> Vec<f64> {
-        let mut cc = (ENTRY.make)(&knee_core::Params::defaults(ENTRY.params), init);
+        let params = knee_core::Params::resolve(ENTRY.params, [PAPER]).unwrap();
+        let mut cc = (ENTRY.make)(&params, init);
         let mut control = Control::initial(10);
         let mut view = view();
         let mut seen = Vec::new();

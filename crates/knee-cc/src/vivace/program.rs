@@ -16,6 +16,10 @@
 //!   5 % more for each step in a row that was cut to that; at least 0.5 Mbit/s.
 //! - Rates are of packets of 1500 bytes; in the gradient a Mbit is 2^20 bits.
 //!
+//! ACKs whose times are far apart from the usual are of a burst, and their RTTs not reliable, until an RTT is above the one
+//! before, which is below the mean. Of a path without noise, which only a simulator has, no RTT ever is: equal ones end a
+//! burst, too.
+//!
 //! What rise of the RTT counts is in [`super::judge`].
 
 use super::interval::{Interval, Intervals};
@@ -115,7 +119,9 @@ impl AckClock {
         if ratio > BURST * usual {
             self.burst = true;
         } else if self.burst {
-            self.burst = !(rtt > rtt_before && rtt_before < srtt_before);
+            // In whole microseconds, as the program's clock has it; equal ones end a burst too (see the file's head).
+            let [rtt, before, srtt] = [rtt, rtt_before, srtt_before].map(Time::as_micros);
+            self.burst = rtt < before || before > srtt;
         } else {
             return true;
         }
@@ -410,6 +416,18 @@ mod tests {
         let mut take = |gap, rtt| clock.is_reliable(gap, ms(rtt), ms(41));
         let seen = [take(0.001, 40), take(0.001, 40), take(0.1, 40), take(0.001, 40), take(0.001, 42), take(0.001, 42)];
         assert_eq!(seen, [false, true, false, false, false, true]);
+    }
+
+    /// A path without noise gives the same RTT for good, which never rises below its mean: without an end of the burst no
+    /// interval is ever judged, and the rate stays as it is.
+    #[test]
+    fn a_burst_ends_where_the_rtt_stays_the_same_to_the_microsecond() {
+        let mut clock = AckClock::default();
+        let ns = Time::from_nanos;
+        let mut take = |gap, rtt, srtt| clock.is_reliable(gap, ns(rtt), ns(srtt));
+        let bursts = [take(0.001, 41_000_000, 41_000_000), take(0.001, 41_000_000, 41_000_000)];
+        let after = [0.1, 0.001, 0.001, 0.001, 0.001].map(|gap| take(gap, 40_000_003, 40_000_001));
+        assert_eq!((bursts, after), ([false, true], [false, false, true, true, true]));
     }
 
     #[test]

@@ -126,6 +126,7 @@ pub const LTE: Model = Model {
         params: &LTE_PARAMS,
     },
     check,
+    access,
     make: Some(|params, init| Box::new(Cellular::new(params, init))),
 };
 
@@ -138,6 +139,7 @@ pub const NR: Model = Model {
         params: &NR_PARAMS,
     },
     check,
+    access,
     make: Some(|params, init| Box::new(Cellular::new(params, init))),
 };
 
@@ -174,6 +176,13 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
         return conflict("bler", "no block ever arrives".into(), "expected less than 1, or rlc = \"um\"".into());
     }
     Ok(())
+}
+
+/// A packet waits for the next interval, which a retransmission may take; an idle terminal for its request and grant.
+fn access(params: &Params, _: Rate) -> Time {
+    let intervals = params.time("tti") * if params.ratio("bler") > 0.0 { 2 } else { 1 };
+    let asks = params.time("sr_period") + params.time("grant_delay");
+    intervals + if params.switch("uplink") { asks } else { Time::ZERO }
 }
 
 /// A channel gain that changes with time.

@@ -14,11 +14,17 @@
 //! sent (piggyback); otherwise it contends with other modems' and fails with probability `collision`, after which the modem
 //! waits a random number of intervals from a window that doubles from `backoff_start` to `backoff_end` slots.
 //!
+//! With a `guaranteed_grant_rate` the modem is granted that much in every MAP interval without asking, to be used then or
+//! lost (Proactive Grant Service): while that suffices a packet waits for the next interval, and no longer. `docsis-lld` has
+//! it by default, shorter MAP intervals and a shorter loop. The proactive grants are the modem's, and what goes first is the
+//! queue's choice, where DOCSIS gives them to the low-latency service flow alone.
+//!
 //! The downstream is a shaped link: a `wire`, with `burst` if wanted.
 //!
 //! Sources: DOCSIS 3.1 MULPI (CM-SP-MULPIv3.1); its model in ns-2 (`DocsisLink`, MAP interval typically 2 ms), by
 //! CableLabs. Validated against the latency of DOCSIS 3.1's access network in G. White, K. Sundaresan, B. Briscoe, "Low
-//! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00.
+//! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00. Proactive grants as CableLabs' model for ns-3 has them
+//! (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
 
 use crate::medium::{Frame, Medium, Port, Sending};
 use crate::registry::{Choice, Conflict, Init, Model};
@@ -26,47 +32,88 @@ use crate::wire::Wire;
 use knee_core::{Param, Params, Rate, Rng, Time};
 use std::collections::VecDeque;
 
+const NS2: &str = "ns-2 DocsisLink: typically 2 ms";
+const LLD: &str = "draft-white-tsvwg-lld-00; docsis-ns3: 1 to 2 ms";
+
+const fn shared(map_us: u64, grant_us: u64, proactive_kbps: u64, source: [&'static str; 3]) -> [Param; 7] {
+    let us = Time::from_micros;
+    [
+        Param::time(
+            "map_interval",
+            us(map_us),
+            (Time::ZERO, us(50_000)),
+            source[0],
+            "time between two MAPs, each of which describes such an interval",
+        ),
+        Param::time(
+            "grant_delay",
+            us(grant_us),
+            (Time::ZERO, us(100_000)),
+            source[1],
+            "time from a request to the beginning of the interval with its grant",
+        ),
+        Param::rate(
+            "guaranteed_grant_rate",
+            Rate::from_bps(1000 * proactive_kbps),
+            (Rate::ZERO, Rate::from_mbps(100_000)),
+            source[2],
+            "what is granted in each MAP interval without a request, at most the link's rate; 0: nothing",
+        ),
+        Param::ratio("collision", 0.0, (0.0, 1.0), "ours", "probability that a request that contends fails"),
+        Param::switch(
+            "piggyback",
+            true,
+            "DOCSIS 3.1 MULPI, 7.2.1.1",
+            "whether requests ride on data that is being sent",
+        ),
+        Param::count(
+            "backoff_start",
+            1,
+            (1, 1024),
+            "ours",
+            "window, in MAP intervals, from which a failed request's backoff is drawn at first",
+        ),
+        Param::count("backoff_end", 16, (1, 1024), "ours", "window after repeated failures"),
+    ]
+}
+
+static BEST_EFFORT: [Param; 7] =
+    shared(2000, 4000, 0, [NS2, "ours: two MAP intervals, one to schedule and one of lead", "best-effort scheduling"]);
+
+static LOW_LATENCY: [Param; 7] =
+    shared(1000, 2000, 12_500, [LLD, "ours: two MAP intervals", "ours: a full frame in each MAP interval"]);
+
 /// The registry entry.
 pub const ENTRY: Model = Model {
     choice: Choice {
         name: "docsis",
         about: "a cable modem's upstream: what it sends has to be requested and granted, in MAP intervals",
         source: "DOCSIS 3.1 MULPI; ns-2 DocsisLink; draft-white-tsvwg-lld-00",
-        params: &[
-            Param::time(
-                "map_interval",
-                Time::from_millis(2),
-                (Time::ZERO, Time::from_millis(50)),
-                "ns-2 DocsisLink: typically 2 ms",
-                "time between two MAPs, each of which describes such an interval",
-            ),
-            Param::time(
-                "grant_delay",
-                Time::from_millis(4),
-                (Time::ZERO, Time::from_millis(100)),
-                "ours: two MAP intervals, one to schedule and one of lead",
-                "time from a request to the beginning of the interval with its grant",
-            ),
-            Param::ratio("collision", 0.0, (0.0, 1.0), "ours", "probability that a request that contends fails"),
-            Param::switch(
-                "piggyback",
-                true,
-                "DOCSIS 3.1 MULPI, 7.2.1.1",
-                "whether requests ride on data that is being sent",
-            ),
-            Param::count(
-                "backoff_start",
-                1,
-                (1, 1024),
-                "ours",
-                "window, in MAP intervals, from which a failed request's backoff is drawn at first",
-            ),
-            Param::count("backoff_end", 16, (1, 1024), "ours", "window after repeated failures"),
-        ],
+        params: &BEST_EFFORT,
     },
     check,
+    access,
     make: Some(|params, init| Box::new(Docsis::new(params, init))),
 };
+
+/// The registry entry of Low Latency DOCSIS.
+pub const LLD_ENTRY: Model = Model {
+    choice: Choice {
+        name: "docsis-lld",
+        about: "Low Latency DOCSIS: as docsis, with grants without requests and a shorter loop; use queue docsis-lld",
+        source: "DOCSIS 3.1 MULPI; draft-white-tsvwg-lld-00; docsis-ns3",
+        params: &LOW_LATENCY,
+    },
+    check,
+    access,
+    make: Some(|params, init| Box::new(Docsis::new(params, init))),
+};
+
+/// A packet waits for the next interval, and for its grant where the proactive ones are not all of the rate.
+fn access(params: &Params, rate: Rate) -> Time {
+    let asks = params.rate("guaranteed_grant_rate") < rate;
+    params.time("map_interval") + if asks { params.time("grant_delay") } else { Time::ZERO }
+}
 
 fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
     let conflict = |key, found: String, accepted: String| Err(Conflict { key, found, accepted });
@@ -100,6 +147,8 @@ pub struct Docsis {
     wire: Wire,
     map: Time,
     grant_delay: Time,
+    /// What is granted without a request.
+    proactive: Rate,
     collision: f64,
     piggyback: bool,
     backoff: (u64, u64),
@@ -126,6 +175,7 @@ impl Docsis {
             wire: Wire::new(init.rate),
             map: params.time("map_interval"),
             grant_delay: params.time("grant_delay"),
+            proactive: params.rate("guaranteed_grant_rate"),
             collision: params.ratio("collision"),
             piggyback: params.switch("piggyback"),
             backoff: (params.count("backoff_start"), params.count("backoff_end")),
@@ -152,19 +202,23 @@ impl Docsis {
             self.granted += bytes;
         }
         let end = now + self.map;
+        let rate = Rate::from_bps(self.wire.rate());
+        // Of this interval only.
+        let mut proactive = self.proactive.min(rate).bytes_in(self.map).0;
         let (mut at, mut sent) = (self.free_at.max(now), 0);
         let begun = at;
-        while self.granted > 0 && at < end {
+        while self.granted + proactive > 0 && at < end {
             let Some((frame, left)) = self.partial.take().or_else(|| port.take().map(|frame| (frame, frame.bytes)))
             else {
                 // What was requested is no longer there.
                 self.granted = 0;
                 break;
             };
-            let fits = Rate::from_bps(self.wire.rate()).bytes_in(end - at).0.max(1);
-            let bytes = left.min(self.granted).min(fits);
+            let bytes = left.min(self.granted + proactive).min(rate.bytes_in(end - at).0.max(1));
             at += self.wire.time_for(bytes);
-            self.granted -= bytes;
+            let unasked = bytes.min(proactive);
+            proactive -= unasked;
+            self.granted -= bytes - unasked;
             sent += bytes;
             if bytes == left { port.leave(frame, at) } else { self.partial = Some((frame, left - bytes)) }
         }
@@ -302,6 +356,32 @@ mod tests {
         };
         let (without, with) = (wait(0.0), wait(0.5));
         assert!((with - without - 2.0).abs() < 0.2, "{without} {with}");
+    }
+
+    #[test]
+    fn with_proactive_grants_a_packet_waits_for_the_next_interval_only() {
+        // Full frames fit: it comes a third into an interval of 1 ms and leaves with the next, where best effort takes
+        // 6.121 ms.
+        let mut bench = Bench::new(make(&LLD_ENTRY, &[], 100));
+        bench.arrive(Time::from_micros(667), 1);
+        assert_eq!(bench.departures(MS * 100), [Time::from_nanos(1_121_120)]);
+    }
+
+    #[test]
+    fn what_exceeds_the_proactive_grants_is_requested() {
+        // 12.5 Mbit/s are 1562 bytes per ms: of ten packets at 0.5 ms, 15,140 bytes, 1562 go at 1 ms, 2 ms and 3 ms each.
+        // The rest was requested at 1 ms, and its grant comes at 3 ms: the last of 12,016 bytes leaves 961.28 us later.
+        let mut bench = Bench::new(make(&LLD_ENTRY, &[], 100));
+        bench.arrive(Time::from_micros(500), 10);
+        let leaves = bench.departures(MS * 100);
+        assert_eq!((leaves.len(), leaves[9]), (10, Time::from_nanos(3_961_280)));
+    }
+
+    #[test]
+    fn proactive_grants_of_all_of_the_rate_leave_nothing_to_request() {
+        let mut bench = Bench::new(make(&LLD_ENTRY, &[], 10));
+        bench.arrive(Time::from_micros(500), 2);
+        assert_eq!(bench.departures(MS * 100)[1], MS + Time::from_nanos(2 * 1_211_200));
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub const ENTRY: Model = Model {
         ],
     },
     check,
+    // A wire between two reconfigurations.
+    access: |_, _| Time::ZERO,
     make: Some(|params, init| Box::new(Satellite::new(params, init))),
 };
 

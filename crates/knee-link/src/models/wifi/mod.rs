@@ -141,6 +141,7 @@ pub const ENTRY: Model = Model {
         ],
     },
     check,
+    access,
     make: Some(|params, init| Box::new(Wifi::new(params, init))),
 };
 
@@ -186,6 +187,21 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
         return conflict(key, found, accepted);
     }
     Ok(())
+}
+
+/// A packet waits until the aggregate before it has been sent and acknowledged, for each contender's frame once, and for the
+/// longest first backoff.
+fn access(params: &Params, rate: Rate) -> Time {
+    let frame = u64::from(MTU) + params.bytes("header").0 + DELIMITER;
+    let frames = match params.count("max_frames") {
+        0 => BLOCK_ACK_WINDOW as u64,
+        most => most,
+    };
+    let aggregate = rate.time_for(Bytes(frame * frames)).min(params.time("max_airtime"));
+    let answer = params.time("sifs") + params.time("ack");
+    let idle = params.time("sifs") + params.time("slot") * (params.count("aifsn") + params.count("cw_min"));
+    let others = (params.time("contender_airtime") + answer + idle) * params.count("contenders");
+    params.time("preamble") + aggregate + answer + idle + others
 }
 
 /// A frame that was sent and is not done with.
