@@ -1,4 +1,4 @@
-"""Who else can change a file: root runs no program, and removes nothing in a folder, that another user could exchange."""
+"""Who else can change a file: root runs nothing, and removes nothing, that another user could have put there."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def remove(folder: Path, name: str, known: Iterable[str]) -> None:
             for file in known:
                 with suppress(FileNotFoundError):
                     os.unlink(file, dir_fd=inside)
-            left = sorted(os.listdir(inside))
+            with os.scandir(inside) as entries:
+                left = sorted(entry.name for entry in entries)
         if left:
             raise RunError(f"{folder / name} has files that knee did not put there ({', '.join(left)}); remove them.")
         os.rmdir(name, dir_fd=around)

@@ -1,0 +1,115 @@
+"""Confines the kernel of a run with flows that are programs: whose rights it has, what it reads, how much it takes.
+
+What a program could do by a bug of the guest's kernel is what that kernel may do, which is a process of the machine.
+``linux/launch/confine.c`` holds it; docs/security.md says against what.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from knee import privileges, sudo
+from knee.errors import RunError
+from knee.programs import UNCONFINED, Executable
+
+#: What all programs of a run together may write to their folders, bytes.
+QUOTA = 256 << 20
+#: Processes and threads for each program; those of a run share them.
+PROCESSES = 64
+#: Processes of the host that the kernel needs beside those.
+_KERNELS_OWN = 32
+#: What the launcher says first where it cannot.
+CANNOT = "launch: cannot confine: "
+_FOLDERS_OF_PROGRAMS = ("bin", "sbin", "libexec")
+
+
+@cache
+def user() -> tuple[int, int]:
+    """User and group of programs: never root; under ``sudo`` the caller."""
+    if os.geteuid() != 0:
+        return os.getuid(), os.getgid()
+    return sudo.caller() or (privileges.unused_user(),) * 2
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """How the guest of a run is held.
+
+    Attributes:
+        readable: files and folders of the machine that it may read, beside the system's.
+        programs: how many programs it has.
+    """
+
+    readable: tuple[str, ...]
+    programs: int
+
+    def options(self, memory: int) -> list[str]:
+        """The launcher's options; ``memory``: bytes of the guest's memory where that is a file in memory, else 0."""
+        uid, gid = user()
+        who = ["-u", str(uid), "-g", str(gid)]
+        if os.environ.get(UNCONFINED) == "1":
+            return who
+        limits = ["-n", str(PROCESSES * self.programs + _KERNELS_OWN), "-q", str(QUOTA)]
+        reads = [word for path in self.readable for word in ("-r", path)]
+        return ["-c", *who, *limits, *(["-m", str(memory)] if memory else []), *reads]
+
+
+def give(folder: Path) -> None:
+    """Gives a new folder, as root, to the user of the programs; links in it are not followed."""
+    if os.geteuid() != 0:
+        return
+    for _, _, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
+        for name in files:
+            os.chown(name, *user(), dir_fd=here, follow_symlinks=False)
+        os.fchown(here, *user())
+
+
+def check(folder: Path, names: Iterable[str]) -> None:
+    """Checks what root is going to read in the guest's folder: files of the programs' user, and no links."""
+    for name in names:
+        found = (folder / name).lstat() if os.path.lexists(folder / name) else None
+        if found and (not stat.S_ISREG(found.st_mode) or found.st_uid != user()[0] or found.st_nlink != 1):
+            raise RunError(f"The guest's file {name} was exchanged during the run, so it is not read.")
+
+
+def explained(reason: str) -> str:
+    """The error of a machine that cannot confine programs."""
+    return (
+        f"This machine cannot confine programs ({reason.removeprefix(CANNOT)}): that needs Linux 5.13 with Landlock, "
+        "and user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or "
+        "kernel.apparmor_restrict_unprivileged_userns); knee run --unconfined-programs runs them without."
+    )
+
+
+def readable(root: str, found: Executable) -> set[str]:
+    """What a program may read beside the system's folders.
+
+    That is its root; or, where that is the machine's, the files that its command line names and the folder in which it
+    lies.
+    """
+    if root != "/":
+        return {root}
+    named = [path for path in (found.named, found.file, *found.words) if path.startswith("/")]
+    folders = {_folder(place) for place in (Path(found.named), Path(found.named).resolve())}
+    return {*named, *(str(folder) for folder in folders if folder is not None)}
+
+
+def _folder(file: Path) -> Path | None:
+    """The folder of a program's files: where it lies, or the one above its ``bin``; never a home or a shared folder."""
+    parents = [file.parent.parent] if file.parent.name in _FOLDERS_OF_PROGRAMS else []
+    return next((place for place in (*parents, file.parent) if not _shared(place)), None)
+
+
+def _shared(folder: Path) -> bool:
+    """Whether more lies there than a program: a home or a folder around it, or one like ``/tmp``."""
+    try:
+        sticky = bool(folder.stat().st_mode & stat.S_ISVTX)
+    except OSError:
+        return True
+    homes = (Path.home(), Path("/root"), Path("/home/somebody"))
+    return sticky or folder.parent == Path("/home") or any(home.is_relative_to(folder) for home in homes)
