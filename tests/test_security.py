@@ -122,7 +122,7 @@ from knee.linux import bpf
 while os.path.ismount(bpf.BPFFS):
     assert os.system(f"umount {bpf.BPFFS}") == 0
 bpf._mount()
-print(oct(bpf.BPFFS.stat().st_mode & 0o7777))
+print(oct(bpf.BPFFS.stat().st_mode & 0o777))
 """
 
 
