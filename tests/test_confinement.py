@@ -138,7 +138,8 @@ def test_it_has_no_network_and_no_processes_but_its_own(held: Shell) -> None:
             "use Socket; sub reach { my ($kind, $to) = @_; "
             "socket(my $s, $kind, SOCK_STREAM, 0) or die; "
             'print connect($s, $to) ? "reached\\n" : "$!\\n"; } '
-            f'reach(AF_INET, pack_sockaddr_in({port}, pack("C4", 127, 0, 0, 1))); reach(AF_UNIX, pack_sockaddr_un("{name}")); '
+            f'reach(AF_INET, pack_sockaddr_in({port}, pack("C4", 127, 0, 0, 1))); '
+            f'reach(AF_UNIX, pack_sockaddr_un("{name}")); '
             'reach(AF_INET, pack_sockaddr_in(9, pack("C4", 192, 0, 2, 1)));'
         )
         done = held(f"perl -e {_quoted(reach)}")
