@@ -241,7 +241,7 @@ def test_root_runs_no_loader_from_a_strangers_cache(strangers_cache: Path, owner
     planted.write_text("planted")
     if owner != "root's":
         os.chown(planted, STRANGER, STRANGER)
-    with pytest.raises(RunError, match=r"not used as root, because the user nobody can change .*unset XDG_CACHE_HOME"):
+    with pytest.raises(RunError, match=r"not used as root, because the user nobody can change .*set XDG_CACHE_HOME"):
         build.loader()
 
 
@@ -259,6 +259,11 @@ def test_root_runs_no_kernel_from_a_strangers_cache(strangers_cache: Path, capsy
     said = capsys.readouterr().err
     assert "because the user nobody can change" in said
     assert said.count("\n") == 1
+    # The other grounds are still looked at.
+    main(["doctor"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "sim" in said
+    assert "XDG_CACHE_HOME" in said
 
 
 @roots
@@ -301,6 +306,15 @@ def test_the_switch_of_the_installations_owner_runs_and_a_strangers_does_not(
     os.chown(tmp_path / "venv", STRANGER, STRANGER)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
     assert lab._trusted(program) == str(program.resolve())
+
+
+@roots
+def test_where_the_machines_root_is_nobody_a_run_works(tmp_path: Path) -> None:
+    """In a user namespace with one user, all that is root's belongs to the user of unmapped ids."""
+    command = ["unshare", "--map-root-user", sys.executable, "-m", "knee", "run", "hello", "--no-report"]
+    done = subprocess.run([*command, "--out", str(tmp_path / "out")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "manifest.json").exists()
 
 
 # Files that root makes below a caller's folder.

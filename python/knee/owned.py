@@ -189,8 +189,8 @@ def writing(target: Path) -> Iterator[Path]:
             yield folder
         return
     owned = _own(folder=folders.partial(target))
-    # In a container root may be unable to write to /run; simulations then run without a record.
-    with contextlib.suppress(OSError):
+    # In a container root may be unable to write to /run, or not own it; simulations then run without a record.
+    with contextlib.suppress(OSError, RunError):
         owned.write()
     try:
         with folders.writing(target, owned.folder) as folder:

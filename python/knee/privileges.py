@@ -32,12 +32,13 @@ def unused_user() -> int:
         RunError: this container's range of ids has none.
     """
     for uid in (_LARGE + os.getpid(), _SMALL + os.getpid() % _SMALL_COUNT):
-        if _exists_here(uid) and not _taken(uid):
+        if is_mapped(uid) and not _taken(uid):
             return uid
     raise RunError(f"This container has no user id to spare: {_MAP} has neither {_LARGE} nor {_SMALL}.")
 
 
-def _exists_here(uid: int) -> bool:
+def is_mapped(uid: int) -> bool:
+    """Whether a user id exists in this user namespace."""
     rows = (map(int, line.split()) for line in _MAP.read_text().splitlines())
     return any(first <= uid < first + count for first, _, count in rows)
 

@@ -11,8 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from knee import privileges
 from knee.errors import RunError
 
+#: In a user namespace, the owner of what belongs to users outside of it, the machine's root among them.
+_UNMAPPED = 65_534
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -50,7 +53,7 @@ def _check(parts: Sequence[Path], path: Path, mend: str, owners: Collection[int]
 
 def _others(found: os.stat_result, owners: Collection[int], *, above: bool) -> str | None:
     """Who, other than root and ``owners``, can change a file, or what is in a folder ``above`` one that was checked."""
-    if found.st_uid not in (0, *owners):
+    if found.st_uid not in (0, *owners) and not (found.st_uid == _UNMAPPED and not privileges.is_mapped(_UNMAPPED)):
         return user(found.st_uid)
     if stat.S_ISLNK(found.st_mode):
         return "somebody who made a link of it just now"

@@ -90,7 +90,7 @@ def root() -> Path:
 
 def trusted(place: Path) -> Path:
     """A file of the cache that is about to be used; raises what :func:`root` does."""
-    return trust.trusted(place, f"remove {place}, or unset XDG_CACHE_HOME if that is another user's")
+    return trust.trusted(place, "set XDG_CACHE_HOME to a folder of root's, and build the kernel there")
 
 
 @cache

@@ -45,7 +45,11 @@ class Uml:
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
-        built = cache.built()
+        try:
+            built = cache.built()
+        except RunError as refused:
+            what, _, mend = str(refused).rstrip(".").rpartition("; ")
+            return [Missing(what, mend)]
         if built:
             # Modules that are older than their sources are built again by the next run.
             return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()

@@ -140,7 +140,7 @@ def _store() -> Path:
 
 def _trusted(place: Path) -> Path:
     """A place in the store, checked before anything in it is run, and before anything is compiled for it."""
-    return trust.trusted(place, f"remove {place.parent}, or unset XDG_CACHE_HOME if that is another user's")
+    return trust.trusted(place, f"remove {place.parent}, or set XDG_CACHE_HOME to a folder of root's")
 
 
 @contextmanager
