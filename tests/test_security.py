@@ -73,8 +73,9 @@ def test_a_strangers_folder_of_pins_is_refused_and_nothing_is_removed(places: Pa
     pins.mkdir()
     (pins / "vegas").symlink_to(victim)
     os.chown(pins, STRANGER, STRANGER)
-    with pytest.raises(RunError, match=r"bpffs/knee is not used, because the user nobody can change it; remove"):
-        bpf.sweep()
+    for command in (bpf.sweep, bpf.loaded, lambda: bpf.unload("vegas"), lambda: bpf.shown("vegas")):
+        with pytest.raises(RunError, match=r"bpffs/knee is not used, because the user nobody can change it; remove"):
+            command()
     assert untouched(victim)
 
 

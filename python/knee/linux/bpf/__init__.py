@@ -143,7 +143,7 @@ def unload(name: str) -> int:
 
 
 def _unload(name: str) -> int:
-    if not (PINS / name).is_dir():
+    if name not in trust.folders(PINS):
         names = [each.name for each in loaded()]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
     connections = _connections(name)
@@ -224,7 +224,7 @@ def shown(name: str) -> dict[str, Any] | None:
         if the algorithm is not loaded.
     """
     pin = PINS / name / "connections"
-    if not pin.exists():
+    if name not in trust.folders(PINS) or not pin.exists():
         return None
     layout = _call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
     return {"pin": str(pin), "layout": json.loads(layout)}
