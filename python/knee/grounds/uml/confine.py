@@ -60,13 +60,9 @@ class Confinement:
 
 
 def give(folder: Path) -> None:
-    """Gives a new folder, as root, to the user of the programs; links in it are not followed."""
-    if os.geteuid() != 0:
-        return
-    for _, _, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
-        for name in files:
-            os.chown(name, *user(), dir_fd=here, follow_symlinks=False)
-        os.fchown(here, *user())
+    """Gives a new folder to the user of the programs, if root made it."""
+    if os.geteuid() == 0:
+        sudo.give(folder, user())
 
 
 def check(folder: Path, names: Iterable[str]) -> None:
