@@ -217,6 +217,18 @@ def test_the_folder_of_a_program_is_readable_and_a_home_is_not(tmp_path: Path, m
     assert confine.readable("/rootfs", Executable("/bin/x", ("/bin/x", "/etc/x"), "/bin/x")) == {"/rootfs"}
 
 
+@roots
+def test_a_program_that_only_root_may_read_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    reachable(program)
+    program.chmod(0o700)
+    with pytest.raises(RunError, match=r"Programs never run as root, and user \d+ may not read .*/program; move it"):
+        confine.check_reads(program)
+    program.chmod(0o755)
+    confine.check_reads(program)
+
+
 # Whole runs.
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from knee import privileges, sudo
+from knee import privileges, sudo, trust
 from knee.errors import RunError
 from knee.programs import UNCONFINED, Executable
 
@@ -80,6 +81,23 @@ def explained(reason: str) -> str:
         "and user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or "
         "kernel.apparmor_restrict_unprivileged_userns); knee run --unconfined-programs runs them without."
     )
+
+
+def check_reads(file: Path) -> None:
+    """Checks that the user of the programs, who is not root, may read a program.
+
+    Raises:
+        RunError: it may not; says what would do.
+    """
+    uid, gid = user()
+    if os.geteuid() != 0:
+        return
+    test = ["test", "-r", str(file), "-a", "-x", str(file)]
+    if subprocess.run(test, user=uid, group=gid, extra_groups=[], cwd="/", check=False).returncode:
+        raise RunError(
+            f"Programs never run as root, and {trust.user(uid)} may not read {file}; move it to a folder that every "
+            "user may read, or run knee as an ordinary user."
+        )
 
 
 def readable(root: str, found: Executable) -> set[str]:

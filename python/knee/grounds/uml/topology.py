@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 from typing import Any
 
 from knee import programs
@@ -344,6 +345,7 @@ class Topology:
         for role, name in enumerate(programs.ROLES):
             found = programs.locate(flow.program, name, self.values(k))
             process = program_process(k, role)
+            confine.check_reads(Path(root) / found.named.lstrip("/"))
             self.readable |= confine.readable(root, found)
             told = plan.program(FIRST_PROGRAM + process, confine.user(), most, wait, root, found.file, found.words)
             if name == "receive":
