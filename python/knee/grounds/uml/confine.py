@@ -67,10 +67,13 @@ def give(folder: Path) -> None:
 
 
 def check(folder: Path, names: Iterable[str]) -> None:
-    """Checks what root is going to read in the guest's folder: files of the programs' user, and no links."""
+    """Checks what root is going to read in the guest's folder: the programs' user has it, and it is no link."""
     for name in names:
         found = (folder / name).lstat() if os.path.lexists(folder / name) else None
-        if found and (not stat.S_ISREG(found.st_mode) or found.st_uid != user()[0] or found.st_nlink != 1):
+        if found is None:
+            continue
+        one = stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
+        if not one or found.st_uid != user()[0]:
             raise RunError(f"The guest's file {name} was exchanged during the run, so it is not read.")
 
 

@@ -162,7 +162,8 @@ def run(
             if pipe is not None:
                 pipe.close()
     if held is not None:
-        confine.check(root, ("rows", "programs", "progress"))
+        ends = [f"{_ENDS}/{path.name}" for path in (root / _ENDS).glob("*")]
+        confine.check(root, ["rows", "programs", "progress", *([_ENDS] if ends else []), *ends])
     if words is not None:
         raise RunError(words + _errors(root))
     return spinners.ended if spinners else 0
