@@ -41,6 +41,9 @@ struct attributes {			/* struct mount_attr */
 #define READ_ONLY	1		/* MOUNT_ATTR_RDONLY */
 #define NO_SETUID	2		/* MOUNT_ATTR_NOSUID */
 
+/* There on every machine, and nothing that the guest reads. */
+#define PLACE		"/dev/shm"
+
 /* Files in the folders of programs, of all of them together. */
 #define MOST_FILES	"16384"
 
@@ -132,7 +135,10 @@ static int become(const struct confinement *how, int groups)
 	return 0;
 }
 
-/* All of the machine's files become read-only, but for the current folder, which becomes a mount of its own. */
+/*
+ * All of the machine's files become read-only, but for the current folder, which becomes a mount of its own at a place
+ * that every user can reach: the guest's kernel opens its files by that path, and root's folders may be in the way.
+ */
 static int protect_files(void)
 {
 	struct attributes read_only = { .set = READ_ONLY | NO_SETUID };
@@ -140,7 +146,7 @@ static int protect_files(void)
 
 	if (here < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    syscall(NR_MOUNT_SETATTR, AT_FDCWD, "/", TREE_RECURSIVE, &read_only, sizeof(read_only)) ||
-	    syscall(NR_MOVE_MOUNT, here, "", AT_FDCWD, ".", MOVE_EMPTY_PATH) || fchdir(here))
+	    syscall(NR_MOVE_MOUNT, here, "", AT_FDCWD, PLACE, MOVE_EMPTY_PATH) || fchdir(here))
 		return refused("the machine's files cannot be made read-only");
 	close(here);
 	return 0;
@@ -254,8 +260,13 @@ int confine_user(const struct confinement *how)
 {
 	struct rlimit processes = { how->processes, how->processes };
 
-	if (how->uid && !how->wanted && getuid() != how->uid && become(how, 1))
-		return -1;
+	if (how->uid && !how->wanted && getuid() != how->uid) {
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount(".", PLACE, NULL, MS_BIND, NULL) || chdir(PLACE))
+			return refused("the folder of the run");
+		if (become(how, 1))
+			return -1;
+	}
 	return how->processes && setrlimit(RLIMIT_NPROC, &processes) ? refused("processes") : 0;
 }
 
