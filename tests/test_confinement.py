@@ -210,13 +210,21 @@ def test_the_folder_of_a_program_is_readable_and_a_home_is_not(tmp_path: Path, m
     (home / "bin").mkdir()
     monkeypatch.setattr(Path, "home", lambda: home)
 
-    def read(named: str, *words: str) -> set[str]:
-        return confine.readable("/", Executable(named, (named, *words), named)) - {named, *words}
+    for file in ("copa/sender", "copa/bin/sender", "sender", "bin/sender", "copa/notes"):
+        (home / file).write_text("")
+        (home / file).chmod(0o644 if "notes" in file else 0o755)
 
-    assert read(f"{home}/copa/sender", "/etc/x") == {f"{home}/copa"}
-    assert read(f"{home}/copa/bin/sender") == {f"{home}/copa"}
-    assert read(f"{home}/sender") == read("/tmp/sender") == set()
-    assert read(f"{home}/bin/sender") == {f"{home}/bin"}
+    def read(named: str, *words: str) -> set[str]:
+        found = confine.readable("/", Executable(named, (named, *words), named)) - {named}
+        return {str(Path(path).relative_to(home)) for path in found}
+
+    assert read(f"{home}/copa/sender") == read(f"{home}/copa/bin/sender") == {"copa"}
+    assert read(f"{home}/sender") == read(f"{home}/sender", str(home), "/tmp", "/") == set()
+    assert read(f"{home}/bin/sender", f"{home}/copa/notes") == {"bin", "copa/notes"}
+    # What a shell gets is a part of the command line.
+    assert read(f"{home}/sender", "-c", f"cd {home}/copa/bin; exec {home}/bin/sender|cat") == {
+        *("copa/bin", "bin", "bin/sender")
+    }
     assert confine.readable("/rootfs", Executable("/bin/x", ("/bin/x", "/etc/x"), "/bin/x")) == {"/rootfs"}
 
 

@@ -7,6 +7,7 @@ What a program could do by a bug of the guest's kernel is what that kernel may d
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterable
@@ -26,6 +27,8 @@ PROCESSES = 64
 _KERNELS_OWN = 32
 #: What the launcher says first where it cannot.
 CANNOT = "launch: cannot confine: "
+#: A path in a command line, also within a word that a shell gets.
+_PATH = re.compile(r"/[^\s'\"`;|&<>()$]+")
 _FOLDERS_OF_PROGRAMS = ("bin", "sbin", "libexec")
 
 
@@ -106,14 +109,16 @@ def check_reads(file: Path) -> None:
 def readable(root: str, found: Executable) -> set[str]:
     """What a program may read beside the system's folders.
 
-    That is its root; or, where that is the machine's, the files that its command line names and the folder in which it
-    lies.
+    That is its root; or, where that is the machine's, the files and folders that its command line names, and the folder
+    of each program among them. Homes, and folders around them or like ``/tmp``, are not.
     """
     if root != "/":
         return {root}
-    named = [path for path in (found.named, found.file, *found.words) if path.startswith("/")]
-    folders = {_folder(place) for place in (Path(found.named), Path(found.named).resolve())}
-    return {*named, *(str(folder) for folder in folders if folder is not None)}
+    named = {Path(path) for word in found.words for path in _PATH.findall(word)}
+    started = {Path(found.named), Path(found.file), *(path for path in named if os.access(path, os.X_OK))}
+    folders = {_folder(place) for path in started if path.is_file() for place in (path, path.resolve())}
+    readable = {*started, *named, *(folder for folder in folders if folder is not None)}
+    return {str(path) for path in readable if path.is_file() or (path.is_dir() and not _shared(path))}
 
 
 def _folder(file: Path) -> Path | None:
