@@ -276,10 +276,12 @@ def test_behind_sudo_root_runs_nothing_from_the_callers_cache(tmp_path: Path, mo
     assert build.loader().read_text() == "compiled\n"
     assert (build.loader().stat().st_uid, build.loader().stat().st_mode & 0o777) == (0, 0o755)
     assert {file.read_text().strip() for file in ran.iterdir()} == {str(person.pw_uid)}
-    # A store that others can write to is worth nothing.
-    build.loader().unlink()
+    # A store that others can write to is worth nothing, neither to read from nor to write to.
     (tmp_path / "store" / "bpf").chmod(0o777)
-    with pytest.raises(RunError, match="Other users can write to"):
+    with pytest.raises(RunError, match="every user can change"):
+        build.loader()
+    (tmp_path / "store" / "bpf" / key).unlink()
+    with pytest.raises(RunError, match="every user can change"):
         build.loader()
     for cached in (build._words, build._multiarch):
         cached.cache_clear()

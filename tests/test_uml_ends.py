@@ -35,9 +35,11 @@ def guests(root: Path) -> dict[int, str]:
             try:
                 words = (entry / "cmdline").read_bytes().decode(errors="replace")
                 words += f"\0in {(entry / 'cwd').readlink()}"
+                # One that is confined has its folder mounted elsewhere; a mount's source is a path in its file system.
+                confined = "/".join(root.parts[-2:]) in (entry / "mountinfo").read_text()
             except OSError:
                 continue
-            if str(root) in words and int(entry.name) != os.getpid():
+            if (str(root) in words or confined) and int(entry.name) != os.getpid():
                 found[int(entry.name)] = words.replace("\0", " ")
     return found
 

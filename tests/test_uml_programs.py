@@ -20,7 +20,7 @@ from knee.errors import ProgramError, RunError
 from knee.grounds.uml import process
 from test_uml_ends import guests, wait_for
 from test_uml_runs import bits
-from uml import kernel, scenario
+from uml import kernel, reachable, scenario
 
 CUBIC = {"cc": "cubic", "rtt": "20 ms", "label": "beside"}
 #: What the transport of the tests counts as a packet's payload and headers on the link, bytes.
@@ -38,7 +38,7 @@ def transport(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("transport") / "transport"
     source = Path(__file__).with_name("transport.c")
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source)], check=True)
-    return program
+    return reachable(program)
 
 
 def flow(transport: Path, how: str = "sleep", mbps: float = 5, **changed: Any) -> dict[str, Any]:
@@ -303,6 +303,8 @@ def test_a_root_of_ones_own_is_all_that_a_program_sees(transport: Path, tmp_path
     for library in (Path(word) for word in libraries if word.startswith("/")):
         (root / library.parent.relative_to("/")).mkdir(parents=True, exist_ok=True)
         shutil.copy(library, root / library.relative_to("/"))
+    for path in (root, *root.rglob("*")):
+        reachable(path)
     made = flow(Path("/bin/transport"))
     made["program"]["root"] = str(root)
     assert run(scenario(flows=[made], duration="1 s")).summary["flows"][0]["throughput_mbps"] > 4

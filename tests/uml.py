@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,15 @@ def newer_kernel(hz: int = 250) -> Lab:
     if lab is None:
         pytest.skip(f"Linux {NEWER} is not built here: knee linux build {NEWER} --suite trixie-backports builds it")
     return lab
+
+
+def reachable(place: Path) -> Path:
+    """Lets every user reach a file in a folder of pytest's, since programs do not run as root."""
+    place.chmod(place.stat().st_mode | 0o055)
+    for folder in place.parents:
+        if folder.stat().st_uid == os.geteuid() and folder.stat().st_mode & 0o011 != 0o011:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    return place
 
 
 def scenario(**changed: Any) -> dict[str, Any]:

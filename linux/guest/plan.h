@@ -87,6 +87,8 @@ struct plan_program {
 	uint32_t namespace;
 	uint32_t uid, gid;		/* user whose files it may read on the host */
 	uint32_t words;
+	uint32_t processes;		/* and threads that all programs may have together */
+	uint32_t reserved;
 	uint64_t wait_ns;		/* see programs/wait.c */
 	/* Strings, each with its zero: its root folder, its executable in there, its arguments. */
 };
@@ -111,7 +113,7 @@ enum program_notes {
 	PROGRAM_ENDED,			/* value: as waitpid() has it */
 	PROGRAM_WENT_ON,		/* it ended but left a process running, which was killed; its name follows */
 	PROGRAM_STRAYED,		/* value: how often it tried to reach other addresses */
-	PROGRAM_MUTED,			/* it wrote too much; later output is discarded */
+	PROGRAM_MUTED,			/* it wrote too much, or (value 1) all did; later output is discarded */
 };
 
 #endif

@@ -26,8 +26,9 @@
 
 #include "guest.h"
 
-/* Bytes of a program's output that are kept. */
+/* Bytes of a program's output that are kept, and of that of all together. */
 #define MOST_WORDS	(16 << 20)
+#define MOST_OF_ALL	(128 << 20)
 /* The largest file that it may write, bytes. */
 #define MOST_FILE	(64 << 20)
 /* Where the host's files are while a program's root is made, and where it may write. */
@@ -42,11 +43,13 @@ struct program {
 	int output;		/* -1: none */
 	uint32_t namespace;
 	uint64_t said;		/* bytes */
+	int muted;
 };
 
 static struct program *programs;
 static uint32_t room;
 static int epoll, notes = -1, ended_fd = -1;
+static uint64_t all_said;
 
 static void on_child(int signal)
 {
@@ -148,7 +151,7 @@ static void make_devices(uint32_t index)
 	     symlink("fd/1", ROOT "/dev/stdout") || symlink("fd/2", ROOT "/dev/stderr") ||
 	     symlink("folder", ROOT "/dev/shm"), "its devices");
 	snprintf(folder, sizeof(folder), "/folders/%u", index);
-	must(mkdir(ROOT FOLDER, 0700) || mount(folder, ROOT FOLDER, NULL, MS_BIND, NULL), "its folder");
+	must(mkdir(folder, 0700) || mkdir(ROOT FOLDER, 0700) || mount(folder, ROOT FOLDER, NULL, MS_BIND, NULL), "its folder");
 	fd = open(ROOT LIBRARY, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
 	must(fd < 0 || close(fd) || mount("/wait.so", ROOT LIBRARY, NULL, MS_BIND, NULL), "its library");
 	must(mount(NULL, ROOT "/dev", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, NULL), "its devices");
@@ -174,11 +177,13 @@ static void drop(const struct plan_program *told)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 	struct rlimit file = { MOST_FILE, MOST_FILE }, core = { 0, 0 };
+	struct rlimit processes = { told->processes, told->processes };
 
 	for (int i = 0; i <= CAP_LAST_CAP; i++)
 		if (prctl(PR_CAPBSET_DROP, i, 0, 0, 0) && errno != EINVAL)
 			give_up("its privileges");
-	must(setrlimit(RLIMIT_FSIZE, &file) || setrlimit(RLIMIT_CORE, &core), "its limits");
+	must(setrlimit(RLIMIT_FSIZE, &file) || setrlimit(RLIMIT_CORE, &core) || setrlimit(RLIMIT_NPROC, &processes),
+	     "its limits");
 	must(setresgid(told->gid, told->gid, told->gid) || setresuid(told->uid, told->uid, told->uid), "its owner");
 	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &head, none), "its privileges");
 }
@@ -256,11 +261,14 @@ static int listen_to(uint32_t index)
 		mine->output = -1;
 		return 0;
 	}
-	if (mine->said < MOST_WORDS)
-		note(index, PROGRAM_SAID, 0, words, got);
+	if (mine->muted)
+		return 1;
+	note(index, PROGRAM_SAID, 0, words, got);
 	mine->said += got;
-	if (mine->said >= MOST_WORDS && mine->said - got < MOST_WORDS)
-		note(index, PROGRAM_MUTED, 0, NULL, 0);
+	all_said += got;
+	mine->muted = mine->said >= MOST_WORDS || all_said >= MOST_OF_ALL;
+	if (mine->muted)
+		note(index, PROGRAM_MUTED, mine->said < MOST_WORDS, NULL, 0);
 	return 1;
 }
 

@@ -4,16 +4,23 @@
  * chance: the host's random numbers are denied to it, so that all of its own follow from the
  * run's seed.
  *
- *	launch PARENT FOLDER PROGRAM [ARGUMENT ...]
+ *	launch [-c] [-u UID -g GID] [-n PROCESSES] [-q BYTES] [-m BYTES] [-r PATH] ... PARENT FOLDER PROGRAM [ARGUMENT ...]
+ *
+ * With -c it is confined besides (confine.c): to a user (-u, -g), a number of processes (-n), so much in its folder
+ * `folders` (-q) and for its memory (-m), and of the machine's files to those of the system and of each PATH.
  *
  * When the process PARENT dies, even by SIGKILL, or on SIGTERM, the kernel and all its processes
  * are killed; in the first case FOLDER is removed too, since nobody else will.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
+#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -26,6 +33,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "confine.h"
+
 /*
  * What a parent's end comes as. Not SIGTERM, and getppid() does not tell it either: of a process
  * with threads that is killed some may live on for a moment, and are the parent until then.
@@ -36,14 +45,28 @@
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),		\
 	BPF_STMT(BPF_RET | BPF_K, answer)
 
+#define CALL_OF_X32	0x40000000	/* __X32_SYSCALL_BIT */
+#define CLONE3		435
+#define NEW_NAMESPACES								\
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
 /*
  * The guest's processes are ours, held by ptrace. Should the kernel die first, they would run
- * free for a moment: then no call of theirs may reach the host that only an init makes.
+ * free for a moment: then no call of theirs may reach the host that only an init makes, and none
+ * that User-Mode Linux never makes but that much of the host's kernel is behind.
  */
 static int confine(void)
 {
 	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALL_OF_X32, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		/* Its flags are out of a filter's sight; the C library then calls clone. */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CLONE3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
 		REFUSE(getrandom, SECCOMP_RET_ERRNO | ENOSYS),
 		REFUSE(reboot, SECCOMP_RET_KILL_PROCESS),
 		REFUSE(mount, SECCOMP_RET_KILL_PROCESS),
@@ -52,6 +75,19 @@ static int confine(void)
 		REFUSE(unshare, SECCOMP_RET_KILL_PROCESS),
 		REFUSE(finit_module, SECCOMP_RET_KILL_PROCESS),
 		REFUSE(init_module, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(pivot_root, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(kexec_load, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(open_by_handle_at, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(bpf, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(perf_event_open, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(userfaultfd, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(add_key, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(request_key, SECCOMP_RET_KILL_PROCESS),
+		REFUSE(keyctl, SECCOMP_RET_KILL_PROCESS),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { .len = sizeof(filter) / sizeof(*filter), .filter = filter };
@@ -74,6 +110,13 @@ static void kill_all(pid_t kernel)
 	char path[64];
 
 	kill(kernel, SIGKILL);
+	/* The first process of a namespace: all others in it are descendants. */
+	if (getpid() == 1) {
+		kill(-1, SIGKILL);
+		while (waitpid(-1, NULL, 0) > 0 || errno != ECHILD)
+			;
+		return;
+	}
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
 	for (;;) {
 		FILE *list = fopen(path, "r");
@@ -90,7 +133,7 @@ static void kill_all(pid_t kernel)
 	}
 }
 
-static int start(char **argv)
+static int start(const struct confinement *how, char **argv)
 {
 	struct rlimit no_core = { 0, 0 };
 	sigset_t none;
@@ -99,14 +142,15 @@ static int start(char **argv)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
+	/* A change of user ends what was asked for about the parent's death. */
+	if (confine_kernel(how) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
 		return 1;
 	setrlimit(RLIMIT_CORE, &no_core);
 	if (personality(ADDR_NO_RANDOMIZE) < 0 || confine()) {
 		perror("launch: the kernel cannot be confined");
 		return 1;
 	}
-	execv(argv[0], argv);
+	syscall(SYS_execveat, how->program, "", argv, environ, AT_EMPTY_PATH);
 	perror(argv[0]);
 	return 1;
 }
@@ -147,50 +191,102 @@ static int serve(pid_t parent)
 	return !prctl(PR_SET_PDEATHSIG, ORPHANED) && !prctl(PR_SET_CHILD_SUBREAPER, 1) && getppid() == parent;
 }
 
+/* The same in a namespace of its own, from which the parent cannot be seen: `gate` is closed when it has died. */
+static int serve_from_inside(int gate)
+{
+	struct pollfd parent = { .fd = gate };
+
+	return !prctl(PR_SET_PDEATHSIG, ORPHANED) && !poll(&parent, 1, 0);
+}
+
 /* There are two watchers: if one is killed, the other one cleans up. */
-static int watch_inside(pid_t parent, char **argv)
+static int watch_inside(const struct confinement *how, pid_t parent, int gate, char **argv)
 {
 	pid_t kernel;
 	int orphaned;
 
-	if (!serve(parent))
+	if (gate >= 0 ? confine_enter(how) || !serve_from_inside(gate) : !serve(parent))
 		return 1;
 	kernel = fork();
 	if (kernel < 0)
 		return 1;
-	return kernel ? watch(kernel, &orphaned) : start(argv);
+	return kernel ? watch(kernel, &orphaned) : start(how, argv);
 }
 
 /* Runs both watchers; gives the kernel's exit code and whether the parent died meanwhile. */
-static int run(pid_t parent, char **argv, int *orphaned)
+static int run(const struct confinement *how, pid_t parent, char **argv, int *orphaned)
 {
 	pid_t inside, self = getpid();
+	int gate = -1;
 
 	*orphaned = !serve(parent);
 	if (*orphaned)
 		return 1;
-	inside = fork();
+	inside = how->wanted ? confine_fork(how, &gate) : fork();
 	if (inside < 0) {
 		perror("launch");
 		return 1;
 	}
 	if (!inside)
-		_exit(watch_inside(self, argv));
+		_exit(watch_inside(how, self, gate, argv));
 	return watch(inside, orphaned);
+}
+
+/* Reads the options; returns where the rest of the command line begins, 0 if it is wrong. */
+static int read_options(int argc, char **argv, struct confinement *how)
+{
+	char *paths[CONFINE_MOST_PATHS];
+	int option, count = 0;
+
+	while ((option = getopt(argc, argv, "+cu:g:n:q:m:r:")) != -1) {
+		switch (option) {
+		case 'c':
+			how->wanted = 1;
+			break;
+		case 'u':
+			how->uid = strtoul(optarg, NULL, 10);
+			break;
+		case 'g':
+			how->gid = strtoul(optarg, NULL, 10);
+			break;
+		case 'n':
+			how->processes = strtoul(optarg, NULL, 10);
+			break;
+		case 'q':
+			how->quota = strtoul(optarg, NULL, 10);
+			break;
+		case 'm':
+			how->memory = strtoul(optarg, NULL, 10);
+			break;
+		case 'r':
+			if (count == CONFINE_MOST_PATHS)
+				return 0;
+			paths[count++] = optarg;
+			break;
+		default:
+			return 0;
+		}
+	}
+	if (argc - optind < 3)
+		return 0;
+	return confine_open(how, argv[optind + 2], paths, count) ? 0 : optind;
 }
 
 int main(int argc, char **argv)
 {
+	struct confinement how = { 0 };
 	sigset_t waited = awaited();
-	int code, orphaned;
+	int code, orphaned, first = read_options(argc, argv, &how);
 
-	if (argc < 4) {
-		fprintf(stderr, "launch PARENT FOLDER PROGRAM [ARGUMENT ...]\n");
+	if (!first) {
+		fprintf(stderr, "launch [-c] [-u UID -g GID] [-n PROCESSES] [-q BYTES] [-m BYTES] [-r PATH] ... "
+				"PARENT FOLDER PROGRAM [ARGUMENT ...]\n");
 		return 2;
 	}
+	argv += first;
 	sigprocmask(SIG_BLOCK, &waited, NULL);
-	code = run(atoi(argv[1]), argv + 3, &orphaned);
+	code = run(&how, atoi(argv[0]), argv + 2, &orphaned);
 	if (orphaned)
-		nftw(argv[2], unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+		nftw(argv[1], unlink_one, 16, FTW_DEPTH | FTW_PHYS);
 	return code;
 }

@@ -8,7 +8,6 @@ name and belong to a process that has ended are removed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from knee import files
+from knee import files, locks, trust
 from knee import folder as folders
 from knee.errors import RunError
 
@@ -34,6 +33,8 @@ _SIDE = re.compile(r"-[a-z]+")
 _numbers = count()
 #: How long the processes of a dead run may take to end, s.
 _PATIENCE_S = 5.0
+#: How long to wait for another command that cleans up, loads or unloads, s.
+_LOCK_PATIENCE_S = 60.0
 
 
 def started(pid: int) -> int | None:
@@ -75,7 +76,8 @@ class Owned:
 
     def write(self) -> None:
         """Writes the record."""
-        RECORDS.mkdir(mode=0o755, exist_ok=True)
+        with trust.private(RECORDS, make=0o755):
+            pass
         folder = None if self.folder is None else str(self.folder)
         files.write(self.record, json.dumps({"processes": self.processes, "folder": folder}))
 
@@ -148,10 +150,13 @@ def _wait_until_empty(place: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Waits for a folder's lock and holds it; yields its file descriptor, which a child may inherit."""
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock.fileno()
+    """Waits for the lock of a folder of this user's own; yields its file descriptor, which a child may inherit.
+
+    Raises:
+        RunError: another process holds it for too long, which is named; or somebody else can change the folder.
+    """
+    with trust.private(folder) as here, locks.locked(folder / ".lock", _LOCK_PATIENCE_S, at=here) as lock:
+        yield lock
 
 
 def _own(**what: Any) -> Owned:
@@ -184,8 +189,8 @@ def writing(target: Path) -> Iterator[Path]:
             yield folder
         return
     owned = _own(folder=folders.partial(target))
-    # In a container root may be unable to write to /run; simulations then run without a record.
-    with contextlib.suppress(OSError):
+    # In a container root may be unable to write to /run, or not own it; simulations then run without a record.
+    with contextlib.suppress(OSError, RunError):
         owned.write()
     try:
         with folders.writing(target, owned.folder) as folder:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: Where programs without a slash in their name are looked for.
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 ROLES = ("receive", "send")
+#: The variable that, set to 1, has programs run without the confinement that a machine may lack.
+UNCONFINED = "KNEE_UNCONFINED_PROGRAMS"
 _ACCEPTED = f"expected a program's file, or its name in {':'.join(PATH)}"
 #: Of an ELF file: what it begins with, x86-64, and the program header of its loader.
 _ELF, _X86_64, _LOADER = b"\x7fELF\x02\x01", 62, 3

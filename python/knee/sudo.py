@@ -16,14 +16,18 @@ def caller() -> tuple[int, int] | None:
 
 
 def give_to_caller(folder: Path, around: Iterable[Path] = ()) -> None:
-    """Gives a new folder with its content, and the folders ``around`` it, to the user who called ``sudo``.
+    """Gives a new folder with its content, and the folders ``around`` it, to the user who called ``sudo``."""
+    whom = caller()
+    if whom is not None:
+        give(folder, whom, around)
+
+
+def give(folder: Path, whom: tuple[int, int], around: Iterable[Path] = ()) -> None:
+    """Gives a new folder of root's with its content, and the folders ``around`` it, to a user and group.
 
     Only what belongs to root changes owner. It works on file descriptors and follows no links, because other users may
     be able to write to a parent folder.
     """
-    whom = caller()
-    if whom is None:
-        return
     for _, _, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
         if os.fstat(here).st_uid != 0:
             continue

@@ -14,7 +14,7 @@ use knee_endpoint::task::{Role, Task};
 use knee_traffic::{TrafficSpec, datagrams};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities, set_no_new_privs};
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -86,6 +86,7 @@ fn ready(task: &Task) -> Result<u64, Failure> {
 /// Becomes `user` for good. It keeps one capability: connections to come may have any congestion control of the kernel's.
 fn drop_to(user: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_no_new_privs(true)?;
     set_keep_capabilities(true)?;
     setgroups(&[])?;
     setresgid(gid, gid, gid)?;

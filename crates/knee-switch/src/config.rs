@@ -17,7 +17,7 @@ pub struct Config {
     pub port: u16,
     /// The addresses of the two sides, between which QUIC flows run.
     pub addresses: [Ipv4Addr; 2],
-    /// Where the packets that leave links are written, as pcapng.
+    /// The file, there already, to which the packets that leave links are written, as pcapng.
     pub capture: Option<PathBuf>,
     /// The folder in which the senders of QUIC flows get qlog files.
     pub qlog: Option<PathBuf>,

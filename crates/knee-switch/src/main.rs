@@ -13,7 +13,7 @@ use knee_switch::network::Network;
 use knee_switch::report::Outcome;
 use knee_switch::{clock, ferry, privileges};
 use std::error::Error;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -34,7 +34,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut lines = io::stdin().lock().lines();
     let mut line = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let config: Config = serde_json::from_str(&line()?)?;
-    let file = config.capture.as_ref().map(File::create).transpose()?;
+    // The caller has made it: this process is still root's, and would make it wherever a link leads.
+    let file = config.capture.as_ref().map(|file| OpenOptions::new().write(true).open(file)).transpose()?;
     privileges::open_many_files();
     let beside = Beside::start(config.user);
     let priority = privileges::be_prompt();

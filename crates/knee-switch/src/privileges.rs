@@ -4,7 +4,9 @@ use rustix::process::{
     Gid, Pid, Resource, Rlimit, Signal, Uid, getppid, getrlimit, set_parent_process_death_signal, setpriority_process,
     setrlimit,
 };
-use rustix::thread::{set_current_timer_slack, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{
+    set_current_timer_slack, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 use std::io;
 use std::num::NonZeroU64;
 use thread_priority::{
@@ -35,12 +37,13 @@ fn real_time() -> Result<(), thread_priority::Error> {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
-/// Makes the calling thread one of `user` for good, without any capability.
+/// Makes the calling thread one of `user` for good, without any capability, and without a way to gain any.
 ///
 /// # Errors
 /// Where the kernel refuses.
 pub fn drop_all(user: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_no_new_privs(true)?;
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     // With the last user id that is root's go all capabilities.

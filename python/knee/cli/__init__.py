@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from knee import privileges
 from knee.cli import interrupts, terminal
 from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import Interrupted, complain
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     left = "the run that was under way has left nothing behind"
+    privileges.gain_none()
     given = [argument for argument in given if argument != "--debug"]
     try:
         # Without a command, show the help.

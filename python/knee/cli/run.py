@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,9 @@ def run(
     allow_programs: Annotated[
         bool, typer.Option("--allow-programs", help="Let flows be programs, which run on this machine.")
     ] = False,
+    unconfined: Annotated[
+        bool, typer.Option("--unconfined-programs", help="Run them without confinement, on a machine that has none.")
+    ] = False,
     sweep: Annotated[
         Path | None,
         typer.Option("--from", metavar="DIR", help="Run rows of a sweep again in full: knee run --from DIR ROW..."),
@@ -98,9 +102,12 @@ def run(
     results/NAME, with the changes made by --set and --ground in its name. The run replaces an older knee result,
     unless that contains files that knee did not write, and touches nothing else.
     """
-    from knee import grounds, memory, runner
+    from knee import grounds, memory, programs, runner
     from knee import qlog as logs
 
+    if unconfined:
+        # Also for processes that run seeds side by side.
+        os.environ[programs.UNCONFINED] = "1"
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
     changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]

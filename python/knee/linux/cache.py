@@ -8,7 +8,6 @@ gets its name only when it is complete.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,14 +16,17 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from knee import files
+from knee import files, locks, trust
+from knee.errors import RunError
 
 #: A lab that is not current is removed after this time, s; until then a run may be using it.
 _IDLE_S = 3600
+#: How long to wait for another build of the same, s; one takes minutes.
+_BUILD_PATIENCE_S = 3600.0
 #: The C sources of the kernel parts; an installed package has them beside this file.
 SOURCES = Path(__file__).resolve().parent / "sources"
 #: The configuration of the kernel.
@@ -66,6 +68,10 @@ class Lab:
         """Whether its source is a tree, or a package of another suite than the machine's."""
         return self.suite is not None or not self.source.startswith("linux-source-")
 
+    def part(self, name: str) -> Path:
+        """The path of one of its files, which is about to be used."""
+        return trusted(Path(self.folder) / name)
+
     @property
     def key(self) -> str:
         """Its unique key."""
@@ -73,8 +79,18 @@ class Lab:
 
 
 def root() -> Path:
-    """The cache's folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "knee" / "uml"
+    """The cache's folder.
+
+    Raises:
+        RunError: this is root, and another user could change what is there, which root would run.
+    """
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "knee" / "uml"
+    return trusted(place)
+
+
+def trusted(place: Path) -> Path:
+    """A file of the cache that is about to be used; raises what :func:`root` does."""
+    return trust.trusted(place, "set XDG_CACHE_HOME to a folder of root's, and build the kernel there")
 
 
 @cache
@@ -97,10 +113,14 @@ def current(hz: int, number: str | None = None) -> Lab | None:
 
 def _read(place: Path) -> Lab | None:
     try:
-        lab = Lab(**json.loads(place.read_text()))
+        told = Lab(**json.loads(place.read_text()))
+        # The parts are in this cache, wherever it was when they were built.
+        folder, kernel = place.parent / Path(told.folder).name, place.parent / Path(told.kernel).parent.name / "linux"
     except (OSError, ValueError, TypeError):
         return None
-    return lab if Path(lab.folder).is_dir() and Path(lab.kernel).is_file() else None
+    if not folder.is_dir() or not kernel.is_file():
+        return None
+    return replace(told, folder=str(trusted(folder)), kernel=str(trusted(kernel)))
 
 
 def built() -> list[Lab]:
@@ -132,8 +152,7 @@ def _forget() -> None:
 def locked(name: str) -> Iterator[None]:
     """Waits until no other process builds ``name``."""
     root().mkdir(parents=True, exist_ok=True)
-    with (root() / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.locked(root() / f".{name}.lock", _BUILD_PATIENCE_S):
         yield
 
 
@@ -141,11 +160,7 @@ def _sweep(where: Path) -> None:
     """Removes what killed builds left behind. A build whose lock is held is still running."""
     for left in where.glob(".*.partial"):
         name = left.name.rsplit(".", 2)[0]
-        with (where / f"{name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
+        with suppress(RunError), locks.locked(where / f"{name}.lock", 0.0):
             shutil.rmtree(left, ignore_errors=True)
 
 

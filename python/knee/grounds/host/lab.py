@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from pyroute2 import IPRoute, netns
 
+from knee import privileges, trust
 from knee.errors import RunError
 from knee.grounds import applications
 from knee.grounds.host import traffic
@@ -48,11 +48,10 @@ def switch_program() -> Path:
     return Path(sys.prefix) / "bin" / "knee-switch"
 
 
-def _nobody() -> int:
-    try:
-        return pwd.getpwnam("nobody").pw_uid
-    except KeyError:
-        return 65_534
+def _trusted(program: Path) -> str:
+    """The path of a program of this installation, which root is about to run: its owner runs as root here anyway."""
+    installed = (Path(__file__).stat().st_uid, Path(sys.prefix).stat().st_uid)
+    return str(trust.trusted(program, "make setup installs it anew", installed))
 
 
 @dataclass
@@ -103,7 +102,7 @@ class Lab:
         self._programs: list[_Program] = []
         self._folder: TemporaryDirectory[str] | None = None
 
-    def _start(self, name: str, command: list[str]) -> _Program:
+    def _start(self, name: str, command: list[str], kept: Sequence[int] = ()) -> _Program:
         # In its own session, so that Ctrl-C reaches only us.
         process = subprocess.Popen(
             command,
@@ -113,6 +112,7 @@ class Lab:
             start_new_session=True,
             cwd="/",
             env={},
+            pass_fds=kept,
         )
         program = _Program(name, process)
         self._programs.append(program)
@@ -138,6 +138,7 @@ class Lab:
             capture: the file to which the switch writes packets, if any.
             qlog: the folder for the qlog files of QUIC flows, if any.
         """
+        user = privileges.unused_user()
         places = [str(NAMESPACES / name) for name in self._owned.namespaces]
         for name, side in zip(self._owned.namespaces, sides, strict=True):
             # -I and -S: only the standard library, and nothing from the caller's environment.
@@ -145,21 +146,23 @@ class Lab:
             program.wait_for("isolated")
             netns.attach(name, program.process.pid)
             sysctls = _sysctls(tcp) | (_sysctls_of_applications([task for _, task in ends]) if ends else {})
-            program.tell(json.dumps(side | {"user": _nobody(), "sysctls": sysctls}))
-        told = {
+            program.tell(json.dumps(side | {"user": user, "sysctls": sysctls}))
+        told: dict[str, Any] = {
             "spec": spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(places, DEVICES, strict=True)],
             "port": PORT,
             "addresses": [f"{NETWORKS[0]}.{1 + side}" for side in range(2)],
-            "capture": None if capture is None else str(capture.resolve()),
-            "qlog": None if qlog is None else str(qlog.resolve()),
             "parent": os.getpid(),
-            "user": _nobody(),
+            "user": user,
         }
-        self._start("switch", [str(switch_program())]).tell(json.dumps(told))
+        with contextlib.ExitStack() as opened:
+            files = {"capture": (capture, _capture), "qlog": (qlog, _folder)}
+            kept = {name: open_(path, opened) for name, (path, open_) in files.items() if path is not None}
+            told |= {name: f"/proc/self/fd/{kept[name]}" if name in kept else None for name in files}
+            self._start("switch", [_trusted(switch_program())], [*kept.values()]).tell(json.dumps(told))
         for number, (here, task) in enumerate(ends):
             end = {key: value for key, value in task.items() if key != "buffer"}
-            self._start_end(number, end | {"namespace": places[here], "user": _nobody()})
+            self._start_end(number, end | {"namespace": places[here], "user": user})
         for program in self._programs:
             program.wait_for("ready")
         # A thread can enter another namespace by itself, so this process stays in its own and nothing is forked.
@@ -176,7 +179,7 @@ class Lab:
         if not control.exists():
             os.mkfifo(control, 0o600)
         told.write_text(json.dumps(task | {"control": str(control)}))
-        program = self._start("application", [str(applications.program()), str(told)])
+        program = self._start("application", [_trusted(applications.program()), str(told)])
         # As the sockets of bulk flows.
         os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
 
@@ -217,6 +220,22 @@ def lab() -> Iterator[Lab]:
             yield here
         finally:
             here.end()
+
+
+def _folder(folder: Path, opened: contextlib.ExitStack) -> int:
+    """A descriptor of a folder in which root makes files, and which is below one of the caller's."""
+    return opened.enter_context(trust.private(folder, anywhere=True))
+
+
+def _capture(file: Path, opened: contextlib.ExitStack) -> int:
+    """A descriptor of a new file: in a folder that somebody else exchanged for one of theirs, none is made."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(file.name, flags, 0o644, dir_fd=_folder(file.parent, opened))
+    except OSError as error:
+        raise RunError(f"{file} cannot be made ({error.strerror}).") from None
+    opened.callback(os.close, handle)
+    return handle
 
 
 def _sysctls(tcp: Tcp) -> dict[str, int | str]:

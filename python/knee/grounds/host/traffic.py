@@ -29,6 +29,7 @@ from typing import Any, BinaryIO
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 32, 33, 47
 _TCP_CC_INFO = 26
 _CLONE_NEWNET = 0x4000_0000
+_PR_SET_NO_NEW_PRIVS = 38
 #: The greatest rate but one: what paces is then the algorithm's own rate, and not nothing at all.
 _PACED = (1 << 64) - 2
 _CHUNK = 512 * 1024
@@ -76,6 +77,8 @@ def _isolate() -> None:
 
 
 def _drop(user: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "privileges cannot be given up for good")
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)

@@ -16,7 +16,7 @@ from knee import programs
 from knee.errors import RunError
 from knee.grounds import applications
 from knee.grounds.ground import Progress
-from knee.grounds.uml import figures, process, refuse
+from knee.grounds.uml import confine, figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.tables import tables
 from knee.grounds.uml.topology import Topology, program_process
@@ -45,7 +45,11 @@ class Uml:
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
-        built = cache.built()
+        try:
+            built = cache.built()
+        except RunError as refused:
+            what, _, mend = str(refused).rstrip(".").rpartition("; ")
+            return [Missing(what, mend)]
         if built:
             # Modules that are older than their sources are built again by the next run.
             return () if all(lab.sources == cache.sources_digest() for lab in built) else tools.missing()
@@ -102,7 +106,8 @@ class Uml:
             begin = time.perf_counter()
             count = len(topology.programs) * len(programs.ROLES)
             process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count, topology.tasks)
-            spun = process.run(lab, root, folder, topology.memory(), progress, programs=bool(count))
+            held = confine.Confinement(tuple(sorted(topology.readable)), count) if count else None
+            spun = process.run(lab, root, folder, topology.memory(), progress, held=held)
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
             seen = _seen(topology, root)

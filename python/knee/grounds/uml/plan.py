@@ -153,9 +153,11 @@ def connections(cc: str, *, ect1: bool) -> bytes:
     return struct.pack("=I16s", ect1, cc.encode("ascii"))
 
 
-def program(namespace: int, wait_ns: int, root: str, file: str, words: Sequence[str]) -> bytes:
-    """The payload of a process to start: ``struct plan_program``, with the owner of our own files."""
-    head = struct.pack("=IIIIQ", namespace, os.getuid(), os.getgid(), len(words), wait_ns)
+def program(
+    namespace: int, who: tuple[int, int], processes: int, wait_ns: int, root: str, file: str, words: Sequence[str]
+) -> bytes:
+    """The payload of a process to start: ``struct plan_program``, with its user and group."""
+    head = struct.pack("=IIIIIIQ", namespace, *who, len(words), processes, 0, wait_ns)
     return head + b"".join(os.fsencode(text) + b"\0" for text in (root, file, *words))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from knee.errors import RunError
 from knee.grounds import applications
+from knee.grounds.uml import confine
 from knee.grounds.uml.spinners import Spinners
 from knee.linux.cache import Lab
 from knee.text import visible
@@ -33,6 +34,8 @@ _ENDS = "ends"
 _LAST_WORDS = 6
 #: Where guests have their memory, if it fits.
 _SHARED_MEMORY = Path("/dev/shm")
+#: What User-Mode Linux keeps there beside the guest's memory, bytes.
+_BESIDE_MEMORY = 64 << 20
 #: The beginning of a line of the kernel's that says why it died.
 _DEATH = re.compile(r"panic|BUG|Oops|Out of memory|oom-kill|RIP:|segfault", re.IGNORECASE)
 
@@ -61,15 +64,15 @@ def prepare(
         for number, task in tasks.items():
             (folder / _ENDS / f"{number}.task").write_text(json.dumps(task))
     if programs:
-        shutil.copy(Path(lab.folder) / "wait.so", folder / "wait.so")
+        for name in ("wait.so", "hold.so"):
+            shutil.copy(lab.part(name), folder / name)
         (folder / "host").mkdir()
-        for k in range(programs):
-            (folder / "folders" / str(k)).mkdir(parents=True)
+        (folder / "folders").mkdir()
     for name in ("dev", "proc"):
         (folder / name).mkdir()
     (folder / "plan").write_bytes(plan)
     for name in ("init", *modules):
-        shutil.copy(Path(lab.folder) / name, folder / name)
+        shutil.copy(lab.part(name), folder / name)
     lines = [f"/{name} {parameters}".rstrip() for name, parameters in modules.items()]
     (folder / "modules").write_text("\n".join(lines) + "\n")
 
@@ -86,7 +89,7 @@ def run(
     memory: int,
     progress: Callable[[float], None] | None,
     *,
-    programs: bool = False,
+    held: confine.Confinement | None = None,
 ) -> int:
     """Runs the guest to its end.
 
@@ -96,8 +99,8 @@ def run(
         scratch: goes too where this program is killed.
         memory: of the guest, bytes.
         progress: called with the fraction that is done.
-        programs: whether the guest has processes of flows that are programs; of those, one that lets no virtual time
-            pass for :data:`PATIENCE_S` is sent a signal that ends it, and the run ends with it.
+        held: how the kernel is held where the guest has processes of flows that are programs; of those, one that lets
+            no virtual time pass for :data:`PATIENCE_S` is sent a signal that ends it, and the run ends with it.
 
     Returns:
         How many such signals were sent.
@@ -105,8 +108,18 @@ def run(
     Raises:
         RunError: the guest failed, died or hung; with its last words.
     """
+    temporary = _memory_folder(memory, root)
+    options: list[str] = []
+    hold = {}
+    if held is not None:
+        options = held.options(memory + _BESIDE_MEMORY if temporary == _SHARED_MEMORY else 0)
+        if temporary == root or "-m" in options:
+            temporary = Path(_HERE if temporary == root else f"{_HERE}/memory")
+        hold = {"LD_PRELOAD": f"{_HERE}/hold.so"}
+        confine.give(root)
     command = [
-        str(Path(lab.folder) / "launch"),
+        str(lab.part("launch")),
+        *options,
         str(os.getpid()),
         str(scratch.absolute()),
         lab.kernel,
@@ -125,8 +138,7 @@ def run(
         "time-travel=inf-cpu",
         "time-travel-start=1000000000000000000",
     ]
-    hold = {"LD_PRELOAD": str(Path(lab.folder) / "hold.so")} if programs else {}
-    environment = hold | {"PATH": "/usr/bin:/bin", "TMPDIR": str(_memory_folder(memory, root)), "HOME": str(root)}
+    environment = hold | {"PATH": "/usr/bin:/bin", "TMPDIR": str(temporary), "HOME": str(root)}
     try:
         process = subprocess.Popen(
             command,
@@ -140,7 +152,7 @@ def run(
     except OSError as error:
         raise RunError(f"The kernel does not start ({error.strerror}); knee linux build rebuilds it.") from None
     try:
-        spinners = Spinners(process.pid, root) if programs else None
+        spinners = Spinners(process.pid, root) if held else None
         words = _listen(process, root, progress, spinners)
     finally:
         if process.poll() is None:
@@ -149,6 +161,9 @@ def run(
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
+    if held is not None:
+        ends = [f"{_ENDS}/{path.name}" for path in (root / _ENDS).glob("*")]
+        confine.check(root, ["rows", "programs", "progress", *([_ENDS] if ends else []), *ends])
     if words is not None:
         raise RunError(words + _errors(root))
     return spinners.ended if spinners else 0
@@ -210,6 +225,8 @@ def _listen(
                 elif text:
                     words.append(text)
     code = process.wait()
+    if (reason := next((word for word in words if word.startswith(confine.CANNOT)), None)) is not None:
+        return confine.explained(reason)
     if fault is not None:
         return f"The guest failed: {fault}.{_last(words)}"
     if not done:

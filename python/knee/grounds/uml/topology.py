@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 from typing import Any
 
 from knee import programs
 from knee.grounds import applications
-from knee.grounds.uml import netlink, plan, queues
+from knee.grounds.uml import confine, netlink, plan, queues
 from knee.linux import modules
 from knee.registry import congestion_controls
 from knee.scenario import commands
@@ -63,6 +64,8 @@ class Topology:
         self.plan = plan.Plan(
             len(self.flows), len(self.link_names), scenario.duration, scenario.interval, scenario.seed, namespaces=3
         )
+        #: What programs may read beside the system's folders.
+        self.readable: set[str] = set()
         #: Flows that are programs, in the order of their numbers there.
         self.programs = [number for number, (flow, _) in enumerate(self.flows) if flow.program is not None]
         #: Flows of applications, and all flows whose ends have namespaces of their own; these have addresses by order.
@@ -337,10 +340,14 @@ class Topology:
         """The receiver has started before time zero: it needs a moment that flows of the kernel do not."""
         flow, _ = self.flows[self.programs[k]]
         assert flow.program is not None
+        root, wait = flow.program.root, flow.program.wait
+        most = confine.PROCESSES * len(self.programs) * len(programs.ROLES)
         for role, name in enumerate(programs.ROLES):
             found = programs.locate(flow.program, name, self.values(k))
             process = program_process(k, role)
-            told = plan.program(FIRST_PROGRAM + process, flow.program.wait, flow.program.root, found.file, found.words)
+            confine.check_reads(Path(root) / found.named.lstrip("/"))
+            self.readable |= confine.readable(root, found)
+            told = plan.program(FIRST_PROGRAM + process, confine.user(), most, wait, root, found.file, found.words)
             if name == "receive":
                 self.plan.first(plan.PROGRAM, process, told)
             else:

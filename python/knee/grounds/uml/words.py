@@ -26,7 +26,7 @@ _SAID, _ENDED, _WENT_ON, _STRAYED, _MUTED = range(1, 6)
 #: What a program that reads the cycle counter ends with (``linux/programs/cycles.h``), and one that cannot be started.
 _READS_CYCLES, _NOT_STARTED = 113, 127
 #: As ``linux/guest/programs.c`` has them.
-_MOST_WORDS, _MOST_FILE = "16 MiB", "64 MiB"
+_MOST_WORDS, _MOST_OF_ALL, _MOST_FILE = "16 MiB", "128 MiB", "64 MiB"
 #: How much of a program's words an error shows: lines, and characters of each.
 _LAST_LINES, _LAST_CHARACTERS = 3, 160
 #: What ended within this after its flow's start ended at once, ns.
@@ -45,14 +45,14 @@ class Process:
         ended: when, ns, and how, as ``os.waitpid`` has it; None: it did not.
         went_on: the name of a process that it left behind.
         strayed: how often it tried to reach addresses other than its partner's.
-        muted: whether it said more than is kept.
+        muted: what was more than is kept, of what it said; None: nothing.
     """
 
     said: list[tuple[int, bytes]] = field(default_factory=list)
     ended: tuple[int, int] | None = None
     went_on: str | None = None
     strayed: int = 0
-    muted: bool = False
+    muted: str | None = None
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Each whole line, with the time at which it was."""
@@ -112,7 +112,8 @@ class Words:
             elif kind == _STRAYED:
                 process.strayed = value
             elif kind == _MUTED:
-                process.muted = True
+                together = f"and the other programs printed more than {_MOST_OF_ALL}"
+                process.muted = together if value else f"printed more than {_MOST_WORDS}"
 
     def told(self, spun: int) -> dict[str, list[str]]:
         """Remarks of the summary, and the paragraphs on programs that failed.
@@ -135,10 +136,8 @@ class Words:
             else:
                 remarks += [f"In {label}, {stray}." for stray in strays]
             for role in programs.ROLES:
-                if self._process(k, role).muted:
-                    remarks.append(
-                        f"In {label}, the {_role(role)} printed more than {_MOST_WORDS}; the rest is not kept."
-                    )
+                if muted := self._process(k, role).muted:
+                    remarks.append(f"In {label}, the {_role(role)} {muted}; the rest is not kept.")
         if spun:
             named = any(_computed() in text for text in failed)
             who = "That" if named else f"A process that one of the programs started {_computed()}, which"

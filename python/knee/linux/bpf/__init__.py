@@ -20,7 +20,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
-from knee import registry
+from knee import registry, trust
 from knee.errors import InputError, Refused, RunError
 from knee.linux import modules
 from knee.linux.bpf import build
@@ -32,6 +32,9 @@ from knee.units import near
 BPFFS = Path("/sys/fs/bpf")
 PINS = BPFFS / "knee"
 RECORDS = Path("/run/knee/bpf")
+#: The files of a loaded algorithm in the two; nothing else is ever removed there.
+_PINNED = ("link", "connections")
+_RECORDED = ("object", "record.json")
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -107,7 +110,8 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
             f"This kernel already includes {name}, so there is nothing to load; connections can select it."
         )
     _mount()
-    PINS.mkdir(mode=0o700, exist_ok=True)
+    with trust.private(PINS, make=0o700):
+        pass
     record = RECORDS / name
     record.mkdir(mode=0o755)
     try:
@@ -139,7 +143,7 @@ def unload(name: str) -> int:
 
 
 def _unload(name: str) -> int:
-    if not (PINS / name).is_dir():
+    if name not in trust.folders(PINS):
         names = [each.name for each in loaded()]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
     connections = _connections(name)
@@ -153,11 +157,8 @@ def _unload(name: str) -> int:
 def _forget(name: str) -> None:
     """Removes the pins and the record."""
     # Does the same as the loader's unload command, and works without the loader.
-    if (PINS / name).is_dir():
-        for pin in (PINS / name).iterdir():
-            pin.unlink()
-        (PINS / name).rmdir()
-    shutil.rmtree(RECORDS / name, ignore_errors=True)
+    trust.remove(PINS, name, _PINNED)
+    trust.remove(RECORDS, name, _RECORDED)
 
 
 def sweep() -> list[str]:
@@ -166,7 +167,7 @@ def sweep() -> list[str]:
     Raises:
         RunError: that needs root.
     """
-    if not RECORDS.is_dir():
+    if not RECORDS.exists():
         return []
     build.require(build.privileges(), "What a killed command left cannot be seen")
     with _locked():
@@ -174,9 +175,8 @@ def sweep() -> list[str]:
 
 
 def _sweep() -> list[str]:
-    places = [*PINS.iterdir()] if PINS.is_dir() else []
-    names = sorted({place.name for place in [*places, *RECORDS.iterdir()] if place.is_dir()})
-    halves = [name for name in names if not _whole(name)]
+    names = {*trust.folders(PINS), *trust.folders(RECORDS)} & {*build.algorithms()}
+    halves = sorted(name for name in names if not _whole(name))
     for name in halves:
         before = _record(name).get("before")
         if before and _DEFAULT.read_text().strip() == name:
@@ -186,14 +186,16 @@ def _sweep() -> list[str]:
 
 
 def _whole(name: str) -> bool:
-    parts = (PINS / name / "link", PINS / name / "connections", RECORDS / name / "record.json")
+    parts = [*(PINS / name / part for part in _PINNED), RECORDS / name / "record.json"]
     return all(part.exists() for part in parts)
 
 
 @contextmanager
 def _locked() -> Iterator[int]:
     """Waits until no other command loads or unloads; yields the lock, which a child may inherit."""
-    RECORDS.mkdir(parents=True, exist_ok=True, mode=0o755)
+    for folder in (RECORDS.parent, RECORDS):
+        with trust.private(folder, make=0o755):
+            pass
     with locked(RECORDS) as lock:
         yield lock
 
@@ -202,7 +204,7 @@ def loaded() -> list[Loaded]:
     """The loaded algorithms and the connections that use them."""
     build.require(build.privileges(), "What is loaded cannot be seen")
     now = _DEFAULT.read_text().strip()
-    names = sorted(pin.name for pin in PINS.iterdir() if (pin / "link").exists()) if PINS.is_dir() else []
+    names = [name for name in trust.folders(PINS) if (PINS / name / "link").exists()]
     return [Loaded(name, _record(name).get("settings", {}), name == now, _connections(name)) for name in names]
 
 
@@ -222,7 +224,7 @@ def shown(name: str) -> dict[str, Any] | None:
         if the algorithm is not loaded.
     """
     pin = PINS / name / "connections"
-    if not pin.exists():
+    if name not in trust.folders(PINS) or not pin.exists():
         return None
     layout = _call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
     return {"pin": str(pin), "layout": json.loads(layout)}
@@ -282,10 +284,12 @@ def _connections(name: str) -> list[Connection]:
 
 
 def _mount() -> None:
-    """Mounts the BPF file system for pins, unless the machine already has."""
+    """Mounts the BPF file system for pins, for root only, unless the machine already has."""
     if os.path.ismount(BPFFS):
         return
-    done = subprocess.run(["mount", "-t", "bpf", "bpf", str(BPFFS)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "bpf", "-o", "mode=0700", "bpf", str(BPFFS)], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RunError(f"The BPF file system cannot be mounted at {BPFFS}: {done.stderr.strip()}.")
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from knee import files
+from knee import files, trust
 from knee.errors import RunError
 from knee.missing import Missing
 
@@ -97,7 +97,7 @@ def program(name: str) -> Path:
     headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
     source = HERE / f"{name}.bpf.c"
     key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
-    place = _store() / f"{name}-{key}.o"
+    place = _trusted(_store() / f"{name}-{key}.o")
     if not place.is_file():
         with _workshop() as folder:
             compiled, finished = folder / "compiled.o", folder / "finished.o"
@@ -115,7 +115,7 @@ def loader() -> Path:
     """
     folder = HERE / "loader"
     sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
-    place = _store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}"
+    place = _trusted(_store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}")
     if not place.is_file():
         with _workshop() as target:
             manifest = folder / "Cargo.toml"
@@ -136,6 +136,11 @@ def loader() -> Path:
 def _store() -> Path:
     """The folder of compiled programs. Root runs them, so under sudo only root can write to it."""
     return ROOTS_STORE if _owner().pw_uid != os.geteuid() else _home() / "bpf"
+
+
+def _trusted(place: Path) -> Path:
+    """A place in the store, checked before anything in it is run, and before anything is compiled for it."""
+    return trust.trusted(place, f"remove {place.parent}, or set XDG_CACHE_HOME to a folder of root's")
 
 
 @contextmanager
