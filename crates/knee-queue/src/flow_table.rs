@@ -1,9 +1,8 @@
 //! The flows of a fair queue: buckets of the hash, a dense array of those that exist, and the lists they are on. A
 //! flow that goes leaves no hole and no memory behind.
 
-use crate::hash::Tuple;
 use crate::pool::{Fifo, NONE, Pool};
-use knee_core::Time;
+use knee_core::{Time, Tuple};
 use knee_core::cache::fetch;
 
 /// Where a flow is.
