@@ -31,6 +31,11 @@ impl ConnectionId {
         (self.0 >> 1 & (FLOWS - 1)) as u32
     }
 
+    /// Whether it says that data goes against the data of its flow.
+    pub const fn is_mirrored(self) -> bool {
+        self.0 & 1 == 1
+    }
+
     /// Its number among those of its flow, from 0.
     pub const fn number(self) -> u64 {
         self.0 >> (1 + FLOW_BITS)

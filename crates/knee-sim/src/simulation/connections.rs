@@ -207,6 +207,12 @@ impl Connections {
         if self.is_half(i) { self.half(i).flow } else { i }
     }
 
+    /// The connection whose data an endpoint sends.
+    #[inline]
+    pub(super) fn id(&self, i: u32) -> ConnectionId {
+        if self.is_half(i) { self.half(i).id } else { ConnectionId::of_flow(i) }
+    }
+
     /// Whether flow `i` runs an application.
     pub(super) fn runs(&self, i: u32) -> bool {
         self.running(i).is_some()
