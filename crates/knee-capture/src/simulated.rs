@@ -135,7 +135,8 @@ impl Inside {
         let (window, scale) = (self.window, self.scale);
         let connection = self.connection(id);
         let (addresses, ports) = (addresses(id, packet), connection.ports(id, packet));
-        let (stream, other) = (&connection.streams[usize::from(id.is_mirrored())], &connection.streams[usize::from(!id.is_mirrored())]);
+        let (stream, other) =
+            (&connection.streams[usize::from(id.is_mirrored())], &connection.streams[usize::from(!id.is_mirrored())]);
         let (syn, is_ack) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
         let (seq, ack) = match (syn, is_ack) {
             (true, _) => (0, u32::from(is_ack)),
@@ -342,7 +343,11 @@ mod tests {
         let mut inside = tap.0.lock().unwrap();
         let mut ends = |id, flags| {
             let bytes = inside.headers(id, &packet(flags), [0, 0], &[]);
-            (bytes[12..16].to_vec(), u16::from_be_bytes([bytes[20], bytes[21]]), u16::from_be_bytes([bytes[22], bytes[23]]))
+            (
+                bytes[12..16].to_vec(),
+                u16::from_be_bytes([bytes[20], bytes[21]]),
+                u16::from_be_bytes([bytes[22], bytes[23]]),
+            )
         };
         let (client, server) = (vec![10, 129, 0, 1], vec![10, 1, 0, 1]);
         assert_eq!(ends(away, Packet::SYN), (client.clone(), 3, 2));

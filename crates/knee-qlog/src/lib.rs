@@ -75,8 +75,13 @@ impl Log {
     /// A file that begins with what is said of the connection, from its sender's point of view. Times are milliseconds
     /// since time zero.
     pub fn new(out: impl Write + Send + 'static, about: About<'_>) -> Self {
-        let inside =
-            Inside { out: Box::new(BufWriter::new(out)), now: Time::ZERO, states: BTreeMap::new(), acked: None, failed: None };
+        let inside = Inside {
+            out: Box::new(BufWriter::new(out)),
+            now: Time::ZERO,
+            states: BTreeMap::new(),
+            acked: None,
+            failed: None,
+        };
         let log = Self { file: Arc::new(Mutex::new(inside)), group: None };
         // Readers look for version and format at the very beginning.
         let header = json!({

@@ -2,8 +2,8 @@
 //! flow that goes leaves no hole and no memory behind.
 
 use crate::pool::{Fifo, NONE, Pool};
-use knee_core::{Time, Tuple};
 use knee_core::cache::fetch;
+use knee_core::{Time, Tuple};
 
 /// Where a flow is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,10 +59,14 @@ impl Tap for Onlooker {
 /// Holds a law against so many random networks, of which at least this share must go in batches where nobody looks on, so
 /// that events are not compared with events.
 fn in_batches(
-    cases: u32, share: f64, networks: &impl Strategy<Value = Value>, law: impl Fn(&Value) -> Result<(), TestCaseError>
+    cases: u32,
+    share: f64,
+    networks: &impl Strategy<Value = Value>,
+    law: impl Fn(&Value) -> Result<(), TestCaseError>,
 ) {
     let batches = AtomicU32::new(0);
-    let mut runner = TestRunner::new(ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(cases) });
+    let mut runner =
+        TestRunner::new(ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(cases) });
     let outcome = runner.run(networks, |spec| {
         batches.fetch_add(u32::from(simulation(&spec).goes_in_batches()), Relaxed);
         law(&spec)
