@@ -204,6 +204,8 @@ impl World {
             out.ack(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
         }
         let finished = ends.0.finished();
+        // What was sent may have changed the window, which holds from now on.
+        flow.note_cwnd(now);
         let (control, ca, persistent) = flow.watch.look(|seen| {
             for rtt in seen.rtts.drain(..) {
                 self.flows[i as usize].book_rtt(Some(rtt));
