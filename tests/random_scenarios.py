@@ -44,7 +44,7 @@ def scenario(number: int) -> Table:
         "flows": flows,
     }
     if dice.random() < 0.25:
-        made["probes"] = [_probe(dice, links) for _ in range(dice.choice([1, 2]))]
+        made["probes"] = [_probe(dice, links, i) for i in range(dice.choice([1, 2]))]
     if dice.random() < 0.4:
         made["warmup"] = f"{dice.choice([1, duration_ms // 3, duration_ms // 2, duration_ms - 5])} ms"
     if dice.random() < 0.4:
@@ -252,8 +252,12 @@ def _size(dice: random.Random) -> Any:
     )
 
 
-def _probe(dice: random.Random, links: Sequence[Table]) -> Table:
-    made: Table = {"rtt": f"{int(10 ** dice.uniform(1, 2.2)) + 10} ms", "interval": f"{dice.randrange(1, 50)} ms"}
+def _probe(dice: random.Random, links: Sequence[Table], i: int) -> Table:
+    made: Table = {
+        "label": f"probe{i}",
+        "rtt": f"{int(10 ** dice.uniform(1, 2.2)) + 10} ms",
+        "interval": f"{dice.randrange(1, 50)} ms",
+    }
     if dice.random() < 0.3:
         made |= {"size": f"{dice.randrange(36, 1501)} B", "ecn": dice.choice([True, "l4s"])}
     return made | _way(dice, links)
