@@ -23,7 +23,7 @@ impl ConnectionId {
 
     /// The connection with this number of a flow. `mirrored`: of packets whose data goes against the flow's data.
     pub const fn new(flow: u32, number: u64, mirrored: bool) -> Self {
-        Self((number << FLOW_BITS | flow as u64 % FLOWS) << 1 | mirrored as u64)
+        Self((number << FLOW_BITS | flow as u64) << 1 | mirrored as u64)
     }
 
     /// Its flow.
