@@ -204,8 +204,11 @@ def _elsewhere(result: Result) -> Table:
 def _until(name: str, result: Result, end_s: float) -> pl.DataFrame:
     rows: pl.DataFrame = getattr(result, name)
     rows = rows.filter(pl.col("t_s") < end_s)
-    # Drops within a millisecond of each other are one event, whose last packet may come after the end.
-    return rows.filter((pl.col("event") != "drop") | (pl.col("t_s") < end_s - 1e-3)) if name == "events" else rows
+    if name != "events":
+        return rows
+    # Drops within a millisecond of each other are one event, and the last one may go on beyond the end.
+    goes_on = (pl.col("event") == "drop") & (pl.col("t_s") == pl.col("t_s").max().over("flow", "link", "event"))
+    return rows.filter(~goes_on)
 
 
 def _figures(summary: Table) -> str:
