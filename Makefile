@@ -28,7 +28,7 @@ NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
 	@echo "make test    set up, then run all checks and tests, as CI does (make check is the same)"
-	@echo "make soak    run N=1000 random scenarios twice each, and check figures, bits and memory"
+	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
 	@echo "make setup   create .venv with the package, the release build of the core and the tools"
 	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"

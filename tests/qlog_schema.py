@@ -141,9 +141,10 @@ class CongestionStateUpdated(_Model):
 
 
 class _Event(_Model):
-    """main, 3.4."""
+    """main, 3.4, with 3.4.6."""
 
     time: Ms
+    group_id: str | None = None
 
 
 class _PacketSent(_Event):

@@ -48,7 +48,7 @@ def test_the_simulators_packets_are_tcp_to_tshark(scenario: _Scenario, tmp_path:
     assert {row["tcp.len"] for row in data} == {"1448"}
     times = [float(row["frame.time_epoch"]) for row in rows]
     assert all(a <= b for a, b in pairwise(times))
-    for flow, number in zip(result.summary["flows"], range(2), strict=True):
+    for flow, number in zip(result.summary["flows"], (1, 2), strict=True):
         own = [row for row in rows if row["frame.interface_name"] == flow["label"]]
         assert {row["ip.src"] for row in own} == {f"10.1.0.{number}", f"10.129.0.{number}"}
         # Every segment that was acknowledged was sent, under its own number.
@@ -69,7 +69,7 @@ def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scena
     assert _count(capture, "tcp.analysis.ack_lost_segment || tcp.analysis.lost_segment") == 0
     # Linux samples an RTT at the first ACK of a segment, as tshark does; both stand at the sender. An ACK of a
     # retransmission gives Linux none, and tshark that of the retransmission.
-    for number, flow in enumerate(result.summary["flows"]):
+    for number, flow in enumerate(result.summary["flows"], 1):
         acks = _read(
             capture,
             "tcp.analysis.ack_rtt",
@@ -93,13 +93,58 @@ def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scena
     windows = {int(row["tcp.window_size"]) for row in _read(capture, "tcp.window_size", only="tcp.flags.syn == 0")}
     assert windows == {1_000_000}
     # The transfer ends with its last byte, though its last segment is short.
-    last = max(int(row["tcp.ack"]) for row in _read(capture, "tcp.ack", only="ip.src == 10.129.0.0"))
+    last = max(int(row["tcp.ack"]) for row in _read(capture, "tcp.ack", only="ip.src == 10.129.0.1"))
     assert last == 200_101
     # Data echo the time of the last ACK, ACKs that of the data they answer; neither clock runs backward.
     stamps = _read(capture, "tcp.options.timestamp.tsval", "ip.src")
     for source in {row["ip.src"] for row in stamps}:
         clock = [int(row["tcp.options.timestamp.tsval"]) for row in stamps if row["ip.src"] == source]
         assert clock == sorted(clock)
+
+
+@tshark
+@pytest.mark.parametrize(
+    ("ecn", "offer", "accepted"),
+    # RFC 3168, 6.1.1; RFC 9768, 3.1.1 and Table 2: the flags AE, CWR and ECE of the SYN, and of the answer.
+    [(False, "000", "000"), (True, "011", "001"), ("accurate", "111", "010"), ("l4s", "111", "010")],
+)
+def test_handshakes_negotiate_ecn(scenario: _Scenario, tmp_path: Path, ecn: object, offer: str, accepted: str) -> None:
+    told = scenario(duration="1 s")
+    for flow in told["flows"]:
+        flow["ecn"] = ecn
+    knee.run(told, out=tmp_path / "out", report=False, capture=True)
+    rows = _read(tmp_path / "out" / "packets.pcapng", "tcp.flags", only="tcp.flags.syn == 1")
+    flags = {format(int(row["tcp.flags"], 16) >> 6 & 7, "03b") for row in rows}
+    assert flags == {offer, accepted}
+
+
+@tshark
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        {"kind": "transfers", "arrivals": "periodic", "per_second": 5.0, "size": "40 kB"},
+        {"kind": "requests", "size": "40 kB", "objects": 3, "connections": 2, "number": 2},
+        {"kind": "app_limited", "rate": "2 Mbit/s"},
+        {"kind": "video", "segment": "1 s", "buffer": "4 s"},
+    ],
+    ids=lambda traffic: str(traffic["kind"]),
+)
+def test_connections_of_applications_are_captured(scenario: _Scenario, tmp_path: Path, traffic: dict[str, Any]) -> None:
+    told = scenario(duration="4 s", link={"rate": "10 Mbit/s", "limit": "20 packets"})
+    told["flows"] = [{"cc": "cubic", "rtt": "30 ms", "traffic": traffic}]
+    result = knee.run(told, out=tmp_path / "out", report=False, capture=True)
+    capture = tmp_path / "out" / "packets.pcapng"
+    (flow,) = result.summary["flows"]
+    assert _count(capture, "ip.src == 10.1.0.1 && tcp.len > 0") == flow["sent_packets"] > 100
+    assert _count(capture, "tcp.analysis.lost_segment || tcp.analysis.ack_lost_segment") == 0
+    # Each connection begins with a SYN, and ends acknowledged to the last byte that was sent on it.
+    streams = {row["tcp.stream"] for row in _read(capture, "tcp.stream")}
+    assert streams == {row["tcp.stream"] for row in _read(capture, "tcp.stream", only="tcp.flags == 2")}
+    assert len(streams) >= {"transfers": 20, "requests": 3}.get(traffic["kind"], 1)
+    if traffic["kind"] == "transfers":
+        completed = flow["transfers"]["completed"]
+        last = _read(capture, "tcp.stream", "tcp.ack", only="ip.dst == 10.1.0.1 && tcp.ack == 40001")
+        assert len({row["tcp.stream"] for row in last}) >= completed > 0
 
 
 def test_a_result_is_the_same_with_and_without_a_capture(scenario: _Scenario, tmp_path: Path) -> None:

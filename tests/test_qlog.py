@@ -207,3 +207,31 @@ def test_the_estimate_is_an_upper_bound_that_is_not_far_away(tmp_path: Path, tra
     _run(tmp_path / "r", told)
     size = (tmp_path / "r" / "qlog" / "flow-1.sqlog").stat().st_size
     assert 0.5 < size / qlog.estimate(from_dict(told), frozenset({"tcp", "quic"})) < 1
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        {"kind": "transfers", "arrivals": "periodic", "per_second": 5.0, "size": "40 kB"},
+        {"kind": "requests", "size": "40 kB", "objects": 3, "connections": 2, "number": 2},
+        {"kind": "app_limited", "rate": "2 Mbit/s"},
+        {"kind": "video", "segment": "1 s", "buffer": "4 s"},
+    ],
+    ids=lambda traffic: str(traffic["kind"]),
+)
+def test_connections_of_applications_are_groups(traffic: dict[str, Any], tmp_path: Path) -> None:
+    result = _run(tmp_path / "out", _told({"traffic": traffic}))
+    (flow,) = result.summary["flows"]
+    _, events = read(tmp_path / "out" / "qlog" / "flow-1.sqlog")
+    count = Counter(event["name"] for event in events)
+    assert count["transport:packet_sent"] == flow["sent_packets"] > 100
+    assert count["recovery:packet_lost"] == flow["lost_packets"]
+    groups = {int(event["group_id"]) for event in events}
+    assert groups == set(range(1, max(groups) + 1))
+    assert len(groups) >= {"transfers": 20, "requests": 3}.get(traffic["kind"], 1)
+    # Within a group, as for a flow: numbers of transmissions count up from 0.
+    for group in groups:
+        own = [event for event in events if event["group_id"] == str(group)]
+        sent = [event["data"]["header"]["packet_number"] for event in own if event["name"] == "transport:packet_sent"]
+        assert sent == list(range(len(sent)))
+        assert _acked(own) <= set(sent)

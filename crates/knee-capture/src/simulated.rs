@@ -1,13 +1,15 @@
 //! Simulated packets with the headers they would have: IPv4, and TCP with timestamps, window and SACK blocks, or UDP.
 //!
-//! Flow n runs from 10.1.0.0 plus n, port 1 + n modulo 60000, to 10.129.0.0 plus n, the same port. The SYN has sequence
-//! number 0, the first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
+//! Flow n, counted from 1, runs from 10.1.0.0 plus n to 10.129.0.0 plus n, on port 1 + n modulo 60000 at both ends; of
+//! connections of an application, the end that opens them takes the next port for each. The SYN has sequence number 0, the
+//! first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
 
 use crate::Capture;
-use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Time};
+use knee_core::packet::{MSS, MTU};
+use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::Tap;
 use knee_sim::receiver::Range;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +21,7 @@ const MAX_HEADERS: usize = 80;
 const SENDERS: u32 = 0x0a01_0000;
 const RECEIVERS: u32 = 0x0a81_0000;
 /// Ports that flows share.
-const PORTS: u32 = 60_000;
+const PORTS: u64 = 60_000;
 /// TCP's flags.
 const SYN: u8 = 0x02;
 const PSH: u8 = 0x08;
@@ -39,7 +41,8 @@ pub struct Simulated(Arc<Mutex<Inside>>);
 
 struct Inside {
     capture: Option<Capture>,
-    flows: Vec<Flow>,
+    /// By flow and number.
+    connections: BTreeMap<(u32, u64), Connection>,
     /// By flow, whether it goes over UDP.
     datagrams: Vec<bool>,
     /// What receivers offer, in bytes, and by how many bits it is shifted.
@@ -47,14 +50,25 @@ struct Inside {
     scale: u8,
 }
 
-/// What a packet's headers need of the packets of its flow before it.
-#[derive(Clone, Copy, Default)]
-struct Flow {
+/// What the headers of a connection's packets need of those before.
+#[derive(Default)]
+struct Connection {
+    /// Of the data that goes with the flow's data, and of what goes against it.
+    streams: [Stream; 2],
+    /// Whether its SYN goes against the flow's data.
+    opened_backward: bool,
+}
+
+/// The data of a connection in one direction.
+#[derive(Default)]
+struct Stream {
     /// TSval of the last ACK, which data echo.
     echo: u32,
-    /// The number after the last segment of the transfer and the bytes before it, once a short segment was sent: it is
-    /// the last one.
-    end: Option<(u64, u64)>,
+    /// Short segments, in their order, and by how many bytes these and those before them are shorter than full ones.
+    short: Vec<(u64, u64)>,
+    /// Segments sent, and those that ACKs have come for.
+    sent: u64,
+    acked: u64,
 }
 
 impl Simulated {
@@ -64,8 +78,8 @@ impl Simulated {
         let most = u64::from(u16::MAX);
         let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);
         let scale = (0..MAX_SCALE).find(|scale| window >> scale <= most).unwrap_or(MAX_SCALE);
-        let flows = vec![Flow::default(); datagrams.len()];
-        Self(Arc::new(Mutex::new(Inside { capture: Some(capture), flows, datagrams, window, scale })))
+        let inside = Inside { capture: Some(capture), connections: BTreeMap::new(), datagrams, window, scale };
+        Self(Arc::new(Mutex::new(inside)))
     }
 
     /// Ends the file.
@@ -79,54 +93,63 @@ impl Simulated {
 }
 
 impl Tap for Simulated {
-    fn sent(&mut self, at: Time, packet: &Packet) {
+    fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let tcp = !inside.datagrams[packet.flow as usize];
-        let flow = &mut inside.flows[packet.flow as usize];
-        if tcp && !packet.has(Packet::SYN) && packet.size < MTU {
-            flow.end = Some((packet.seq + 1, packet.seq * u64::from(MSS) + u64::from(packet.size - ACK_SIZE)));
+        let connection = inside.connection(id);
+        if packet.has(Packet::SYN) {
+            connection.opened_backward = id.is_mirrored();
         }
-        let echo = flow.echo;
-        inside.write(at, packet, [packet.stamp, echo], &[]);
+        let stream = connection.stream(id);
+        stream.note_sent(packet);
+        let stamps = [packet.stamp, stream.echo];
+        inside.write(at, id, packet, stamps, &[]);
     }
 
-    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+    fn received(&mut self, at: Time, id: ConnectionId, ack: &Packet, blocks: &[Range]) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = (ack.enqueued.as_nanos() / 1_000_000) as u32;
-        inside.flows[ack.flow as usize].echo = sent;
-        inside.write(at, ack, [sent, ack.stamp], blocks);
+        let left = (ack.enqueued.as_nanos() / 1_000_000) as u32;
+        let stream = inside.connection(id).stream(id);
+        (stream.echo, stream.acked) = (left, stream.acked.max(ack.seq));
+        inside.write(at, id, ack, [left, ack.stamp], blocks);
     }
 }
 
 impl Inside {
-    fn write(&mut self, at: Time, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) {
-        let headers = if self.datagrams[packet.flow as usize] {
-            datagram_headers(packet)
+    fn connection(&mut self, id: ConnectionId) -> &mut Connection {
+        self.connections.entry((id.flow(), id.number())).or_default()
+    }
+
+    fn write(&mut self, at: Time, id: ConnectionId, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) {
+        let headers = if self.datagrams[id.flow() as usize] {
+            datagram_headers(id, packet)
         } else {
-            self.headers(packet, stamps, blocks)
+            self.headers(id, packet, stamps, blocks)
         };
         if let Some(capture) = &mut self.capture {
-            capture.cut_packet(packet.flow as usize, at, &headers, u32::from(packet.size));
+            capture.cut_packet(id.flow() as usize, at, &headers, u32::from(packet.size));
         }
     }
 
     /// The headers of a packet with these timestamps (TSval, TSecr) and SACK blocks.
-    fn headers(&self, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) -> Vec<u8> {
-        let ([from, to], port) = addresses(packet);
-        let (syn, backward) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
-        let place = |segment| self.flows[packet.flow as usize].place(segment);
-        let (seq, ack) = match (syn, backward) {
-            (true, _) => (0, u32::from(backward)),
-            (false, true) => (1, place(packet.seq)),
-            (false, false) => (place(packet.seq), 1),
+    fn headers(&mut self, id: ConnectionId, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) -> Vec<u8> {
+        let (window, scale) = (self.window, self.scale);
+        let connection = self.connection(id);
+        let (addresses, ports) = (addresses(id, packet), connection.ports(id, packet));
+        let (stream, other) =
+            (&connection.streams[usize::from(id.is_mirrored())], &connection.streams[usize::from(!id.is_mirrored())]);
+        let (syn, is_ack) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
+        let (seq, ack) = match (syn, is_ack) {
+            (true, _) => (0, u32::from(is_ack)),
+            (false, true) => (other.place(other.sent), stream.place(packet.seq)),
+            (false, false) => (stream.place(packet.seq), other.place(other.acked)),
         };
         // RFC 7323, 2.2: the window of a SYN is not shifted.
-        let window = if syn { self.window.min(u64::from(u16::MAX)) } else { self.window >> self.scale };
-        let options = options(syn.then_some(self.scale), stamps, blocks.iter().map(|&(a, b)| (place(a), place(b))));
+        let window = if syn { window.min(u64::from(u16::MAX)) } else { window >> scale };
+        let blocks = blocks.iter().map(|&(a, b)| (stream.place(a), stream.place(b)));
+        let options = options(syn.then_some(scale), stamps, blocks);
         let mut bytes = Vec::with_capacity(MAX_HEADERS);
-        bytes.extend(ip(packet, from, to, TCP));
-        bytes.extend(port.to_be_bytes());
-        bytes.extend(port.to_be_bytes());
+        bytes.extend(ip(packet, addresses, TCP));
+        bytes.extend(ports.map(u16::to_be_bytes).concat());
         bytes.extend(seq.to_be_bytes());
         bytes.extend(ack.to_be_bytes());
         // The length of the header in words of four bytes, then AE (RFC 9768, Fig. 2).
@@ -144,30 +167,55 @@ impl Inside {
     }
 }
 
-/// The addresses from which to which a packet goes, and the port of both.
-const fn addresses(packet: &Packet) -> ([u32; 2], u16) {
-    let (sender, receiver) = (SENDERS + packet.flow, RECEIVERS + packet.flow);
-    let port = (1 + packet.flow % PORTS) as u16;
-    if packet.has(Packet::ACK) { ([receiver, sender], port) } else { ([sender, receiver], port) }
+/// The addresses from which to which a packet goes.
+const fn addresses(id: ConnectionId, packet: &Packet) -> [u32; 2] {
+    let (sender, receiver) = (SENDERS + id.flow() + 1, RECEIVERS + id.flow() + 1);
+    if id.is_mirrored() == packet.has(Packet::ACK) { [sender, receiver] } else { [receiver, sender] }
+}
+
+/// The port of both ends of a flow, at connections that follow each other that of the end that opens them.
+const fn port(id: ConnectionId, number: u64) -> u16 {
+    1 + ((id.flow() as u64 + 1 + number) % PORTS) as u16
 }
 
 /// The headers of a datagram. Its checksum of 0 says that there is none (RFC 768).
-fn datagram_headers(packet: &Packet) -> Vec<u8> {
-    let ([from, to], port) = addresses(packet);
-    let mut bytes = ip(packet, from, to, UDP).to_vec();
-    let length = packet.size - IP_HEADER as u16;
+fn datagram_headers(id: ConnectionId, packet: &Packet) -> Vec<u8> {
+    let mut bytes = ip(packet, addresses(id, packet), UDP).to_vec();
+    let (port, length) = (port(id, 0), packet.size - IP_HEADER as u16);
     bytes.extend([port, port, length, 0].map(u16::to_be_bytes).concat());
     bytes
 }
 
-impl Flow {
-    /// The sequence number of the first byte of a segment, or of the end of the transfer.
+impl Connection {
+    fn stream(&mut self, id: ConnectionId) -> &mut Stream {
+        &mut self.streams[usize::from(id.is_mirrored())]
+    }
+
+    /// The ports from which to which a packet goes.
+    const fn ports(&self, id: ConnectionId, packet: &Packet) -> [u16; 2] {
+        let (client, server) = (port(id, id.number()), port(id, 0));
+        let backward = id.is_mirrored() != packet.has(Packet::ACK);
+        if backward == self.opened_backward { [client, server] } else { [server, client] }
+    }
+}
+
+impl Stream {
+    fn note_sent(&mut self, packet: &Packet) {
+        if packet.has(Packet::SYN) {
+            return;
+        }
+        self.sent = self.sent.max(packet.seq + 1);
+        let (last, missing) = self.short.last().map_or((None, 0), |&(segment, missing)| (Some(segment), missing));
+        if packet.size < MTU && last < Some(packet.seq) {
+            self.short.push((packet.seq, missing + u64::from(MTU - packet.size)));
+        }
+    }
+
+    /// The sequence number of the first byte of a segment, or of the end of those sent.
     fn place(&self, segment: u64) -> u32 {
-        let bytes = match self.end {
-            Some((end, bytes)) if segment >= end => bytes,
-            _ => segment * u64::from(MSS),
-        };
-        (1 + bytes) as u32
+        let before = self.short.partition_point(|&(short, _)| short < segment);
+        let missing = before.checked_sub(1).map_or(0, |last| self.short[last].1);
+        (1 + segment * u64::from(MSS) - missing) as u32
     }
 }
 
@@ -198,7 +246,7 @@ fn options(scale: Option<u8>, stamps: [u32; 2], blocks: impl ExactSizeIterator<I
     options
 }
 
-fn ip(packet: &Packet, from: u32, to: u32, protocol: u8) -> [u8; IP_HEADER] {
+fn ip(packet: &Packet, [from, to]: [u32; 2], protocol: u8) -> [u8; IP_HEADER] {
     let mut bytes = [0; IP_HEADER];
     bytes[0..2].copy_from_slice(&[0x45, packet.ecn_field()]);
     bytes[2..4].copy_from_slice(&packet.size.to_be_bytes());
@@ -222,18 +270,25 @@ fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u16 {
 mod tests {
     use super::*;
 
+    const FLOW_3: ConnectionId = ConnectionId::of_flow(2);
+
     fn inside(window: u64, scale: u8) -> Inside {
-        Inside { capture: None, flows: vec![Flow::default(); 3], datagrams: vec![false; 3], window, scale }
+        Inside { capture: None, connections: BTreeMap::new(), datagrams: vec![false; 3], window, scale }
+    }
+
+    fn tap() -> Simulated {
+        let file = std::fs::File::create("/dev/null").unwrap();
+        Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), vec![false], None)
     }
 
     #[test]
-    fn segment_3_of_flow_2_goes_from_its_sender_to_its_receiver() {
+    fn segment_3_of_flow_3_goes_from_its_sender_to_its_receiver() {
         let packet = Packet { seq: 3, flow: 2, stamp: 7, size: 1500, flags: Packet::ECT, ..Packet::default() };
-        let bytes = inside(1 << 20, 5).headers(&packet, [7, 8], &[]);
+        let bytes = inside(1 << 20, 5).headers(FLOW_3, &packet, [7, 8], &[]);
         assert_eq!(bytes.len(), 52);
         assert_eq!((bytes[0], bytes[1], &bytes[2..4], bytes[9]), (0x45, 2, &[5, 220][..], 6));
-        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 2][..], &[10, 129, 0, 2][..]));
-        assert_eq!(bytes[20..28], [0, 3, 0, 3, 0, 0, 0x10, 0xf9], "3 · 1448 + 1 = 4345 = 0x10f9");
+        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 3][..], &[10, 129, 0, 3][..]));
+        assert_eq!(bytes[20..28], [0, 4, 0, 4, 0, 0, 0x10, 0xf9], "3 · 1448 + 1 = 4345 = 0x10f9");
         assert_eq!((bytes[33], &bytes[44..52]), (PSH | ACK, &[0, 0, 0, 7, 0, 0, 0, 8][..]));
         assert_eq!(bytes[34..36], [0x80, 0], "2^20 shifted by 5 is 2^15");
         assert_eq!(checksum(bytes[..20].iter()), 0);
@@ -244,20 +299,20 @@ mod tests {
     #[test]
     fn a_datagram_has_the_headers_of_ip_and_udp_and_its_echo_goes_back() {
         let packet = Packet { flow: 2, size: 200, flags: Packet::ECT | Packet::L4S, ..Packet::default() };
-        let bytes = datagram_headers(&packet);
+        let bytes = datagram_headers(FLOW_3, &packet);
         assert_eq!((bytes.len(), bytes[1], &bytes[2..4], bytes[9]), (28, 1, &[0, 200][..], 17));
-        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 2][..], &[10, 129, 0, 2][..]));
-        assert_eq!(bytes[20..28], [0, 3, 0, 3, 0, 180, 0, 0]);
+        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 3][..], &[10, 129, 0, 3][..]));
+        assert_eq!(bytes[20..28], [0, 4, 0, 4, 0, 180, 0, 0]);
         assert_eq!(checksum(bytes[..20].iter()), 0);
-        let echo = datagram_headers(&Packet { flags: Packet::ACK, ..packet });
+        let echo = datagram_headers(FLOW_3, &Packet { flags: Packet::ACK, ..packet });
         assert_eq!((&echo[12..16], &echo[16..20]), (&bytes[16..20], &bytes[12..16]));
     }
 
     #[test]
     fn an_ack_goes_back_with_what_came_before_its_segment_and_its_sack_blocks() {
         let packet = Packet { seq: 1, size: 72, flags: Packet::ACK | Packet::ECE, ..Packet::default() };
-        let bytes = inside(1 << 20, 5).headers(&packet, [8, 9], &[(5, 6), (2, 4)]);
-        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 129, 0, 0][..], &[10, 1, 0, 0][..]));
+        let bytes = inside(1 << 20, 5).headers(ConnectionId::of_flow(0), &packet, [8, 9], &[(5, 6), (2, 4)]);
+        assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 129, 0, 1][..], &[10, 1, 0, 1][..]));
         assert_eq!(bytes[28..32], 1449u32.to_be_bytes());
         assert_eq!((bytes[33], &bytes[44..52]), (ACK | ECE, &[0, 0, 0, 8, 0, 0, 0, 9][..]));
         let blocks = [7241u32, 8689, 2897, 5793].map(u32::to_be_bytes).concat();
@@ -266,12 +321,38 @@ mod tests {
     }
 
     #[test]
-    fn after_a_short_last_segment_the_ack_says_how_many_bytes_there_were() {
-        let file = std::fs::File::create("/dev/null").unwrap();
-        let mut tap = Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), vec![false], None);
-        tap.sent(Time::ZERO, &Packet { seq: 2, size: 52 + 100, ..Packet::default() });
+    fn behind_a_short_segment_sequence_numbers_count_its_bytes() {
+        let (mut tap, id) = (tap(), ConnectionId::of_flow(0));
+        let short = Packet { seq: 2, size: 52 + 100, ..Packet::default() };
+        tap.sent(Time::ZERO, id, &short);
+        tap.sent(Time::ZERO, id, &Packet { seq: 3, size: MTU, ..short });
+        tap.sent(Time::ZERO, id, &short);
         let inside = tap.0.lock().unwrap();
-        assert_eq!((inside.flows[0].place(2), inside.flows[0].place(3)), (2 * 1448 + 1, 2 * 1448 + 101));
+        let stream = &inside.connections[&(0, 0)].streams[0];
+        assert_eq!([2, 3, 4].map(|segment| stream.place(segment)), [2897, 2997, 2997 + 1448]);
         assert_eq!((inside.window, inside.scale), (65_535 << 14, 14));
+    }
+
+    #[test]
+    fn the_second_connection_of_an_application_is_opened_from_the_next_port() {
+        let mut tap = tap();
+        // The application is at the end that the flow's data goes to, so that its SYN goes against this.
+        let (away, back) = (ConnectionId::new(0, 1, true), ConnectionId::new(0, 1, false));
+        let packet = |flags| Packet { size: 60, flags, ..Packet::default() };
+        tap.sent(Time::ZERO, away, &packet(Packet::SYN));
+        let mut inside = tap.0.lock().unwrap();
+        let mut ends = |id, flags| {
+            let bytes = inside.headers(id, &packet(flags), [0, 0], &[]);
+            (
+                bytes[12..16].to_vec(),
+                u16::from_be_bytes([bytes[20], bytes[21]]),
+                u16::from_be_bytes([bytes[22], bytes[23]]),
+            )
+        };
+        let (client, server) = (vec![10, 129, 0, 1], vec![10, 1, 0, 1]);
+        assert_eq!(ends(away, Packet::SYN), (client.clone(), 3, 2));
+        assert_eq!(ends(away, Packet::SYN | Packet::ACK), (server.clone(), 2, 3));
+        assert_eq!(ends(back, 0), (server, 2, 3));
+        assert_eq!(ends(back, Packet::ACK), (client, 3, 2));
     }
 }

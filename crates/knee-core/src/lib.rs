@@ -1,6 +1,7 @@
 //! What every part of knee speaks: units, packets, declared parameters and named random streams.
 
 pub mod cache;
+pub mod connection;
 pub mod packet;
 pub mod params;
 pub mod rng;
@@ -8,6 +9,7 @@ pub mod rng;
 pub mod testing;
 pub mod units;
 
+pub use connection::{ConnectionId, Tuple};
 pub use packet::Packet;
 pub use params::{Kind, Param, ParamError, Params, Value};
 pub use rng::Rng;

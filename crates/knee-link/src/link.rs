@@ -5,7 +5,7 @@ use crate::line::Line;
 use crate::loss::Loss;
 use crate::queue::{Backlog, Burst, DynQueue, Limit, Note};
 use crate::server::Server;
-use knee_core::{Packet, Rate, Time};
+use knee_core::{ConnectionId, Packet, Rate, Time};
 
 /// A packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,6 +154,11 @@ impl Link {
     /// Packets that its queue has marked CE.
     pub const fn marks(&self) -> u64 {
         self.line.cx.marks
+    }
+
+    /// Packets that carry this index as their flow belong to connection `id` from now on.
+    pub fn identify(&mut self, index: u32, id: ConnectionId) {
+        self.line.cx.connections.set(index, id);
     }
 
     /// Loses packets before the queue as `loss` says from now on.

@@ -8,7 +8,7 @@
 use crate::arrivals::Arrivals;
 use crate::line::Line;
 use crate::link::Outcome;
-use knee_core::{Bytes, Packet, Rate, Rng, Time};
+use knee_core::{Bytes, ConnectionId, Packet, Rate, Rng, Time, Tuple};
 
 /// Capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,25 @@ pub struct Context {
     pub marks: u64,
     /// Notes left during the call; the caller empties it.
     pub notes: Vec<Note>,
+    /// The connections that packets belong to.
+    pub connections: Connections,
+}
+
+/// The connections that packets belong to, by what packets carry as their flow.
+#[derive(Debug, Default)]
+pub struct Connections(Vec<ConnectionId>);
+
+impl Connections {
+    /// From now on packets that carry this index belong to connection `id`. Without this, each index is a flow of its own.
+    pub fn set(&mut self, index: u32, id: ConnectionId) {
+        let known = self.0.len() as u32;
+        self.0.extend((known..=index).map(ConnectionId::of_flow));
+        self.0[index as usize] = id;
+    }
+
+    fn of(&self, index: u32) -> ConnectionId {
+        self.0.get(index as usize).copied().unwrap_or(ConnectionId::of_flow(index))
+    }
 }
 
 impl Context {
@@ -84,6 +103,12 @@ impl Context {
             self.marks += 1;
         }
         packet.has(Packet::ECT)
+    }
+
+    /// What stands for the 5-tuple of `packet`.
+    #[inline]
+    pub fn tuple(&self, packet: &Packet) -> Tuple {
+        Tuple::of(self.connections.of(packet.flow), packet)
     }
 
     /// Leaves a note.

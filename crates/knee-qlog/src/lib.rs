@@ -1,4 +1,4 @@
-//! qlog files: one connection each, as JSON text sequences (draft-ietf-quic-qlog-main-schema-05, version 0.3, which qvis
+//! qlog files: one connection each, or several as groups of events, as JSON text sequences (draft-ietf-quic-qlog-main-schema-05, version 0.3, which qvis
 //! reads; events of draft-ietf-quic-qlog-quic-events-04).
 //!
 //! A [`Log`] is a file that takes events at times of any clock. quinn writes its own events into it through
@@ -15,6 +15,7 @@ use qlog::events::quic::CongestionStateUpdated;
 use quinn_proto::{QlogConfig, QlogStream};
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,15 +25,20 @@ pub const VERSION: &str = qlog::QLOG_VERSION;
 /// Begins a record (RFC 7464); a line feed ends it.
 const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// A file. Clones write into the same one.
+/// A file, or a group of events in it. Clones write into the same one.
 #[derive(Clone)]
-pub struct Log(Arc<Mutex<Inside>>);
+pub struct Log {
+    file: Arc<Mutex<Inside>>,
+    /// The number of the group.
+    group: Option<u64>,
+}
 
 struct Inside {
     out: Box<dyn Write + Send>,
     /// The time of events that come without one.
     now: Time,
-    state: Option<String>,
+    /// By group.
+    states: BTreeMap<Option<u64>, String>,
     /// What the packet acknowledges that quinn receives next.
     acked: Option<Vec<(u64, u64)>>,
     failed: Option<io::Error>,
@@ -59,6 +65,8 @@ impl fmt::Debug for Log {
 struct Record<'a, T: Serialize> {
     /// Milliseconds.
     time: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group_id: Option<String>,
     #[serde(flatten)]
     event: &'a T,
 }
@@ -67,9 +75,14 @@ impl Log {
     /// A file that begins with what is said of the connection, from its sender's point of view. Times are milliseconds
     /// since time zero.
     pub fn new(out: impl Write + Send + 'static, about: About<'_>) -> Self {
-        let inside =
-            Inside { out: Box::new(BufWriter::new(out)), now: Time::ZERO, state: None, acked: None, failed: None };
-        let log = Self(Arc::new(Mutex::new(inside)));
+        let inside = Inside {
+            out: Box::new(BufWriter::new(out)),
+            now: Time::ZERO,
+            states: BTreeMap::new(),
+            acked: None,
+            failed: None,
+        };
+        let log = Self { file: Arc::new(Mutex::new(inside)), group: None };
         // Readers look for version and format at the very beginning.
         let header = json!({
             "qlog_version": VERSION,
@@ -87,7 +100,13 @@ impl Log {
     }
 
     fn inside<T>(&self, work: impl FnOnce(&mut Inside) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.file.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The events of connection `number`, counted from 0, of those that share the file: their `group_id` counts from 1.
+    #[must_use]
+    pub fn group(&self, number: u64) -> Self {
+        Self { file: self.file.clone(), group: Some(number + 1) }
     }
 
     /// From now on it is `now`, for events that come without a time.
@@ -109,18 +128,19 @@ impl Log {
     pub fn event(&self, now: Time, event: &EventData) {
         self.inside(|inside| {
             inside.now = inside.now.max(now);
-            inside.record(event);
+            inside.record(event, self.group);
         });
     }
 
     /// The congestion control enters a state at `now`, unless it is in it already.
     pub fn state(&self, now: Time, state: &str) {
         self.inside(|inside| {
-            if inside.state.as_deref() != Some(state) {
-                let old = inside.state.replace(state.into());
+            if inside.states.get(&self.group).is_none_or(|old| old != state) {
+                let old = inside.states.insert(self.group, state.into());
                 inside.now = inside.now.max(now);
                 let new = state.into();
-                inside.record(&EventData::CongestionStateUpdated(CongestionStateUpdated { old, new, trigger: None }));
+                let event = CongestionStateUpdated { old, new, trigger: None };
+                inside.record(&EventData::CongestionStateUpdated(event), self.group);
             }
         });
     }
@@ -135,7 +155,7 @@ impl Log {
 
     /// An event of quinn's, now.
     pub(crate) fn raw(&self, event: &from_quinn::Event) {
-        self.inside(|inside| inside.record(event));
+        self.inside(|inside| inside.record(event, self.group));
     }
 
     /// Ends the file.
@@ -148,9 +168,9 @@ impl Log {
 }
 
 impl Inside {
-    fn record(&mut self, event: &impl Serialize) {
+    fn record(&mut self, event: &impl Serialize, group: Option<u64>) {
         let time = self.now.as_nanos() as f64 / 1e6;
-        self.write(&Record { time, event });
+        self.write(&Record { time, group_id: group.map(|group| group.to_string()), event });
     }
 
     fn write(&mut self, record: &impl Serialize) {

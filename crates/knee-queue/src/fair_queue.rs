@@ -3,10 +3,10 @@
 
 use crate::bound::Bound;
 use crate::flow_table::{List, Table};
-use crate::hash::{Collisions, FlowHash, Tuple};
+use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
-use knee_core::{Bytes, Packet, Params, Rate, Time};
+use knee_core::{Bytes, Packet, Params, Rate, Time, Tuple};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -364,7 +364,7 @@ impl<R: BufferRule> Queue for FairQueue<R> {
             return 0;
         }
         // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
-        let tuple = Tuple::of(&first);
+        let tuple = cx.tuple(&first);
         let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
         let flow = self.flows.get(i);
         let held = flow.fifo.len();
@@ -397,7 +397,7 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         if self.takes_fast_path() {
             self.pool.push(&mut self.unclassified, packet);
         } else {
-            let tuple = Tuple::of(&packet);
+            let tuple = cx.tuple(&packet);
             let i = self.classify(tuple, cx);
             let flow = self.flows.get(i);
             let held = flow.fifo.len();

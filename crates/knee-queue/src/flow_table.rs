@@ -1,10 +1,9 @@
 //! The flows of a fair queue: buckets of the hash, a dense array of those that exist, and the lists they are on. A
 //! flow that goes leaves no hole and no memory behind.
 
-use crate::hash::Tuple;
 use crate::pool::{Fifo, NONE, Pool};
-use knee_core::Time;
 use knee_core::cache::fetch;
+use knee_core::{Time, Tuple};
 
 /// Where a flow is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

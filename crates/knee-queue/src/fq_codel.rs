@@ -13,13 +13,13 @@
 
 use crate::bound::Bound;
 use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
-use crate::hash::{Collisions, FlowHash, Tuple};
+use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::cache::fetch;
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Rate};
+use knee_core::{Bytes, Packet, Param, Params, Rate, Tuple};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
@@ -210,7 +210,7 @@ impl FqCodel {
     /// Takes in `count` packets that differ by their segments only; gives their queue.
     #[inline]
     fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
-        let tuple = Tuple::of(&first);
+        let tuple = cx.tuple(&first);
         let i = self.hash.bucket(tuple, self.flows.len() as u32);
         let flow = &mut self.flows[i as usize];
         let size = self.store.wire_size(&first) * u64::from(count);

@@ -1,31 +1,11 @@
 //! Flow identity: what a hash of the 5-tuple would give, under a perturbation drawn per queue; and the count of
 //! flows that fell together.
 //!
-//! A packet's flow index stands for its 5-tuple; its ACKs, which travel the other way, are another 5-tuple. Linux
-//! hashes with SipHash and a key drawn at boot (net/core/flow_dissector.c); any well-mixed function of key and tuple
+//! Linux hashes with SipHash and a key drawn at boot (net/core/flow_dissector.c); any well-mixed function of key and tuple
 //! collides as often, so this takes two rounds of multiply and shift (the finaliser of MurmurHash3).
 
 use crate::Context;
-use knee_core::{Packet, Rng};
-
-/// What stands for a packet's 5-tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tuple(u64);
-
-impl Tuple {
-    /// No packet's.
-    pub(crate) const NONE: Self = Self(u64::MAX);
-
-    /// Of `packet`.
-    pub(crate) fn of(packet: &Packet) -> Self {
-        Self(u64::from(packet.flow) << 1 | u64::from(packet.has(Packet::ACK)))
-    }
-
-    /// The flow it belongs to.
-    pub(crate) fn flow(self) -> u32 {
-        (self.0 >> 1) as u32
-    }
-}
+use knee_core::{Rng, Tuple};
 
 /// A keyed hash of 5-tuples.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +22,7 @@ impl FlowHash {
     /// 32 well-mixed bits.
     #[inline]
     pub(crate) fn hash(self, tuple: Tuple) -> u32 {
-        let mut h = tuple.0 ^ self.perturbation;
+        let mut h = tuple.number() ^ self.perturbation;
         h = (h ^ h >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         h = (h ^ h >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         (h >> 32) as u32
@@ -58,7 +38,7 @@ impl FlowHash {
 /// Flows that found their bucket in use by another: each is noted once, the first time.
 #[derive(Debug, Default)]
 pub(crate) struct Collisions {
-    /// A bit per 5-tuple.
+    /// A bit per flow and direction.
     noted: Vec<u64>,
 }
 
@@ -66,7 +46,7 @@ impl Collisions {
     /// `tuple` found its bucket in use by `other`.
     #[inline]
     pub(crate) fn note(&mut self, tuple: Tuple, other: Tuple, cx: &mut Context) {
-        let (word, bit) = ((tuple.0 / 64) as usize, 1u64 << (tuple.0 % 64));
+        let (word, bit) = (tuple.of_flow() / 64, 1u64 << (tuple.of_flow() % 64));
         if self.noted.get(word).is_none_or(|bits| bits & bit == 0) {
             self.remember(word, bit);
             // Results count flows from 1.
@@ -87,10 +67,10 @@ impl Collisions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knee_core::{ConnectionId, Packet};
 
     fn tuple(flow: u32, flags: u8) -> Tuple {
-        let enqueued = knee_core::Time::ZERO;
-        Tuple::of(&Packet { enqueued, seq: 0, flow, stamp: 0, extra: 0, size: 1500, flags, hop: 0 })
+        Tuple::of(ConnectionId::of_flow(flow), &Packet { flow, flags, size: 1500, ..Packet::default() })
     }
 
     fn buckets_used(seed: u64, flows: u32, n: u32) -> usize {

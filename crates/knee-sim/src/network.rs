@@ -16,7 +16,7 @@ pub use build::params;
 
 use crate::pipe::Pipe;
 use crate::spec::{Change, Spec};
-use knee_core::{Packet, Rate, Time};
+use knee_core::{ConnectionId, Packet, Rate, Time};
 
 /// The links of a way, there and back.
 #[derive(PartialEq, Eq)]
@@ -154,6 +154,14 @@ impl Network {
     /// The links that a flow's data crosses.
     pub fn data_links(&self, flow: usize) -> impl Iterator<Item = &Direction> {
         self.routes[self.ways[flow].route as usize].data.iter().map(|link| &self.links[*link as usize])
+    }
+
+    /// Packets of endpoint `i`, whose data takes this route, belong to connection `id` from now on.
+    pub fn identify(&mut self, i: u32, id: ConnectionId, route: u32) {
+        let Route { data, acks } = &self.routes[route as usize];
+        for &link in data.iter().chain(acks) {
+            self.links[link as usize].link.identify(i, id);
+        }
     }
 
     /// The link that `packet` crosses next; none: it has crossed all of its way.

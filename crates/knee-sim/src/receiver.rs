@@ -125,6 +125,11 @@ impl Receiver {
         }
     }
 
+    /// How its connection uses ECN.
+    pub const fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
     /// Segments received in order so far.
     pub fn in_order(&self) -> u64 {
         self.rcv_nxt

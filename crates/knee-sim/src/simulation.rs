@@ -98,9 +98,14 @@ impl Simulation {
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
         let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_non_tcp(i as u32)));
-        let tap = SenderLogs::new(tcp);
-        self.tap(Box::new(tap));
+        let grouped = (0..logs.len()).map(|i| self.world.connections.runs(i as u32));
+        self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
         self.world.logs = logs;
+    }
+
+    /// Whether time passes in batches.
+    pub const fn goes_in_batches(&self) -> bool {
+        matches!(self.scheduler, Scheduler::Batches(_))
     }
 
     /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and packets. A
@@ -187,7 +192,7 @@ mod tests {
     }
 
     fn goes_in_batches(links: &[Value], flows: &[Value]) -> bool {
-        matches!(simulation(links, flows).scheduler, Scheduler::Batches(_))
+        simulation(links, flows).goes_in_batches()
     }
 
     fn with(key: &str, value: Value) -> Value {

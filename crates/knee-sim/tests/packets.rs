@@ -5,11 +5,12 @@
 
 #[expect(dead_code, reason = "each test takes the laws that it needs")]
 mod laws;
+#[allow(dead_code, reason = "each test takes the networks that it needs")]
 mod networks;
 
 use knee_cc::Ecn;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Time};
+use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
@@ -34,11 +35,11 @@ type Capture = Vec<(Time, Seen)>;
 struct Writer(Arc<Mutex<Capture>>);
 
 impl Tap for Writer {
-    fn sent(&mut self, at: Time, packet: &Packet) {
+    fn sent(&mut self, at: Time, _: ConnectionId, packet: &Packet) {
         self.0.lock().unwrap().push((at, Seen::Sent(*packet)));
     }
 
-    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+    fn received(&mut self, at: Time, _: ConnectionId, ack: &Packet, blocks: &[Range]) {
         self.0.lock().unwrap().push((at, Seen::Received(*ack, blocks.to_vec())));
     }
 }
@@ -104,7 +105,13 @@ impl<'a> Flow<'a> {
 
     /// RFC 9293, 3.10 and RFC 6298, 2.1 and 5.5: a SYN at the start, again after 1, 2, 4, ... s, and none once answered.
     fn on_syn(&mut self, at: Time, packet: &Packet) {
-        assert_eq!((packet.size, packet.flags), (SYN_SIZE, Packet::SYN));
+        // RFC 3168, 6.1.1: ECE and CWR offer ECN; RFC 9768, 3.1.1: with AE, accurate feedback.
+        let offer = match (self.codepoint, self.accurate) {
+            (0, _) => 0,
+            (_, false) => Packet::ECE | Packet::CWR,
+            (_, true) => Packet::ACE,
+        };
+        assert_eq!((packet.size, packet.flags), (SYN_SIZE, Packet::SYN | offer));
         assert_eq!(self.established, None, "a SYN at {at}");
         match self.syns.last() {
             None => assert_eq!(at, self.time("start")),
@@ -149,6 +156,13 @@ impl<'a> Flow<'a> {
     fn on_ack(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
         if ack.has(Packet::SYN) {
             assert_eq!((ack.size, blocks.len()), (SYN_SIZE, 0));
+            // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: CWR does, and says that the SYN came without a codepoint.
+            let accepted = match (self.codepoint, self.accurate) {
+                (0, _) => 0,
+                (_, false) => Packet::ECE,
+                (_, true) => Packet::CWR,
+            };
+            assert_eq!(ack.flags & Packet::ACE, accepted);
             assert!(at >= self.syns[0] + self.base_rtt, "an answer at {at}");
             self.established = self.established.or(Some(at));
             return;
@@ -234,9 +248,10 @@ fn marks_are_echoed_and_answered() {
     let reductions = rows.events.iter().filter(|row| row.event as usize == reductions).count();
     let seen = |flag: u8, sent: bool| {
         let has = |seen: &Seen| match seen {
-            Seen::Sent(packet) => sent && packet.has(flag),
-            Seen::Received(ack, _) => !sent && ack.has(flag),
+            Seen::Sent(packet) => sent && packet.has(flag) && !packet.has(Packet::SYN),
+            Seen::Received(ack, _) => !sent && ack.has(flag) && !ack.has(Packet::SYN),
         };
+        // The handshake has the same flags with another meaning.
         capture.iter().filter(|(_, seen)| has(seen)).count()
     };
     let (echoes, answers) = (seen(Packet::ECE, false), seen(Packet::CWR, true));

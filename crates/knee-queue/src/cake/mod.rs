@@ -39,7 +39,7 @@ mod ways;
 
 use crate::bound::Bound;
 use crate::fq_codel::memory;
-use crate::hash::{Collisions, FlowHash, Tuple};
+use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
 use crate::registry::Entry;
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
@@ -47,7 +47,7 @@ use chain::{Chain, Rotation};
 use cobalt::{Settings, State};
 use knee_core::cache::fetch;
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time, Tuple};
 use longest::Longest;
 use ways::{Hosts, PLACES, Place};
 
@@ -186,13 +186,13 @@ impl Isolation {
     }
 
     /// Hashes of the packet's source and destination.
-    fn hosts(&self, tuple: Tuple, is_ack: bool) -> (u32, u32) {
+    fn hosts(&self, tuple: Tuple) -> (u32, u32) {
         let hash =
             |host: u64| ((host + 1).wrapping_mul(self.perturbation).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let flow = u64::from(tuple.flow());
         let sender = hash(2 * flow.checked_div(self.per_source).unwrap_or(0));
         let receiver = hash(2 * flow.checked_div(self.per_destination).unwrap_or(0) + 1);
-        if is_ack { (receiver, sender) } else { (sender, receiver) }
+        if tuple.is_backward() { (receiver, sender) } else { (sender, receiver) }
     }
 }
 
@@ -276,7 +276,7 @@ impl Cake {
     }
 
     fn find_place(&mut self, packet: &Packet, cx: &mut Context) -> usize {
-        let tuple = Tuple::of(packet);
+        let tuple = cx.tuple(packet);
         let hash = self.hash.hash(tuple);
         let (tags, sets) = (&self.tags, &self.sets);
         let place = ways::find(hash, |i| tags[i] == hash, |i| sets[i] == Set::None);
@@ -289,7 +289,7 @@ impl Cake {
             if set == Set::Bulk {
                 self.leave_bulk(i);
             }
-            let (source, destination) = self.isolation.hosts(tuple, packet.has(Packet::ACK));
+            let (source, destination) = self.isolation.hosts(tuple);
             if self.isolation.sources {
                 self.flows[i].source = self.sources.place(source);
             }

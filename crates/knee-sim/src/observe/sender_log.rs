@@ -1,13 +1,16 @@
 //! qlog events of TCP senders. A TCP segment has no packet number, so transmissions are counted, as QUIC counts packets,
 //! and data packets stand for QUIC's `1RTT` ones, whose `stream` frame tells the bytes. ACKs name the transmissions that
 //! they acknowledge for the first time; of a segment sent twice that is the later one, since TCP cannot tell.
+//!
+//! Of a flow that runs an application, each connection's sender of the flow's data is a group of events (`group_id`) in the
+//! flow's file.
 
 use super::Tap;
 use crate::receiver::Range;
 use crate::sender::Sender;
 use crate::spec::{FlowSpec, Spec, Transport};
 use knee_core::packet::MSS;
-use knee_core::{Packet, Time};
+use knee_core::{ConnectionId, Packet, Time};
 use knee_qlog::events::quic::{
     AckedRanges, MetricsUpdated, PacketHeader, PacketLost, PacketReceived, PacketSent, PacketType, QuicFrame,
 };
@@ -42,7 +45,14 @@ pub fn open_logs(
 }
 
 /// Writes qlog events of the senders of TCP flows.
-pub struct SenderLogs(Vec<Option<FlowLog>>);
+pub struct SenderLogs {
+    /// By flow.
+    logs: Vec<Option<Log>>,
+    /// Flows whose connections are groups in their logs.
+    grouped: Vec<bool>,
+    /// By flow and number.
+    connections: BTreeMap<(u32, u64), FlowLog>,
+}
 
 struct FlowLog {
     log: Log,
@@ -66,41 +76,43 @@ struct Transmission {
 }
 
 impl SenderLogs {
-    /// Logs by flow; none for those that are not TCP's.
-    pub fn new(logs: impl IntoIterator<Item = Option<Log>>) -> Self {
-        let flow = |log| FlowLog {
-            log,
-            sent: 0,
-            acks: 0,
-            open: BTreeMap::new(),
-            lost: 0,
-            unlogged: 0,
-            metrics: MetricsUpdated::default(),
-        };
-        Self(logs.into_iter().map(|log| log.map(flow)).collect())
+    /// Logs by flow; none for those that are not TCP's. The connections of those `grouped` are groups in their logs.
+    pub fn new(logs: Vec<Option<Log>>, grouped: Vec<bool>) -> Self {
+        Self { logs, grouped, connections: BTreeMap::new() }
     }
 
-    fn flow(&mut self, i: u32) -> Option<&mut FlowLog> {
-        self.0.get_mut(i as usize)?.as_mut()
+    /// The log of a sender of a flow's data.
+    fn connection(&mut self, id: ConnectionId) -> Option<&mut FlowLog> {
+        let log = self.logs.get(id.flow() as usize)?.as_ref().filter(|_| !id.is_mirrored())?;
+        let grouped = self.grouped.get(id.flow() as usize).is_some_and(|grouped| *grouped);
+        let log = || if grouped { log.group(id.number()) } else { log.clone() };
+        Some(self.connections.entry((id.flow(), id.number())).or_insert_with(|| FlowLog::new(log())))
+    }
+}
+
+impl FlowLog {
+    fn new(log: Log) -> Self {
+        let metrics = MetricsUpdated::default();
+        Self { log, sent: 0, acks: 0, open: BTreeMap::new(), lost: 0, unlogged: 0, metrics }
     }
 }
 
 impl Tap for SenderLogs {
-    fn sent(&mut self, at: Time, packet: &Packet) {
-        if let Some(flow) = self.flow(packet.flow).filter(|_| !packet.has(Packet::SYN)) {
-            flow.on_sent(at, packet);
+    fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet) {
+        if let Some(connection) = self.connection(id).filter(|_| !packet.has(Packet::SYN)) {
+            connection.on_sent(at, packet);
         }
     }
 
-    fn received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
-        if let Some(flow) = self.flow(ack.flow).filter(|_| !ack.has(Packet::SYN)) {
-            flow.on_received(at, ack, blocks);
+    fn received(&mut self, at: Time, id: ConnectionId, ack: &Packet, blocks: &[Range]) {
+        if let Some(connection) = self.connection(id).filter(|_| !ack.has(Packet::SYN)) {
+            connection.on_received(at, ack, blocks);
         }
     }
 
-    fn updated(&mut self, at: Time, flow: u32, sender: &Sender) {
-        if let Some(flow) = self.flow(flow).filter(|_| sender.established()) {
-            flow.on_updated(at, sender);
+    fn updated(&mut self, at: Time, id: ConnectionId, sender: &Sender) {
+        if let Some(connection) = self.connection(id).filter(|_| sender.established()) {
+            connection.on_updated(at, sender);
         }
     }
 }

@@ -164,6 +164,8 @@ impl BatchScheduler {
         let at = self.at;
         let packets = self.landings.distribute(world, &self.outbox.stages, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.outbox.stages.longest(world));
+        // Which halves are free for new connections is known at the beginning.
+        let limit = limit.min(world.connections.next_reuse(at));
         let (earliest, looks) = (self.choose(limit), 1 + world.flows.len() as u64 / LOOKS);
         if interval.is_some() {
             self.visits.clear();

@@ -4,7 +4,7 @@ use super::{EventScheduler, Scheduler, Simulation};
 use crate::events::Events;
 use crate::observe::Tap;
 use crate::receiver::Range;
-use knee_core::{Packet, Time};
+use knee_core::{ConnectionId, Packet, Time};
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
@@ -12,9 +12,9 @@ const MS: u64 = 1_000_000;
 struct Nobody;
 
 impl Tap for Nobody {
-    fn sent(&mut self, _: Time, _: &Packet) {}
+    fn sent(&mut self, _: Time, _: ConnectionId, _: &Packet) {}
 
-    fn received(&mut self, _: Time, _: &Packet, _: &[Range]) {}
+    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: &[Range]) {}
 }
 
 /// Two flows over two links, of which the first drops some packets and has a delay behind it.

@@ -10,9 +10,10 @@
 //! to learn waits in one queue ([`Action`]), which the scheduler empties after each event.
 //!
 //! A half is released once its connection is closed and nothing of it is in the network. Where that is so as it closes and
-//! nothing was sent again, it is free for another connection at once, else at the end of the interval of the time series:
-//! which half a connection gets must not depend on how time passes, and only there both schedulers know of all that has left
-//! the network. Not modelled: FIN and its ACK; ACKs that ride on answers (an ACK of its own leaves with the answer).
+//! nothing was sent again, it is free for another connection of its flow at once, else from the next whole [`REUSE`] on:
+//! which half a connection gets must not depend on how time passes nor on other flows, and only there both schedulers know of
+//! all that has left the network before. The order of halves is that of timers that fire at one time. Queues know a
+//! connection by a [`ConnectionId`], which is never used again. Not modelled: FIN and its ACK; ACKs that ride on answers (an ACK of its own leaves with the answer).
 
 mod calls;
 mod halves;
@@ -20,10 +21,13 @@ mod halves;
 use crate::ecn::Ecn;
 use crate::observe::FlowCounts;
 use crate::spec::{FlowSpec, Spec};
-use knee_core::{Rng, Time};
+use knee_core::{ConnectionId, Rng, Time};
 use knee_traffic::{Application, Conn, Exchange};
 use slab::Slab;
 use std::collections::VecDeque;
+
+/// Halves that were released are free from the next multiple of this on.
+const REUSE: Time = Time::from_millis(100);
 
 /// What an application asks for, or is to learn.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +64,6 @@ pub(super) struct Connections {
     applications: Vec<Option<Box<Running>>>,
     /// By the endpoints' number, less that of flows.
     halves: Vec<Half>,
-    /// Halves that may be used again.
-    free: Vec<u32>,
-    /// Those that may from the end of the interval on.
-    released: Vec<u32>,
     /// Whether all applications have independent connections.
     independent: bool,
     /// What is to be done, by flow, first come first.
@@ -80,6 +80,12 @@ struct Running {
     /// Connections opened so far, which name their random numbers.
     opened: u64,
     wake_at: Time,
+    /// Halves that may be used again.
+    free: Vec<u32>,
+    /// Those that may from the next multiple of [`REUSE`] after this time on.
+    released: Vec<(Time, u32)>,
+    /// The last multiple of it at which some were taken over.
+    reused_at: Time,
     /// What the halves with the flow's data had counted that are gone.
     gone: FlowCounts,
     paced: bool,
@@ -91,6 +97,8 @@ struct Running {
 struct Half {
     flow: u32,
     conn: Conn,
+    /// Names its connection for queues.
+    id: ConnectionId,
     /// Whether it leads away from the application.
     away: bool,
     /// Whether the other end only receives.
@@ -130,6 +138,26 @@ struct Connection {
     answers: VecDeque<u64>,
 }
 
+impl Running {
+    /// Takes a half that is free now.
+    fn take_free(&mut self, now: Time) -> Option<u32> {
+        let Self { free, released, reused_at, .. } = self;
+        let current = now.floor_to(REUSE);
+        if current > *reused_at {
+            *reused_at = current;
+            let known = free.len();
+            released.retain(|&(at, half)| {
+                if at < current {
+                    free.push(half);
+                }
+                at >= current
+            });
+            free[known..].sort_unstable_by(|a, b| b.cmp(a));
+        }
+        free.pop()
+    }
+}
+
 impl Connection {
     const fn new(number: u64) -> Self {
         Self {
@@ -152,8 +180,6 @@ impl Connections {
             flows: flows as u32,
             applications: Vec::new(),
             halves: Vec::new(),
-            free: Vec::new(),
-            released: Vec::new(),
             independent: true,
             actions: VecDeque::new(),
         }
@@ -179,6 +205,12 @@ impl Connections {
     #[inline]
     pub(super) fn owner(&self, i: u32) -> u32 {
         if self.is_half(i) { self.half(i).flow } else { i }
+    }
+
+    /// The connection whose data an endpoint sends.
+    #[inline]
+    pub(super) fn id(&self, i: u32) -> ConnectionId {
+        if self.is_half(i) { self.half(i).id } else { ConnectionId::of_flow(i) }
     }
 
     /// Whether flow `i` runs an application.
@@ -229,6 +261,9 @@ impl Connections {
             connections: Slab::new(),
             opened: 0,
             wake_at: Time::MAX,
+            free: Vec::new(),
+            released: Vec::new(),
+            reused_at: Time::ZERO,
             gone: FlowCounts::default(),
             paced: flow.pacing,
             ecn,
@@ -249,12 +284,6 @@ impl Connections {
         let half = self.half_mut(i);
         half.under_way = half.under_way.wrapping_add_signed(packets);
         half.moved_at = half.moved_at.max(at);
-    }
-
-    /// The interval of the time series ends: halves that were released in it are free.
-    pub(super) fn reuse_released(&mut self) {
-        self.released.sort_unstable_by(|a, b| b.cmp(a));
-        self.free.append(&mut self.released);
     }
 
     /// Packets of connections in the network, and whether there are no others.
@@ -280,6 +309,11 @@ impl Connections {
     /// Bytes that connections of flow `i` have received that are gone; none: it runs no application.
     pub(super) fn received_by_gone(&self, i: u32) -> Option<u64> {
         self.running(i).map(|running| running.gone.received_bytes)
+    }
+
+    /// When halves that were released are free next, after `now`; `Time::MAX`: there are no connections.
+    pub(super) fn next_reuse(&self, now: Time) -> Time {
+        if self.is_empty() { Time::MAX } else { now.floor_to(REUSE) + REUSE }
     }
 
     /// The halves that carry the data of flow `i`.

@@ -43,7 +43,7 @@ impl World {
 
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
-        let flags = Packet::ACK | Packet::SYN;
+        let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
         out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
     }
 
@@ -127,7 +127,8 @@ impl World {
 
     fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
         let (enqueued, stamp) = (self.now, Sender::tsval(self.now));
-        out.data(Packet { enqueued, stamp, flow: i, size: SYN_SIZE, flags: Packet::SYN, ..Packet::default() }, 1);
+        let flags = Packet::SYN | self.senders[i as usize].ecn.of_syn();
+        out.data(Packet { enqueued, stamp, flow: i, size: SYN_SIZE, flags, ..Packet::default() }, 1);
     }
 
     /// An ACK is home now.
@@ -254,14 +255,16 @@ impl World {
         let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
         (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
-        // Of connections that come and go there are too many.
-        if self.connections.is_half(i) {
-            return;
-        }
+        let (id, is_half) = (self.connections.id(i), self.connections.is_half(i));
+        let log = self.logs.get(id.flow() as usize).cloned().flatten().filter(|_| !id.is_mirrored());
+        let log = log.map(|log| if is_half { log.group(id.number()) } else { log });
         let phases = self.algorithms[flow.algorithm as usize].entry.phases;
         for event in after.events_since(before, phases) {
-            self.record(Some(i), None, event, f64::from(control.cwnd));
-            if let Some(Some(log)) = self.logs.get(i as usize) {
+            // Of connections that come and go there are too many.
+            if !is_half {
+                self.record(Some(i), None, event, f64::from(control.cwnd));
+            }
+            if let Some(log) = &log {
                 log.state(self.now, event);
             }
         }

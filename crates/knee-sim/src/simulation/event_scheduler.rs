@@ -279,13 +279,14 @@ impl EventScheduler {
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         if world.is_non_tcp(packet.flow) {
-            self.taps.iter_mut().for_each(|tap| tap.received(world.now, packet, &[]));
+            let id = world.connections.id(packet.flow);
+            self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, &[]));
             world.on_non_tcp(packet, &mut self.sent);
             return self.after_non_tcp(world, packet.flow);
         }
         let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
-        for tap in self.taps.iter_mut().filter(|_| !world.connections.is_half(packet.flow)) {
-            tap.received(world.now, packet, blocks(&world.sacks, sacks).as_slice());
+        for tap in &mut self.taps {
+            tap.received(world.now, world.connections.id(packet.flow), packet, blocks(&world.sacks, sacks).as_slice());
         }
         world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
         self.after_sender(world, packet.flow);
@@ -325,8 +326,8 @@ impl EventScheduler {
     /// What a sender has sent leaves, and its timers are armed.
     #[inline]
     fn after_sender(&mut self, world: &mut World, i: u32) {
-        for tap in self.taps.iter_mut().filter(|_| !world.connections.is_half(i)) {
-            tap.updated(world.now, i, &world.senders[i as usize]);
+        for tap in &mut self.taps {
+            tap.updated(world.now, world.connections.id(i), &world.senders[i as usize]);
         }
         self.send_data(world, i);
         self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.events);
@@ -338,8 +339,9 @@ impl EventScheduler {
         let is_half = world.connections.is_half(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
-            for tap in self.taps.iter_mut().filter(|_| !is_half) {
-                (0..count).for_each(|k| tap.sent(world.now, &Packet { seq: packet.seq + u64::from(k), ..packet }));
+            for tap in &mut self.taps {
+                let segment = |k| Packet { seq: packet.seq + u64::from(k), ..packet };
+                (0..count).for_each(|k| tap.sent(world.now, world.connections.id(i), &segment(k)));
             }
             if is_half {
                 world.connections.note_sent(i, count, world.now);

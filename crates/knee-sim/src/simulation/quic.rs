@@ -30,8 +30,8 @@ pub(super) struct QuicFlow {
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
-    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
-    cwnd_integral: (u128, Time),
+    /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since then.
+    cwnd_integral: (u128, Time, u32),
 }
 
 /// What a specification says of a QUIC flow.
@@ -49,7 +49,7 @@ pub(super) struct Told {
 impl QuicFlow {
     /// A flow that has not begun, with controllers that `watch` sees.
     pub(super) fn new(control: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>, told: Told) -> Self {
-        let cwnd_integral = (0, told.start);
+        let cwnd_integral = (0, told.start, 0);
         Self { control, watch, told, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
     }
 
@@ -65,10 +65,9 @@ impl QuicFlow {
 
     /// Counts the window up to `now`.
     fn note_cwnd(&mut self, now: Time) {
-        let cwnd = self.control().map_or(0, |control| control.cwnd);
-        let (sum, until) = &mut self.cwnd_integral;
-        *sum += u128::from(cwnd) * u128::from(now.saturating_sub(*until).as_nanos());
-        *until = now;
+        let (sum, since, cwnd) = self.cwnd_integral;
+        let area = u128::from(cwnd) * u128::from(now.saturating_sub(since).as_nanos());
+        self.cwnd_integral = (sum + area, now, self.control().map_or(0, |control| control.cwnd));
     }
 
     /// When its ends have something to do by themselves: sender and receiver.
@@ -205,6 +204,8 @@ impl World {
             out.ack(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
         }
         let finished = ends.0.finished();
+        // What was sent may have changed the window, which holds from now on.
+        flow.note_cwnd(now);
         let (control, ca, persistent) = flow.watch.look(|seen| {
             for rtt in seen.rtts.drain(..) {
                 self.flows[i as usize].book_rtt(Some(rtt));

@@ -110,7 +110,6 @@ impl World {
 
     /// Takes the sample of an interval that ends now.
     pub(super) fn sample(&mut self) {
-        self.connections.reuse_released();
         let Some(interval) = self.record.end_interval(self.now) else { return };
         for i in 0..self.connections.flows as usize {
             if self.prefetches && i + FLOWS_AHEAD < self.flows.len() {
@@ -212,8 +211,7 @@ impl World {
     }
 
     fn book_note(&mut self, link: u32, note: &Note) {
-        let flow = note.flow.map(|flow| self.connections.owner(flow));
-        self.record.rows.record(note.at, flow, Some(link), note.event, note.value);
+        self.record.rows.record(note.at, note.flow, Some(link), note.event, note.value);
     }
 
     fn book_drop(&mut self, link: u32, packet: &Packet) {

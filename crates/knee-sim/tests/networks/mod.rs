@@ -266,3 +266,72 @@ prop_compose! {
         spec
     }
 }
+
+/// When transfers start: many at the same nanosecond, at times.
+fn any_arrivals() -> impl Strategy<Value = Value> {
+    let times = prop::collection::vec(0..2 * S, 1..40).prop_map(|mut times| {
+        times.sort_unstable();
+        json!({"times": times})
+    });
+    let round = prop::collection::vec(0..20u64, 1..60).prop_map(|mut times| {
+        times.sort_unstable();
+        json!({"times": times.into_iter().map(|time| time * 100 * MS).collect::<Vec<_>>()})
+    });
+    prop_oneof![times, round, (1.0..300.0f64).prop_map(|rate| json!({"poisson": rate}))]
+}
+
+prop_compose! {
+    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments alone,
+    /// the last of which may wait for a delayed ACK.
+    pub fn any_transfers()(
+        spec in prop_oneof![any_dumbbell(), any_chain()],
+        traffic in prop::collection::vec(
+            (any_arrivals(), prop_oneof![1u64..60_000, (1u64..40).prop_map(|n| n * 1448)], prop::option::of(0u64..50)), 1..5
+        ),
+        interval in prop_oneof![Just(100 * MS), 3 * MS..S],
+    ) -> Value {
+        let mut spec = spec;
+        spec["interval"] = json!(interval);
+        for (flow, (arrivals, size, number)) in spec["flows"].as_array_mut().unwrap().iter_mut().zip(traffic) {
+            flow["bytes"] = Value::Null;
+            flow["traffic"] = json!({
+                "kind": "transfers", "arrivals": arrivals, "size": {"fixed": size}, "persistent": false, "number": number
+            });
+        }
+        spec
+    }
+}
+
+/// What an application does on a connection whose end it waits for.
+fn any_dialogue() -> impl Strategy<Value = Value> {
+    let tls = prop_oneof![Just("none"), Just("1.3"), Just("1.2")];
+    prop_oneof![
+        (1u64..60_000, 1u32..9, 1u32..7, any::<bool>(), tls, 0u64..30 * MS, any_arrivals(), any::<bool>()).prop_map(
+            |(size, objects, connections, persistent, tls, service, arrivals, open)| {
+                let pages = if open { json!({"open": arrivals}) } else { json!({"closed": [100 * MS, true]}) };
+                json!({
+                    "kind": "requests", "pages": pages, "request": 400, "size": {"fixed": size},
+                    "objects": {"fixed": objects}, "connections": connections, "persistent": persistent, "tls": tls,
+                    "service": service, "number": null
+                })
+            }
+        ),
+        (100_000u64..50_000_000).prop_map(|rate| json!({"kind": "app_limited", "rate": rate})),
+    ]
+}
+
+prop_compose! {
+    /// As [`any_transfers`], where some of the others wait for answers.
+    pub fn any_applications()(
+        spec in any_transfers(), dialogues in prop::collection::vec(prop::option::of(any_dialogue()), 9)
+    ) -> Value {
+        let mut spec = spec;
+        for (flow, dialogue) in spec["flows"].as_array_mut().unwrap().iter_mut().zip(dialogues) {
+            if let Some(dialogue) = dialogue {
+                flow["bytes"] = Value::Null;
+                flow["traffic"] = dialogue;
+            }
+        }
+        spec
+    }
+}
