@@ -400,7 +400,7 @@ def test_the_python_function_and_the_command_are_one(
     assert told(searches.open_search("command")) == told(made)
     out = capsys.readouterr().out
     assert f"at least {made.findings[0].found[0]:.4g} in 8 trials" in out
-    assert f"knee run command/{findings.FOLDER}/hello-finding-1.toml" in out
+    assert f"knee run command/{findings.FINDINGS}/hello-finding-1.toml" in out
     assert main([*command, *more, "--dry-run", "--out", "dry"]) == 0
     assert "8 trials, 1 run each" in capsys.readouterr().out
     assert not Path("dry").exists()
@@ -436,7 +436,7 @@ def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) ->
 
 
 def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Search) -> None:
-    own = mine.folder / findings.FOLDER / "small-finding-9.toml"
+    own = mine.folder / findings.FINDINGS / "small-finding-9.toml"
     own.write_text("# mine")
     again = searches.run(of(findings=1), mine.folder)
     there = sorted(path.name for path in own.parent.iterdir())

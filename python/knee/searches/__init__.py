@@ -19,7 +19,10 @@ from knee import files, grounds, sweeps
 from knee.errors import FolderError, KneeError
 from knee.manifest import fingerprint
 from knee.searches.plan import Goal, Plan
-from knee.sweeps import SEARCH, Sweep, sweepfile
+from knee.sweeps import Sweep, place, sweepfile
+from knee.sweeps.place import FINDINGS, MARK, SEARCH, TRIED
+from knee.sweeps.place import SEARCH_PAGE as PAGE
+from knee.sweeps.place import SEARCH_TABLE as TABLE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,10 +36,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: Points that are checked before the first run.
 _CHECKED = 500
-#: The figures of runs that are no trials: those of shrunk scenarios.
-TRIED = "tried.json"
-#: The tables and the page.
-TABLE, PAGE = "search.parquet", "search.html"
 #: The part of the progress that the trials are; the rest is for the findings.
 _SEARCHING = 0.85
 #: The longest file of a search that is read, in bytes.
@@ -72,6 +71,25 @@ class Search:
         import polars as pl
 
         return self.trials.filter(pl.col("error").is_not_null())
+
+    @property
+    def qualified(self) -> list[tuple[int, int, tuple[float, ...], int | None]]:
+        """What was found: trial, its first run, its values, and the number of the finding that it was saved as.
+
+        With a threshold these are all trials beyond it, those nearest to the goal first; else those that were saved.
+        """
+        import polars as pl
+
+        saved = {finding.trial: i for i, finding in enumerate(self.findings, 1)}
+        names = [goal.figure for goal in self.plan.goals]
+        asked = self.plan.goals[0].threshold is not None
+        chosen = self.trials.filter(pl.col("counts") if asked else pl.col("trial").is_in(list(saved)))
+        if asked:
+            chosen = chosen.sort(names[0], descending=self.plan.goals[0].sense == "max", maintain_order=True)
+        else:
+            chosen = chosen.sort(pl.col("trial").replace_strict(saved, default=None), maintain_order=True)
+        rows = chosen.select("trial", "run", *names).iter_rows()
+        return [(trial, run, tuple(values), saved.get(trial)) for trial, run, *values in rows]
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """A matplotlib figure of the trials, written to ``path`` (.png, .svg or .pdf) if that is given.
@@ -115,7 +133,7 @@ def open_search(folder: str | Path) -> Search:
     from knee.searches.searchfile import reread
 
     folder = Path(folder)
-    about = sweeps.read_mark(folder / SEARCH, FORMAT)
+    about = place.read_mark(folder / SEARCH, FORMAT)
     if about is None:
         raise FolderError(f"{folder} has no search; expected a folder written by knee search.")
     if "findings" not in about:
@@ -170,7 +188,7 @@ def run(
     out = Path(out)
     corners = plan.corners()
     checked = sweepfile.check(corners, max_memory=max_memory, most=_CHECKED)
-    sweeps.check_folder(out, SEARCH, "knee search")
+    place.check_folder(out, SEARCH, "knee search")
     program = fingerprint()
     with ExitStack() as stack:
         if dask is not None:
@@ -181,9 +199,9 @@ def run(
                     grounds.ready(name)
             most = sweeps.workers_for(plan.batch * plan.runs_each, checked, workers, None)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
-        folder = sweeps.prepared(out, again=again, stack=stack)
+        folder = place.prepared(out, again=again, stack=stack)
         about = _about(plan, program, command)
-        aside, trials = _continued(folder, about, again=again)
+        aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, executor, at_once, _known(folder), command)
         work = _Work(folder, plan, about, evaluator, writer, progress or (lambda fraction: None), trials)
@@ -220,7 +238,7 @@ class _Work:
         from knee.searches.proposals import Proposals
 
         files.write(self._folder / SEARCH, _json(self._about))
-        if not (self._folder / sweeps.MARK).is_file():
+        if not (self._folder / MARK).is_file():
             self._mark()
         proposals = Proposals(self._plan)
         made: list[Trial] = []
@@ -259,7 +277,7 @@ class _Work:
         """Writes what makes the folder a sweep's: the choices so far."""
         definition = self._plan.definition(self._rows)
         about = sweeps.about_of(definition, self._about["fingerprint"], self._about["command"], None)
-        files.write(self._folder / sweeps.MARK, _json(about))
+        files.write(self._folder / MARK, _json(about))
 
     def finish(self, trials: list[Trial], aside: Path | None) -> Search:
         """Finds and writes the findings."""
@@ -319,24 +337,17 @@ def _about(plan: Plan, program: str, command: str | None) -> dict[str, Any]:
     }
 
 
-def _continued(folder: Path, about: Mapping[str, Any], *, again: bool) -> tuple[Path | None, int]:
+def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int]:
     """Where the data of another search is now that was here, and the number of trials that are here of this one."""
-    import shutil
-
-    from knee.searches.findings import FOLDER
     from knee.sweeps import dataset
 
-    if again:
-        for name in (TRIED, SEARCH):
-            (folder / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    before = sweeps.read_mark(folder / SEARCH, FORMAT)
+    before = place.read_mark(folder / SEARCH, FORMAT)
     if before is None:
         return None, 0
     same = all(before.get(key) == about[key] for key in ("fingerprint", "optuna", "identity"))
     if not same:
-        aside = sweeps.next_aside(folder)
-        for name in (dataset.DATA, sweeps.MARK, TRIED, FOLDER, TABLE, PAGE, SEARCH):
+        aside = place.next_aside(folder)
+        for name in (place.DATA, MARK, TRIED, FINDINGS, TABLE, PAGE, SEARCH):
             if (folder / name).exists():
                 (folder / name).rename(aside / name)
         return aside, 0
@@ -346,8 +357,8 @@ def _continued(folder: Path, about: Mapping[str, Any], *, again: bool) -> tuple[
     dataset.drop_failed(folder)
     for finding in before.get("findings", ()):
         # They are written anew, and fewer of them if the search now finds fewer.
-        (folder / FOLDER / Path(finding["file"]).name).unlink(missing_ok=True)
-    there = _read_json(folder / sweeps.MARK)
+        (folder / FINDINGS / Path(finding["file"]).name).unlink(missing_ok=True)
+    there = _read_json(folder / MARK)
     return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
 
 
@@ -359,8 +370,7 @@ def _known(folder: Path) -> dict[str, Any]:
     from knee.sweeps.table import FIGURES
 
     known = _read_json(folder / TRIED)
-    parts = sorted((folder / dataset.DATA / "runs").glob("part-*.parquet"))
-    for part in parts:
+    for part in dataset.parts_of(folder, "runs"):
         try:
             frame = pl.read_parquet(part, columns=["digest", *FIGURES])
         except (OSError, pl.exceptions.PolarsError) as error:
