@@ -207,10 +207,10 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:
         raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")
-    for name in ("keep", "free"):
-        for key in table.get(name, ()):
+    for which in ("keep", "free"):
+        for key in table.get(which, ()):
             if not isinstance(key, str):
-                raise Refused(f"{shown(key)} is not a key", 'expected such as "duration"', key=f"search.{name}")
+                raise Refused(f"{shown(key)} is not a key", 'expected such as "duration"', key=f"search.{which}")
     both = next((key for key in table.get("free", ()) if key in table.get("keep", ())), None)
     if both is not None:
         raise Refused(f"{shown(both)} is also in keep", "expected it in one of them", key="search.free")
