@@ -146,17 +146,16 @@ def test_a_shrunk_finding_still_shows_it(tmp_path: Path) -> None:
         "figure": "queue_delay_p95_ms",
         "goal": "max",
     }
-    plan = searchfile.read(data | {"search": search | {"trials": 6, "exceeds": 100, "findings": 1, "tolerance": 0.6}})
+    plan = searchfile.read(data | {"search": search | {"trials": 6, "exceeds": 100, "findings": 1, "tolerance": 0.2}})
     made = searches.run(plan, tmp_path / "s")
     (finding,) = made.findings
     assert finding.values[0] > 100
     usual = made.trials["queue_delay_p95_ms"].median()
     assert isinstance(usual, float)
-    assert abs(finding.values[0] - finding.found[0]) <= 0.6 * abs(finding.found[0] - usual)
+    assert abs(finding.values[0] - finding.found[0]) <= 0.2 * abs(finding.found[0] - usual)
     assert set(finding.data) <= {"duration", "link", "flows", "warmup"}
     assert "loss" not in finding.data["link"]
     assert "jitter" not in finding.data["link"]
-    assert sum(flow.get("count", 1) for flow in finding.data["flows"]) < 6
 
 
 @pytest.mark.parametrize("path", [("flows", 9), ("link", "nothing"), ("nothing", "at", "all")])

@@ -318,9 +318,11 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
     same = about["fingerprint"] == program and about["definition"] == json.loads(json.dumps(definition.plain()))
     aside = None
     if not same and there:
-        points = definition.points(range(1, len(definition) + 1))
-        new = {definition.digest(point, program): point.run for point in points}
-        numbers = {run: new[digest] for run, digest in there if digest in new}
+        # Points of other variables may be the same scenario, so a digest may have several runs.
+        new: dict[str, list[int]] = {}
+        for point in definition.points(range(len(definition), 0, -1)):
+            new.setdefault(definition.digest(point, program), []).append(point.run)
+        numbers = {run: new[digest].pop() for run, digest in sorted(there) if new.get(digest)}
         if len(numbers) < len(there):
             aside = next_aside(folder)
             # First, so that the data set is whole wherever it is, whatever happens next.
