@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,7 +57,7 @@ def tree(here: Path) -> dict[str, tuple[str, str | bytes]]:
     for path in sorted(here.rglob("*")):
         name = str(path.relative_to(here))
         if path.is_symlink():
-            found[name] = ("link", os.readlink(path))
+            found[name] = ("link", str(path.readlink()))
         elif path.is_file():
             found[name] = ("file", path.read_bytes())
         else:
@@ -66,7 +66,7 @@ def tree(here: Path) -> dict[str, tuple[str, str | bytes]]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Gives the folder that a command wrote, which is made once."""
     done: dict[str, Path] = {}
 
@@ -81,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
             done[first] = here
         return done[first]
 
-    yield make
+    return make
 
 
 @pytest.fixture
@@ -156,9 +156,7 @@ def test_what_lies_beside_it_stays(
 
 @pytest.mark.parametrize("name", ["sweep", "search", "matrix", "reproduce"])
 @pytest.mark.usefixtures("tiny_paper")
-def test_a_link_in_place_of_the_folder_is_refused(
-    name: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_in_place_of_the_folder_is_refused(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for target in ("there", "nowhere"):
         (here / "out").symlink_to(here / target)
         before = tree(here)

@@ -25,7 +25,7 @@ from knee.scenario import load
 from knee.searches import findings, searchfile
 from knee.searches.plan import Plan
 from knee.searches.proposals import Proposals
-from knee.sweeps import dataset, sweepfile, work
+from knee.sweeps import dataset, place, sweepfile, work
 from knee.sweeps.table import figures
 from knee.units import quantity
 from search_examples import BASE, of, told
@@ -57,7 +57,7 @@ def test_another_seed_is_another_search(tmp_path: Path, whole: searches.Search) 
 
 def succeeded(folder: Path) -> set[str]:
     """The digests of the runs whose figures a folder has."""
-    tried = folder / searches.TRIED
+    tried = folder / place.TRIED
     kept = set(json.loads(tried.read_bytes())) if tried.exists() else set()
     return kept | set(sweeps.open_sweep(folder).runs.collect()["digest"])
 
@@ -400,7 +400,7 @@ def test_the_python_function_and_the_command_are_one(
     assert told(searches.open_search("command")) == told(made)
     out = capsys.readouterr().out
     assert f"at least {made.findings[0].found[0]:.4g} in 8 trials" in out
-    assert f"knee run command/{findings.FINDINGS}/hello-finding-1.toml" in out
+    assert f"knee run command/{place.FINDINGS}/hello-finding-1.toml" in out
     assert main([*command, *more, "--dry-run", "--out", "dry"]) == 0
     assert "8 trials, 1 run each" in capsys.readouterr().out
     assert not Path("dry").exists()
@@ -429,14 +429,14 @@ def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) ->
     heads[0].click();
     return [before[0], column()[0], document.querySelectorAll("#findings details").length];
     """
-    first, sorted_, files_ = check_layout(mine.folder / searches.PAGE, width, 4200, probe)["probe"]
+    first, sorted_, files_ = check_layout(mine.folder / place.SEARCH_PAGE, width, 4200, probe)["probe"]
     assert first == str(mine.findings[0].trial), "that nearest to the goal first"
     assert sorted_ == "1"
     assert files_ == len(mine.findings)
 
 
 def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Search) -> None:
-    own = mine.folder / findings.FINDINGS / "small-finding-9.toml"
+    own = mine.folder / place.FINDINGS / "small-finding-9.toml"
     own.write_text("# mine")
     again = searches.run(of(findings=1), mine.folder)
     there = sorted(path.name for path in own.parent.iterdir())

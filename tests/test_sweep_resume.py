@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tomllib
 import subprocess
 import sys
 import time
+import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path

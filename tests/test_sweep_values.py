@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -237,9 +237,7 @@ def test_more_samples_than_can_be_drawn_soon_are_refused() -> None:
             sweepfile.read(TINY, {"link.loss": "uniform(0.0, 0.1)"}, samples=10**7, sampling=sampling)
 
 
-def test_names_of_files_are_looked_up_beside_the_scenario(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_files_are_looked_up_beside_the_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the file itself, whatever the current folder is."""
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()

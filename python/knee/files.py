@@ -98,10 +98,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write(path: Path, content: str | bytes) -> None:
     """Writes a file completely or not at all; raises what :func:`replacing` does."""
-    with replacing(path) as beside:
-        # Nothing of that name is there yet, and if there is, it is not followed.
-        with beside.open("xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+    # Nothing has the new name yet, and what has is not followed.
+    with replacing(path) as beside, beside.open("xb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_frame(where: Path | io.FileIO, frame: pl.DataFrame) -> None:

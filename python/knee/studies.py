@@ -85,7 +85,15 @@ def sweep(
     from knee.sweeps import sweepfile
 
     definition = sweepfile.read(
-        source, over, zips=zip, derive=derive, changes=changes, seeds=seeds, samples=samples, sampling=sampling, vary=vary
+        source,
+        over,
+        zips=zip,
+        derive=derive,
+        changes=changes,
+        seeds=seeds,
+        samples=samples,
+        sampling=sampling,
+        vary=vary,
     )
     made = sweeps.run(
         definition,

@@ -116,12 +116,14 @@ def opened(folder: Path, *below: str, make: bool = False) -> Iterator[int]:
     Args:
         folder: the folder, whose own name may be a link.
         below: the names from there, none of which is followed if it is a link.
-        make: whether the folders below are created where they are missing.
+        make: whether the folders are created where they are missing.
 
     Raises:
         OSError: it cannot be opened, or is no folder.
     """
     with contextlib.ExitStack() as stack:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, _FOLDER)
         stack.callback(os.close, handle)
         for name in below:
@@ -198,7 +200,7 @@ def _remove(handle: int, name: str, kind: Kind | Layout | None, folder: Path) ->
         mode = _mode(handle, name)
         if isinstance(kind, Mapping):
             with _inside(name, handle) as inner:
-                for each in os.listdir(inner):
+                for each in os.listdir(inner):  # noqa: PTH208 - an open folder
                     _remove(inner, each, known(kind, each), folder / name)
             os.rmdir(name, dir_fd=handle)
         elif stat.S_ISREG(mode) and kind in (FILE, Kind.UNFINISHED):

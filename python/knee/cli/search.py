@@ -115,6 +115,7 @@ def search(
     """
     from knee import searches
     from knee.searches import searchfile
+    from knee.sweeps import place
 
     plan = searchfile.read(
         scenario,
@@ -151,7 +152,7 @@ def search(
     show(made)
     if made.aside is not None:
         complain(f"{folder} had another search, or one by another build of knee; it is in {made.aside} now.")
-    out().print(f"The page: {folder / searches.PAGE}", soft_wrap=True)
+    out().print(f"The page: {folder / place.SEARCH_PAGE}", soft_wrap=True)
     _check_failed(made)
 
 
@@ -166,7 +167,9 @@ def show(made: Search) -> None:
     ratio = plan.against is not None and plan.compare == "ratio"
     heads = [f"{goal.figure}{' ratio' if ratio else ''}".replace("_", "_\n", 1) for goal in plan.goals]
     keys = [".\n".join(key.rsplit(".", 1)) if len(key) > 8 else key for key in plan.keys]
-    shown = table(None, ["trial", *keys, *heads, "finding", *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys))
+    shown = table(
+        None, ["trial", *keys, *heads, "finding", *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys)
+    )
     listed = made.qualified
     for trial, run, values, finding in listed[:_LISTED]:
         point = made.sweep.definition.point(run)
@@ -178,8 +181,8 @@ def show(made: Search) -> None:
     out().print(shown)
     if len(listed) > _LISTED:
         out().print(f"... and {len(listed) - _LISTED} more trials, all on the page.")
-    for finding in made.findings[:10]:
-        out().print(finding.how(made.folder, plan), soft_wrap=True)
+    for one in made.findings[:10]:
+        out().print(one.how(made.folder, plan), soft_wrap=True)
 
 
 def _check_failed(made: Search) -> None:
@@ -191,7 +194,7 @@ def _check_failed(made: Search) -> None:
     failed = made.failed
     if not failed.is_empty():
         first = failed.row(0, named=True)
-        from knee.searches import TABLE
+        from knee.sweeps.place import SEARCH_TABLE as TABLE
 
         where = f"the column error of {made.folder / TABLE} has the reasons"
         said = f"{failed.height} of {made.trials.height} trials failed; {where}, that of trial {first['trial']}: "

@@ -20,9 +20,7 @@ from knee.errors import FolderError, KneeError
 from knee.manifest import fingerprint
 from knee.searches.plan import Goal, Plan
 from knee.sweeps import Sweep, place, sweepfile
-from knee.sweeps.place import FINDINGS, MARK, SEARCH, TRIED
-from knee.sweeps.place import SEARCH_PAGE as PAGE
-from knee.sweeps.place import SEARCH_TABLE as TABLE
+from knee.sweeps.place import FINDINGS, MARK, SEARCH, SEARCH_PAGE, SEARCH_TABLE, TRIED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -111,9 +109,9 @@ class Search:
         """
         from knee.searches import page
 
-        with files.replacing(self.folder / TABLE) as beside:
+        with files.replacing(self.folder / SEARCH_TABLE) as beside:
             files.write_frame(beside, self.trials)
-        files.write(self.folder / PAGE, page.page(self))
+        files.write(self.folder / SEARCH_PAGE, page.page(self))
 
     def __repr__(self) -> str:
         """Where it is and what varies."""
@@ -143,10 +141,12 @@ def open_search(folder: str | Path) -> Search:
         for each in about["findings"]
     ]
     try:
-        trials = pl.read_parquet(folder / TABLE)
+        trials = pl.read_parquet(folder / SEARCH_TABLE)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise FolderError(f"{folder / TABLE} cannot be read ({reason}); the same command writes it anew.") from None
+        raise FolderError(
+            f"{folder / SEARCH_TABLE} cannot be read ({reason}); the same command writes it anew."
+        ) from None
     stated = about["stated"] and tuple(about["stated"])
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
@@ -347,7 +347,7 @@ def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int
     same = all(before.get(key) == about[key] for key in ("fingerprint", "optuna", "identity"))
     if not same:
         aside = place.next_aside(folder)
-        for name in (place.DATA, MARK, TRIED, FINDINGS, TABLE, PAGE, SEARCH):
+        for name in (place.DATA, MARK, TRIED, FINDINGS, SEARCH_TABLE, SEARCH_PAGE, SEARCH):
             if (folder / name).exists():
                 (folder / name).rename(aside / name)
         return aside, 0

@@ -72,7 +72,6 @@ class Finding:
     data: dict[str, Any]
     figures: list[dict[str, float | None]] = field(default_factory=list)
 
-
     def how(self, folder: Path, plan: Plan) -> str:
         """What runs the file again, as a command, or in Python where it needs a class."""
         path, own = folder / self.file, _own(self.data)
@@ -85,7 +84,9 @@ class Finding:
 def _own(data: Mapping[str, Any]) -> list[str]:
     """The classes written in Python that a scenario's plain data, or the axes of its sweep, name."""
     leaves = [value for _, value in leaves_of(data)]
-    return list(dict.fromkeys(value.removeprefix(OWN) for value in leaves if isinstance(value, str) and value.startswith(OWN)))
+    return list(
+        dict.fromkeys(value.removeprefix(OWN) for value in leaves if isinstance(value, str) and value.startswith(OWN))
+    )
 
 
 def worst_first(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
@@ -308,10 +309,10 @@ def _head(plan: Plan, finding: Finding) -> list[str]:
         made,
         f"knee run --from FOLDER {finding.run}, with the folder of the search, makes the trial's first run again.",
     ]
-    own = _own(finding.data)
+    classes = _own(finding.data)
     command = "knee sweep" if plan.across else "knee run"
     seeds = f" --seeds {plan.seeds}" if plan.seeds > 1 and not plan.across else ""
-    call = f"knee.{command[5:]}('FILE') in a Python program that has used the class {own[0]}" if own else ""
+    call = f"knee.{command[5:]}('FILE') in a Python program that has used the class {classes[0]}" if classes else ""
     lines.append(f"With knee {_core.version()}, {call or f'{command} FILE{seeds}'} gives:")
     for i, goal in enumerate(plan.goals):
         if plan.against is None and not plan.across:

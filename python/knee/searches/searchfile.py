@@ -128,7 +128,9 @@ def read(
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
     if path is not None:
-        given_over, given_across, given_against = (beside(each, path) for each in (given_over, given_across, given_against))
+        given_over, given_across, given_against = (
+            beside(each, path) for each in (given_over, given_across, given_against)
+        )
     table["over"] = table.get("over", {}) | given_over
     table["across"] = table.get("across", {}) | given_across
     table["derive"] = table.get("derive", {}) | derived_of(derive)

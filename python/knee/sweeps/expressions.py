@@ -2,8 +2,9 @@
 
 An expression has numbers, quantities in quotes (``'30 kB'``), keys of the scenario, variables of the sweep
 (``var.NAME``), ``+ - * /``, brackets, and the functions of :data:`FUNCTIONS`. It is worked out in fractions, with
-units: a rate times a time is a size, a size over a rate is a time; beside a size, packets are of 1500 bytes. Only the result is rounded, to whole nanoseconds,
-bits per second, bytes or packets. It is parsed by Python's own parser and nothing in it is executed.
+units: a rate times a time is a size, a size over a rate is a time; beside a size, packets are of 1500 bytes. Only the
+result is rounded, to whole nanoseconds, bits per second, bytes or packets. It is parsed by Python's own parser and
+nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -200,9 +201,7 @@ def _alike(what: str, values: Sequence[_Value]) -> list[_Value]:
     """Values of one kind; packets beside a size are full ones, as in ``max('2 packets', link.rate * flows.0.rtt)``."""
     packets, size = _UNITS["packets"], _UNITS["bytes"]
     if {value.units for value in values} == {packets, size}:
-        values = [
-            _Value(value.amount * 8 * _PACKET, size) if value.units == packets else value for value in values
-        ]
+        values = [_Value(value.amount * 8 * _PACKET, size) if value.units == packets else value for value in values]
     for other in values[1:]:
         if other.units != values[0].units:
             found = f"{what} joins {_told(values[0].units)} and {_told(other.units)}"

@@ -380,7 +380,9 @@ def check_variables(keys: Sequence[str], derive: Mapping[str, str]) -> None:
     used = {key for text in derive.values() for key in expressions.parse(text).keys}
     unused = next((key for key in keys if key.startswith(VARIABLE) and key not in used), None)
     if unused is not None:
-        accepted = f"expected an expression such as --derive 'link.limit={unused} * link.rate * flows.0.rtt', or no axis"
+        accepted = (
+            f"expected an expression such as --derive 'link.limit={unused} * link.rate * flows.0.rtt', or no axis"
+        )
         raise Refused("no expression uses this variable, so it has no effect", accepted, key=unused)
 
 
