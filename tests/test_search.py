@@ -20,9 +20,10 @@ import knee
 from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee import files, searches, sweeps
 from knee.cli import main
+from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
 from knee.scenario import load
-from knee.searches import findings, searchfile
+from knee.searches import searchfile
 from knee.searches.plan import Plan
 from knee.searches.proposals import Proposals
 from knee.sweeps import dataset, place, sweepfile, work
@@ -450,3 +451,37 @@ def test_a_damaged_part_is_named(mine: searches.Search) -> None:
         searches.run(of(), mine.folder)
     part.unlink()
     assert searches.run(of(), mine.folder).trials.equals(mine.trials)
+
+
+class Halving(knee.CongestionControl):
+    """Reno under another name."""
+
+
+def test_a_finding_with_a_class_says_what_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command cannot run it; it said knee run, which refuses it."""
+    base = BASE | {"flows": [{"cc": Halving, "rtt": "20 ms"}], "search": BASE["search"] | {"findings": 1, "trials": 5}}
+    base["search"]["over"] = {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}
+    made = searches.run(searchfile.read(base), tmp_path / "s")
+    show(made)
+    path = made.folder / made.findings[0].file
+    call = f"knee.run({str(path)!r})"
+    told = capsys.readouterr().out
+    assert call in told
+    assert "Halving" in told
+    assert "knee run" not in told
+    assert "knee.run('FILE') in a Python program" in path.read_text()
+    assert knee.run(str(path)).summary["links"][0]["queue_delay_mean_ms"] == made.findings[0].values[0]
+
+
+@pytest.mark.parametrize("title", ["<script>alert(1)</script>", "=1+1", "</script><b>x", "'\"&" * 60])
+def test_a_page_shows_names_of_any_kind_as_they_are(title: str, tmp_path: Path) -> None:
+    flows = [{"cc": "reno", "rtt": "20 ms", "label": title[:60]}]
+    data = BASE | {"title": title[:200], "flows": flows}
+    data["search"] = BASE["search"] | {"trials": 3, "over": {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}}
+    made = searches.run(searchfile.read(data), tmp_path / "s")
+    made.write_page()
+    made.sweep.write_page()
+    for name in ("search.html", "sweep.html"):
+        text = (tmp_path / "s" / name).read_text()
+        assert "<script>alert(1)" not in text
+        assert "</script><b>x" not in text
