@@ -79,7 +79,8 @@ def test_a_stopped_search_goes_on_where_it_was(
 
         return perform
 
-    for count in (7, 25):
+    # 18 trials, and some ten simpler scenarios.
+    for count in (7, 18):
         monkeypatch.setattr(work, "perform", until(count))
         with pytest.raises(KeyboardInterrupt):
             searches.run(of(), tmp_path / "s", workers=1)
@@ -442,6 +443,19 @@ def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Se
     again = searches.run(of(findings=1), mine.folder)
     there = sorted(path.name for path in own.parent.iterdir())
     assert there == [again.findings[0].file.name, own.name]
+
+
+def test_a_finding_that_somebody_changed_is_never_lost(mine: searches.Search) -> None:
+    path = mine.folder / mine.findings[0].file
+    path.write_text(path.read_text() + "# mine\n")
+    for again in (False, True):
+        with pytest.raises(FolderError, match=rf"{path.name} was changed since knee wrote it"):
+            searches.run(of(), mine.folder, again=again)
+    assert path.read_text().endswith("# mine\n")
+    path.rename(path.with_name("small-finding-77.toml"))
+    assert searches.run(of(), mine.folder).findings == mine.findings
+    searches.run(of(), mine.folder, again=True)
+    assert path.with_name("small-finding-77.toml").read_text().endswith("# mine\n")
 
 
 def test_a_damaged_part_is_named(mine: searches.Search) -> None:

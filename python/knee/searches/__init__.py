@@ -137,7 +137,15 @@ def open_search(folder: str | Path) -> Search:
     if "findings" not in about:
         raise FolderError(f"The search in {folder} is not finished; the same command goes on with it.")
     findings = [
-        Finding(**each | {"file": Path(each["file"]), "found": tuple(each["found"]), "values": tuple(each["values"])})
+        Finding(
+            Path(each["file"]),
+            each["trial"],
+            each["run"],
+            tuple(each["found"]),
+            tuple(each["values"]),
+            each["data"],
+            each["figures"],
+        )
         for each in about["findings"]
     ]
     try:
@@ -189,6 +197,7 @@ def run(
     corners = plan.corners()
     checked = sweepfile.check(corners, max_memory=max_memory, most=_CHECKED)
     place.check_folder(out, SEARCH, "knee search")
+    _check_findings(out)
     program = fingerprint()
     with ExitStack() as stack:
         if dask is not None:
@@ -211,6 +220,21 @@ def run(
             # Also what was done before an interruption.
             writer.flush()
         return work.finish(made, aside)
+
+
+def _check_findings(folder: Path) -> None:
+    """Rejects a folder with a finding that somebody has changed, since it would be written anew.
+
+    Raises:
+        FolderError: names it.
+    """
+    for each in (place.read_mark(folder / SEARCH, FORMAT) or {}).get("findings", ()):
+        path = folder / FINDINGS / Path(each["file"]).name
+        if "sha256" in each and path.is_file() and files.digest(path) != each["sha256"]:
+            raise FolderError(
+                f"{path} was changed since knee wrote it, so it is not replaced; rename it, move it elsewhere, or name "
+                "another folder with --out."
+            )
 
 
 class _Work:
@@ -305,6 +329,7 @@ class _Work:
             "findings": [
                 {"file": str(each.file), "trial": each.trial, "run": each.run, "found": each.found}
                 | {"values": each.values, "data": each.data, "figures": each.figures}
+                | {"sha256": files.digest(self._folder / each.file)}
                 for each in findings
             ],
         }

@@ -102,9 +102,19 @@ def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
     tree.refuse_foreign(out, LAYOUT)
     if again:
         _check_runs(out)
-        tree.remove(out, (DATA, RUNS, BEFORE, NEW, OLD, MARK, SEARCH, TRIED, FINDINGS), LAYOUT)
+        found = [f"{FINDINGS}/{name}" for name in written_findings(out)]
+        tree.remove(out, (*found, DATA, RUNS, BEFORE, NEW, OLD, MARK, SEARCH, TRIED), LAYOUT)
     dataset.tidy(out)
     return out
+
+
+def written_findings(out: Path) -> list[str]:
+    """The names of the findings that a search has written into its folder; others there are somebody's own."""
+    try:
+        about = json.loads(files.read(out / SEARCH, _MOST_MARK))
+        return [Path(each["file"]).name for each in about.get("findings", ())]
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return []
 
 
 def _check_runs(out: Path) -> None:
