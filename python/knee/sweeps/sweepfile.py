@@ -44,7 +44,7 @@ from knee.units import near, shown
 #: Most runs of a sweep; a larger one is assumed to be a mistake.
 MOST = 10_000_000
 #: Most samples: drawing as many takes a few seconds.
-MOST_SAMPLES = 1_000_000
+MOST_SAMPLES = 100_000
 #: Points that are checked before the first run, beside each value of each axis; all, if there are no more.
 CHECKED = 5_000
 #: How samples are drawn, as scipy.stats.qmc does it.
