@@ -140,3 +140,18 @@ def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monk
     assert set(owners.values()) == {(12345, 54321)}
     assert len(owners) == 7
     assert (outside.stat().st_uid, tmp_path.stat().st_uid) == (0, 0)
+
+
+def test_a_folder_is_no_scenario_and_the_error_says_what_opens_it(tmp_path: Path) -> None:
+    """It said only: Is a directory."""
+    for mark, opens in (
+        ("manifest.json", r"folder of a result.*open it with knee\.Result\.load"),
+        ("sweep.json", r"folder of a sweep.*open it with knee\.open_sweep"),
+        ("search.json", r"folder of a search.*open it with knee\.open_search"),
+        ("notes.txt", "it is a folder; expected a readable TOML file"),
+    ):
+        folder = tmp_path / mark.partition(".")[0]
+        folder.mkdir()
+        (folder / mark).write_text("{}")
+        with pytest.raises(knee.ScenarioError, match=opens):
+            knee.load(folder)

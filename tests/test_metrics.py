@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import knee
 from knee.metrics import _fairness, _intervals, convergence_s, jain
 
 
@@ -75,3 +76,13 @@ def test_the_index_has_the_same_bits_each_time() -> None:
     means = [samples.filter(pl.col("flow") == i)["throughput_mbps"].mean() for i in flows]
     for _ in range(100):
         assert _fairness(samples, flows, (0.0, 2.0), None, 0.0, 1.0)["jain"] == jain(means)
+
+
+@pytest.mark.parametrize("duration", ["1 ms", "21 ms", "35 ms", "100 ms"])
+def test_nothing_delivered_has_no_fairness(duration: str) -> None:
+    """After 21 ms a flow has received packets that no ACK has told of yet: Jain's index was a quarter."""
+    flows = [{"cc": "cubic", "rtt": "20 ms", "count": 4}]
+    link = {"rate": "100 Mbit/s", "limit": "50 packets"}
+    summary = knee.run({"duration": duration, "link": link, "flows": flows}).summary
+    delivered = sum(flow["delivered_bytes"] for flow in summary["flows"])
+    assert (summary["fairness"]["jain"] is None) == (delivered == 0)

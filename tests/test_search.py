@@ -20,12 +20,13 @@ import knee
 from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee import files, searches, sweeps
 from knee.cli import main
+from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
 from knee.scenario import load
-from knee.searches import findings, searchfile
+from knee.searches import searchfile
 from knee.searches.plan import Plan
 from knee.searches.proposals import Proposals
-from knee.sweeps import dataset, sweepfile, work
+from knee.sweeps import dataset, place, sweepfile, work
 from knee.sweeps.table import figures
 from knee.units import quantity
 from search_examples import BASE, of, told
@@ -57,7 +58,7 @@ def test_another_seed_is_another_search(tmp_path: Path, whole: searches.Search) 
 
 def succeeded(folder: Path) -> set[str]:
     """The digests of the runs whose figures a folder has."""
-    tried = folder / searches.TRIED
+    tried = folder / place.TRIED
     kept = set(json.loads(tried.read_bytes())) if tried.exists() else set()
     return kept | set(sweeps.open_sweep(folder).runs.collect()["digest"])
 
@@ -78,7 +79,8 @@ def test_a_stopped_search_goes_on_where_it_was(
 
         return perform
 
-    for count in (7, 25):
+    # 18 trials, and some ten simpler scenarios.
+    for count in (7, 18):
         monkeypatch.setattr(work, "perform", until(count))
         with pytest.raises(KeyboardInterrupt):
             searches.run(of(), tmp_path / "s", workers=1)
@@ -400,7 +402,7 @@ def test_the_python_function_and_the_command_are_one(
     assert told(searches.open_search("command")) == told(made)
     out = capsys.readouterr().out
     assert f"at least {made.findings[0].found[0]:.4g} in 8 trials" in out
-    assert f"knee run command/{findings.FOLDER}/hello-finding-1.toml" in out
+    assert f"knee run command/{place.FINDINGS}/hello-finding-1.toml" in out
     assert main([*command, *more, "--dry-run", "--out", "dry"]) == 0
     assert "8 trials, 1 run each" in capsys.readouterr().out
     assert not Path("dry").exists()
@@ -429,18 +431,31 @@ def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) ->
     heads[0].click();
     return [before[0], column()[0], document.querySelectorAll("#findings details").length];
     """
-    first, sorted_, files_ = check_layout(mine.folder / searches.PAGE, width, 4200, probe)["probe"]
+    first, sorted_, files_ = check_layout(mine.folder / place.SEARCH_PAGE, width, 4200, probe)["probe"]
     assert first == str(mine.findings[0].trial), "that nearest to the goal first"
     assert sorted_ == "1"
     assert files_ == len(mine.findings)
 
 
 def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Search) -> None:
-    own = mine.folder / findings.FOLDER / "small-finding-9.toml"
+    own = mine.folder / place.FINDINGS / "small-finding-9.toml"
     own.write_text("# mine")
     again = searches.run(of(findings=1), mine.folder)
     there = sorted(path.name for path in own.parent.iterdir())
     assert there == [again.findings[0].file.name, own.name]
+
+
+def test_a_finding_that_somebody_changed_is_never_lost(mine: searches.Search) -> None:
+    path = mine.folder / mine.findings[0].file
+    path.write_text(path.read_text() + "# mine\n")
+    for again in (False, True):
+        with pytest.raises(FolderError, match=rf"{path.name} was changed since knee wrote it"):
+            searches.run(of(), mine.folder, again=again)
+    assert path.read_text().endswith("# mine\n")
+    path.rename(path.with_name("small-finding-77.toml"))
+    assert searches.run(of(), mine.folder).findings == mine.findings
+    searches.run(of(), mine.folder, again=True)
+    assert path.with_name("small-finding-77.toml").read_text().endswith("# mine\n")
 
 
 def test_a_damaged_part_is_named(mine: searches.Search) -> None:
@@ -450,3 +465,37 @@ def test_a_damaged_part_is_named(mine: searches.Search) -> None:
         searches.run(of(), mine.folder)
     part.unlink()
     assert searches.run(of(), mine.folder).trials.equals(mine.trials)
+
+
+class Halving(knee.CongestionControl):
+    """Reno under another name."""
+
+
+def test_a_finding_with_a_class_says_what_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command cannot run it; it said knee run, which refuses it."""
+    base = BASE | {"flows": [{"cc": Halving, "rtt": "20 ms"}], "search": BASE["search"] | {"findings": 1, "trials": 5}}
+    base["search"]["over"] = {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}
+    made = searches.run(searchfile.read(base), tmp_path / "s")
+    show(made)
+    path = made.folder / made.findings[0].file
+    call = f"knee.run({str(path)!r})"
+    told = capsys.readouterr().out
+    assert call in told
+    assert "Halving" in told
+    assert "knee run" not in told
+    assert "knee.run('FILE') in a Python program" in path.read_text()
+    assert knee.run(str(path)).summary["links"][0]["queue_delay_mean_ms"] == made.findings[0].values[0]
+
+
+@pytest.mark.parametrize("title", ["<script>alert(1)</script>", "=1+1", "</script><b>x", "'\"&" * 60])
+def test_a_page_shows_names_of_any_kind_as_they_are(title: str, tmp_path: Path) -> None:
+    flows = [{"cc": "reno", "rtt": "20 ms", "label": title[:60]}]
+    data = BASE | {"title": title[:200], "flows": flows}
+    data["search"] = BASE["search"] | {"trials": 3, "over": {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}}
+    made = searches.run(searchfile.read(data), tmp_path / "s")
+    made.write_page()
+    made.sweep.write_page()
+    for name in ("search.html", "sweep.html"):
+        text = (tmp_path / "s" / name).read_text()
+        assert "<script>alert(1)" not in text
+        assert "</script><b>x" not in text

@@ -10,12 +10,14 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tomli_w import dumps
 
 from knee import sweeps
 from knee.cli import main
 from knee.errors import InputError
 from knee.sweeps import dataset, sweepfile, work
 from knee.sweeps.pictures import Picture, draw, front
+from knee.sweeps.points import averaged
 from knee.sweeps.table import FIGURES
 
 BASE = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
@@ -52,6 +54,28 @@ def test_lines_have_the_means_and_a_band(made: sweeps.Sweep) -> None:
     assert len(figure.axes[0].collections) == 2, "bands of confidence"
     assert figure.axes[0].get_xscale() == "log"
     assert reno.get_color() != cubic.get_color()
+
+
+def test_there_is_no_band_where_all_seeds_give_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A scenario without chance runs three times alike: that says nothing about how far other runs would be apart."""
+    path = tmp_path / "s.toml"
+    path.write_text(dumps(BASE | {"link": {"rate": "10 Mbit/s", "limit": "20 packets"}}))
+    command = ["sweep", str(path), "--over", "link.rate=10 Mbit/s,20 Mbit/s", "--seeds", "3", "--out"]
+    assert main([*command, str(tmp_path / "same")]) == 0
+    said = capsys.readouterr().err
+    assert "All seeds gave the same figures: only loss, jitter and randomised algorithms depend on the seed" in said
+    assert "--vary" in said
+    same = sweeps.open_sweep(tmp_path / "same")
+    points = averaged(same, same.runs.collect())
+    assert all(points[f"{name} half"].null_count() == points.height for name in FIGURES)
+    assert not draw(same, Picture(figure="rtt_mean_ms")).axes[0].collections
+    assert "All seeds gave the same figures" in (tmp_path / "same" / "sweep.html").read_text()
+    assert main([*command, str(tmp_path / "varied"), "--vary"]) == 0
+    assert "same figures" not in capsys.readouterr().err
+    varied = sweeps.open_sweep(tmp_path / "varied")
+    assert varied.runs.collect()["rtt_mean_ms"].n_unique() == 6
+    assert draw(varied, Picture(figure="rtt_mean_ms")).axes[0].collections
+    assert "same figures" not in (tmp_path / "varied" / "sweep.html").read_text()
 
 
 def test_a_heat_map_has_a_cell_per_point(made: sweeps.Sweep) -> None:

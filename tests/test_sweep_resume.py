@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -377,3 +378,25 @@ def test_a_damaged_part_is_named_and_its_runs_are_made_again(tiny: Path, capsys:
     part.unlink()
     assert main(["sweep", "tiny.toml", "--over", "seed=1,2", "--out", "s"]) == 0
     assert open_sweep(tiny / "s").flows.collect().height == 4
+
+
+def test_points_that_are_one_scenario_keep_a_run_each(tiny: Path) -> None:
+    """Two values of a variable that give the same limit have one digest; one of the runs was there twice afterwards."""
+    derive = {"link.limit": "max('50 packets', var.x * '1 packet')"}
+    for values in ([1, 2], [1, 2, 3], [3, 2, 1]):
+        made = sweeps.run(of("tiny.toml", f"var.x={','.join(map(str, values))}", derive=derive), tiny / "s")
+        assert made.runs.collect()["run"].to_list() == list(range(1, len(values) + 1))
+        assert made.runs.collect()["var.x"].to_list() == values
+        assert not (tiny / "s" / "before").exists()
+
+
+def test_a_class_that_cannot_be_pickled_fails_alone(tiny: Path) -> None:
+    class Local(knee.CongestionControl):
+        pass
+
+    data = tomllib.loads((tiny / "tiny.toml").read_text())
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        made = sweeps.run(sweepfile.read(data, {"flows.0.cc": ["reno", Local, "cubic"]}), tiny / "s", executor=pool)
+    failed = made.failed.to_dicts()
+    assert [row["run"] for row in failed] == [2]
+    assert "Local" in failed[0]["error"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,6 +166,11 @@ def test_latin_samples_fill_every_stratum_once() -> None:
         ("ceil(2.2) + floor(2.8) + round(1.4)", 6),
         ("sqrt(16)", 4),
         ("link.rate / link.rate", 1),
+        # Beside a size a packet is a full one, of 1500 bytes.
+        ("max('2 packets', link.rate * flows.0.rtt)", "250 kB"),
+        ("max('200 packets', link.rate * flows.0.rtt)", "300 kB"),
+        ("link.rate * flows.0.rtt + '2 packets'", "253 kB"),
+        ("max('2 packets', packets(link.rate * flows.0.rtt))", "167 packets"),
     ],
 )
 def test_expressions_by_hand(text: str, value: object) -> None:
@@ -192,7 +198,11 @@ def test_expressions_by_hand(text: str, value: object) -> None:
         ("(" * 240 + "1" + ")" * 240, "not an expression"),
         ("1" * 501, "501 characters"),
         ("*".join(["1e99"] * 20), "too long"),
+        (f"sqrt(1{'0' * 380})", "too long"),
+        (f"1{'0' * 490}", "too long"),
+        (f"1{'0' * 460} / 3", "link.limit"),
         ("packets(flows.0.rtt)", "expected a size"),
+        ("max('2 packets', flows.0.rtt)", "joins packets and a time"),
         ("sqrt(link.rate)", "sqrt of a rate"),
         ("min(1, flows.0.rtt)", "joins"),
         ("flows.0.cc * 2", "no quantity"),
@@ -212,3 +222,41 @@ def test_bad_expressions_are_refused(text: str, words: str) -> None:
 def test_expressions_calculate_as_fractions_do(a: int, b: int, op: str) -> None:
     exact = {"+": a + b, "-": a - b, "*": a * b}[op]
     assert expressions.parse(f"{a} {op} {b}").value(lambda key: None) == exact
+
+
+def test_a_variable_that_nothing_uses_is_refused() -> None:
+    for derive in ({}, {"link.limit": "2 * link.rate * flows.0.rtt"}, {"var.y": "2 * var.x"}):
+        with pytest.raises(InputError, match=r"var\.[xy]: no expression uses this variable"):
+            sweepfile.read(TINY, {"var.x": [1, 2]}, derive=derive)
+    sweepfile.read(TINY, {"var.x": [1, 2]}, derive={"var.y": "2 * var.x", "link.loss": "var.y / 100"})
+
+
+def test_more_samples_than_can_be_drawn_soon_are_refused() -> None:
+    for sampling in sweepfile.SAMPLING:
+        with pytest.raises(InputError, match=r"samples: 10000000 is out of range; expected 1 to 100000"):
+            sweepfile.read(TINY, {"link.loss": "uniform(0.0, 0.1)"}, samples=10**7, sampling=sampling)
+
+
+def test_names_of_files_are_looked_up_beside_the_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the file itself, whatever the current folder is."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "s.toml").write_text(
+        'duration = "1 s"\nlink = { trace = "a.down" }\nflows = [{ cc = "reno", rtt = "20 ms" }]\n'
+    )
+    for name in ("a.down", "b.down"):
+        (tmp_path / "there" / name).write_text("1\n2\n3\n")
+    monkeypatch.chdir(tmp_path / "here")
+    made = sweepfile.read("../there/s.toml", ["link.trace=a.down,b.down"])
+    assert sweepfile.check(made).whole
+    assert [row[0] for row in made.groups[0].rows] == [str(tmp_path / "there" / f"{name}.down") for name in "ab"]
+
+
+def test_varying_gives_each_link_less_jitter_than_a_packet_takes() -> None:
+    made = sweepfile.read(TINY, {"link.rate": ["10 Mbit/s", "100 Mbit/s"]}, seeds=2, vary=True)
+    jitters = [made.scenario(made.point(run)).links[0].jitter for run in (1, 3)]
+    # 1250 bytes: 1 ms at 10 Mbit/s, and the 100 us of the scenario matrix at its 100 Mbit/s.
+    assert jitters == [1_000_000, 100_000]
+    own = TINY | {"link": TINY["link"] | {"jitter": "7 us"}}
+    made = sweepfile.read(own, {"link.rate": ["10 Mbit/s", "100 Mbit/s"]}, seeds=2, vary=True)
+    assert made.scenario(made.point(1)).links[0].jitter == 7_000

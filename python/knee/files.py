@@ -13,7 +13,7 @@ import select
 import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -56,14 +56,33 @@ def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow them
 
 
+def check_output(path: Path) -> None:
+    """Rejects the name of a file to write where something else is: only files are replaced, and no link is followed.
+
+    Raises:
+        FolderError: says what is there.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise FolderError(f"{path} cannot be written ({reason}); name another file.") from None
+    if not stat.S_ISREG(mode):
+        what = "link" if stat.S_ISLNK(mode) else "folder" if stat.S_ISDIR(mode) else "pipe or device"
+        raise FolderError(f"{path} is a {what}, and only files are replaced; name another file, or remove it.")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a name next to ``path`` to write to. At the end that file replaces ``path``; on any error it is removed.
 
     Raises:
-        FolderError: ``path`` cannot be written to.
+        FolderError: ``path`` cannot be written to, or is a link or a folder.
         RunError: writing failed, as on a full disk.
     """
+    check_output(path)
     beside = partial(path)
     try:
         yield beside
@@ -79,17 +98,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write(path: Path, content: str | bytes) -> None:
     """Writes a file completely or not at all; raises what :func:`replacing` does."""
-    with replacing(path) as beside:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    # Nothing has the new name yet, and what has is not followed.
+    with replacing(path) as beside, beside.open("xb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
-def write_frame(path: Path, frame: pl.DataFrame) -> None:
-    """Writes a table as Parquet.
+def write_frame(where: Path | io.FileIO, frame: pl.DataFrame) -> None:
+    """Writes a table as Parquet, to a path or an open file, which stays open.
 
     Raises:
         OSError: it cannot be written.
     """
-    with path.open("wb", buffering=0) as file:
+    with where.open("wb", buffering=0) if isinstance(where, Path) else nullcontext(where) as file:
         keeping = _Keeping(file)
         try:
             frame.write_parquet(cast(IO[bytes], keeping))

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ _WITHOUT_DIGESTS = re.compile(
 )
 #: Longest folder name that spells out changes; a digest replaces longer ones.
 _LONGEST_CHANGES = 60
-_FOREIGN, _CHANGED, _MISSING = "was not written by knee", "was changed since knee wrote it", "is missing"
+_FOREIGN, _CHANGED, MISSING = "was not written by knee", "was changed since knee wrote it", "is missing"
 #: Spaces do not matter in quantities, but they do in keys whose value is free text.
 _QUANTITY = re.compile(r"[0-9.]+ ?[A-Za-z]+(/s)?")
 _WORDS = {"name", "title", "label"}
@@ -124,7 +124,7 @@ def _trouble(path: Path, what: dict[str, Any]) -> str | None:
     try:
         same = path.lstat().st_size == what.get("bytes") and files.digest(path) == what.get("sha256")
     except FileNotFoundError:
-        return _MISSING
+        return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return None if same else _CHANGED
@@ -172,17 +172,21 @@ def check_target(target: Path) -> None:
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
     foreign = _foreign(target)
     if foreign:
-        told = [f"{name} {what}" for name, what in list(foreign.items())[:_LISTED]]
-        more = f", and {len(foreign) - _LISTED} more" if len(foreign) > _LISTED else ""
-        found = f"{target} is not replaced, because in it {', '.join(told)}{more}"
+        found = f"{target} is not replaced, because in it {listed(foreign)}"
         raise FolderError(f"{found}; move it elsewhere, or name another folder with --out.")
+
+
+def listed(found: Mapping[str, str]) -> str:
+    """The first of some names, each with what is wrong with it, and how many more there are."""
+    told = [f"{name} {what}" for name, what in list(found.items())[:_LISTED]]
+    return ", ".join(told) + (f", and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
 
 
 def _foreign(folder: Path) -> dict[str, str]:
     """Files that knee did not write. If another run replaces the folder meanwhile, the new one is checked."""
     while True:
         before = manifest_of(folder)
-        foreign = {name: what for name, what in problems(folder).items() if what != _MISSING}
+        foreign = {name: what for name, what in problems(folder).items() if what != MISSING}
         if not foreign or before == manifest_of(folder):
             return foreign
 

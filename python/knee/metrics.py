@@ -212,6 +212,9 @@ def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> di
             window = _common_window(scenario, output, [(number, starts[number - 1]) for number in numbers])
             shares = None
         found = _fairness(samples, numbers, window, shares, last_start, interval_s)
+        if all(output["flows"][number - 1].get("delivered_bytes") == 0 for number in numbers):
+            # What is under way when a short run ends is shared by nobody yet.
+            found["jain"] = None
         each.append({"link": link, "flows": numbers} | found)
     own = each[0] if len(each) == 1 else {}
     names = ("jain", "jain_interval_mean", "convergence_s")

@@ -41,6 +41,7 @@ def sweep(
     seeds: int | None = None,
     samples: int | None = None,
     sampling: str | None = None,
+    vary: bool = False,
     out: str | Path | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
@@ -63,6 +64,7 @@ def sweep(
         seeds: runs of each point; default: the file's, or 1.
         samples: number of samples of all sampled axes together.
         sampling: ``latin``, ``random`` or ``sobol``.
+        vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
         out: the folder of the data set; default: ``results/sweep-NAME``.
         workers: how many runs at once in this process; default: one per core.
         executor: any ``concurrent.futures.Executor`` to do the runs instead.
@@ -83,7 +85,15 @@ def sweep(
     from knee.sweeps import sweepfile
 
     definition = sweepfile.read(
-        source, over, zips=zip, derive=derive, changes=changes, seeds=seeds, samples=samples, sampling=sampling
+        source,
+        over,
+        zips=zip,
+        derive=derive,
+        changes=changes,
+        seeds=seeds,
+        samples=samples,
+        sampling=sampling,
+        vary=vary,
     )
     made = sweeps.run(
         definition,
@@ -126,6 +136,7 @@ def search(
     shrink: bool | None = None,
     tolerance: float | None = None,
     keep: Sequence[str] | None = None,
+    free: Sequence[str] | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
@@ -160,7 +171,8 @@ def search(
         shrink: whether to make them as simple as can be.
         tolerance: how far back a finding may fall then, as a part of the way from the trials' median to its value;
             default: the file's, or 0.2.
-        keep: keys that are left alone then.
+        keep: further keys that are left alone then, beside ``duration``, ``warmup`` and what is searched.
+        free: keys of these that may change all the same.
         out: the folder; default: ``results/search-NAME``.
         workers: how many runs at once in this process; default: one per core.
         executor: any ``concurrent.futures.Executor`` to do the runs instead.
@@ -182,7 +194,7 @@ def search(
         source, over, changes=changes, zips=zip, derive=derive, across=across, against=against, figure=figure,
         goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials, seeds=seeds,
         search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink, tolerance=tolerance,
-        keep=None if keep is None else list(keep),
+        keep=None if keep is None else list(keep), free=None if free is None else list(free),
     )  # fmt: skip
     made = searches.run(
         plan,

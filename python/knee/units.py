@@ -179,7 +179,13 @@ class Quantity:
         """The quantity as plain data: text with a unit, or a number."""
         if self.kind != "number":
             return str(self)
-        return int(self.amount) if self.amount.denominator == 1 else float(self.amount)
+        if self.amount.denominator == 1:
+            return int(self.amount)
+        try:
+            return float(self.amount)
+        except OverflowError:
+            # Beyond every key's range, and a whole number that long says as much.
+            return int(self.amount)
 
 
 def quantity(value: object) -> Quantity | None:
@@ -187,7 +193,8 @@ def quantity(value: object) -> Quantity | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return Quantity("number", Fraction(value)) if math.isfinite(value) else None
+        # A whole number may be too long for math.isfinite.
+        return Quantity("number", Fraction(value)) if isinstance(value, int) or math.isfinite(value) else None
     parts = _split(value) if isinstance(value, str) else None
     if parts is None:
         return None

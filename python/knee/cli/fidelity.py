@@ -74,7 +74,7 @@ def fidelity(
     With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
     FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
-    from knee import grounds
+    from knee import files, grounds
     from knee.cli import fidelity_traffic as traffic
     from knee.fidelity import read, shipped
     from knee.fidelity import run as run_cases
@@ -92,14 +92,14 @@ def fidelity(
     if sources and any(traffic.is_meant(source) for source in sources):
         traffic.compare(sources, patterns or (), html=html, as_json=as_json, check=check, ground=ground, kernel=kernel)
         return
+    if html is not None:
+        files.check_output(html)
     grounds.ready(ground)
     # Everything is read before anything runs, so that what is refused is refused at once.
     if sources:
         cases = {find(source): read(find(source), patterns or ()) for source in sources}
     else:
         cases = shipped.cases(patterns or ())
-    if html is not None and html.is_dir():
-        raise InputError(f"{html} is a folder; expected a file name for --html.")
     reports = {}
     for file, each in cases.items():
         with Bar(file.name) as bar:
@@ -139,14 +139,15 @@ def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
 
 
 def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None, kernel: str | None) -> None:
-    from knee import grounds
+    from knee import files, grounds
     from knee.cli import fidelity_traffic as traffic
     from knee.fidelity import read
     from knee.fidelity.make import GROUND, public
     from knee.fidelity.make import make as write
     from knee.fidelity.shipped import find
 
-    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
+    files.check_output(path)
+    if not path.absolute().parent.is_dir():
         raise InputError(f"{path} cannot be written; expected a file name in an existing folder.")
     if of == traffic.NAME:
         grounds.ready(GROUND)

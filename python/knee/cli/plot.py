@@ -40,6 +40,7 @@ def plot(
     ] = None,
 ) -> None:
     """Draw a figure of a sweep for a paper, as PNG, SVG or PDF."""
+    from knee import files
     from knee.scenario.overrides import parse_value
     from knee.sweeps import open_sweep
     from knee.sweeps.pictures import Picture, write
@@ -51,5 +52,6 @@ def plot(
             raise InputError(f"--at: {text!r} is not a key with a value; expected such as link.rate='10 Mbit/s'.")
         held[key] = parse_value(value)
     path = path or folder / f"{kind}-{figure}.png"
+    files.check_output(path)
     write(open_sweep(folder), Picture(kind, figure, over, by, panels, held), path)
     out().print(f"The figure: {path}", soft_wrap=True)

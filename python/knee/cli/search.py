@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from knee.searches import Search
     from knee.searches.plan import Plan
 
+#: Most trials that are listed.
+_LISTED = 20
+
 
 def search(
     context: typer.Context,
@@ -88,7 +91,11 @@ def search(
         int | None, typer.Option(metavar="N", help="Save the N most extreme scenarios that differ; default: 3.")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Leave this key alone when a finding is shrunk.")
+        list[str] | None, typer.Option(metavar="KEY", help="Leave this key alone too when a finding is shrunk.")
+    ] = None,
+    free: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Let duration, warmup or a searched key change too when a finding is shrunk."),
     ] = None,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Save findings as they were found.")] = False,
     folder: Annotated[
@@ -108,6 +115,7 @@ def search(
     """
     from knee import searches
     from knee.searches import searchfile
+    from knee.sweeps import place
 
     plan = searchfile.read(
         scenario,
@@ -130,6 +138,7 @@ def search(
         sampler=sampler,
         findings=findings,
         keep=keep or None,
+        free=free or None,
         shrink=False if no_shrink else None,
     )
     name = str(plan.base.get("name", plan.name))
@@ -143,12 +152,12 @@ def search(
     show(made)
     if made.aside is not None:
         complain(f"{folder} had another search, or one by another build of knee; it is in {made.aside} now.")
-    out().print(f"The page: {folder / searches.PAGE}", soft_wrap=True)
+    out().print(f"The page: {folder / place.SEARCH_PAGE}", soft_wrap=True)
     _check_failed(made)
 
 
 def show(made: Search) -> None:
-    """Prints what was found."""
+    """Prints what was found: the findings, or all trials beyond the threshold with those that were saved among them."""
     from knee.searches.page import headline
 
     plan = made.plan
@@ -158,15 +167,22 @@ def show(made: Search) -> None:
     ratio = plan.against is not None and plan.compare == "ratio"
     heads = [f"{goal.figure}{' ratio' if ratio else ''}".replace("_", "_\n", 1) for goal in plan.goals]
     keys = [".\n".join(key.rsplit(".", 1)) if len(key) > 8 else key for key in plan.keys]
-    shown = table(None, ["trial", *keys, *heads, *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys))
-    for finding in made.findings:
-        point = made.sweep.definition.point(finding.run)
-        found = [number(value, 3) for value in finding.found]
-        saved = [number(finding.values[0], 3)] if plan.shrink else []
-        shown.add_row(str(finding.trial), *(str(point.values[key]) for key in plan.keys), *found, *saved)
+    shown = table(
+        None, ["trial", *keys, *heads, "finding", *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys)
+    )
+    listed = made.qualified
+    for trial, run, values, finding in listed[:_LISTED]:
+        point = made.sweep.definition.point(run)
+        found = [number(value, 3) for value in values]
+        saved = ["" if finding is None else str(finding), *([""] if plan.shrink else [])]
+        if plan.shrink and finding is not None:
+            saved[1] = number(made.findings[finding - 1].values[0], 3)
+        shown.add_row(str(trial), *(str(point.values[key]) for key in plan.keys), *found, *saved)
     out().print(shown)
-    for finding in made.findings[:10]:
-        out().print(f"{'knee sweep' if plan.across else 'knee run'} {made.folder / finding.file}", soft_wrap=True)
+    if len(listed) > _LISTED:
+        out().print(f"... and {len(listed) - _LISTED} more trials, all on the page.")
+    for one in made.findings[:10]:
+        out().print(one.how(made.folder, plan), soft_wrap=True)
 
 
 def _check_failed(made: Search) -> None:
@@ -178,7 +194,7 @@ def _check_failed(made: Search) -> None:
     failed = made.failed
     if not failed.is_empty():
         first = failed.row(0, named=True)
-        from knee.searches import TABLE
+        from knee.sweeps.place import SEARCH_TABLE as TABLE
 
         where = f"the column error of {made.folder / TABLE} has the reasons"
         said = f"{failed.height} of {made.trials.height} trials failed; {where}, that of trial {first['trial']}: "

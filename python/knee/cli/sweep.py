@@ -95,6 +95,12 @@ def sweep(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario at every point.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Run each point with N seeds.")] = None,
+    vary: Annotated[
+        bool,
+        typer.Option(
+            "--vary", help="Give links without jitter one of less than the time of a packet, so that seeds differ."
+        ),
+    ] = False,
     samples: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Take N samples of all sampled axes together.")
     ] = None,
@@ -126,6 +132,7 @@ def sweep(
     """
     from knee import sweeps
     from knee.sweeps import sweepfile
+    from knee.sweeps.points import same_seeds
 
     if sort is not None:
         _check_figure(sort)
@@ -138,6 +145,7 @@ def sweep(
         seeds=seeds,
         samples=samples,
         sampling=sampling,
+        vary=vary,
     )
     name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
@@ -151,6 +159,9 @@ def sweep(
         )  # fmt: skip
         made.write_page()
     show(made, sort, rows)
+    if (same := same_seeds(made)) is not None:
+        mend = "" if vary else "; --vary gives each link a jitter of less than the time of a packet"
+        complain(f"{same}{mend}.")
     if made.aside is not None:
         complain(f"{folder} had runs of another sweep or another build of knee; they are in {made.aside} now.")
     out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)

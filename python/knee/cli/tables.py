@@ -213,6 +213,6 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
             spread.add_row(figure + note, *(number(v, 3) for v in columns))
     console.print(spread)
     if len(summaries) > 1 and all(run == each[0] for run in each):
-        console.print(
-            "All seeds gave the same figures: only loss, jitter and randomised algorithms depend on the seed."
-        )
+        from knee.sweeps.points import SAME_SEEDS
+
+        console.print(f"All seeds gave the same figures: {SAME_SEEDS}.")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from knee import _core, batch, files
+from knee import _core, batch, files, tree
 from knee.errors import FolderError
 from knee.manifest import PROGRAM, commit
 from knee.reproduce import items, page
@@ -122,11 +123,23 @@ def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, sh
     return judged
 
 
+def _layout() -> tree.Layout:
+    """What a folder of reproductions may have; each run's own folder is checked as it is written."""
+    from knee.reproduce.papers import NAMES
+
+    pages = "|".join(re.escape(name) for name in NAMES)
+    return {
+        rf"{re.escape(MARK)}|report\.html|({pages})\.html": tree.FILE,
+        "runs": {pages: {".+": tree.RESULT}},
+    }
+
+
 def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     """Creates or reuses the folder, and returns its results of papers that were run the same way."""
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
         found = f"{out} was not written by knee reproduce, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    tree.refuse_foreign(out, _layout())
     try:
         data = json.loads((out / MARK).read_bytes()) if (out / MARK).is_file() else {}
     except ValueError:

@@ -66,7 +66,7 @@ def _check_flows(scenario: Scenario, links: dict[str, Link]) -> None:
         raise Refused("there is no flow", "expected one or more [[flows]]", key="flows")
     total = sum(flow.count for flow in scenario.flows)
     if total > MAX_FLOWS:
-        raise Refused(f"there are {total} flows", f"expected at most {MAX_FLOWS}", key="flows")
+        raise Refused(f"there are {shown(total)} flows", f"expected at most {MAX_FLOWS}", key="flows")
     for i, flow in enumerate(scenario.flows):
         try:
             _check_path(flow, links)

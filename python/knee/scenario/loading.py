@@ -62,6 +62,8 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
         ScenarioError: it cannot be read.
     """
     path = shipped.find(source)
+    if path.is_dir():
+        raise ScenarioError(shown(str(source)).strip('"'), "", *_folder(path))
     try:
         content = files.read(path, MAX_FILE)
     except (OSError, ValueError) as error:
@@ -75,6 +77,27 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
         raise ScenarioError(str(path), "", found, "expected UTF-8 text") from None
     beside: dict[str, Any] = _with_paths(_tables(text, str(path)), path.parent)
     return beside, path
+
+
+#: The files that identify folders, with what such a folder is and what opens it.
+_FOLDERS = {
+    "manifest.json": ("a result", "knee.Result.load, or its scenario.toml"),
+    "search.json": ("a search", "knee.open_search, or run its findings"),
+    "sweep.json": ("a sweep", "knee.open_sweep, or make a run again with knee run --from"),
+}
+
+
+def _folder(path: Path) -> tuple[str, str]:
+    """What a folder is that was given for a scenario, and what would do."""
+    for mark, (what, opens) in _FOLDERS.items():
+        if (path / mark).is_file():
+            return f"it is the folder of {what}, not a scenario", f"open it with {opens}"
+    return "it is a folder", "expected a readable TOML file or the name of a shipped scenario"
+
+
+def beside(data: Any, path: Path) -> Any:
+    """Data that is given beside a scenario file, with the names of files that are beside that file as paths."""
+    return _with_paths(data, path.parent)
 
 
 def _with_paths(data: Any, folder: Path, key: str = "") -> Any:

@@ -19,7 +19,8 @@ from knee import files, grounds, sweeps
 from knee.errors import FolderError, KneeError
 from knee.manifest import fingerprint
 from knee.searches.plan import Goal, Plan
-from knee.sweeps import SEARCH, Sweep, sweepfile
+from knee.sweeps import Sweep, place, sweepfile
+from knee.sweeps.place import FINDINGS, MARK, SEARCH, SEARCH_PAGE, SEARCH_TABLE, TRIED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: Points that are checked before the first run.
 _CHECKED = 500
-#: The figures of runs that are no trials: those of shrunk scenarios.
-TRIED = "tried.json"
-#: The tables and the page.
-TABLE, PAGE = "search.parquet", "search.html"
 #: The part of the progress that the trials are; the rest is for the findings.
 _SEARCHING = 0.85
 #: The longest file of a search that is read, in bytes.
@@ -73,6 +70,25 @@ class Search:
 
         return self.trials.filter(pl.col("error").is_not_null())
 
+    @property
+    def qualified(self) -> list[tuple[int, int, tuple[float, ...], int | None]]:
+        """What was found: trial, its first run, its values, and the number of the finding that it was saved as.
+
+        With a threshold these are all trials beyond it, those nearest to the goal first; else those that were saved.
+        """
+        import polars as pl
+
+        saved = {finding.trial: i for i, finding in enumerate(self.findings, 1)}
+        names = [goal.figure for goal in self.plan.goals]
+        asked = self.plan.goals[0].threshold is not None
+        chosen = self.trials.filter(pl.col("counts") if asked else pl.col("trial").is_in(list(saved)))
+        if asked:
+            chosen = chosen.sort(names[0], descending=self.plan.goals[0].sense == "max", maintain_order=True)
+        else:
+            chosen = chosen.sort(pl.col("trial").replace_strict(saved, default=None), maintain_order=True)
+        rows = chosen.select("trial", "run", *names).iter_rows()
+        return [(trial, run, tuple(values), saved.get(trial)) for trial, run, *values in rows]
+
     def plot(self, path: str | Path | None = None) -> Figure:
         """A matplotlib figure of the trials, written to ``path`` (.png, .svg or .pdf) if that is given.
 
@@ -93,9 +109,9 @@ class Search:
         """
         from knee.searches import page
 
-        with files.replacing(self.folder / TABLE) as beside:
+        with files.replacing(self.folder / SEARCH_TABLE) as beside:
             files.write_frame(beside, self.trials)
-        files.write(self.folder / PAGE, page.page(self))
+        files.write(self.folder / SEARCH_PAGE, page.page(self))
 
     def __repr__(self) -> str:
         """Where it is and what varies."""
@@ -115,20 +131,30 @@ def open_search(folder: str | Path) -> Search:
     from knee.searches.searchfile import reread
 
     folder = Path(folder)
-    about = sweeps.read_mark(folder / SEARCH, FORMAT)
+    about = place.read_mark(folder / SEARCH, FORMAT)
     if about is None:
         raise FolderError(f"{folder} has no search; expected a folder written by knee search.")
     if "findings" not in about:
         raise FolderError(f"The search in {folder} is not finished; the same command goes on with it.")
     findings = [
-        Finding(**each | {"file": Path(each["file"]), "found": tuple(each["found"]), "values": tuple(each["values"])})
+        Finding(
+            Path(each["file"]),
+            each["trial"],
+            each["run"],
+            tuple(each["found"]),
+            tuple(each["values"]),
+            each["data"],
+            each["figures"],
+        )
         for each in about["findings"]
     ]
     try:
-        trials = pl.read_parquet(folder / TABLE)
+        trials = pl.read_parquet(folder / SEARCH_TABLE)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise FolderError(f"{folder / TABLE} cannot be read ({reason}); the same command writes it anew.") from None
+        raise FolderError(
+            f"{folder / SEARCH_TABLE} cannot be read ({reason}); the same command writes it anew."
+        ) from None
     stated = about["stated"] and tuple(about["stated"])
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
@@ -170,7 +196,8 @@ def run(
     out = Path(out)
     corners = plan.corners()
     checked = sweepfile.check(corners, max_memory=max_memory, most=_CHECKED)
-    sweeps.check_folder(out, SEARCH, "knee search")
+    place.check_folder(out, SEARCH, "knee search")
+    _check_findings(out)
     program = fingerprint()
     with ExitStack() as stack:
         if dask is not None:
@@ -181,9 +208,9 @@ def run(
                     grounds.ready(name)
             most = sweeps.workers_for(plan.batch * plan.runs_each, checked, workers, None)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
-        folder = sweeps.prepared(out, again=again, stack=stack)
+        folder = place.prepared(out, again=again, stack=stack)
         about = _about(plan, program, command)
-        aside, trials = _continued(folder, about, again=again)
+        aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, executor, at_once, _known(folder), command)
         work = _Work(folder, plan, about, evaluator, writer, progress or (lambda fraction: None), trials)
@@ -193,6 +220,21 @@ def run(
             # Also what was done before an interruption.
             writer.flush()
         return work.finish(made, aside)
+
+
+def _check_findings(folder: Path) -> None:
+    """Rejects a folder with a finding that somebody has changed, since it would be written anew.
+
+    Raises:
+        FolderError: names it.
+    """
+    for each in (place.read_mark(folder / SEARCH, FORMAT) or {}).get("findings", ()):
+        path = folder / FINDINGS / Path(each["file"]).name
+        if "sha256" in each and path.is_file() and files.digest(path) != each["sha256"]:
+            raise FolderError(
+                f"{path} was changed since knee wrote it, so it is not replaced; rename it, move it elsewhere, or name "
+                "another folder with --out."
+            )
 
 
 class _Work:
@@ -220,7 +262,7 @@ class _Work:
         from knee.searches.proposals import Proposals
 
         files.write(self._folder / SEARCH, _json(self._about))
-        if not (self._folder / sweeps.MARK).is_file():
+        if not (self._folder / MARK).is_file():
             self._mark()
         proposals = Proposals(self._plan)
         made: list[Trial] = []
@@ -259,7 +301,7 @@ class _Work:
         """Writes what makes the folder a sweep's: the choices so far."""
         definition = self._plan.definition(self._rows)
         about = sweeps.about_of(definition, self._about["fingerprint"], self._about["command"], None)
-        files.write(self._folder / sweeps.MARK, _json(about))
+        files.write(self._folder / MARK, _json(about))
 
     def finish(self, trials: list[Trial], aside: Path | None) -> Search:
         """Finds and writes the findings."""
@@ -287,6 +329,7 @@ class _Work:
             "findings": [
                 {"file": str(each.file), "trial": each.trial, "run": each.run, "found": each.found}
                 | {"values": each.values, "data": each.data, "figures": each.figures}
+                | {"sha256": files.digest(self._folder / each.file)}
                 for each in findings
             ],
         }
@@ -319,24 +362,17 @@ def _about(plan: Plan, program: str, command: str | None) -> dict[str, Any]:
     }
 
 
-def _continued(folder: Path, about: Mapping[str, Any], *, again: bool) -> tuple[Path | None, int]:
+def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int]:
     """Where the data of another search is now that was here, and the number of trials that are here of this one."""
-    import shutil
-
-    from knee.searches.findings import FOLDER
     from knee.sweeps import dataset
 
-    if again:
-        for name in (TRIED, SEARCH):
-            (folder / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    before = sweeps.read_mark(folder / SEARCH, FORMAT)
+    before = place.read_mark(folder / SEARCH, FORMAT)
     if before is None:
         return None, 0
     same = all(before.get(key) == about[key] for key in ("fingerprint", "optuna", "identity"))
     if not same:
-        aside = sweeps.next_aside(folder)
-        for name in (dataset.DATA, sweeps.MARK, TRIED, FOLDER, TABLE, PAGE, SEARCH):
+        aside = place.next_aside(folder)
+        for name in (place.DATA, MARK, TRIED, FINDINGS, SEARCH_TABLE, SEARCH_PAGE, SEARCH):
             if (folder / name).exists():
                 (folder / name).rename(aside / name)
         return aside, 0
@@ -346,8 +382,8 @@ def _continued(folder: Path, about: Mapping[str, Any], *, again: bool) -> tuple[
     dataset.drop_failed(folder)
     for finding in before.get("findings", ()):
         # They are written anew, and fewer of them if the search now finds fewer.
-        (folder / FOLDER / Path(finding["file"]).name).unlink(missing_ok=True)
-    there = _read_json(folder / sweeps.MARK)
+        (folder / FINDINGS / Path(finding["file"]).name).unlink(missing_ok=True)
+    there = _read_json(folder / MARK)
     return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
 
 
@@ -359,8 +395,7 @@ def _known(folder: Path) -> dict[str, Any]:
     from knee.sweeps.table import FIGURES
 
     known = _read_json(folder / TRIED)
-    parts = sorted((folder / dataset.DATA / "runs").glob("part-*.parquet"))
-    for part in parts:
+    for part in dataset.parts_of(folder, "runs"):
         try:
             frame = pl.read_parquet(part, columns=["digest", *FIGURES])
         except (OSError, pl.exceptions.PolarsError) as error:

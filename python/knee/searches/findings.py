@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,19 +12,27 @@ from typing import Any
 from tomli_w import dumps
 
 from knee import _core, files
+from knee.errors import KneeError
+from knee.own import OWN
+from knee.scenario.spec import span
 from knee.searches.evaluate import Evaluator, Figures
-from knee.searches.plan import Plan
+from knee.searches.plan import Plan, leaves_of
 from knee.searches.proposals import Proposal, distance
 from knee.searches.shrink import shrink
 from knee.sweeps.definition import Definition
+from knee.sweeps.place import FINDINGS
 from knee.sweeps.table import FIGURES
 
 #: Two findings differ by at least this part of an axis, or in a name.
 _APART = 0.15
 #: Most trials whose scenarios are shrunk for one further finding; those that shrink to one that is there do not count.
 _TRIED = 3
-#: Folder of the files.
-FOLDER = "findings"
+#: A finding is not shrunk to where less than this is measured: full packets delivered, and round trips of the longest.
+MEASURED_PACKETS, MEASURED_ROUND_TRIPS = 1000, 10
+#: Payload of a full packet, bytes.
+_PAYLOAD = 1448
+#: How far equal values may be apart by rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,22 @@ class Finding:
     values: tuple[float, ...]
     data: dict[str, Any]
     figures: list[dict[str, float | None]] = field(default_factory=list)
+
+    def how(self, folder: Path, plan: Plan) -> str:
+        """What runs the file again, as a command, or in Python where it needs a class."""
+        path, own = folder / self.file, _own(self.data)
+        if not own:
+            return f"{'knee sweep' if plan.across else 'knee run'} {shlex.quote(str(path))}"
+        call = f"knee.{'sweep' if plan.across else 'run'}({str(path)!r})"
+        return f"In a Python program that has used the class {own[0]}: {call}"
+
+
+def _own(data: Mapping[str, Any]) -> list[str]:
+    """The classes written in Python that a scenario's plain data, or the axes of its sweep, name."""
+    leaves = [value for _, value in leaves_of(data)]
+    return list(
+        dict.fromkeys(value.removeprefix(OWN) for value in leaves if isinstance(value, str) and value.startswith(OWN))
+    )
 
 
 def worst_first(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
@@ -160,23 +185,41 @@ class Finder:
 
     def _shrunk(self, number: int, trial: Trial) -> Finding:
         (goal,), (value,) = self._plan.goals, _values(trial)
-        worst = value - self._plan.tolerance * (value - self._usual)
+        near = self._plan.tolerance * abs(value - self._usual) + _ROUNDING * abs(value)
 
         def shows(scenarios: Sequence[dict[str, Any]]) -> list[bool]:
-            inside = [data for data in scenarios if self._plan.within(data)]
-            known = self._evaluator.run([(self._alone(data), range(1, self._runs + 1)) for data in inside])
-            values = iter([self._plan.values(rows) for rows in known])
-            made = [next(values) if self._plan.within(data) else None for data in scenarios]
-            return [
-                each is not None and goal.counts(each[0]) and goal.sign * each[0] >= goal.sign * worst for each in made
-            ]
+            windows = [self._window_s(data) if self._plan.within(data) else None for data in scenarios]
+            inside = [data for data, window_s in zip(scenarios, windows, strict=True) if window_s is not None]
+            known = iter(self._evaluator.run([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
+            made = []
+            for window_s in windows:
+                rows = next(known) if window_s is not None else [None]
+                values = self._plan.values(rows)
+                made.append(
+                    values is not None
+                    and goal.counts(values[0])
+                    and abs(values[0] - value) <= near
+                    and all(row is not None and _packets(row, window_s) >= MEASURED_PACKETS for row in rows)
+                )
+            return made
 
-        against = self._plan.against.keys if self._plan.against is not None else ()
-        data = shrink(self._data(trial), shows, [*self._plan.keep, *against])
+        data = shrink(self._data(trial), shows, self._plan.kept)
         figures = self._figures(data)
         values = self._plan.values(self._rows(data))
         assert values is not None
         return Finding(self._file(number), trial.number, self._run(trial), (value,), values, data, figures)
+
+    def _window_s(self, data: dict[str, Any]) -> float | None:
+        """How long a scenario is measured, s; None where it is refused, or that is less than some round trips."""
+        definition = self._alone(data)
+        try:
+            scenario = definition.scenario(definition.point(1))
+        except KneeError:
+            return None
+        first = min(span(scenario, flow, 0)[0] for flow in scenario.flows)
+        window = scenario.duration - scenario.warmup - first
+        rtt = max(flow.rtt for flow in scenario.flows)
+        return window / 1e9 if window >= MEASURED_ROUND_TRIPS * rtt else None
 
     @property
     def _runs(self) -> int:
@@ -200,7 +243,7 @@ class Finder:
 
     def _file(self, number: int) -> Path:
         kind = "front" if len(self._plan.goals) == 2 else "finding"
-        return Path(FOLDER) / f"{self._plan.name}-{kind}-{number}.toml"
+        return Path(FINDINGS) / f"{self._plan.name}-{kind}-{number}.toml"
 
     def _write(self, finding: Finding) -> None:
         path = self._folder / finding.file
@@ -219,25 +262,58 @@ def _tidy(data: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key != "name" and (key, value) != ("seed", 1)}
 
 
+def _packets(figures: Figures, window_s: float | None) -> float:
+    """The full packets whose payload was delivered while it was measured."""
+    goodput = figures["goodput_mbps"]
+    return 0.0 if goodput is None or window_s is None else goodput * 1e6 * window_s / (8 * _PAYLOAD)
+
+
 def _titled(plan: Plan, finding: Finding) -> dict[str, Any]:
-    """The file's data, with a title, in the order in which people write it."""
-    title = f"{plan.title}: {finding.file.stem}"
+    """The file's data, with a title that says what runs, in the order in which people write it."""
     rest = {key: value for key, value in finding.data.items() if key != "title"}
     plain = {key: value for key, value in rest.items() if not isinstance(value, dict | list)}
-    return {"title": title[:200], **plain, **rest}
+    return {"title": _title(plan, finding)[:200], **plain, **rest}
+
+
+def _title(plan: Plan, finding: Finding) -> str:
+    """Flows, link and figures of a finding."""
+    flows: dict[str, int] = {}
+    for flow in finding.data.get("flows", ()):
+        name = str(flow.get("cc", flow.get("traffic", {}).get("kind", "flow"))).removeprefix(OWN)
+        flows[name] = flows.get(name, 0) + flow.get("count", 1)
+    rtts = list(dict.fromkeys(str(flow["rtt"]) for flow in finding.data.get("flows", ()) if "rtt" in flow))
+    link = finding.data.get("link", {})
+    over = [str(link[key]) for key in ("rate", "model") if key in link]
+    over += [f"{link.get('queue', 'pfifo')} of {link['limit']}"] if "limit" in link else [str(link.get("queue", ""))]
+    told = [" and ".join(f"{count} {name}" for name, count in flows.items())]
+    told += [" ".join(part for part in over if part)] if link else [f"{len(finding.data.get('links', ()))} links"]
+    told += [f"RTT {' and '.join(rtts[:3])}{' ...' if len(rtts) > 3 else ''}"] if rtts else []
+    values = zip(plan.goals, finding.values, strict=True)
+    figures = ", ".join(f"{goal.figure} {value:.4g}{_compared(plan)}" for goal, value in values)
+    return f"{', '.join(told)}: {figures}"
+
+
+def _compared(plan: Plan) -> str:
+    """What a value is compared with, in words."""
+    if plan.against is None:
+        return ""
+    other = ", ".join(f"{k} = {v}" for k, v in zip(plan.against.keys, plan.against.rows[1], strict=True))
+    return f" times that with {other}" if plan.compare == "ratio" else f" more than with {other}"
 
 
 def _head(plan: Plan, finding: Finding) -> list[str]:
     """The lines above the scenario: where it comes from, and what it shows."""
     shrunk = plan.shrink and not plan.across and len(plan.goals) == 1
-    made = f"Found by knee search in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
+    made = f"Found by knee search of {plan.name} in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
     lines = [
         made,
         f"knee run --from FOLDER {finding.run}, with the folder of the search, makes the trial's first run again.",
     ]
+    classes = _own(finding.data)
     command = "knee sweep" if plan.across else "knee run"
     seeds = f" --seeds {plan.seeds}" if plan.seeds > 1 and not plan.across else ""
-    lines.append(f"With knee {_core.version()}, {command} FILE{seeds} gives:")
+    call = f"knee.{command[5:]}('FILE') in a Python program that has used the class {classes[0]}" if classes else ""
+    lines.append(f"With knee {_core.version()}, {call or f'{command} FILE{seeds}'} gives:")
     for i, goal in enumerate(plan.goals):
         if plan.against is None and not plan.across:
             lines.append(f"  {goal.figure} = {finding.values[i]!r}: {plan.said(goal)}")

@@ -125,8 +125,7 @@ def _unit(plan: Plan, i: int) -> str:
 def _file(search: Search, finding: Finding) -> dict[str, str]:
     path = search.folder / finding.file
     text = files.read(path, _MOST).decode(errors="replace")
-    command = "knee sweep" if search.plan.across else "knee run"
-    return {"name": finding.file.name, "command": f"{command} {path}", "text": text}
+    return {"name": finding.file.name, "command": finding.how(search.folder, search.plan), "text": text}
 
 
 def _keys(search: Search) -> list[Column]:
@@ -144,14 +143,19 @@ def _trials(search: Search) -> Table:
     )
     decimals = {name: decimals_for(search.trials[name]) for name in figures}
     rows = []
+    saved = {finding.trial: finding.file.name for finding in search.findings}
+    asked = plan.goals[0].threshold is not None
     for row in ordered.head(MOST_ROWS).iter_rows(named=True):
-        cells = [Cell(str(row["run"]))]
+        cells = [Cell(str(row["run"])), Cell(saved.get(row["trial"], ""))]
+        cells += [Cell("yes" if row["counts"] else "no")] if asked else []
         for name in figures:
             value = row[name]
             cells.append(Cell(NONE if value is None else fixed(value, decimals[name]), name, exact=_exact(value)))
         cells += [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in keys]
         rows.append(Row(Head(str(row["trial"])), cells))
-    heads = [Head("trial"), Head("run"), *(Head(name, _unit(plan, i)) for i, name in enumerate(figures))]
+    beyond = ["above" if plan.goals[0].sense == "max" else "below", f"{plan.goals[0].threshold:g}"] if asked else []
+    heads = [Head("trial"), Head("run"), Head("saved as"), *([Head(" ".join(beyond))] if asked else [])]
+    heads += [*(Head(name, _unit(plan, i)) for i, name in enumerate(figures))]
     return Table([*heads, *(Head(column.key, column.unit) for column in keys)], rows)
 
 

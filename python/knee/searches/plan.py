@@ -17,7 +17,8 @@ from math import prod
 from typing import Any, Literal
 
 from knee.own import CongestionControl
-from knee.sweeps.definition import Definition, Group
+from knee.searches.shrink import stays
+from knee.sweeps.definition import VARIABLE, Definition, Group
 from knee.sweeps.table import FIGURES
 from knee.sweeps.values import Sampled
 from knee.units import quantity
@@ -109,14 +110,14 @@ def _pattern(key: str) -> str:
     return ".".join("*" if part.isdigit() else part for part in key.split("."))
 
 
-def _leaves(data: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+def leaves_of(data: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """The patterns of all keys with their values."""
     if isinstance(data, Mapping):
         for key, value in data.items():
-            yield from _leaves(value, f"{before}.{key}" if before else key)
+            yield from leaves_of(value, f"{before}.{key}" if before else key)
     elif isinstance(data, list):
         for value in data:
-            yield from _leaves(value, f"{before}.*")
+            yield from leaves_of(value, f"{before}.*")
     else:
         yield before, data
 
@@ -145,7 +146,8 @@ class Plan:
         shrink: whether they are to be made as simple as can be.
         tolerance: how far back a finding may fall when it is shrunk, as a part of the way from the median of the trials
             to its value.
-        keep: keys that are left alone then.
+        keep: further keys that are left alone then, beside those of :attr:`kept`.
+        free: keys of :attr:`kept` that may change all the same.
         own: congestion controls written in Python, by their names.
         table: the table ``[search]`` that says all this, as JSON has it.
     """
@@ -169,6 +171,7 @@ class Plan:
     shrink: bool = True
     tolerance: float = 0.2
     keep: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
     own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
 
@@ -181,6 +184,14 @@ class Plan:
     def keys(self) -> tuple[str, ...]:
         """The keys that are chosen."""
         return tuple(key for axis in self.axes for key in axis.keys)
+
+    @property
+    def kept(self) -> list[str]:
+        """The keys that stay as they are when a finding is shrunk: what was searched, and how long it is measured."""
+        searched = [*self.keys, *(key for key, _ in self.derived)]
+        mine = ["duration", "warmup", *(key for key in searched if not key.startswith(VARIABLE))]
+        against = self.against.keys if self.against is not None else ()
+        return [*(key for key in mine if not stays(key, self.free)), *self.keep, *against]
 
     @property
     def size(self) -> int | None:
@@ -264,7 +275,7 @@ class Plan:
         for axis in self.axes:
             if len(axis.keys) == 1:
                 bounds.setdefault(_pattern(axis.keys[0]), []).append(axis)
-        return all(any(axis.has(value) for axis in bounds[key]) for key, value in _leaves(data) if key in bounds)
+        return all(any(axis.has(value) for axis in bounds[key]) for key, value in leaves_of(data) if key in bounds)
 
     def said(self, goal: Goal) -> str:
         """A goal's value in words: the figure's title, and what it is compared with and taken over."""

@@ -34,12 +34,12 @@ from typing import Any
 
 from knee.errors import InputError, Refused, ScenarioError
 from knee.own import classes
-from knee.scenario.loading import tables
+from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import parse_value
 from knee.searches.plan import Axis, Goal, Plan
 from knee.sweeps import expressions
 from knee.sweeps.definition import Group, stated
-from knee.sweeps.sweepfile import axes_of, base_of, check_keys, derived_of, flat, groups_of
+from knee.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, flat, groups_of
 from knee.sweeps.table import FIGURES
 from knee.sweeps.values import Sampled, values
 from knee.units import near, shown
@@ -74,6 +74,7 @@ _KEYS: dict[str, tuple[tuple[type, ...], str]] = {
     "shrink": ((bool,), "true or false"),
     "tolerance": ((int, float), "a number from 0 to 1"),
     "keep": ((list,), "a list of keys"),
+    "free": ((list,), "a list of keys"),
 }
 _WORDS = {"goal": _SENSES, "summarize": _SUMMARIES, "compare": _COMPARISONS, "sampler": SAMPLERS}
 _RANGES: dict[str, tuple[float, float]] = {
@@ -112,6 +113,7 @@ def read(
     Raises:
         InputError: names the file, the key, what was found and what would be accepted.
     """
+    path = None
     if isinstance(source, Mapping):
         data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
     else:
@@ -124,10 +126,15 @@ def read(
         table |= {key: value for key, value in _checked(given).items() if value is not None}
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-    table["over"] = table.get("over", {}) | axes_of(over)
-    table["across"] = table.get("across", {}) | axes_of(across, "--across")
+    given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
+    if path is not None:
+        given_over, given_across, given_against = (
+            beside(each, path) for each in (given_over, given_across, given_against)
+        )
+    table["over"] = table.get("over", {}) | given_over
+    table["across"] = table.get("across", {}) | given_across
     table["derive"] = table.get("derive", {}) | derived_of(derive)
-    table["against"] = table.get("against", {}) | _variant(against)
+    table["against"] = table.get("against", {}) | given_against
     table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
     base = base_of(data, changes, where, name)
     try:
@@ -198,12 +205,17 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
             raise Refused(refused.found, refused.accepted, key=f"search.derive.{key}") from None
     against = _against(base, table)
     check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]])
+    check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:
         raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")
-    for key in table.get("keep", ()):
-        if not isinstance(key, str):
-            raise Refused(f"{shown(key)} is not a key", 'expected such as "duration"', key="search.keep")
+    for which in ("keep", "free"):
+        for key in table.get(which, ()):
+            if not isinstance(key, str):
+                raise Refused(f"{shown(key)} is not a key", 'expected such as "duration"', key=f"search.{which}")
+    both = next((key for key in table.get("free", ()) if key in table.get("keep", ())), None)
+    if both is not None:
+        raise Refused(f"{shown(both)} is also in keep", "expected it in one of them", key="search.free")
     named = {flow.get("cc") for flow in base.get("flows", ()) if isinstance(flow, dict)}
     groups = [*(axis.rows for axis in axes), *(group.rows for group in across), against.rows if against else ()]
     named |= {value for rows in groups for row in rows for value in row if isinstance(value, str)}
@@ -211,7 +223,7 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     plain = {field.name for field in fields(Plan)} & {*_RANGES, "summarize", "compare", "sampler", "shrink"}
     options = {key: table[key] for key in plain if key in table}
     derived = tuple(table["derive"].items())
-    keep = tuple(table.get("keep", ()))
+    keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
     over = {key: str(given) if isinstance(given, Sampled) else given for key, given in table["over"].items()}
     return Plan(
         name,
@@ -223,6 +235,7 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
         tuple(across),
         against=against,
         keep=keep,
+        free=free,
         own=own,
         table=table | {"over": over},
         **options,

@@ -76,7 +76,7 @@ def _fewer(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move
     """Leave out changes and flows, and count fewer of a flow; the last first, so that numbers stay valid."""
     for name in ("changes", "flows"):
         for i in reversed(range(len(data.get(name, ())))):
-            if not _stays([name, str(i)], kept):
+            if not _needed(name, i, kept):
                 yield _without([name, i])
     for i, flow in enumerate(data.get("flows", ())):
         for count in dict.fromkeys((1, 2, flow.get("count", 1) // 2)):
@@ -174,6 +174,17 @@ def _paths(data: Any, before: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
     for key, value in items:
         yield (*before, key)
         yield from _paths(value, (*before, key))
+
+
+def _needed(name: str, number: int, kept: Sequence[Sequence[str]]) -> bool:
+    """Whether an entry of a list has a key that stays, or one behind it has, which would get another number."""
+    numbers = [key[1] if len(key) > 1 else "*" for key in kept if key[0] in (name, "*")]
+    return any(not given.isdigit() or int(given) >= number for given in numbers)
+
+
+def stays(key: str, keep: Sequence[str]) -> bool:
+    """Whether a key is among those that are named, of which ``*`` stands for any number and ``flows`` for all in it."""
+    return _stays(key.split("."), [each.split(".") for each in keep])
 
 
 def _stays(path: Sequence[str], kept: Sequence[Sequence[str]]) -> bool:

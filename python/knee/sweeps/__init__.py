@@ -21,6 +21,7 @@ from knee.folder import PROGRAM
 from knee.manifest import commit, fingerprint
 from knee.sweeps import sweepfile
 from knee.sweeps.definition import Definition, Point
+from knee.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,19 +31,9 @@ if TYPE_CHECKING:
     from knee.scenario import Scenario
     from knee.sweeps.work import Part, Task
 
-#: The file that identifies the folder of a sweep.
-MARK = "sweep.json"
-#: The file that identifies a search, whose runs are a sweep too.
-SEARCH = "search.json"
 FORMAT = 2
-#: The largest such file that is read: it has the samples of a sweep.
-_MOST_MARK = 1 << 30
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
 _TASK_PACKETS, _TASK_RUNS, _TASKS_PER_WORKER = 4_000_000, 64, 8
-#: Folder of the runs' result folders, where those are wanted.
-RUNS = "runs"
-#: Folder of data sets of other sweeps that were in the same place before.
-BEFORE = "before"
 
 
 @dataclass(frozen=True)
@@ -180,9 +171,9 @@ class Sweep:
         from knee.sweeps import dataset, page
 
         runs = dataset.collected(self.runs, self.folder)
-        with files.replacing(self.folder / "sweep.parquet") as beside:
+        with files.replacing(self.folder / TABLE) as beside:
             files.write_frame(beside, runs)
-        files.write(self.folder / "sweep.html", page.page(self, runs))
+        files.write(self.folder / PAGE, page.page(self, runs))
 
     def __len__(self) -> int:
         """The number of runs that it has when it is finished."""
@@ -204,24 +195,6 @@ def open_sweep(folder: str | Path) -> Sweep:
     if about is None:
         raise FolderError(f"{folder} has no sweep; expected a folder written by knee sweep or knee matrix.")
     return Sweep(folder, Definition.read(about["definition"]), about)
-
-
-def read_mark(path: Path, version: int) -> dict[str, Any] | None:
-    """What a folder's file ``path`` says of it, of this ``version`` of its format; None where there is no such file.
-
-    Raises:
-        FolderError: it cannot be read, or is of another version.
-    """
-    try:
-        about = json.loads(files.read(path, _MOST_MARK))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise FolderError(f"{path} cannot be read ({error}); name another folder with --out, or remove it.") from None
-    if not isinstance(about, dict) or about.get("format") != version:
-        found = f"{path} is of format {about.get('format') if isinstance(about, dict) else 'unknown'}"
-        raise FolderError(f"{found}, and this version reads format {version}; name another folder, or remove it.")
-    return about
 
 
 def run(
@@ -300,18 +273,6 @@ def run(
     return Sweep(folder, definition, about, aside)
 
 
-def check_folder(out: Path, mark: str = MARK, by: str = "knee matrix or knee sweep") -> None:
-    """Rejects a folder that contains something else than what ``by`` writes, which has the file ``mark``."""
-    other = (out / mark).is_file() and mark != SEARCH and (out / SEARCH).is_file()
-    if other or (out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir()))):
-        what = "folder" if out.is_dir() else "file"
-        found = f"{out} is a {what} that {by} did not write, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise FolderError(f"The folder {out} cannot be made in {above}; name another with --out.")
-
-
 def about_of(definition: Definition, program: str, command: str | None, ground: str | None) -> dict[str, Any]:
     """What :data:`MARK` says."""
     return {
@@ -337,26 +298,6 @@ def workers_for(runs: int, checked: sweepfile.Checked, workers: int | None, grou
     return memory.together(checked.largest, min(workers, runs))
 
 
-def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
-    """The folder, made and locked; empty if ``again``."""
-    import shutil
-
-    from knee.sweeps import dataset
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
-    if not stack.enter_context(files.held(out)):
-        raise FolderError(f"Another process is writing to {out}; wait for it, or name another folder with --out.")
-    dataset.tidy(out)
-    if again:
-        for part in (dataset.DATA, RUNS, BEFORE):
-            shutil.rmtree(out / part, ignore_errors=True)
-        (out / MARK).unlink(missing_ok=True)
-    return out
-
-
 def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[int], Path | None]:
     """The runs that are there already and need not be made again.
 
@@ -377,13 +318,15 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
     same = about["fingerprint"] == program and about["definition"] == json.loads(json.dumps(definition.plain()))
     aside = None
     if not same and there:
-        points = definition.points(range(1, len(definition) + 1))
-        new = {definition.digest(point, program): point.run for point in points}
-        numbers = {run: new[digest] for run, digest in there if digest in new}
+        # Points of other variables may be the same scenario, so a digest may have several runs.
+        new: dict[str, list[int]] = {}
+        for point in definition.points(range(len(definition), 0, -1)):
+            new.setdefault(definition.digest(point, program), []).append(point.run)
+        numbers = {run: new[digest].pop() for run, digest in sorted(there) if new.get(digest)}
         if len(numbers) < len(there):
             aside = next_aside(folder)
             # First, so that the data set is whole wherever it is, whatever happens next.
-            files.write(aside / MARK, files.read(folder / MARK, _MOST_MARK))
+            files.write(aside / MARK, (folder / MARK).read_bytes())
         dataset.carry(folder, numbers, Definition.read(about["definition"]), definition, aside)
         there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
     dataset.drop_failed(folder)
@@ -395,14 +338,6 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
                 f"{folder} has runs of other traces, files or classes; name another folder, or use --again."
             )
     return {run for run, _ in there}, aside
-
-
-def next_aside(folder: Path) -> Path:
-    """A new folder for the data of another sweep or search that was here."""
-    numbers = [int(path.name) for path in (folder / BEFORE).glob("*") if path.name.isdigit()]
-    aside = folder / BEFORE / f"{max(numbers, default=0) + 1:03}"
-    aside.mkdir(parents=True)
-    return aside
 
 
 def _order(definition: Definition, done: set[int], checked: sweepfile.Checked) -> Iterator[int]:

@@ -15,22 +15,23 @@ stops a sweep, and whenever, what is there is whole; parts without their runs ar
 
 from __future__ import annotations
 
-import contextlib
-import shutil
+import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from knee import files, rows
+from knee import files, rows, tree
 from knee.errors import FolderError, KneeError, RunError
+from knee.sweeps import place
 from knee.sweeps.columns import columns
 from knee.sweeps.definition import Definition
+from knee.sweeps.place import DATA, LAYOUT, NEW, OLD, PART
 from knee.sweeps.table import FIGURES, FLOW_COUNTS, FLOW_FIGURES, FLOW_TEXTS, LINK_COUNTS, LINK_FIGURES
 from knee.sweeps.work import Part, Series
 
-DATA = "data"
 #: The tables that every sweep has, with their columns but for those of the keys.
 TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "runs": {
@@ -114,7 +115,7 @@ class Writer:
             raise RunError(f"{self._folder} was removed or moved meanwhile; {len(pending.runs)} runs are not written.")
         number, self._next = self._next, self._next + 1
         try:
-            write_parts(self._data, number, tables)
+            write_parts(self._folder, DATA, number, tables)
         except (KneeError, OSError) as error:
             reason = str(error) if isinstance(error, KneeError) else f"{self._data}: {error.strerror}."
             kept = f"The {self.written} runs that were written before are there, and the same command goes on from them"
@@ -172,18 +173,34 @@ def _series(each: Sequence[Series]) -> dict[str, pl.DataFrame]:
     return {name: pl.concat(frames) for name, frames in tables.items()}
 
 
-def write_parts(data: Path, number: int, tables: Mapping[str, pl.DataFrame]) -> None:
-    """Writes a part of each table; that of ``runs``, which makes the others count, is the last in ``tables``."""
+def write_parts(folder: Path, data: str, number: int, tables: Mapping[str, pl.DataFrame]) -> None:
+    """Writes a part of each table; that of ``runs``, which makes the others count, is the last in ``tables``.
+
+    Raises:
+        KneeError: a part cannot be written.
+    """
     for name, frame in tables.items():
-        folder = data / name
-        folder.mkdir(parents=True, exist_ok=True)
-        with files.replacing(folder / f"part-{number:06}.parquet") as beside:
-            files.write_frame(beside, frame)
+        _write_part(folder, data, name, f"part-{number:06}.parquet", frame)
+
+
+def _write_part(folder: Path, data: str, table: str, part: str, frame: pl.DataFrame) -> None:
+    try:
+        with tree.opened(folder, data, table, make=True) as handle, tree.replacing(handle, part) as file:
+            files.write_frame(file, frame)
+    except OSError as error:
+        raise files.unwritable(folder / data / table / part, error) from None
 
 
 def _parts(data: Path) -> list[str]:
     """The numbers of the parts that count, ascending."""
-    return sorted(path.stem.removeprefix("part-") for path in (data / "runs").glob("part-*.parquet"))
+    names = (path.name for path in (data / "runs").glob("part-*.parquet"))
+    return sorted((name[5:-8] for name in names if re.fullmatch(PART, name)), key=int)
+
+
+def parts_of(folder: Path, table: str) -> list[Path]:
+    """The files of a table's parts that count."""
+    paths = (folder / DATA / table / f"part-{number}.parquet" for number in _parts(folder / DATA))
+    return [path for path in paths if path.is_file()]
 
 
 def scan(folder: Path, name: str, definition: Definition) -> pl.LazyFrame:
@@ -192,8 +209,7 @@ def scan(folder: Path, name: str, definition: Definition) -> pl.LazyFrame:
     Raises:
         FolderError: the sweep has no such table.
     """
-    parts = [folder / DATA / name / f"part-{number}.parquet" for number in _parts(folder / DATA)]
-    there = [path for path in parts if path.is_file()]
+    there = parts_of(folder, name)
     if there:
         return pl.scan_parquet(there)
     if name in SERIES:
@@ -221,20 +237,20 @@ def collected(frame: pl.LazyFrame, folder: Path) -> pl.DataFrame:
 
 def tidy(folder: Path) -> None:
     """Removes what a killed process left: parts without their runs, and files that it was writing."""
+    tree.remove_unfinished(folder, LAYOUT)
+    if (folder / OLD).is_dir() and not os.path.lexists(folder / DATA):
+        # Killed while the data set was replaced: sweep.json still describes the old one.
+        (folder / OLD).rename(folder / DATA)
     counted = set(_parts(folder / DATA))
-    for path in (folder / DATA).glob("*/*"):
-        number = path.stem.removeprefix("part-")
-        if path.suffix == ".partial" or number not in counted:
-            with contextlib.suppress(OSError):
-                path.unlink()
-    for left in (folder / f".{DATA}.new", folder / f".{DATA}.old"):
-        shutil.rmtree(left, ignore_errors=True)
+    left = [path for table in place.TABLES for path in (folder / DATA / table).glob("part-*.parquet")]
+    parts = [path for path in left if path.name[5:-8] not in counted]
+    tree.remove(folder, [str(path.relative_to(folder)) for path in parts], LAYOUT)
+    tree.remove(folder, (NEW, OLD), LAYOUT)
 
 
 def rows_of(folder: Path) -> Iterator[tuple[int, str, bool]]:
     """Run, digest, and whether it succeeded, of every run that is there."""
-    for number in _parts(folder / DATA):
-        part = folder / DATA / "runs" / f"part-{number}.parquet"
+    for part in parts_of(folder, "runs"):
         try:
             frame = pl.read_parquet(part, columns=["run", "digest", "error"])
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -245,13 +261,11 @@ def rows_of(folder: Path) -> Iterator[tuple[int, str, bool]]:
 
 def drop_failed(folder: Path) -> None:
     """Removes the rows of runs that failed, so that they can be run again; they have no rows in other tables."""
-    for number in _parts(folder / DATA):
-        part = folder / DATA / "runs" / f"part-{number}.parquet"
+    for part in parts_of(folder, "runs"):
         frame = pl.read_parquet(part)
         kept = frame.filter(pl.col("error").is_null())
         if kept.height < frame.height:
-            with files.replacing(part) as beside:
-                files.write_frame(beside, kept)
+            _write_part(folder, DATA, "runs", part.name, kept)
 
 
 def carry(
@@ -268,8 +282,7 @@ def carry(
         now: what it is.
         aside: where the old data set is moved; None if all its runs are in the new one.
     """
-    data, new, old = folder / DATA, folder / f".{DATA}.new", folder / f".{DATA}.old"
-    shutil.rmtree(new, ignore_errors=True)
+    data, new, old = folder / DATA, folder / NEW, folder / OLD
     schema = {"run": pl.Int64, "_new": pl.Int64}
     mapping = pl.DataFrame({"run": list(numbers), "_new": list(numbers.values())}, schema=schema)
     drop = [column.name for column in columns(before)]
@@ -287,9 +300,9 @@ def carry(
             )
             kept = kept.with_columns(run="_new").drop("_new")
             tables[name] = _joined(kept, writer._keys(kept["run"].unique(maintain_order=True).to_list()))
-        write_parts(new, int(number), tables)
+        write_parts(folder, NEW, int(number), tables)
     if data.exists():
         data.rename(old if aside is None else aside / DATA)
     if new.exists():
         new.rename(data)
-    shutil.rmtree(old, ignore_errors=True)
+    tree.remove(folder, (OLD,), LAYOUT)

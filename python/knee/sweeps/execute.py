@@ -95,7 +95,7 @@ def _parts(
             while (
                 len(waiting) < workers() * _AHEAD and (task := again.pop() if again else next(tasks, None)) is not None
             ):
-                waiting[submit(task)] = task
+                waiting[submit(task.narrowed())] = task
             if not waiting:
                 return
             done, _ = wait(waiting, timeout=_PATIENCE_S, return_when=FIRST_COMPLETED)

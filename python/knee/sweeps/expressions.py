@@ -2,8 +2,9 @@
 
 An expression has numbers, quantities in quotes (``'30 kB'``), keys of the scenario, variables of the sweep
 (``var.NAME``), ``+ - * /``, brackets, and the functions of :data:`FUNCTIONS`. It is worked out in fractions, with
-units: a rate times a time is a size, a size over a rate is a time. Only the result is rounded, to whole nanoseconds,
-bits per second, bytes or packets. It is parsed by Python's own parser and nothing in it is executed.
+units: a rate times a time is a size, a size over a rate is a time; beside a size, packets are of 1500 bytes. Only the
+result is rounded, to whole nanoseconds, bits per second, bytes or packets. It is parsed by Python's own parser and
+nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def _evaluate(node: ast.expr, given: Mapping[str, _Value]) -> _Value:
         case ast.Name(id=name):
             return given[name]
         case ast.Constant(value=value):
-            return _given("", value)
+            return _bounded(_given("", value))
         case ast.UnaryOp(op=sign, operand=operand):
             inner = _evaluate(operand, given)
             return _Value(-inner.amount, inner.units) if isinstance(sign, ast.USub) else inner
@@ -171,8 +172,12 @@ def _evaluate(node: ast.expr, given: Mapping[str, _Value]) -> _Value:
 
 def _bounded(value: _Value) -> _Value:
     if max(value.amount.numerator.bit_length(), value.amount.denominator.bit_length()) > 4 * MOST_DIGITS:
-        raise Refused("a number on the way is too long", "expected a simpler expression")
+        raise _too_long()
     return value
+
+
+def _too_long() -> Refused:
+    return Refused("a number on the way is too long", "expected a simpler expression")
 
 
 def _combine(op: ast.operator, left: _Value, right: _Value) -> _Value:
@@ -182,7 +187,7 @@ def _combine(op: ast.operator, left: _Value, right: _Value) -> _Value:
         if right.amount == 0:
             raise Refused("it divides by zero", "expected a divisor other than zero")
         return _Value(left.amount / right.amount, _powers(left, right, -1))
-    _alike("+" if isinstance(op, ast.Add) else "-", [left, right])
+    left, right = _alike("+" if isinstance(op, ast.Add) else "-", [left, right])
     sign = 1 if isinstance(op, ast.Add) else -1
     return _Value(left.amount + sign * right.amount, left.units)
 
@@ -192,11 +197,16 @@ def _powers(left: _Value, right: _Value, sign: int) -> Units:
     return a, b, c
 
 
-def _alike(what: str, values: Sequence[_Value]) -> None:
+def _alike(what: str, values: Sequence[_Value]) -> list[_Value]:
+    """Values of one kind; packets beside a size are full ones, as in ``max('2 packets', link.rate * flows.0.rtt)``."""
+    packets, size = _UNITS["packets"], _UNITS["bytes"]
+    if {value.units for value in values} == {packets, size}:
+        values = [_Value(value.amount * 8 * _PACKET, size) if value.units == packets else value for value in values]
     for other in values[1:]:
         if other.units != values[0].units:
             found = f"{what} joins {_told(values[0].units)} and {_told(other.units)}"
             raise Refused(found, "expected two of one kind")
+    return list(values)
 
 
 def _told(units: Units) -> str:
@@ -212,9 +222,8 @@ def _told(units: Units) -> str:
 
 
 def _extreme(name: str, values: Sequence[_Value]) -> _Value:
-    _alike(name, values)
     pick = min if name == "min" else max
-    return pick(values, key=lambda value: value.amount)
+    return pick(_alike(name, values), key=lambda value: value.amount)
 
 
 def _whole(name: str, values: Sequence[_Value]) -> _Value:
@@ -231,7 +240,10 @@ def _root(name: str, values: Sequence[_Value]) -> _Value:
     (value,) = _arguments(name, values, 1)
     if value.units != _NONE or value.amount < 0:
         raise Refused(f"sqrt of {_told(value.units)}, or of less than zero", "expected a number of zero or more")
-    return _Value(Fraction(math.sqrt(value.amount)), _NONE)
+    try:
+        return _Value(Fraction(math.sqrt(value.amount)), _NONE)
+    except OverflowError:
+        raise _too_long() from None
 
 
 def _packets(name: str, values: Sequence[_Value]) -> _Value:

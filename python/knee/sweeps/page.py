@@ -13,7 +13,7 @@ from knee.pages import rounded
 from knee.pages.table import Cell, Head, Row, Table
 from knee.report.palette import GRID, INK, MARKERS, MUTED, many_styles
 from knee.report.units import NONE, decimals_for, fixed
-from knee.sweeps.points import averaged
+from knee.sweeps.points import averaged, same_seeds
 from knee.sweeps.table import FIGURES, LESS, NEITHER
 from knee.text import visible
 from knee.units import quantity
@@ -95,6 +95,7 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
         "points": places,
         "runs": points["run"].to_list(),
         "seeds": points["seeds"].to_list(),
+        "same": visible(same_seeds(sweep) or ""),
         "means": {name: [rounded(value) for value in points[name]] for name in known},
         "halves": {name: [rounded(value, 3) for value in points[f"{name} half"]] for name in known},
         "styles": [{"colour": colour, "dash": dash, "marker": marker} for colour, dash, marker in many_styles(MARKERS)],

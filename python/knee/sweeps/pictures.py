@@ -254,8 +254,13 @@ def _lines(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, 
         x = np.array(known[over.name] if over.numeric else [places.index(value) for value in known[over.name]])
         y, half = known[name].to_numpy(), known[f"{name} half"].fill_null(0.0).to_numpy()
         (line,) = axes.plot(x, y, color=colour, linestyle=DASHES[dash], marker=marker, markersize=4, linewidth=1.4)
+        # Only where seeds differ: equal figures say nothing about how far others would be apart.
         if half.any():
-            axes.fill_between(x, y - half, y + half, color=colour, alpha=0.18, linewidth=0)
+            axes.fill_between(x, y - half, y + half, where=half > 0, color=colour, alpha=0.18, linewidth=0)
+        beside = np.pad(half > 0, 1)
+        alone = (half > 0) & ~beside[:-2] & ~beside[2:]
+        if alone.any():
+            axes.vlines(x[alone], (y - half)[alone], (y + half)[alone], color=colour, alpha=0.4, linewidth=3)
         if label:
             handles.setdefault(label, line)
     if not over.numeric:

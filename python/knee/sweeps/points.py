@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.sweeps.dataset import collected
 from knee.sweeps.table import FIGURES
 
 if TYPE_CHECKING:
@@ -19,17 +20,24 @@ STUDENT = (
 )
 NORMAL = 1.960
 
+#: Why seeds may give the same figures.
+SAME_SEEDS = "only loss, jitter and randomised algorithms depend on the seed"
+
 
 def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
     """A row per point, in the order of the grid.
 
     Returns:
         The columns of the keys; ``run``, the first of the point's runs; ``seeds``, their number; each figure's mean;
-        and ``FIGURE half``, half the width of the mean's 95 % confidence interval (Student's t).
+        and ``FIGURE half``, half the width of the mean's 95 % confidence interval (Student's t); null where all seeds
+        gave the same figure, from which no interval follows.
     """
     keys = [column.name for column in sweep.columns]
     means = [pl.col(name).mean() for name in FIGURES]
-    spreads = [pl.col(name).std().alias(f"{name} half") for name in FIGURES]
+    spreads = [
+        pl.when(pl.col(name).min() < pl.col(name).max()).then(pl.col(name).std()).alias(f"{name} half")
+        for name in FIGURES
+    ]
     counts = [pl.col(name).count().alias(f"{name} count") for name in FIGURES]
     first, number = pl.col("run").min(), pl.len().alias("seeds")
     good = runs.filter(pl.col("error").is_null()).sort("run")
@@ -49,3 +57,17 @@ def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
         for name in FIGURES
     ]
     return points.with_columns(halves).drop([f"{name} count" for name in FIGURES])
+
+
+def same_seeds(sweep: Sweep) -> str | None:
+    """Says where all seeds of a point gave the same figures, and why; None where no point has that."""
+    keys = [column.name for column in sweep.columns if column.key != "seed"]
+    good = collected(sweep.runs.filter(pl.col("error").is_null()), sweep.folder)
+    grouped = good.group_by(keys or [pl.lit(0).alias("all")], maintain_order=True)
+    found = grouped.agg(pl.len().alias("seeds"), pl.struct(list(FIGURES)).n_unique().alias("different"))
+    several = found.filter(pl.col("seeds") > 1)
+    same = several.filter(pl.col("different") == 1).height
+    if not same:
+        return None
+    where = "All" if same == several.height else f"At {same} of {several.height} points all"
+    return f"{where} seeds gave the same figures: {SAME_SEEDS}"

@@ -85,6 +85,17 @@ function shown(choice) {
   return group(rows, choice.panels).slice(0, MOST_PANELS).map(([key, list]) => [key, group(list, choice.by)]);
 }
 
+/** From where to where (exclusive) the values of a list are above zero. */
+function stretches(values) {
+  const made = [];
+  values.forEach((value, i) => {
+    if (!(value > 0)) return;
+    if (i > 0 && values[i - 1] > 0) made.at(-1)[1] = i + 1;
+    else made.push([i, i + 1]);
+  });
+  return made;
+}
+
 function lines(choice, groups, panel) {
   const axis = data.axes[choice.over];
   const { name } = data.figures[choice.figure];
@@ -102,13 +113,18 @@ function lines(choice, groups, panel) {
       line: { color: colour, width: 1.8, dash }, marker: { color: colour, symbol: marker, size: 7 },
       hovertemplate: "%{y:.4~g}",
     };
-    if (axis?.scattered || !half.some((value) => value > 0)) return [main];
-    const band = {
-      ...where, type: "scatter", mode: "lines", x: [...x, ...[...x].reverse()], hoverinfo: "skip", showlegend: false,
-      y: [...y.map((v, i) => v + half[i]), ...y.map((v, i) => v - half[i]).reverse()],
-      fill: "toself", fillcolor: `${colour}2E`, line: { color: colour, width: 0 }, meta: { band: true },
-    };
-    return [main, band];
+    if (axis?.scattered) return [main];
+    // Only where seeds differ: equal figures say nothing about how far others would be apart.
+    const bands = stretches(half).map(([from, to]) => {
+      const at = x.slice(from, to);
+      const [high, low] = [1, -1].map((sign) => y.slice(from, to).map((v, i) => v + sign * half[from + i]));
+      return {
+        ...where, type: "scatter", mode: "lines", x: [...at, ...at.toReversed()], hoverinfo: "skip", showlegend: false,
+        y: [...high, ...low.toReversed()], fill: "toself", fillcolor: `${colour}2E`,
+        line: { color: `${colour}2E`, width: to - from > 1 ? 0 : 4 }, meta: { band: true },
+      };
+    });
+    return [main, ...bands];
   });
 }
 
@@ -229,7 +245,7 @@ function draw() {
   });
   const over = panels.length === MOST_PANELS ? ` At most ${MOST_PANELS} panels are drawn.` : "";
   const several = data.seeds.some((count) => count > 1);
-  const bands = several && choice.kind === "lines" ? " with the 95 % confidence intervals of the means" : "";
+  const bands = data.same ? `; ${data.same}` : choice.kind === "lines" ? " with the 95 % confidence intervals of the means" : "";
   at("about").textContent = (choice.by === NONE || choice.kind === "heat" ? "" : `${choice.kind === "lines" ? "Lines" : "Colours"} `
     + `by ${data.axes[choice.by].key}. `) + (several ? `Means over the seeds${bands}. ` : "")
     + `A click on a point names its run.${over}`;

@@ -34,21 +34,25 @@ from knee.batch import work
 from knee.errors import InputError, Refused, ScenarioError
 from knee.own import classes, name_of
 from knee.scenario import Scenario, from_dict
-from knee.scenario.loading import tables
+from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, undoes
 from knee.sweeps import expressions
-from knee.sweeps.definition import Definition, Group
+from knee.sweeps.definition import VARIABLE, Definition, Group
 from knee.sweeps.values import Sampled, split, texts, values
 from knee.units import near, shown
 
 #: Most runs of a sweep; a larger one is assumed to be a mistake.
 MOST = 10_000_000
+#: Most samples: drawing as many takes a few seconds.
+MOST_SAMPLES = 100_000
 #: Points that are checked before the first run, beside each value of each axis; all, if there are no more.
 CHECKED = 5_000
 #: How samples are drawn, as scipy.stats.qmc does it.
 SAMPLING = ("latin", "random", "sobol")
 #: The sweeps shipped with the program, by name.
 SHIPPED = {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.toml"))}
+#: What a link transmits in the jitter that makes seeds differ: less than a packet, and 100 us at 100 Mbit/s.
+JITTER = "'1250 B'"
 _KEYS = ("over", "zip", "derive", "seeds", "samples", "sampling", "sampling_seed")
 
 
@@ -106,6 +110,7 @@ def read(
     samples: int | None = None,
     sampling: str | None = None,
     sampling_seed: int | None = None,
+    vary: bool = False,
 ) -> Definition:
     """The definition of a sweep.
 
@@ -119,10 +124,12 @@ def read(
         samples: number of samples of all sampled axes together, in place of the file's.
         sampling: how to sample, in place of the file's.
         sampling_seed: seed of the samples, in place of the file's.
+        vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
 
     Raises:
         InputError: names the key, what was found and what would be accepted.
     """
+    path = None
     if isinstance(source, Mapping):
         data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
     else:
@@ -134,7 +141,7 @@ def read(
         options = _options(data.pop("sweep", {}))
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-    options.over |= axes_of(over)
+    options.over |= axes_of(over) if path is None else beside(axes_of(over), path)
     options.derive |= derived_of(derive)
     options.zip += [list(keys) for keys in zips]
     for key, value in (
@@ -150,7 +157,24 @@ def read(
                 raise ScenarioError(where, key, f"{shown(value)} has the wrong type", f"expected {accepted}")
             setattr(options, key, value)
     base = base_of(data, changes, where, name)
+    if vary:
+        options.derive |= _varied(base, options)
     return _defined(base, options, where, name)
+
+
+def _varied(base: Mapping[str, Any], options: Options) -> dict[str, str]:
+    """The jitter of each link that has a rate and none yet, as expressions."""
+    links: dict[str, Any] = {f"links.{i}": link for i, link in enumerate(base.get("links", ()))}
+    if "link" in base:
+        links["link"] = base["link"]
+    given = {*options.over, *options.derive}
+    made = {}
+    for key, link in links.items():
+        if not isinstance(link, Mapping) or "jitter" in link or f"{key}.jitter" in given:
+            continue
+        if "rate" in link or f"{key}.rate" in given:
+            made[f"{key}.jitter"] = f"{JITTER} / {key}.rate"
+    return made
 
 
 def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str) -> dict[str, Any]:
@@ -287,6 +311,7 @@ def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> D
         for key, text in options.derive.items():
             _check_derived(key, text, options)
         check_keys([*(key for group in groups for key in group.keys), *options.derive])
+        check_variables([*options.over, *options.derive], options.derive)
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     size = prod(len(group.rows) for group in groups) * options.seeds
@@ -346,6 +371,21 @@ def check_keys(keys: Sequence[str]) -> None:
             raise Refused(f"it sets {lost} again, so that axis would have no effect", "expected one of them", key=key)
 
 
+def check_variables(keys: Sequence[str], derive: Mapping[str, str]) -> None:
+    """Rejects variables that no expression uses: their values would have no effect.
+
+    Raises:
+        Refused: names one.
+    """
+    used = {key for text in derive.values() for key in expressions.parse(text).keys}
+    unused = next((key for key in keys if key.startswith(VARIABLE) and key not in used), None)
+    if unused is not None:
+        accepted = (
+            f"expected an expression such as --derive 'link.limit={unused} * link.rate * flows.0.rtt', or no axis"
+        )
+        raise Refused("no expression uses this variable, so it has no effect", accepted, key=unused)
+
+
 def _check_seeds(options: Options, axes: Mapping[str, list[Any]]) -> None:
     if options.seeds < 1:
         raise Refused(f"{options.seeds} is too few", "expected 1 or more", key="seeds")
@@ -362,8 +402,8 @@ def _samples(sampled: Mapping[str, Sampled], options: Options) -> Group:
     if number is None:
         found = f"{next(iter(sampled))} is sampled, and the number of samples is missing"
         raise Refused(found, "expected samples = 100, or --samples 100", key="samples")
-    if not 1 <= number <= MOST:
-        raise Refused(f"{number} is out of range", f"expected 1 to {MOST}", key="samples")
+    if not 1 <= number <= MOST_SAMPLES:
+        raise Refused(f"{number} is out of range", f"expected 1 to {MOST_SAMPLES}", key="samples")
     if options.sampling not in SAMPLING:
         raise Refused(f"{shown(options.sampling)} is not known", near(options.sampling, list(SAMPLING)), key="sampling")
     if any(key in keys for key in sampled for keys in options.zip):

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,13 @@ class Task:
     folder: str | None = None
     command: str | None = None
     own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
+
+    def narrowed(self) -> Task:
+        """The task with the classes that its runs use: one that cannot be pickled does not keep others from running."""
+        if not self.own:
+            return self
+        told = json.dumps([_base(self.base), [run.changes for run in self.runs]], default=str)
+        return replace(self, own={name: of for name, of in self.own.items() if json.dumps(name) in told})
 
 
 @dataclass
