@@ -54,14 +54,14 @@ fn fig_2_the_queue_just_empties_with_the_adaptive_backoff_and_the_link_idles_wit
 
 #[test]
 fn fig_3_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
-    // RTTmin is 200 ms at first, since 80 ms of queue stand there, and nobody but the flow can remove them.
+    // RTTmin is 200 ms at first, since 333 packets, 80 ms, stand in the queue of 400, and nobody but the flow can remove them.
     let rtt_min_after = |delta: f64, backoffs: u32| {
         let more = [
             ("adaptive_backoff", Value::Bool(true)),
             ("delta", Value::Ratio(delta)),
             ("slow_start", Value::Choice("off")),
         ];
-        let mut net = Dumbbell::new(LINK, 1000).with_backlog(333);
+        let mut net = Dumbbell::new(LINK, 400).with_backlog(333);
         net.initial_window = 833;
         net.add(&ENTRY, &with(&BASIC, &more), BASE_RTT, Time::ZERO);
         // What the handshake measured does not count: the queue stood there already.
@@ -131,7 +131,7 @@ fn fig_3_an_initial_rtt_min_holds_until_the_first_backoff_and_then_ratchets_down
 #[test]
 fn fig_4_ten_flows_that_start_on_top_of_each_other_find_the_propagation_delay() {
     let more = [("adaptive_backoff", Value::Bool(true)), ("delta", Value::Ratio(0.75))];
-    let mut net = Dumbbell::new(LINK, 1000).with_backlog(333);
+    let mut net = Dumbbell::new(LINK, 400).with_backlog(333);
     net.initial_window = 80;
     for i in 0..10 {
         net.add(&ENTRY, &with(&BASIC, &more), BASE_RTT, Time::from_millis(10 * i));
@@ -155,11 +155,33 @@ fn fig_6_beside_loss_based_flows_the_threshold_and_the_pause_win_back_a_share() 
         let seen = net.measure(Time::from_secs(300));
         seen.mbps[0] / seen.total()
     };
-    let alone = share(&with(&BASIC, &[("adaptive_backoff", Value::Bool(true))]));
-    let coexisting = share(&[]);
-    // A quarter would be fair.
-    assert!(alone < 0.05, "{alone}");
-    assert!((0.1..0.3).contains(&coexisting), "{coexisting}");
+    let basic = share(&with(&BASIC, &[("adaptive_backoff", Value::Bool(true))]));
+    let modified = share(&[]);
+    // The figure prints no number. A quarter would be fair; how near the default comes to it is calibrated, and not tested.
+    assert!(basic < 0.05 && modified > 3.0 * basic, "{basic} {modified}");
+}
+
+/// Goodput in Mbit/s, drops, and the mean queueing delay in ms of the default among its own kind between 20 and 60 s.
+fn equals(flows: u64, mbps: u64, given: &[(&str, Value)]) -> (f64, u64, f64) {
+    let rate = Rate::from_mbps(mbps);
+    let packets = mbps as f64 * 1e6 / (8.0 * f64::from(knee_core::packet::MTU));
+    let mut net = Dumbbell::new(rate, (packets / 4.0) as usize);
+    for i in 0..flows {
+        net.add(&ENTRY, given, Time::from_millis(50), Time::from_millis(100 * i));
+    }
+    net.run(Time::from_secs(20));
+    let before = net.drops();
+    let seen = net.measure(Time::from_secs(60));
+    (seen.total(), before + seen.drops, 1e3 * seen.queue / packets)
+}
+
+#[test]
+fn sec_i_equals_keep_the_link_full_at_low_delay_without_a_loss_with_the_parameters_of_fig_6() {
+    let (mbps, drops, ms) = equals(8, 100, &[]);
+    assert!(mbps > 98.0 && drops == 0 && ms < 20.0, "{mbps} {drops} {ms}");
+    // With the one threshold of Eq. 6 they fill most of the buffer of 250 ms.
+    let (_, _, ms) = equals(8, 100, &[("backoff_threshold", Value::Choice("raised"))]);
+    assert!(ms > 100.0, "{ms}");
 }
 
 #[test]
