@@ -138,7 +138,7 @@ struct knee_daimd_params {
 	.loss_backoff = 0,		\
 	.gamma = 750000,		\
 	.backoff_threshold = 0,		\
-	.decay = 10000,			\
+	.decay = 30000,			\
 	.hold = 1,			\
 	.delta0_mode = 0,		\
 	.delta0_factor = 20000000,	\

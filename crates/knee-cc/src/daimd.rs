@@ -56,9 +56,9 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno};
 use knee_core::{Param, Time};
 
-mod equations;
 #[cfg(test)]
 mod epochs;
+mod equations;
 #[cfg(test)]
 mod figures;
 #[cfg(test)]
@@ -127,7 +127,7 @@ pub const ENTRY: Entry = Entry {
             "Figs. 3, 4",
             "fixed RTTmin until the first backoff; 0: measured from the start",
         ),
-        Param::ratio("decay", 0.01, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
+        Param::ratio("decay", 0.03, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
         Param::switch("hold", true, "Eq. 6, Algorithm 1, line 18", "increase only up to the raised threshold"),
         Param::choice(
             "delta0_mode",

@@ -74,9 +74,12 @@ fn algorithm_1_grows_up_to_the_raised_threshold_and_backs_off_at_the_base_one() 
 
 #[test]
 fn above_the_raised_threshold_the_window_stays_until_delta0_has_passed() {
-    let mut flow = after_a_long_queue("base", false);
-    flow.round(300);
+    let given = [TWO_SECONDS[0], ("delta0", Value::Time(Time::from_secs(60))), ("decay", Value::Ratio(0.0))];
+    let mut flow = Flow::new(&given, 100);
+    flow.round(100);
+    while !flow.round(200) {}
     // Some rounds until the smoothed RTT is above it too: 0.25 · 20 + 0.75 · 200 = 155 ms.
+    flow.round(300);
     while flow.cc.state.srtt.unwrap() - flow.cc.state.rtt_min <= flow.cc.raised() {
         assert!(!flow.round(300));
     }

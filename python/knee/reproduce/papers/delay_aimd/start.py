@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from knee.reproduce import drawing
 from knee.reproduce.paper import Drawing, Experiment, Results, Run, Table
 from knee.reproduce.papers.delay_aimd.measures import backoffs, between, queue
@@ -44,8 +46,8 @@ def _measure(results: Results) -> dict[str, Value]:
     return {
         "reached": _reached(limited, RATE_MBPS, RTT_MS),
         "reached_standard": _reached(standard, RATE_MBPS, RTT_MS),
-        "delay_over_tau0": float(between(queue(limited, "queue_delay_max_ms"), 0, ends + 1).max()) / TAU0_MS,
-        "reno_delay_ms": float(between(queue(results["start-reno"], "queue_delay_max_ms"), 0, 20).max()),
+        "delay_over_tau0": float(np.nanmax(between(queue(limited, "queue_delay_max_ms"), 0, ends + 1))) / TAU0_MS,
+        "reno_delay_ms": float(np.nanmax(between(queue(results["start-reno"], "queue_delay_max_ms"), 0, 20))),
         "spread_by_rtt": max(by_rtt) / min(by_rtt),
         "spread_by_rate": max(by_rate) / min(by_rate),
     }
@@ -68,9 +70,7 @@ def _draw(results: Results) -> Figure:
 
 def _table(results: Results, _: Quantities) -> list[Table]:
     rows = []
-    for rate, rtt in dict.fromkeys(
-        [*((RATE_MBPS, rtt) for rtt in RTTS_MS), *((rate, RTT_MS) for rate in RATES_MBPS)]
-    ):
+    for rate, rtt in dict.fromkeys([*((RATE_MBPS, rtt) for rtt in RTTS_MS), *((rate, RTT_MS) for rate in RATES_MBPS)]):
         rounds, reached = _rounds(results[_name(rate, rtt)], rtt), _reached(results[_name(rate, rtt)], rate, rtt)
         rows.append([f"{rate} Mbit/s, {rtt} ms", f"{rtt / TAU0_MS:g}", f"{rounds:.1f}", f"{reached:.2f}"])
     head = ["path", "RTT/tau0", "round trips to the first backoff", "window then over the bandwidth-delay product"]
@@ -80,8 +80,8 @@ def _table(results: Results, _: Quantities) -> list[Table]:
 START = Experiment(
     key="start",
     title="Sec. IV: limited slow start",
-    about="One flow on 50 Mbit/s with an RTT of 120 ms and a buffer of 4000 packets. Slow start ends at the first backoff. "
-    "Then RTTs of 60 to 480 ms, and rates of 20 to 200 Mbit/s: the paper says that it takes O(RTT/tau0) round trips, "
+    about="One flow on 50 Mbit/s with an RTT of 120 ms and a buffer of 4000 packets. Slow start ends at the first "
+    "backoff. Then RTTs of 60 to 480 ms, and rates of 20 to 200 Mbit/s: the paper says that it takes O(RTT/tau0) round trips, "
     "whatever the rate.",
     runs=[
         Run("start-standard", "daimd-start", ["flows.0.cc_params.slow_start=standard"]),
