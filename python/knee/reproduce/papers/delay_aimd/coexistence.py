@@ -173,8 +173,8 @@ def _conclude_gamma(found: Quantities) -> str:
 GAMMA = Experiment(
     key="gamma",
     title="Two readings of the thresholds: Algorithm 1 and Eq. 6",
-    about="The paper prints the backoff twice, at the base threshold in Algorithm 1 and at the raised one in Eq. 6, and "
-    "gives no value for gamma, the weight of the recent queue in the raised threshold. Fig. 6 needs flows to compete "
+    about="The paper prints the backoff twice, at the base threshold in Algorithm 1 and at the raised one in Eq. 6, "
+    "and gives no value for gamma, the weight of the recent queue in the raised threshold. Fig. 6 needs flows to compete "
     "with loss-based ones; Fig. 7 promises a low delay among delay-based flows.",
     runs=[
         Run(

@@ -60,8 +60,8 @@ def _table_knee(results: Results, _: Quantities) -> list[Table]:
 KNEE = Experiment(
     key="knee",
     title="Sec. I: at the knee, whatever the buffer",
-    about="Eight flows on 100 Mbit/s with an RTT of 50 ms, with buffers of 100, 250 and 1000 ms. The paper promises low "
-    "delay, high use and no loss wherever only delay-based flows run, largely decoupled from the buffer.",
+    about="Eight flows on 100 Mbit/s with an RTT of 50 ms, with buffers of 100, 250 and 1000 ms. The paper promises "
+    "low delay, high use and no loss wherever only delay-based flows run, largely decoupled from the buffer.",
     runs=[Run(f"knee-{buffer}", "daimd-equals", [f"link.limit={buffer} ms"]) for buffer in BUFFERS_MS],
     measure=_measure_knee,
     drawings=[Drawing("Queueing delay by buffer. Dashed: tau0.", _draw_knee)],
@@ -103,8 +103,8 @@ def _draw_drain(results: Results) -> Figure:
 DRAIN = Experiment(
     key="drain",
     title="Secs. I and II-D: draining after loss-based flows",
-    about="Eight delay-based flows on 100 Mbit/s with a buffer of 250 ms, and two CUBIC flows from 20 to 80 s. Four of the "
-    "delay-based flows start while the buffer is full, so that their RTTmin is far above the propagation delay.",
+    about="Eight delay-based flows on 100 Mbit/s with a buffer of 250 ms, and two CUBIC flows from 20 to 80 s. Four of "
+    "the delay-based flows start while the buffer is full, so that their RTTmin is far above the propagation delay.",
     runs=[Run("drain", "daimd-drain")],
     measure=_measure_drain,
     drawings=[Drawing("Queueing delay (dashed: tau0) and the flows' throughput.", _draw_drain)],

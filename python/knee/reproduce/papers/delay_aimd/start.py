@@ -40,7 +40,7 @@ def _reached(result: Result, rate_mbps: int, rtt_ms: int) -> float:
 
 def _measure(results: Results) -> dict[str, Value]:
     limited, standard = results[_name(RATE_MBPS, RTT_MS)], results["start-standard"]
-    by_rtt = [_rounds(results[_name(RATE_MBPS, rtt)], rtt) / (rtt / TAU0_MS) for rtt in RTTS_MS]
+    by_rtt = [_rounds(results[_name(RATE_MBPS, rtt)], rtt) for rtt in RTTS_MS]
     by_rate = [_rounds(results[_name(rate, RTT_MS)], RTT_MS) for rate in RATES_MBPS]
     ends = backoffs(limited)[0].at_s
     return {
@@ -48,7 +48,7 @@ def _measure(results: Results) -> dict[str, Value]:
         "reached_standard": _reached(standard, RATE_MBPS, RTT_MS),
         "delay_over_tau0": float(np.nanmax(between(queue(limited, "queue_delay_max_ms"), 0, ends + 1))) / TAU0_MS,
         "reno_delay_ms": float(np.nanmax(between(queue(results["start-reno"], "queue_delay_max_ms"), 0, 20))),
-        "spread_by_rtt": max(by_rtt) / min(by_rtt),
+        "growth_by_rtt": by_rtt[-1] / by_rtt[0],
         "spread_by_rate": max(by_rate) / min(by_rate),
     }
 
