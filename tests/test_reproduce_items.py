@@ -111,7 +111,9 @@ def test_items_and_experiments_belong_together(name: str) -> None:
 def test_every_published_row_is_an_item(name: str) -> None:
     with PUBLISHED.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["paper"] == name]
-    mine = items.load(name).item
+    known = items.load(name)
+    # A number that parameters were calibrated to is a finding, which no total counts.
+    mine = [*known.item, *known.finding]
     for row in rows:
         # A row without a number is a claim; any item on that figure will do.
         there = [item for item in mine if (item.id, item.where) == (row["id"], row["where"])]

@@ -98,7 +98,7 @@ SEC("struct_ops")
 void BPF_PROG(daimd_cwnd_event, struct sock *sk, __u32 event)
 {
 	if (event == EVENT_TX_START)
-		knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp);
+		knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp, idle_us(tcp_sk(sk)));
 }
 
 SEC("struct_ops")

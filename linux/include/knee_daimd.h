@@ -5,12 +5,12 @@
  * D. Leith, R. Shorten, G. McCullagh, J. Heffner, L. Dunn, F. Baker,
  * "Delay-based AIMD congestion control", PFLDnet 2007 (its numbers below):
  *
- *   increase where tau <= tau0: cwnd += 2 (1 - beta) alpha(D) / cwnd	(6)
+ *   increase where tau <= raised: cwnd += 2 (1 - beta) alpha(D) / cwnd	(line 19)
  *   alpha(D) = 1 + 10 (D - 1) + 0.5 (D - 1)^2, D > 1 s since the backoff	(2)
- *   backoff where tau >= tau0 and D > Delta0: cwnd = beta cwnd		(6)
+ *   backoff where tau >= tau0 and D > Delta0: cwnd = beta cwnd		(line 22)
  *   beta = min(delta RTT_min / RTT, beta_max)			   (3), (4)
- *   tau0 = (1 - gamma) tau0' + gamma (RTT_max - RTT_min)		(5)
- *   max_ssthresh = cwnd tau0 / (4 (RTT_max - RTT_min))		(7)
+ *   raised = (1 - gamma) tau0 + gamma (RTT_max - RTT_min)		(5)
+ *   max_ssthresh = cwnd raised / (4 (RTT_max - RTT_min))		(7)
  *
  * with tau = sRTT - RTT_min. Units: RTTs and delays in ns, points in time in us,
  * windows in packets, ratios in millionths.
@@ -121,7 +121,7 @@ static inline u64 knee_daimd_gain(u64 rate, u32 cwnd)
 /* See the parameters of tcp_daimd.c; those of time in us. */
 struct knee_daimd_params {
 	u32 tau0, w0, increase, scale_increase, adaptive_backoff, delta, beta_max, beta,
-	    loss_backoff, gamma, decay, hold, delta0_mode, delta0_factor, delta0, slow_start,
+	    loss_backoff, gamma, backoff_threshold, decay, hold, delta0_mode, delta0_factor, delta0, slow_start,
 	    fixed_backoffs, rtt_min_initial;
 };
 
@@ -137,7 +137,8 @@ struct knee_daimd_params {
 	.beta = 500000,			\
 	.loss_backoff = 0,		\
 	.gamma = 750000,		\
-	.decay = 10000,			\
+	.backoff_threshold = 0,		\
+	.decay = 30000,			\
 	.hold = 1,			\
 	.delta0_mode = 0,		\
 	.delta0_factor = 20000000,	\
@@ -157,10 +158,10 @@ struct knee_daimd {
 	u64 rtt_min;		/* KNEE_U64_MAX: no sample yet, none set */
 	u64 rtt_max;		/* decays */
 	u64 srtt;		/* of packets sent since the last backoff; 0: none yet */
-	u64 last_backoff;	/* or when the connection began */
+	u64 last_backoff;	/* or when the connection began; later by idle times since */
 	u64 credit;		/* increase not yet given, 2^-16 millionths of a packet */
 	u64 decay;		/* of RTT_max per ACK */
-	u64 tau0;		/* threshold in force (Eq. 5) */
+	u64 raised;		/* threshold up to which the window grows (Eq. 5) */
 	u64 delta0;		/* least time between delay backoffs */
 	u64 gain;		/* per packet acknowledged, 2^-16 millionths of a packet */
 	u32 refreshed;		/* when the last four were worked out; the lower bits */
@@ -186,8 +187,8 @@ static inline u64 knee_daimd_occupancy(const struct knee_daimd *d)
 	return knee_sub(d->rtt_max, d->rtt_min);
 }
 
-/* The threshold as of now, ns. */
-static inline u64 knee_daimd_tau0(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
+/* The raised threshold as of now, ns. */
+static inline u64 knee_daimd_raised(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
 {
 	return knee_daimd_threshold((u64)p->tau0 * 1000, p->gamma, knee_daimd_occupancy(d));
 }
@@ -233,7 +234,7 @@ static inline void knee_daimd_init(struct knee_daimd *d, const volatile struct k
 	d->last_backoff = now;
 	d->credit = 0;
 	d->decay = 0;
-	d->tau0 = knee_daimd_tau0(d, p);
+	d->raised = knee_daimd_raised(d, p);
 	d->delta0 = knee_daimd_delta0(d, p);
 	d->gain = 0;
 	knee_daimd_outdate(d, now);
@@ -265,10 +266,10 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const volatile struct
 		d->srtt = rtt;
 	}
 	if (rtt > rtt_max && cwnd < ssthresh && knee_daimd_occupancy(d))
-		d->max_ssthresh = knee_daimd_max_ssthresh(cwnd, knee_daimd_tau0(d, p),
+		d->max_ssthresh = knee_daimd_max_ssthresh(cwnd, knee_daimd_raised(d, p),
 							  knee_daimd_occupancy(d));
 	if (due) {
-		d->tau0 = knee_daimd_tau0(d, p);
+		d->raised = knee_daimd_raised(d, p);
 		d->delta0 = knee_daimd_delta0(d, p);
 		d->gain = knee_daimd_gain(knee_daimd_rate(d, p, now, cwnd), cwnd);
 		d->refreshed = now;
@@ -312,14 +313,23 @@ static inline void knee_daimd_slow_start(struct knee_daimd *d, const volatile st
 		a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
 }
 
-/* An ACK came: Eq. 6 and slow start. */
+/* Whether to back off on the queueing delay tau (line 22); the first backoff has no Delta0 to wait for. */
+static inline bool knee_daimd_backs_off(const struct knee_daimd *d, const volatile struct knee_daimd_params *p,
+					const struct knee_daimd_ack *a, u64 tau)
+{
+	u64 threshold = p->backoff_threshold ? d->raised : (u64)p->tau0 * 1000;
+
+	return tau >= threshold && !d->settling && a->cwnd > p->w0 &&
+	       (!d->backoffs || (a->now - d->last_backoff) * 1000 > d->delta0);
+}
+
+/* An ACK came: lines 6 to 26. */
 static inline void knee_daimd_on_ack(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
 				     struct knee_daimd_ack *a)
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min);
 
-	if (tau >= d->tau0 && !d->settling && a->cwnd > p->w0 &&
-	    (a->now - d->last_backoff) * 1000 > d->delta0) {
+	if (knee_daimd_backs_off(d, p, a, tau)) {
 		a->cwnd = knee_daimd_reduced(d, a->now, a->snd_nxt, a->cwnd,
 					     knee_daimd_beta_now(d, p));
 		a->ssthresh = a->cwnd;
@@ -327,7 +337,7 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const volatile struct
 		return;
 	} else if (a->cwnd < a->ssthresh) {
 		knee_daimd_slow_start(d, p, a);
-	} else if (tau <= d->tau0 || a->cwnd <= p->w0 || !p->hold) {
+	} else if (tau <= d->raised || a->cwnd <= p->w0 || !p->hold) {
 		knee_daimd_add(d, a, d->gain);
 	}
 }
@@ -341,12 +351,17 @@ static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const volatile struct
 	return p->loss_backoff ? knee_max(cwnd / 2, 2) : window;
 }
 
-/* Sending begins again after an idle time: a new epoch. */
-static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now)
+/*
+ * Sending begins after nothing was in flight for `idle` us, which is no part of
+ * the epoch. It does not include the wait for the ACK that left nothing in
+ * flight: a flow whose window one ACK covers would always be idle.
+ */
+static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now, u64 idle)
 {
-	d->last_backoff = now;
+	if (!idle)
+		return;
+	d->last_backoff = knee_min(d->last_backoff + idle, now);
 	d->srtt = 0;
-	d->settling = 0;
 	knee_daimd_outdate(d, now);
 }
 

@@ -1,25 +1,36 @@
 //! Delay-based AIMD: a sawtooth that turns at a queueing delay instead of a loss, and reduces the window by just the
 //! queued data.
 //!
-//! Source: Leith, Shorten, McCullagh, Heffner, Dunn, Baker, "Delay-based AIMD congestion control", PFLDnet 2007.
+//! Source: Leith, Shorten, McCullagh, Heffner, Dunn, Baker, "Delay-based AIMD congestion control", PFLDnet 2007; its
+//! Algorithm 1. There are two thresholds of the queueing delay: the window stops growing at the raised one, which follows
+//! the recent queue, and backs off at the base one. Among themselves flows turn at the base threshold, since their queue
+//! is no longer than that. Beside loss-based flows, which keep the queue above it, a flow grows until the raised threshold
+//! and backs off once per Delta0.
 //!
 //! On each ACK, with `tau = sRTT - RTTmin` and `D` the time since the last backoff (the equations are in `equations`):
 //!
-//! - increase (Eq. 6): `cwnd += 2 · (1 - beta) · alpha(D) / cwnd` where `cwnd <= w0` or `tau <= tau0`; alpha is
+//! - raised threshold (Eq. 5): `tau0 = (1 - gamma) · base + gamma · (RTTmax - RTTmin)`, where
+//!   `RTTmax = max(RTT, RTTmax - a · RTT / cwnd)` (line 3)
+//! - increase (lines 18, 19): `cwnd += 2 · (1 - beta) · alpha(D) / cwnd` where `cwnd <= w0` or `tau <= tau0`; alpha is
 //!   H-TCP's (Eq. 2) or another
-//! - delay backoff (Eq. 6): `cwnd = ssthresh = beta · cwnd` where `cwnd > w0`, `tau >= tau0` and `D > Delta0`
-//! - `beta = min(delta · RTTmin / RTT, 0.9)` (Eqs. 3, 4): the queue just empties; with `delta < 1` RTTs below RTTmin
-//!   are sought, which drains a queue that stood from the beginning
-//! - `tau0 = (1 - gamma) · tau0' + gamma · (RTTmax - RTTmin)` (Eq. 5), so that flows hold out beside loss-based ones;
-//!   `RTTmax = max(RTT, RTTmax - a · RTT / cwnd)`
+//! - delay backoff (lines 22 to 25): `cwnd = ssthresh = beta · cwnd` where `cwnd > w0`, `tau >= base` and `D > Delta0`;
+//!   Delta0 is proportional to RTTmax - RTTmin (Sec. III)
+//! - `beta = min(delta · RTTmin / RTT, 0.9)` (Eqs. 3, 4, line 5): the queue just empties; with `delta < 1` RTTs below
+//!   RTTmin are sought, which drains a queue that stood from the beginning
 //! - slow start (Sec. IV) ends by the delay backoff; above `max_ssthresh` (Eq. 7, renewed where RTT > RTTmax) it grows
 //!   by at most `max_ssthresh / 2` per round trip
 //! - loss: `beta · cwnd` (Eqs. 1, 6)
 //!
-//! The paper's figures by parameters: the basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`,
-//! `delta0_mode = "fixed"`, `delta0 = 0`, `adaptive_backoff = false`; Fig. 2 is the same with `adaptive_backoff`,
-//! `delta = 1` and one of `fixed_backoffs`; Figs. 3 and 4 with `delta = 0.75` and an `rtt_min_initial`; Fig. 6 is the
-//! default; Fig. 8 has `slow_start = "off"`.
+//! Eq. 6 prints one threshold, the raised one, for both the increase and the backoff: `backoff_threshold = "raised"`.
+//! Flows then hold each other's queue up, since RTTmax remembers the queue that they make themselves.
+//!
+//! RTTmax is at least the current RTT, so that a lasting queue of `tau` is at most RTTmax - RTTmin, and `tau <= tau0`
+//! wherever `tau` is at most the base value: whatever gamma is, growth does not stop below the threshold of the backoff.
+//!
+//! The defaults make Figs. 6, 7 and 8 alike, but for what the paper prints with each: `tau0` of 50 ms with Fig. 7, and no
+//! slow start in Fig. 8. The basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`, `delta0_mode = "fixed"`,
+//! `delta0 = 0`, `adaptive_backoff = false`; Fig. 2 is the same with `adaptive_backoff`, `delta = 1` and one of
+//! `fixed_backoffs`; Figs. 3 and 4 with `delta = 0.75` and an `rtt_min_initial`.
 //!
 //! Departures, where the text and Algorithm 1 disagree, or neither can be meant:
 //!
@@ -27,24 +38,26 @@
 //!   0.5 is kept as the default, though Table I follows only from the draft's 1/4 (`increase = "htcp_draft"`).
 //! - line 8 tests `tau = Tmax`, which nothing defines; Sec. IV says where RTT > RTTmax.
 //! - line 12 adds an MSS, in units where the window counts packets; one packet per packet acknowledged is meant.
-//! - lines 18 and 22 use different thresholds, Eq. 5's to increase but the base value to back off; between the two,
-//!   growth and backoff would alternate. Both use Eq. 5's, as Eq. 6 does.
 //! - line 4 takes the last RTT for the queueing delay; Sec. II takes the smoothed one, and so does beta here.
 //! - lines 6 and 7 hold slow start for `cwnd <= ssthresh`, though line 24 makes them equal after a backoff; here it is
 //!   `cwnd < ssthresh`.
 //! - Algorithm 1 leaves out the loss backoff of Eqs. 1 and 6; it is here.
 //!
-//! Where the paper is silent: sRTT is RFC 6298's mean and starts anew with the first packet sent after a backoff;
-//! until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never
-//! increases the window by more than it acknowledged, and an idle time begins a new epoch, so that a large alpha does
-//! no harm. Values without a source in the paper say so; those of `gamma`, `decay` and `delta0_factor` come from the
-//! setting of Fig. 6. `delta` is the one that gives Fig. 8's beta of 0.75 between RTTs of 250 and 300 ms.
+//! Where the paper is silent: Delta0 is a time between two backoffs, so the first one does not wait for it; Sec. IV ends
+//! slow start at the threshold alone. sRTT is RFC 6298's mean and starts anew with the first packet sent after a backoff;
+//! until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never increases
+//! the window by more than it acknowledged. Time in which nothing was in flight is not part of an epoch, so that a large
+//! alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper; they were calibrated to the share
+//! of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig. 8's beta of 0.75 between RTTs of 250 and 300 ms. docs/daimd.md measures how far the
+//! paper's promises hold with them.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno};
 use knee_core::{Param, Time};
 
+#[cfg(test)]
+mod epochs;
 mod equations;
 #[cfg(test)]
 mod figures;
@@ -67,7 +80,7 @@ pub const ENTRY: Entry = Entry {
             Time::from_millis(20),
             (Time::from_micros(1), Time::from_secs(10)),
             "Figs. 2-4",
-            "queueing delay at which to back off (base value)",
+            "base threshold: queueing delay at which to back off",
         ),
         Param::count("w0", 4, (0, 1 << 20), OURS, "no delay backoff at windows up to this"),
         Param::choice(
@@ -99,7 +112,13 @@ pub const ENTRY: Entry = Entry {
             0.75,
             (0.0, 1.0),
             OURS,
-            "weight of RTTmax - RTTmin in the threshold; 0: base value (Eq. 5)",
+            "weight of RTTmax - RTTmin in the raised threshold; 0: base value (Eq. 5)",
+        ),
+        Param::choice(
+            "backoff_threshold",
+            &["base", "raised"],
+            "Algorithm 1, line 22; Eq. 6",
+            "threshold at which to back off: the base value, or the raised one up to which the window grows",
         ),
         Param::time(
             "rtt_min_initial",
@@ -108,8 +127,8 @@ pub const ENTRY: Entry = Entry {
             "Figs. 3, 4",
             "fixed RTTmin until the first backoff; 0: measured from the start",
         ),
-        Param::ratio("decay", 0.01, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
-        Param::switch("hold", true, "Eq. 6", "increase only up to the threshold"),
+        Param::ratio("decay", 0.03, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
+        Param::switch("hold", true, "Eq. 6, Algorithm 1, line 18", "increase only up to the raised threshold"),
         Param::choice(
             "delta0_mode",
             &["proportional", "fixed"],
@@ -156,6 +175,8 @@ struct Params {
     fixed_backoffs: u64,
     halve_on_loss: bool,
     gamma: u64,
+    /// Whether the backoff waits for the raised threshold.
+    backs_off_raised: bool,
     /// None where RTTmin is measured from the start.
     rtt_min_initial: Option<Time>,
     decay: u64,
@@ -187,6 +208,7 @@ impl Params {
             fixed_backoffs: params.count("fixed_backoffs"),
             halve_on_loss: params.choice("loss_backoff") == "half",
             gamma: ratio("gamma"),
+            backs_off_raised: params.choice("backoff_threshold") == "raised",
             rtt_min_initial: Some(params.time("rtt_min_initial")).filter(|&rtt| rtt > Time::ZERO),
             decay: ratio("decay"),
             hold: params.switch("hold"),
@@ -213,8 +235,10 @@ struct DaimdState {
     srtt: Option<Time>,
     /// While set: no RTT counts until an ACK beyond this segment.
     settling: Option<u64>,
-    /// When the window was last reduced, or the connection began.
+    /// When the window was last reduced, or the connection began; later by the time since in which nothing was in flight.
     last_backoff: Time,
+    /// When data was last delivered.
+    delivered: Time,
     /// Window above which slow start is limited, in packets.
     max_ssthresh: u32,
     /// Increase not yet given to the window, in millionths of a packet.
@@ -235,6 +259,7 @@ impl Daimd {
             srtt: None,
             settling: None,
             last_backoff: init.now,
+            delivered: init.now,
             max_ssthresh: u32::MAX,
             credit: 0,
         };
@@ -246,8 +271,8 @@ impl Daimd {
         self.state.rtt_max.saturating_sub(self.state.rtt_min)
     }
 
-    /// The threshold in force (Eq. 5).
-    fn tau0(&self) -> Time {
+    /// The raised threshold (Eq. 5).
+    fn raised(&self) -> Time {
         threshold(self.params.tau0, self.params.gamma, self.occupancy())
     }
 
@@ -266,10 +291,12 @@ impl Daimd {
         self.params.delta0_factor.map_or(self.params.delta0, |factor| scaled(self.occupancy(), factor))
     }
 
-    /// Whether to back off on delay now (Eq. 6), at queueing delay `tau`.
+    /// Whether to back off on delay now (line 22), at queueing delay `tau`.
     fn backs_off(&self, now: Time, tau: Time, cwnd: u32) -> bool {
+        let threshold = if self.params.backs_off_raised { self.raised() } else { self.params.tau0 };
         let since = now.saturating_sub(self.state.last_backoff);
-        self.state.settling.is_none() && cwnd > self.params.w0 && tau >= self.tau0() && since > self.delta0()
+        let waited = self.state.backoffs == 0 || since > self.delta0();
+        self.state.settling.is_none() && cwnd > self.params.w0 && tau >= threshold && waited
     }
 
     /// What a reduction leaves of the window; notes that there was one.
@@ -300,13 +327,23 @@ impl Daimd {
             }
             return;
         }
-        if self.params.hold && control.cwnd > self.params.w0 && tau > self.tau0() {
+        if self.params.hold && control.cwnd > self.params.w0 && tau > self.raised() {
             return;
         }
         let alpha = alpha(self.params.increase, ack.view.now.saturating_sub(self.state.last_backoff), control.cwnd);
         let scale = if self.params.scale_increase { 2 * (ONE - self.beta().min(ONE)) } else { ONE };
         let rate = u128::from(alpha) * u128::from(scale) / u128::from(ONE);
         self.add(control, rate.min(u128::from(u64::MAX)) as u64, ack.delivered);
+    }
+
+    /// Sending begins while nothing is in flight. That is no idle time where an ACK of the whole window allows it.
+    fn restart(&mut self, now: Time) {
+        let state = &mut self.state;
+        let idle = now.saturating_sub(state.delivered);
+        if idle > Time::ZERO {
+            state.last_backoff = state.last_backoff.saturating_add(idle).min(now);
+            state.srtt = None;
+        }
     }
 
     /// Takes an RTT sample (Algorithm 1, lines 2 to 4 and 8 to 10).
@@ -327,7 +364,7 @@ impl Daimd {
             None => state.srtt = Some(state.srtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8)),
         }
         if higher && control.in_slow_start() {
-            let limit = max_ssthresh(control.cwnd, self.tau0(), self.occupancy());
+            let limit = max_ssthresh(control.cwnd, self.raised(), self.occupancy());
             self.state.max_ssthresh = limit.unwrap_or(self.state.max_ssthresh);
         }
     }
@@ -337,6 +374,9 @@ impl CongestionControl for Daimd {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if let Some(rtt) = ack.rtt {
             self.sample(ack, rtt, control);
+        }
+        if ack.delivered > 0 {
+            self.state.delivered = ack.view.now;
         }
         control.phase = increase::classic_phase(control);
     }
@@ -363,11 +403,7 @@ impl CongestionControl for Daimd {
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Start if self.params.slow_start == SlowStart::Off => control.ssthresh = control.cwnd,
-            StateEvent::Restart => {
-                self.state.last_backoff = change.view.now;
-                self.state.srtt = None;
-                self.state.settling = None;
-            }
+            StateEvent::Restart => self.restart(change.view.now),
             _ => {}
         }
         control.phase = increase::classic_phase(control);

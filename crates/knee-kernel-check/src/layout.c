@@ -55,6 +55,7 @@ static const struct field fields[] = {
 	FIELD("DaimdParams", struct knee_daimd_params, beta)
 	FIELD("DaimdParams", struct knee_daimd_params, loss_backoff)
 	FIELD("DaimdParams", struct knee_daimd_params, gamma)
+	FIELD("DaimdParams", struct knee_daimd_params, backoff_threshold)
 	FIELD("DaimdParams", struct knee_daimd_params, decay)
 	FIELD("DaimdParams", struct knee_daimd_params, hold)
 	FIELD("DaimdParams", struct knee_daimd_params, delta0_mode)

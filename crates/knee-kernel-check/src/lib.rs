@@ -100,6 +100,7 @@ mirrors! {
         beta: u32,
         loss_backoff: u32,
         gamma: u32,
+        backoff_threshold: u32,
         decay: u32,
         hold: u32,
         delta0_mode: u32,
@@ -307,7 +308,7 @@ calls! {
     fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, now: u64, rtt_us: u32, una: u32, cwnd: u32, ssthresh: u32);
     fn daimd_on_ack = check_daimd_on_ack(d: &mut Daimd, p: &DaimdParams, a: &mut DaimdAck);
     fn daimd_on_loss = check_daimd_on_loss(d: &mut Daimd, p: &DaimdParams, now: u64, snd_nxt: u32, cwnd: u32) -> u32;
-    fn daimd_on_restart = check_daimd_on_restart(d: &mut Daimd, now: u64);
+    fn daimd_on_restart = check_daimd_on_restart(d: &mut Daimd, now: u64, idle: u64);
     fn cocoa_times = check_cocoa_times(factor: u32, time: u64) -> u64;
     fn cocoa_packets = check_cocoa_packets(factor: u32, packets: u32) -> u32;
     fn cocoa_missed = check_cocoa_missed(sent: u64, active: u64, idle: u64) -> u32;

@@ -57,7 +57,7 @@ FUNCTION(void, daimd_on_ack, (struct knee_daimd *d, const struct knee_daimd_para
 FUNCTION(u32, daimd_on_loss,
      (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 snd_nxt, u32 cwnd),
      (d, p, now, snd_nxt, cwnd))
-FUNCTION(void, daimd_on_restart, (struct knee_daimd *d, u64 now), (d, now))
+FUNCTION(void, daimd_on_restart, (struct knee_daimd *d, u64 now, u64 idle), (d, now, idle))
 
 FUNCTION(u64, cocoa_times, (u32 factor, u64 time), (factor, time))
 FUNCTION(u32, cocoa_packets, (u32 factor, u32 packets), (factor, packets))

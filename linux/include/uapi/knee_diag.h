@@ -27,7 +27,7 @@ struct tcp_daimd_info {
 	__u32 phase;		/* 0 slow start, 1 congestion avoidance */
 	__u32 srtt;		/* of packets sent since the last backoff */
 	__u32 rtt_min;
-	__u32 tau0;		/* threshold in force (Eq. 5) */
+	__u32 tau0;		/* raised threshold (Eq. 5) */
 };
 
 #endif

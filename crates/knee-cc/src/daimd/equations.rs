@@ -123,6 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn eq_5_lets_a_queue_of_its_own_grow_to_the_base_threshold_whatever_gamma_is() {
+        let rng = &mut knee_core::Rng::stream(1, "daimd thresholds");
+        for _ in 0..100_000 {
+            let (base, gamma) = (2 + rng.below(1 << 34), rng.below(ONE + 1));
+            // Each of the two products is rounded down by less than a nanosecond.
+            let queue = Time::from_nanos(rng.below(base - 1));
+            assert!(queue <= threshold(Time::from_nanos(base), gamma, queue), "{base} {gamma} {queue}");
+        }
+    }
+
+    #[test]
     fn rtt_max_decays_by_a_times_the_rtt_over_one_window() {
         let mut rtt_max = Time::from_millis(200);
         for _ in 0..100 {

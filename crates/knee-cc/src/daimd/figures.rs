@@ -53,8 +53,9 @@ fn fig_2_the_queue_just_empties_with_the_adaptive_backoff_and_the_link_idles_wit
 }
 
 #[test]
-fn fig_3_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
-    // RTTmin is 200 ms at first, since 80 ms of queue stand there, and nobody but the flow can remove them.
+fn sec_ii_d_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
+    // RTTmin is 200 ms at first, since 80 ms of queue stand there, and nobody but the flow can remove them. The queue has room
+    // for the threshold on top of them, unlike that of Fig. 3, whose RTTmin is set and whose queue is empty.
     let rtt_min_after = |delta: f64, backoffs: u32| {
         let more = [
             ("adaptive_backoff", Value::Bool(true)),
@@ -131,7 +132,7 @@ fn fig_3_an_initial_rtt_min_holds_until_the_first_backoff_and_then_ratchets_down
 #[test]
 fn fig_4_ten_flows_that_start_on_top_of_each_other_find_the_propagation_delay() {
     let more = [("adaptive_backoff", Value::Bool(true)), ("delta", Value::Ratio(0.75))];
-    let mut net = Dumbbell::new(LINK, 1000).with_backlog(333);
+    let mut net = Dumbbell::new(LINK, 400).with_backlog(333);
     net.initial_window = 80;
     for i in 0..10 {
         net.add(&ENTRY, &with(&BASIC, &more), BASE_RTT, Time::from_millis(10 * i));
@@ -155,11 +156,30 @@ fn fig_6_beside_loss_based_flows_the_threshold_and_the_pause_win_back_a_share() 
         let seen = net.measure(Time::from_secs(300));
         seen.mbps[0] / seen.total()
     };
-    let alone = share(&with(&BASIC, &[("adaptive_backoff", Value::Bool(true))]));
-    let coexisting = share(&[]);
-    // A quarter would be fair.
-    assert!(alone < 0.05, "{alone}");
-    assert!((0.1..0.3).contains(&coexisting), "{coexisting}");
+    let basic = share(&with(&BASIC, &[("adaptive_backoff", Value::Bool(true))]));
+    let modified = share(&[]);
+    // The figure prints no number. A quarter would be fair; how near the default comes to it is calibrated, and not tested.
+    assert!(basic < 0.05 && modified > 3.0 * basic, "{basic} {modified}");
+}
+
+/// Goodput in Mbit/s between 20 and 60 s, all drops, and the mean queueing delay in ms of the default among its own kind.
+fn equals(flows: u64, mbps: u64) -> (f64, u64, f64) {
+    let rate = Rate::from_mbps(mbps);
+    let packets = mbps as f64 * 1e6 / (8.0 * f64::from(knee_core::packet::MTU));
+    let mut net = Dumbbell::new(rate, (packets / 4.0) as usize);
+    for i in 0..flows {
+        net.add(&ENTRY, &[], Time::from_millis(50), Time::from_millis(100 * i));
+    }
+    net.run(Time::from_secs(20));
+    let before = net.drops();
+    let seen = net.measure(Time::from_secs(60));
+    (seen.total(), before + seen.drops, 1e3 * seen.queue / packets)
+}
+
+#[test]
+fn sec_i_equals_keep_the_link_full_at_low_delay_without_a_loss_with_the_parameters_of_fig_6() {
+    let (mbps, drops, ms) = equals(8, 100);
+    assert!(mbps > 98.0 && drops == 0 && ms < 20.0, "{mbps} {drops} {ms}");
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn params(rng: &mut Rng) -> Params {
         beta: 10_000 + rng.below(980_001),
         halve_on_loss: switch(rng),
         gamma: rng.below(ONE + 1),
+        backs_off_raised: switch(rng),
         decay: rng.below(ONE + 1),
         hold: switch(rng),
         delta0_factor: if switch(rng) { Some(up_to(rng, 26)) } else { None },
@@ -89,6 +90,7 @@ fn as_module(p: &Params) -> c::DaimdParams {
         beta: p.beta as u32,
         loss_backoff: p.halve_on_loss.into(),
         gamma: p.gamma as u32,
+        backoff_threshold: p.backs_off_raised.into(),
         decay: p.decay as u32,
         hold: p.hold.into(),
         delta0_mode: p.delta0_factor.is_none().into(),
@@ -119,7 +121,7 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
         c::daimd_init(&mut module, &module_params, now.as_micros());
         let mut control = Control::initial(10);
         let base = 100 + up_to(rng, 17);
-        let (mut queue, mut una, mut ahead) = (0, up_to(rng, 40), 0);
+        let (mut queue, mut una, mut ahead, mut delivered) = (0, up_to(rng, 40), 0, now);
         for _ in 0..1_000 {
             now += Time::from_micros(1_000 + up_to(rng, 15));
             una += 1 + rng.below(40);
@@ -140,7 +142,7 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                 }
                 1 => {
                     rust.on_state(&change(view, StateEvent::Restart), &mut control);
-                    c::daimd_on_restart(&mut module, now.as_micros());
+                    c::daimd_on_restart(&mut module, now.as_micros(), (now - delivered).as_micros());
                 }
                 _ => {
                     let (rtt, acked, limited) = (base + queue, 1 + rng.below(40) as u32, rng.chance(0.95));
@@ -171,6 +173,7 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                     c::daimd_on_ack(&mut module, &module_params, &mut answer);
                     rust.on_measure(&ack, &mut control);
                     rust.on_ack(&ack, &mut control);
+                    delivered = now;
                     if rust.state.last_backoff == now {
                         assert_eq!((answer.cwnd, answer.ssthresh), (control.cwnd, control.ssthresh));
                         (backoffs, ahead) = (backoffs + 1, 0);

@@ -79,8 +79,8 @@ FIG_7 = Experiment(
     key="fig7",
     title="Fig. 7: 1 to 128 flows",
     about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, with tau0 = 50 ms. "
-    "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. The "
-    "paper does not give its gamma; it is 0 here, since only delay-based flows run.",
+    "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. All other "
+    "parameters are those of Fig. 6.",
     runs=[
         *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"]) for n in FLOWS),
         *(
@@ -118,14 +118,14 @@ def _epochs(result: Result) -> list[tuple[float, float, float]]:
 
 def _measure_8(results: Results) -> dict[str, Value]:
     result = results["fig8"]
-    cuts = backoffs(result)
-    beta = float(np.mean([cut.beta for cut in cuts]))
     after = [part for begin, end, part in _epochs(result) if end > SECOND_START_S]
     reached = next((i for i, part in enumerate(after) if part >= NINE_TENTHS), None)
     return {
-        "beta": beta,
         "epochs": None if reached is None else float(reached),
-        "bound": math.log(0.1) / math.log(beta),
+        # Whole epochs: the formula's, and those of a rise from 10 to 90 %.
+        "bound_half": float(math.log(0.1) // math.log(0.5)),
+        "bound_three_quarters": float(math.log(0.1) // math.log(0.75)),
+        "rise_three_quarters": float(math.log(1 / 9) // math.log(0.75)),
         "epoch_s": float(np.mean([end - begin for begin, end, _ in _epochs(result) if end > SECOND_START_S])),
     }
 
