@@ -48,8 +48,8 @@
 //! until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never increases
 //! the window by more than it acknowledged. Time in which nothing was in flight is not part of an epoch, so that a large
 //! alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper; they were calibrated to the share
-//! of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig. 8's beta of 0.75 between RTTs of 250 and 300 ms. docs/daimd.md measures how far the
-//! paper's promises hold with them.
+//! of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig. 8's beta of 0.75 between RTTs
+//! of 250 and 300 ms. docs/daimd.md measures how far the paper's promises hold with them.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};

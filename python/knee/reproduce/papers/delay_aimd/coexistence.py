@@ -101,8 +101,8 @@ def _conclude_calibration(found: Quantities) -> str:
         "The paper prints no value of gamma, of the decay of RTTmax, of Delta0 over RTTmax - RTTmin, or of delta in "
         "Figs. 6 to 8. knee's defaults for the first three were chosen so that the flow of Fig. 6 has about a quarter "
         f"of the link: {found['modified']:.0f} % beside Reno, {found['modified-htcp']:.0f} % beside H-TCP. delta was "
-        f"chosen so that beta in Fig. 8 is about 0.75: {found['beta']:.2f}. The decay is the least of those tried with which "
-        "the queue of daimd-drain drains. That these three agree with the paper "
+        f"chosen so that beta in Fig. 8 is about 0.75: {found['beta']:.2f}. The decay is the least of those tried with "
+        "which the queue of daimd-drain drains. That these three agree with the paper "
         "shows nothing about the algorithm, and no total counts them. Whatever else the paper says of the complete "
         "algorithm is judged with the same values."
     )
