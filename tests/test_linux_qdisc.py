@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from knee.cli import main
 from knee.errors import Refused
@@ -60,6 +61,7 @@ def test_the_kernels_defaults_are_those_of_the_registry() -> None:
     source = (Path(__file__).parent.parent / "linux/modules/sch_cocoa.c").read_text()
     for line in (
         "sch->limit = 10000;",
+        "q->memory_limit = 32 << 20;",
         "q->flows.mask = 1023;",
         "q->quantum = 2 * mtu;",
         "q->initial_quantum = 10 * mtu;",
@@ -75,6 +77,7 @@ def test_the_kernels_defaults_are_those_of_the_registry() -> None:
     defaults = dict(attributes({name: param.default for name, param in parameters().items()}))
     assert defaults == {
         "TCA_COCOA_LIMIT": 10_000,
+        "TCA_COCOA_MEMORY_LIMIT": 32 << 20,
         "TCA_COCOA_ORPHAN_MASK": 1023,
         "TCA_COCOA_QUANTUM": 2 * 1514,
         "TCA_COCOA_INITIAL_QUANTUM": 10 * 1514,
@@ -112,6 +115,9 @@ def test_what_is_set_is_what_is_shown(data: st.DataObject) -> None:
 def test_a_value_that_the_kernel_cannot_express_is_refused() -> None:
     with pytest.raises(Refused, match="not a whole number of microseconds"):
         attributes(parse({"base_rtt": "1500 ns"}))
+    # The kernel would make 65,000 turns for a packet of 64 KiB.
+    with pytest.raises(Refused, match="expected 256 B"):
+        attributes({"quantum": 1})
     with pytest.raises(Refused, match="not a whole number of bytes per second"):
         attributes(parse({"flow_max_rate": "12 bit/s"}))
 
@@ -147,4 +153,22 @@ def test_a_machine_without_cocoa_has_none_to_show(capsys: pytest.CaptureFixture[
 
 
 def test_the_options_are_all_in_the_registry() -> None:
-    assert set(parameters()) - set(queues()["cocoa"].params) == {"limit"}
+    assert set(parameters()) - set(queues()["cocoa"].params) == {"limit", "memory_limit"}
+
+
+def test_options_are_marked_as_nested() -> None:
+    """The kernel parses them strictly, which refuses attributes without NLA_F_NESTED; it marks its own alike."""
+    cocoa.enter()
+    message = tcmsg()
+    message["attrs"] = [
+        ("TCA_KIND", "cocoa"),
+        ("TCA_OPTIONS", cocoa.get_parameters({"attributes": [("TCA_COCOA_LIMIT", 7)]})),
+    ]
+    message.encode()
+    (place,) = (
+        at for at in range(0, len(message.data), 4) if message.data[at + 2 : at + 4] == struct.pack("=H", 0x8002)
+    )
+    assert struct.unpack("=H", message.data[place : place + 2]) == (12,)
+    again = tcmsg(message.data)
+    again.decode()
+    assert again.get_attr("TCA_OPTIONS").get_attr("TCA_COCOA_LIMIT") == 7

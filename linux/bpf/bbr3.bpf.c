@@ -192,13 +192,12 @@ void BPF_PROG(bbr3_set_state, struct sock *sk, __u8 ca_state)
 	}
 }
 
-SEC("struct_ops")
-void BPF_PROG(bbr3_cwnd_event, struct sock *sk, __u32 event)
+static void on_restart(struct sock *sk)
 {
 	struct bbr3 *b = state_of(sk);
 	struct view v;
 
-	if (!b || event != EVENT_TX_START)
+	if (!b)
 		return;
 	look(tcp_sk(sk), &v);
 	if (v.app_limited || is_marked(b, v.delivered)) {
@@ -206,6 +205,19 @@ void BPF_PROG(bbr3_cwnd_event, struct sock *sk, __u32 event)
 		pace(sk, b);
 		set_window(tcp_sk(sk), &v);
 	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr3_cwnd_event, struct sock *sk, __u32 event)
+{
+	if (event == EVENT_TX_START)
+		on_restart(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr3_tx_start, struct sock *sk)
+{
+	on_restart(sk);
 }
 
 SEC("struct_ops")
@@ -241,8 +253,10 @@ struct tcp_congestion_ops bbr3 = {
 	.ssthresh = (void *)bbr3_ssthresh,
 	.set_state = (void *)bbr3_set_state,
 	.cwnd_event = (void *)bbr3_cwnd_event,
+	.cwnd_event_tx_start = (void *)bbr3_tx_start,
 	.undo_cwnd = (void *)bbr3_undo_cwnd,
 	.min_tso_segs = (void *)bbr3_min_tso_segs,
 	.sndbuf_expand = (void *)bbr3_sndbuf_expand,
+	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "bbr3",
 };

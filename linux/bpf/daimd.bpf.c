@@ -102,6 +102,12 @@ void BPF_PROG(daimd_cwnd_event, struct sock *sk, __u32 event)
 }
 
 SEC("struct_ops")
+void BPF_PROG(daimd_tx_start, struct sock *sk)
+{
+	knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp);
+}
+
+SEC("struct_ops")
 __u32 BPF_PROG(daimd_undo_cwnd, struct sock *sk)
 {
 	return tcp_reno_undo_cwnd(sk);
@@ -115,6 +121,8 @@ struct tcp_congestion_ops daimd = {
 	.cong_avoid = (void *)daimd_cong_avoid,
 	.pkts_acked = (void *)daimd_pkts_acked,
 	.cwnd_event = (void *)daimd_cwnd_event,
+	.cwnd_event_tx_start = (void *)daimd_tx_start,
 	.undo_cwnd = (void *)daimd_undo_cwnd,
+	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "daimd",
 };

@@ -103,5 +103,6 @@ struct tcp_congestion_ops htcp = {
 	.pkts_acked = (void *)htcp_pkts_acked,
 	.set_state = (void *)htcp_set_state,
 	.undo_cwnd = (void *)htcp_undo_cwnd,
+	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "htcp",
 };

@@ -97,13 +97,16 @@ struct rate_sample {
 #pragma clang attribute pop
 
 /*
- * The operations, by the kernel's names. The loader matches members by name; those that a kernel lacks must be 0.
+ * The operations, by the kernel's names. The loader matches members by name. From 7.1 on, the kernel calls
+ * cwnd_event_tx_start where it called cwnd_event with EVENT_TX_START before; the loader leaves out the former where the
+ * kernel's type lacks it.
  */
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, __u32 event);
+	void (*cwnd_event_tx_start)(struct sock *sk);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*min_tso_segs)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
@@ -114,6 +117,9 @@ struct tcp_congestion_ops {
 	char name[16];
 	__u32 flags;
 };
+
+/* The flag of algorithms that every user may select, as in the kernel. */
+#define TCP_CONG_NON_RESTRICTED 1
 
 /* Values of enum tcp_ca_event. */
 enum {

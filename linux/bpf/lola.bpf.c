@@ -105,13 +105,24 @@ void BPF_PROG(lola_set_state, struct sock *sk, __u8 state)
 		knee_lola_on_timeout(ca_state(sk), tcp_sk(sk)->tcp_mstamp);
 }
 
+static void on_restart(struct sock *sk)
+{
+	knee_lola_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp, idle_us(tcp_sk(sk)));
+}
+
 SEC("struct_ops")
 void BPF_PROG(lola_cwnd_event, struct sock *sk, __u32 event)
 {
 	if (event == EVENT_COMPLETE_CWR)
 		knee_lola_on_reduced(ca_state(sk), &params, tcp_sk(sk)->tcp_mstamp);
 	else if (event == EVENT_TX_START)
-		knee_lola_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp, idle_us(tcp_sk(sk)));
+		on_restart(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(lola_tx_start, struct sock *sk)
+{
+	on_restart(sk);
 }
 
 SEC("struct_ops")
@@ -129,6 +140,8 @@ struct tcp_congestion_ops lola = {
 	.pkts_acked = (void *)lola_pkts_acked,
 	.set_state = (void *)lola_set_state,
 	.cwnd_event = (void *)lola_cwnd_event,
+	.cwnd_event_tx_start = (void *)lola_tx_start,
 	.undo_cwnd = (void *)lola_undo_cwnd,
+	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "lola",
 };

@@ -61,6 +61,12 @@ void BPF_PROG(vegas_cwnd_event, struct sock *sk, __u32 event)
 }
 
 SEC("struct_ops")
+void BPF_PROG(vegas_tx_start, struct sock *sk)
+{
+	knee_vegas_restart(ca_state(sk), tcp_sk(sk)->snd_nxt);
+}
+
+SEC("struct_ops")
 void BPF_PROG(vegas_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	if (sample->rtt_us >= 0)
@@ -120,6 +126,8 @@ struct tcp_congestion_ops vegas = {
 	.pkts_acked = (void *)vegas_pkts_acked,
 	.set_state = (void *)vegas_set_state,
 	.cwnd_event = (void *)vegas_cwnd_event,
+	.cwnd_event_tx_start = (void *)vegas_tx_start,
 	.undo_cwnd = (void *)vegas_undo_cwnd,
+	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "vegas",
 };

@@ -5,7 +5,11 @@
 
 #include <linux/moduleparam.h>
 #include <linux/version.h>
+#include <net/sch_generic.h>
 #include <net/tcp.h>
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+#include <net/gso.h>
+#endif
 
 /*
  * The first transmission after all was acknowledged has a hook of its own from
@@ -23,6 +27,15 @@
 #else
 #define KNEE_RANGE static struct netlink_range_validation
 #endif
+
+/* Makes a qdisc's notes on a segment those of a packet of its own. */
+static inline void knee_set_single(struct sk_buff *segment)
+{
+	qdisc_skb_cb(segment)->pkt_len = segment->len;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+	qdisc_skb_cb(segment)->pkt_segs = 1;
+#endif
+}
 
 /*
  * For how long nothing was in flight, where nothing is: microseconds since the

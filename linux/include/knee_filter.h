@@ -43,14 +43,20 @@ static inline u32 knee_filter_advance(struct knee_filter *f, u64 now, u32 span)
 	u64 length = knee_max(((u64)span + KNEE_FILTER_SLOTS - 1) / KNEE_FILTER_SLOTS, 1);
 	u64 passed = 1 + knee_div(now - f->end, length);
 	u32 least = KNEE_FILTER_EMPTY;
+	/* A local: the verifier of Linux 6.12 forgets bounds of memory. */
+	u64 slot = f->slot;
 	u8 i;
 
 	for (i = 0; i <= KNEE_FILTER_SLOTS; i++) {
 		if (i < passed) {
-			f->slot = f->slot < KNEE_FILTER_SLOTS ? f->slot + 1 : 0;
-			f->minima[f->slot] = KNEE_FILTER_EMPTY;
+			slot++;
+			knee_one_register(slot);
+			if (slot > KNEE_FILTER_SLOTS)
+				slot = 0;
+			f->minima[slot] = KNEE_FILTER_EMPTY;
 		}
 	}
+	f->slot = slot;
 	for (i = 0; i <= KNEE_FILTER_SLOTS; i++)
 		least = knee_min(least, f->minima[i]);
 	f->end += passed * length;
@@ -60,9 +66,12 @@ static inline u32 knee_filter_advance(struct knee_filter *f, u64 now, u32 span)
 /* Takes a value of the current slot; `least` is the minimum so far. */
 static inline u32 knee_filter_add(struct knee_filter *f, u32 least, u32 value)
 {
+	u64 slot = f->slot;
+
 	/* The comparison tells the BPF verifier what it cannot see. */
-	if (f->slot <= KNEE_FILTER_SLOTS && value < f->minima[f->slot])
-		f->minima[f->slot] = value;
+	knee_one_register(slot);
+	if (slot <= KNEE_FILTER_SLOTS && value < f->minima[slot])
+		f->minima[slot] = value;
 	return knee_min(least, value);
 }
 

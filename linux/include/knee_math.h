@@ -29,6 +29,16 @@ typedef int64_t s64;
 #define knee_div(a, b)	((u64)(a) / (u64)(b))
 #endif
 
+/*
+ * Keeps a variable in one register: clang copies it to compare it, and what the
+ * BPF verifier of Linux 6.12 learns of a copy it does not know of the original.
+ */
+#if defined(__bpf__)
+#define knee_one_register(variable)	asm volatile("" : "+r"(variable))
+#else
+#define knee_one_register(variable)	((void)(variable))
+#endif
+
 #define KNEE_U32_MAX	0xffffffffu
 #define KNEE_U64_MAX	0xffffffffffffffffull
 

@@ -14,6 +14,7 @@
 #ifndef COCOA_FLOW_H
 #define COCOA_FLOW_H
 
+#include <linux/jhash.h>
 #include <linux/list.h>
 #include <linux/rbtree.h>
 #include <linux/skbuff.h>
@@ -40,6 +41,7 @@ struct cocoa_flow {
 	struct sk_buff		*tail;		/* valid while there is a head */
 	struct list_head	chain;		/* on new, old or idle flows */
 	u32			qlen;
+	u32			backlog;	/* bytes */
 	s32			credit;		/* bytes; >= -(2^20 + a packet) */
 	u32			bucket;
 	u8			place;
@@ -68,6 +70,9 @@ struct cocoa_sched_data {
 	struct cocoa_flows		flows;
 	struct knee_cocoa_params	params;
 	struct knee_cocoa_learned	learned;
+	u32				perturbation;		/* of hashes */
+	u32				memory_limit;		/* bytes */
+	u32				memory;			/* of all packets */
 	u32				quantum;
 	u32				initial_quantum;
 	u64				refill_delay;		/* ns */
@@ -78,15 +83,25 @@ struct cocoa_sched_data {
 	struct tc_cocoa_xstats		stats;
 };
 
-/* A packet's time of arrival. */
+/* What is kept per packet. */
 struct cocoa_skb_cb {
-	u64	enqueued;
+	u64	enqueued;	/* when it came */
+	u32	memory;		/* bytes that it takes */
 };
 
 static inline struct cocoa_skb_cb *cocoa_cb(struct sk_buff *skb)
 {
 	qdisc_cb_private_validate(skb, sizeof(struct cocoa_skb_cb));
 	return (struct cocoa_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+/* The place of a packet's flow. The random part keeps it from being foreseen. */
+static inline u32 cocoa_bucket(const struct cocoa_sched_data *q,
+			       struct sk_buff *skb)
+{
+	u32 hash = jhash_1word(skb_get_hash(skb), q->perturbation);
+
+	return hash & q->flows.mask;
 }
 
 static inline void cocoa_flows_init(struct cocoa_flows *flows)
@@ -164,6 +179,7 @@ static inline void cocoa_push(struct cocoa_flows *flows, struct cocoa_flow *f, s
 	f->tail = skb;
 	skb->next = NULL;
 	f->qlen++;
+	f->backlog += qdisc_pkt_len(skb);
 }
 
 static inline struct sk_buff *cocoa_pop(struct cocoa_flows *flows, struct cocoa_flow *f)
@@ -176,6 +192,7 @@ static inline struct sk_buff *cocoa_pop(struct cocoa_flows *flows, struct cocoa_
 			flows->idle_count++;
 		skb_mark_not_on_list(skb);
 		f->qlen--;
+		f->backlog -= qdisc_pkt_len(skb);
 	}
 	return skb;
 }

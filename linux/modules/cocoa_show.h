@@ -9,6 +9,9 @@
 
 #include "cocoa_flow.h"
 
+/* Buckets that are looked at while packets wait. */
+#define COCOA_SHOW_PART	1024
+
 /* Microseconds of `ns` for statistics. */
 static inline u32 cocoa_us(u64 ns)
 {
@@ -19,7 +22,7 @@ static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	const struct cocoa_sched_data *q = qdisc_priv(sch);
 	u64 ce_threshold = q->ce_threshold == U64_MAX ? 0 : q->ce_threshold;
-	struct nlattr *opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
+	struct nlattr *opts = nla_nest_start(skb, TCA_OPTIONS);
 
 	if (!opts)
 		return -EMSGSIZE;
@@ -38,38 +41,59 @@ static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_INTERVAL, cocoa_us(q->params.max_guard)) ||
 	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_RTTS, q->params.max_guard_rtts) ||
 	    nla_put_u32(skb, TCA_COCOA_BASE_RTT, cocoa_us(q->params.base_rtt)) ||
-	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL, q->params.learn_initial)) {
+	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL, q->params.learn_initial) ||
+	    nla_put_u32(skb, TCA_COCOA_MEMORY_LIMIT, q->memory_limit)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
 	return nla_nest_end(skb, opts);
 }
 
+/*
+ * The buffers of the flows. The table is looked at in parts, so that packets
+ * wait for one part at most; flows may come and go in between.
+ */
+static void cocoa_buffers(struct Qdisc *sch, struct tc_cocoa_xstats *st)
+{
+	const struct cocoa_sched_data *q = qdisc_priv(sch);
+	u32 begin, bucket, end, count = 0;
+	u64 sum = 0;
+
+	for (begin = 0; begin <= q->flows.mask; begin = end) {
+		end = min(begin + COCOA_SHOW_PART, q->flows.mask + 1);
+		sch_tree_lock(sch);
+		for (bucket = begin; bucket < end; bucket++) {
+			const struct cocoa_flow *f = q->flows.table[bucket];
+			u32 buffer;
+
+			if (!f)
+				continue;
+			buffer = f->cocoa.buffer;
+			if (!count || buffer < st->buffer_min)
+				st->buffer_min = buffer;
+			st->buffer_max = max(st->buffer_max, buffer);
+			sum += buffer;
+			count++;
+		}
+		sch_tree_unlock(sch);
+	}
+	st->buffer_mean = count ? div_u64(sum, count) : 0;
+}
+
 static int cocoa_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	struct tc_cocoa_xstats st;
-	u64 sum = 0;
-	u32 bucket;
 
 	sch_tree_lock(sch);
 	st = q->stats;
 	st.flows = q->flows.count;
 	st.inactive_flows = q->flows.idle_count;
 	st.throttled_flows = q->flows.paced_count;
+	st.memory = q->memory;
 	st.learned_buffer = (q->learned.buffer + KNEE_COCOA_ONE / 2) >> 16;
-	st.buffer_min = q->flows.count ? U32_MAX : 0;
-	for (bucket = 0; bucket <= q->flows.mask; bucket++) {
-		const struct cocoa_flow *f = q->flows.table[bucket];
-
-		if (!f)
-			continue;
-		sum += f->cocoa.buffer;
-		st.buffer_min = min(st.buffer_min, f->cocoa.buffer);
-		st.buffer_max = max(st.buffer_max, f->cocoa.buffer);
-	}
-	st.buffer_mean = q->flows.count ? div_u64(sum, q->flows.count) : 0;
 	sch_tree_unlock(sch);
+	cocoa_buffers(sch, &st);
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
@@ -101,7 +125,6 @@ static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl, struct gn
 	sch_tree_lock(sch);
 	f = cl - 1 <= q->flows.mask ? q->flows.table[cl - 1] : NULL;
 	if (f) {
-		const struct sk_buff *skb;
 		s64 left = div_s64(f->cocoa.guard_end - ktime_get_ns(), NSEC_PER_USEC);
 
 		st.buffer = f->cocoa.buffer;
@@ -110,8 +133,7 @@ static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl, struct gn
 		st.credit = f->credit;
 		st.idle = cocoa_us(f->cocoa.idle);
 		st.enlarged = f->cocoa.enlarged;
-		for (skb = f->head; skb; skb = skb->next)
-			qs.backlog += qdisc_pkt_len(skb);
+		qs.backlog = f->backlog;
 		qs.qlen = f->qlen;
 	}
 	sch_tree_unlock(sch);

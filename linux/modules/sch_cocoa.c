@@ -11,10 +11,13 @@
  * are left to fq: a router does not see them.
  */
 #include <linux/errno.h>
+#include <linux/hashtable.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/random.h>
+#include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <net/inet_ecn.h>
 #include <net/netlink.h>
@@ -68,9 +71,10 @@ static struct cocoa_flow *cocoa_new_flow(struct cocoa_sched_data *q, u32 bucket,
 	return f;
 }
 
-static struct cocoa_flow *cocoa_classify(struct cocoa_sched_data *q, struct sk_buff *skb, u64 now)
+static struct cocoa_flow *cocoa_classify(struct cocoa_sched_data *q,
+					 struct sk_buff *skb, u64 now)
 {
-	u32 bucket = skb_get_hash(skb) & q->flows.mask;
+	u32 bucket = cocoa_bucket(q, skb);
 	struct cocoa_flow *f;
 
 	if (unlikely(now >= q->flows.gc_at))
@@ -80,24 +84,21 @@ static struct cocoa_flow *cocoa_classify(struct cocoa_sched_data *q, struct sk_b
 }
 
 /* Drops what a flow holds beyond its buffer. */
-static void cocoa_trim(struct Qdisc *sch, struct cocoa_flow *f, struct sk_buff **to_free)
+static void cocoa_trim(struct Qdisc *sch, struct cocoa_flow *f,
+		       struct sk_buff **to_free)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	struct sk_buff *skb = cocoa_cut(f, f->cocoa.buffer), *next;
-	unsigned int packets = 0, bytes = 0;
 
 	for (; skb; skb = next) {
 		next = skb->next;
-		packets++;
-		bytes += qdisc_pkt_len(skb);
+		f->backlog -= qdisc_pkt_len(skb);
+		q->memory -= cocoa_cb(skb)->memory;
+		q->stats.trim_drops++;
+		sch->q.qlen--;
 		qdisc_qstats_backlog_dec(sch, skb);
 		qdisc_drop(skb, sch, to_free);
 	}
-	if (!packets)
-		return;
-	sch->q.qlen -= packets;
-	q->stats.trim_drops += packets;
-	qdisc_tree_reduce_backlog(sch, packets, bytes);
 }
 
 /* The flow's buffer is full. Returns whether the packet is queued nevertheless. */
@@ -128,13 +129,84 @@ static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now, struct 
 	return false;
 }
 
-static int cocoa_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
+/* Whether no packet is taken, whatever its flow. */
+static bool cocoa_at_limit(const struct Qdisc *sch)
+{
+	const struct cocoa_sched_data *q = qdisc_priv(sch);
+
+	return sch->q.qlen >= sch->limit || q->memory >= q->memory_limit;
+}
+
+/* Queues a packet, or drops it. Returns whether it is queued. */
+static bool cocoa_admit(struct Qdisc *sch, struct cocoa_flow *f,
+			struct sk_buff *skb, u64 now, struct sk_buff **to_free)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
+
+	if (unlikely(cocoa_at_limit(sch))) {
+		q->stats.limit_drops++;
+		qdisc_drop(skb, sch, to_free);
+		return false;
+	}
+	if (unlikely(f->qlen >= f->cocoa.buffer)) {
+		if (!cocoa_full(sch, f, now, to_free)) {
+			qdisc_drop(skb, sch, to_free);
+			return false;
+		}
+	} else {
+		knee_cocoa_on_arrival(&f->cocoa, now);
+	}
+	cocoa_cb(skb)->enqueued = now;
+	cocoa_cb(skb)->memory = skb->truesize;
+	q->memory += skb->truesize;
+	cocoa_push(&q->flows, f, skb);
+	if (f->place == COCOA_IDLE) {
+		if (now > f->idle_at + q->refill_delay)
+			f->credit = max_t(s32, f->credit, q->quantum);
+		cocoa_put(&q->flows.new, COCOA_NEW, f);
+	}
+	qdisc_qstats_backlog_inc(sch, skb);
+	sch->q.qlen++;
+	return true;
+}
+
+/*
+ * Queues the segments of an offloaded packet one by one: buffers count packets
+ * of the link. Returns whether one is queued.
+ */
+static bool cocoa_admit_segments(struct Qdisc *sch, struct cocoa_flow *f,
+				 struct sk_buff *skb, u64 now,
+				 struct sk_buff **to_free)
+{
+	netdev_features_t features = netif_skb_features(skb);
+	struct sk_buff *segments, *segment, *next;
+	bool queued = false;
+
+	segments = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segments)) {
+		qdisc_drop(skb, sch, to_free);
+		return false;
+	}
+	skb_list_walk_safe(segments, segment, next) {
+		skb_mark_not_on_list(segment);
+		knee_set_single(segment);
+		queued |= cocoa_admit(sch, f, segment, now, to_free);
+	}
+	consume_skb(skb);
+	return queued;
+}
+
+static int cocoa_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			 struct sk_buff **to_free)
+{
+	struct cocoa_sched_data *q = qdisc_priv(sch);
+	int packets = sch->q.qlen, bytes = sch->qstats.backlog;
+	unsigned int length = qdisc_pkt_len(skb);
 	struct cocoa_flow *f;
+	bool queued;
 	u64 now;
 
-	if (unlikely(sch->q.qlen >= sch->limit)) {
+	if (unlikely(cocoa_at_limit(sch))) {
 		q->stats.limit_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
@@ -144,22 +216,26 @@ static int cocoa_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff 
 		q->stats.allocation_errors++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	if (unlikely(f->qlen >= f->cocoa.buffer)) {
-		if (!cocoa_full(sch, f, now, to_free))
-			return qdisc_drop(skb, sch, to_free);
-	} else {
-		knee_cocoa_on_arrival(&f->cocoa, now);
+	if (skb_is_gso(skb))
+		queued = cocoa_admit_segments(sch, f, skb, now, to_free);
+	else
+		queued = cocoa_admit(sch, f, skb, now, to_free);
+
+	/*
+	 * Parents count a packet of this length, but only if it is queued. Their
+	 * counts must not reach 0 in between, which would make them idle.
+	 */
+	packets = sch->q.qlen - packets;
+	bytes = sch->qstats.backlog - bytes;
+	if (packets > 0) {
+		if (packets > 1 || bytes != length)
+			qdisc_tree_reduce_backlog(sch, 1 - packets,
+						  length - bytes);
+		return NET_XMIT_SUCCESS;
 	}
-	cocoa_cb(skb)->enqueued = now;
-	cocoa_push(&q->flows, f, skb);
-	if (f->place == COCOA_IDLE) {
-		if (now > f->idle_at + q->refill_delay)
-			f->credit = max_t(s32, f->credit, q->quantum);
-		cocoa_put(&q->flows.new, COCOA_NEW, f);
-	}
-	qdisc_qstats_backlog_inc(sch, skb);
-	sch->q.qlen++;
-	return NET_XMIT_SUCCESS;
+	if (packets || bytes)
+		qdisc_tree_reduce_backlog(sch, -packets, -bytes);
+	return queued ? NET_XMIT_CN : NET_XMIT_DROP;
 }
 
 /* Sets when a paced flow may send again after `bytes`. */
@@ -191,6 +267,7 @@ static struct sk_buff *cocoa_take(struct Qdisc *sch, struct cocoa_flow *f, u64 n
 	if (!skb)
 		return NULL;
 	knee_cocoa_on_departure(&f->cocoa, f->qlen, now, now - cocoa_cb(skb)->enqueued);
+	q->memory -= cocoa_cb(skb)->memory;
 	qdisc_qstats_backlog_dec(sch, skb);
 	sch->q.qlen--;
 	return skb;
@@ -278,11 +355,19 @@ static void cocoa_reset(struct Qdisc *sch)
 	}
 	cocoa_flows_init(&q->flows);
 	q->learned.buffer = 0;
+	q->memory = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
 }
 
-/* Drops at the heads of the flows in turn until the limit holds. */
+static bool cocoa_beyond_limit(const struct Qdisc *sch)
+{
+	const struct cocoa_sched_data *q = qdisc_priv(sch);
+
+	return sch->q.qlen > sch->limit || q->memory > q->memory_limit;
+}
+
+/* Drops at the heads of the flows in turn until the limits hold. */
 static void cocoa_shed(struct Qdisc *sch)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
@@ -291,9 +376,9 @@ static void cocoa_shed(struct Qdisc *sch)
 	struct cocoa_flow *f;
 
 	/* Paced flows lose packets too; their turn holds them back again. */
-	if (sch->q.qlen > sch->limit)
+	if (cocoa_beyond_limit(sch))
 		cocoa_release_paced(&q->flows, U64_MAX);
-	while (sch->q.qlen > sch->limit && (f = cocoa_turn(&q->flows))) {
+	while (cocoa_beyond_limit(sch) && (f = cocoa_turn(&q->flows))) {
 		struct sk_buff *skb = cocoa_take(sch, f, now);
 
 		if (!skb) {
@@ -310,7 +395,10 @@ static void cocoa_shed(struct Qdisc *sch)
 	qdisc_tree_reduce_backlog(sch, packets, bytes);
 }
 
-KNEE_RANGE cocoa_quantum_range = { .min = 1, .max = 1 << 20 };
+/* At least that of fq_codel: each turn without a packet takes time. */
+KNEE_RANGE cocoa_quantum_range = { .min = 256, .max = 1 << 20 };
+KNEE_RANGE cocoa_initial_range = { .max = 1 << 20 };
+KNEE_RANGE cocoa_memory_range = { .min = 1, .max = S32_MAX };
 KNEE_RANGE cocoa_buffer_range = { .min = 1, .max = 1 << 30 };
 KNEE_RANGE cocoa_mask_range = { .max = (1 << 20) - 1 };
 KNEE_RANGE cocoa_increase_range = { .min = 1 << 16, .max = 100 << 16 };
@@ -325,7 +413,7 @@ static const struct nla_policy cocoa_policy[TCA_COCOA_MAX + 1] = {
 	[TCA_COCOA_LIMIT]		= { .type = NLA_U32 },
 	[TCA_COCOA_FLOW_LIMIT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_buffer_range),
 	[TCA_COCOA_QUANTUM]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_quantum_range),
-	[TCA_COCOA_INITIAL_QUANTUM]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_quantum_range),
+	[TCA_COCOA_INITIAL_QUANTUM]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_initial_range),
 	[TCA_COCOA_REFILL_DELAY]	= { .type = NLA_U32 },
 	[TCA_COCOA_ORPHAN_MASK]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_mask_range),
 	[TCA_COCOA_FLOW_MAX_RATE]	= NLA_POLICY_FULL_RANGE(NLA_U64, &cocoa_rate_range),
@@ -337,6 +425,7 @@ static const struct nla_policy cocoa_policy[TCA_COCOA_MAX + 1] = {
 	[TCA_COCOA_MAX_GUARD_RTTS]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_rtts_range),
 	[TCA_COCOA_BASE_RTT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_rtt_range),
 	[TCA_COCOA_LEARN_INITIAL]	= NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_COCOA_MEMORY_LIMIT]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_memory_range),
 };
 
 static void cocoa_set_u32(const struct nlattr *attr, u32 *value)
@@ -358,15 +447,38 @@ static void cocoa_set_time(const struct nlattr *attr, u64 *value)
 		*value = (u64)nla_get_u32(attr) * NSEC_PER_USEC;
 }
 
+/* Whether the parent is qfq, which requires a packet of a child that has one. */
+static bool cocoa_below_qfq(const struct Qdisc *sch)
+{
+	const struct Qdisc *root = rtnl_dereference(qdisc_dev(sch)->qdisc);
+	const struct Qdisc *q;
+	int i;
+
+	if (sch->parent == TC_H_ROOT || !root)
+		return false;
+	if (root->handle == TC_H_MAJ(sch->parent))
+		return !strcmp(root->ops->id, "qfq");
+	hash_for_each(qdisc_dev(root)->qdisc_hash, i, q, hash)
+		if (q->handle == TC_H_MAJ(sch->parent))
+			return !strcmp(q->ops->id, "qfq");
+	return false;
+}
+
 static int cocoa_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	struct nlattr *tb[TCA_COCOA_MAX + 1];
 	int err;
 
-	err = nla_parse_nested_deprecated(tb, TCA_COCOA_MAX, opt, cocoa_policy, extack);
+	err = nla_parse_nested(tb, TCA_COCOA_MAX, opt, cocoa_policy, extack);
 	if (err < 0)
 		return err;
+	if (tb[TCA_COCOA_FLOW_MAX_RATE] &&
+	    nla_get_u64(tb[TCA_COCOA_FLOW_MAX_RATE]) && cocoa_below_qfq(sch)) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "flow_max_rate holds packets back, which the parent qfq does not allow");
+		return -EOPNOTSUPP;
+	}
 	if (tb[TCA_COCOA_ORPHAN_MASK] && q->flows.table &&
 	    nla_get_u32(tb[TCA_COCOA_ORPHAN_MASK]) != q->flows.mask) {
 		NL_SET_ERR_MSG_MOD(extack, "orphan_mask can be set only when the qdisc is added");
@@ -375,6 +487,7 @@ static int cocoa_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 
 	sch_tree_lock(sch);
 	cocoa_set_u32(tb[TCA_COCOA_LIMIT], &sch->limit);
+	cocoa_set_u32(tb[TCA_COCOA_MEMORY_LIMIT], &q->memory_limit);
 	cocoa_set_u32(tb[TCA_COCOA_FLOW_LIMIT], &q->params.initial_buffer);
 	cocoa_set_u32(tb[TCA_COCOA_QUANTUM], &q->quantum);
 	cocoa_set_u32(tb[TCA_COCOA_INITIAL_QUANTUM], &q->initial_quantum);
@@ -406,6 +519,8 @@ static int cocoa_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 	cocoa_flows_init(&q->flows);
 	qdisc_watchdog_init_clockid(&q->watchdog, sch, CLOCK_MONOTONIC);
 	sch->limit = 10000;
+	q->memory_limit = 32 << 20;
+	q->perturbation = get_random_u32();
 	q->flows.mask = 1023;
 	q->quantum = 2 * mtu;
 	q->initial_quantum = 10 * mtu;

@@ -122,6 +122,7 @@ static struct tcp_congestion_ops tcp_daimd __read_mostly = {
 	.pkts_acked	= daimd_pkts_acked,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.get_info	= daimd_get_info,
+	.flags		= TCP_CONG_NON_RESTRICTED,
 	.name		= "daimd",
 	.owner		= THIS_MODULE,
 };

@@ -124,6 +124,7 @@ static struct tcp_congestion_ops tcp_lola __read_mostly = {
 	.pkts_acked	= lola_pkts_acked,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.get_info	= lola_get_info,
+	.flags		= TCP_CONG_NON_RESTRICTED,
 	.name		= "lola",
 	.owner		= THIS_MODULE,
 };

@@ -25,7 +25,7 @@ void probe_cocoa_before(struct probe_link *link, struct sk_buff *skb, struct pro
 {
 	const struct cocoa_flow *f;
 
-	seen->bucket = skb_get_hash(skb) & link->cocoa->flows.mask;
+	seen->bucket = cocoa_bucket(link->cocoa, skb);
 	f = link->cocoa->flows.table[seen->bucket];
 	seen->full = f && f->qlen >= f->cocoa.buffer;
 	seen->flow = KNEE_NOBODY;

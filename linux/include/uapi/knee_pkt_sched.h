@@ -28,6 +28,7 @@ enum {
 	TCA_COCOA_BASE_RTT,		/* u32: us */
 	TCA_COCOA_LEARN_INITIAL,	/* u8: 0 or 1 */
 	TCA_COCOA_PAD,
+	TCA_COCOA_MEMORY_LIMIT,		/* u32: bytes */
 	__TCA_COCOA_MAX
 };
 
@@ -55,7 +56,7 @@ struct tc_cocoa_xstats {
 	__u32 learned_buffer;	/* packets, rounded; 0: nothing yet */
 	__u32 longest_interval;	/* LI that the last GI follows, us */
 	__u32 guard_interval;	/* length of the GI that began last, us */
-	__u32 pad;
+	__u32 memory;		/* bytes of all packets now */
 };
 
 /* TCA_STATS_APP of a flow, which is a class with the flow's bucket + 1 as minor number. */

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyroute2.netlink import nla
+from pyroute2.netlink import NLA_F_NESTED, nla
 from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC, TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import plugins
 from pyroute2.netlink.rtnl.tcmsg.common import stats2 as _stats2
@@ -34,6 +34,7 @@ ATTRIBUTES = (
     ("TCA_COCOA_BASE_RTT", "uint32"),
     ("TCA_COCOA_LEARN_INITIAL", "uint8"),
     ("TCA_COCOA_PAD", "hex"),
+    ("TCA_COCOA_MEMORY_LIMIT", "uint32"),
 )
 
 #: ``struct tc_cocoa_xstats``: names and formats.
@@ -58,7 +59,7 @@ XSTATS = (
     ("learned_buffer", "I"),
     ("longest_interval", "I"),
     ("guard_interval", "I"),
-    ("pad", "I"),
+    ("memory", "I"),
 )
 
 #: ``struct tc_cocoa_flow_xstats``.
@@ -75,6 +76,7 @@ FLOW_XSTATS = (
 class options(nla):  # type: ignore[misc]  # noqa: N801 - pyroute2's name
     """The content of ``TCA_OPTIONS``."""
 
+    nla_flags = NLA_F_NESTED
     nla_map = ATTRIBUTES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pyroute2 import IPRoute
@@ -22,10 +22,19 @@ _ONE = 1 << 16
 #: Most packets of all flows together; in scenarios it is the link's limit.
 LIMIT = Param("limit", "count", 10_000, 1, 2**32 - 1, "Linux fq_init", "packets that all flows together may hold")
 
+#: Memory of all packets; the simulator has no memory to run out of.
+MEMORY_LIMIT = Param(
+    "memory_limit", "bytes", 32 << 20, 1, 2**31 - 1, "Linux fq_codel_init", "memory that all packets may take"
+)
+#: Least quantum, as Linux's fq_codel has it: each turn without a packet takes time.
+LEAST_QUANTUM = 256
+
 
 def parameters() -> dict[str, Param]:
-    """All options: those of ``knee list queues cocoa``, and the limit."""
-    return {"limit": LIMIT} | queues()["cocoa"].params
+    """All options: those of ``knee list queues cocoa``, with the kernel's least quantum, and the limits."""
+    params = queues()["cocoa"].params
+    quantum = replace(params["quantum"], min=LEAST_QUANTUM)
+    return {"limit": LIMIT, "memory_limit": MEMORY_LIMIT} | params | {"quantum": quantum}
 
 
 def attributes(given: Mapping[str, Value]) -> list[tuple[str, int]]:
@@ -39,6 +48,8 @@ def attributes(given: Mapping[str, Value]) -> list[tuple[str, int]]:
 
 
 def _encoded(param: Param, value: Value) -> int:
+    if param.name == "quantum" and int(value) < LEAST_QUANTUM:
+        raise Refused(f"{param.text(value)} is out of range", param.accepted, param.name)
     match param.kind:
         case "ratio":
             return round(float(value) * _ONE)
@@ -166,7 +177,10 @@ def _explained(error: NetlinkError, device: str, command: str, parent: str) -> I
     if error.code == errno.EEXIST:
         return InputError(f"{device} already has a queue discipline at {parent}; --replace replaces it with cocoa.")
     if error.code == errno.EOPNOTSUPP:
-        return InputError("orphan_mask can only be set when cocoa is added; --replace adds it again.")
+        return InputError(
+            "orphan_mask can only be set when cocoa is added (--replace adds it again), "
+            "and flow_max_rate not below qfq, which does not allow packets to be held back."
+        )
     if error.code in (errno.ENOENT, errno.EINVAL):
         return InputError(f"{command} cocoa on {device} at {parent}: {said}; is there such a class, or a cocoa there?")
     return RunError(f"{command} cocoa on {device}: {said}.")

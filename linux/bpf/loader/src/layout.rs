@@ -58,6 +58,16 @@ pub fn structure(btf: &Btf<'_>, name: &str) -> Result<Vec<Field>> {
     Ok(fields)
 }
 
+/// Where a member of a structure begins, in bytes; None if there is no such member.
+pub fn member(btf: &Btf<'_>, structure: &str, name: &str) -> Option<usize> {
+    let found = btf.type_by_name::<Struct<'_>>(structure)?;
+    let member = found.iter().find(|member| member.name == Some(OsStr::new(name)))?;
+    match member.attr {
+        MemberAttr::Normal { offset } => Some(offset as usize / 8),
+        MemberAttr::BitField { .. } => None,
+    }
+}
+
 /// The integers among the variables of a section, such as `.rodata`; of a structure, its members.
 pub fn section(btf: &Btf<'_>, name: &str) -> Vec<Field> {
     let mut fields = Vec::new();

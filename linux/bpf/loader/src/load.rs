@@ -2,6 +2,7 @@
 
 use crate::layout::{self, Field};
 use anyhow::{Context, Result, anyhow, bail};
+use libbpf_rs::btf::Btf;
 use libbpf_rs::{Linker, MapCore, MapType, ObjectBuilder, OpenObject, PrintLevel};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,6 +16,11 @@ const TUNABLES: &str = ".rodata";
 pub const CONNECTIONS: &str = "connections";
 /// The pinned link that keeps an algorithm registered.
 const LINK: &str = "link";
+
+/// The structure of a congestion control's operations, in objects as in the kernel.
+const OPERATIONS: &str = "tcp_congestion_ops";
+/// Operations that are left out on kernels without them, because they then call another one (knee_bpf.h).
+const OPTIONAL: [&str; 1] = ["cwnd_event_tx_start"];
 
 /// What libbpf has to say, the verifier's reasons among it.
 static SAID: Mutex<String> = Mutex::new(String::new());
@@ -45,9 +51,11 @@ pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()>
     if pin.exists() {
         bail!("{} is there already; unload it first", pin.display());
     }
-    let fields = layout::section(&layout::btf(object)?, TUNABLES);
+    let btf = layout::btf(object)?;
+    let fields = layout::section(&btf, TUNABLES);
     let mut open = open(object)?;
     set(&mut open, &fields, settings)?;
+    leave_out(&mut open, &btf, &Btf::from_vmlinux().context("the kernel has no type information")?);
     let mut loaded = open.load().map_err(|error| refused(&error, "the kernel does not take the program"))?;
     let mut operations = loaded
         .maps_mut()
@@ -90,6 +98,18 @@ fn open(object: &Path) -> Result<OpenObject> {
 /// Whether a map is the section of the tunables; libbpf puts the object's name before it.
 fn is_tunables(name: &OsStr) -> bool {
     name.to_string_lossy().ends_with(TUNABLES)
+}
+
+/// Leaves out the optional operations that `kernel` does not have; libbpf then does not load their programs.
+fn leave_out(open: &mut OpenObject, object: &Btf<'_>, kernel: &Btf<'_>) {
+    let Some(mut operations) = open.maps_mut().find(|map| map.map_type() == MapType::StructOps) else { return };
+    let Some(memory) = operations.initial_value_mut() else { return };
+    for name in OPTIONAL {
+        let here = layout::member(object, OPERATIONS, name);
+        if let (Some(offset), None) = (here, layout::member(kernel, OPERATIONS, name)) {
+            memory[offset..offset + size_of::<usize>()].fill(0);
+        }
+    }
 }
 
 fn set(open: &mut OpenObject, fields: &[Field], settings: &[(String, i64)]) -> Result<()> {

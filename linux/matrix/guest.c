@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The init of a guest of `knee linux matrix`: tries each BPF object of /objects on the kernel that booted, and writes a
+ * line per step to the console, "knee ALGORITHM STEP RESULT". The result is "ok", a number, or what went wrong.
+ *
+ * load      the verifier accepts the program and the kernel registers the algorithm
+ * user      an ordinary user may select it
+ * transfer  a connection on the loopback device carries TRANSFER bytes
+ * restarts  number of calls of the program's hook for sending after idle time, out of RESTARTS such sends
+ * unload    the algorithm is no longer available
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OBJECTS		"/objects"
+#define BPFFS		"/sys/fs/bpf"
+#define LOADER		"/knee-bpf"
+#define AVAILABLE	"/proc/sys/net/ipv4/tcp_available_congestion_control"
+#define TRANSFER	(4 << 20)
+#define RESTARTS	5
+#define ORDINARY	65534
+
+static void write_file(const char *path, const char *text)
+{
+	int file = open(path, O_WRONLY);
+
+	if (file < 0 || write(file, text, strlen(text)) < 0)
+		printf("knee guest %s %s\n", path, strerror(errno));
+	if (file >= 0)
+		close(file);
+}
+
+static void mounted(const char *type, const char *place)
+{
+	mkdir(place, 0755);
+	if (mount(type, place, type, 0, NULL))
+		printf("knee guest mount-%s %s\n", type, strerror(errno));
+}
+
+static void loopback_up(void)
+{
+	struct ifreq device = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	int socket_ = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (socket_ < 0 || ioctl(socket_, SIOCSIFFLAGS, &device))
+		printf("knee guest loopback %s\n", strerror(errno));
+	close(socket_);
+}
+
+/* Runs the loader; what it writes to standard error follows on the console, a line "knee NAME said ..." each. */
+static bool loader(const char *name, char *const arguments[])
+{
+	char line[512];
+	int ends[2], status;
+	pid_t child;
+	FILE *said;
+
+	if (pipe(ends))
+		return false;
+	child = fork();
+	if (!child) {
+		dup2(ends[1], STDERR_FILENO);
+		close(ends[0]);
+		execv(LOADER, arguments);
+		_exit(127);
+	}
+	close(ends[1]);
+	said = fdopen(ends[0], "r");
+	while (said && fgets(line, sizeof(line), said))
+		printf("knee %s said %s", name, line);
+	if (said)
+		fclose(said);
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* Whether the kernel has an algorithm of that name. */
+static bool is_available(const char *name)
+{
+	char names[512] = "", *word;
+	FILE *file = fopen(AVAILABLE, "r");
+	bool found = false;
+
+	if (file && fgets(names, sizeof(names), file))
+		for (word = strtok(names, " \n"); word; word = strtok(NULL, " \n"))
+			found |= !strcmp(word, name);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* 0, or why an ordinary user may not select the algorithm. */
+static int select_as_user(const char *name)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		int socket_ = socket(AF_INET, SOCK_STREAM, 0);
+
+		if (setgid(ORDINARY) || setuid(ORDINARY))
+			_exit(255);
+		_exit(setsockopt(socket_, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)) ? errno : 0);
+	}
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static long bpf(int command, union bpf_attr *attributes)
+{
+	return syscall(SYS_bpf, command, attributes, sizeof(*attributes));
+}
+
+/* Calls of all programs of `name` that hear of a send after idle time; -1: it has none. */
+static long calls(const char *name)
+{
+	char event[64], start[64];
+	union bpf_attr next = {};
+	long sum = -1;
+
+	/* The kernel keeps 15 characters of a program's name. */
+	snprintf(event, sizeof(event), "%s_cwnd_event", name);
+	snprintf(start, sizeof(start), "%s_tx_start", name);
+	while (!bpf(BPF_PROG_GET_NEXT_ID, &next)) {
+		struct bpf_prog_info info = {};
+		union bpf_attr of = { .prog_id = next.next_id };
+		union bpf_attr about = { .info = { .info_len = sizeof(info), .info = (uintptr_t)&info } };
+		int program = bpf(BPF_PROG_GET_FD_BY_ID, &of);
+
+		next.start_id = next.next_id;
+		if (program < 0)
+			continue;
+		about.info.bpf_fd = program;
+		if (!bpf(BPF_OBJ_GET_INFO_BY_FD, &about) &&
+		    (!strncmp(info.name, event, sizeof(info.name) - 1) || !strncmp(info.name, start, sizeof(info.name) - 1)))
+			sum = (sum < 0 ? 0 : sum) + info.run_cnt;
+		close(program);
+	}
+	return sum;
+}
+
+/* A connection with the algorithm on the loopback device; its two ends. */
+static bool connected(const char *name, int ends[2])
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+
+	ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&address, &length) ||
+	    setsockopt(ends[0], IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)) ||
+	    setsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    connect(ends[0], (struct sockaddr *)&address, length))
+		return false;
+	ends[1] = accept(listener, NULL, NULL);
+	close(listener);
+	return ends[1] >= 0;
+}
+
+/* Sends `bytes` and returns when all are acknowledged. */
+static bool sent(int ends[2], size_t bytes)
+{
+	static char data[1 << 16];
+	size_t received = 0, left = bytes;
+	int outstanding = 0;
+
+	while (received < bytes) {
+		ssize_t done = send(ends[0], data, left < sizeof(data) ? left : sizeof(data), MSG_DONTWAIT);
+
+		if (done < 0 && errno != EAGAIN)
+			return false;
+		left -= done > 0 ? done : 0;
+		done = recv(ends[1], data, sizeof(data), MSG_DONTWAIT);
+		if (!done || (done < 0 && errno != EAGAIN))
+			return false;
+		received += done > 0 ? done : 0;
+		/* Paced packets and delayed ACKs need time to pass, which it does only while all sleep. */
+		if (done < 0)
+			usleep(200);
+	}
+	do {
+		usleep(1000);
+	} while (!ioctl(ends[0], SIOCOUTQ, &outstanding) && outstanding);
+	return true;
+}
+
+static void transfer(const char *name)
+{
+	long before;
+	int ends[2], i;
+
+	if (!connected(name, ends) || !sent(ends, TRANSFER)) {
+		printf("knee %s transfer %s\n", name, strerror(errno));
+		return;
+	}
+	printf("knee %s transfer ok\n", name);
+	before = calls(name);
+	for (i = 0; i < RESTARTS; i++) {
+		usleep(100000);
+		sent(ends, 1000);
+	}
+	if (before < 0)
+		printf("knee %s restarts -\n", name);
+	else
+		printf("knee %s restarts %ld of %d\n", name, calls(name) - before, RESTARTS);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void try_algorithm(const char *name, const char *object)
+{
+	char pin[256];
+	int why;
+
+	snprintf(pin, sizeof(pin), BPFFS "/%s", name);
+	if (!loader(name, (char *const[]){ LOADER, "load", (char *)object, pin, NULL })) {
+		printf("knee %s load refused\n", name);
+		return;
+	}
+	printf("knee %s load ok\n", name);
+	why = select_as_user(name);
+	printf("knee %s user %s\n", name, why ? strerror(why) : "ok");
+	transfer(name);
+	if (!loader(name, (char *const[]){ LOADER, "unload", pin, NULL }))
+		printf("knee %s unload failed\n", name);
+	else
+		printf("knee %s unload %s\n", name, is_available(name) ? "still there" : "ok");
+}
+
+int main(void)
+{
+	struct dirent **found;
+	struct utsname kernel;
+	int i, count;
+
+	mounted("proc", "/proc");
+	mounted("sysfs", "/sys");
+	mounted("bpf", BPFFS);
+	loopback_up();
+	write_file("/proc/sys/kernel/bpf_stats_enabled", "1");
+	/* The kernel's messages would get between ours. */
+	write_file("/proc/sys/kernel/printk", "1");
+	uname(&kernel);
+	printf("\nknee guest kernel %s\n", kernel.release);
+	count = scandir(OBJECTS, &found, NULL, alphasort);
+	for (i = 0; i < count; i++) {
+		char name[64], path[320], *dot;
+
+		snprintf(name, sizeof(name), "%s", found[i]->d_name);
+		snprintf(path, sizeof(path), OBJECTS "/%s", found[i]->d_name);
+		dot = strrchr(name, '.');
+		if (!dot || strcmp(dot, ".o"))
+			continue;
+		*dot = 0;
+		try_algorithm(name, path);
+		fflush(stdout);
+	}
+	printf("knee guest end ok\n");
+	fflush(stdout);
+	sync();
+	reboot(RB_AUTOBOOT);
+	return 0;
+}
