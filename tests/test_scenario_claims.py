@@ -251,6 +251,14 @@ CLAIMS: dict[str, dict[str, Check]] = {
             flow("matrix", "flow 1")["goodput_mbps"] != flow("matrix", "flow 1", "seed=2")["goodput_mbps"]
         ),
     },
+    "daimd-equals": {
+        "Here 8 flows with a buffer of five times the bandwidth-delay product, 250 ms: they queue 6 ms.": lambda: (
+            near(link("daimd-equals")["queue_delay_mean_ms"], 6) and link("daimd-equals")["drops"] == 0
+        ),
+        "With flows.0.cc_params.backoff_threshold=raised, Eq. 6's reading, they queue 102 ms.": lambda: near(
+            link("daimd-equals", "flows.0.cc_params.backoff_threshold=raised")["queue_delay_mean_ms"], 102
+        ),
+    },
     "cocoa-bbr-half": {
         "So it comes: one or two packets of 100 are left for most of the time.": lambda: (
             time_at_most(2, "cocoa-bbr-half") > 0.6 * 60
@@ -353,6 +361,10 @@ SETUP = {
     },
     "wifi": {
         "Frames go in aggregates of up to 4 ms, one in 50 fails and goes again, and ACKs share the air with the data.",
+    },
+    "daimd-start": {
+        "Above max_ssthresh, the number of packets that take tau0 at the bottleneck (Eq. 7), the window grows by at "
+        "most half of max_ssthresh per round trip.",
     },
     "daimd-reverse": {
         "Two flows forth, and from 60 to 180 s a CUBIC flow back, which fills the buffer that their ACKs wait in.",

@@ -98,7 +98,7 @@ def test_a_data_set_has_a_row_per_run_flow_and_link(tiny: Path) -> None:
         (row,) = runs.filter(run=run).to_dicts()
         assert row["jain"] == summary["fairness"]["jain"]
         assert row["jain_interval_mean"] == summary["fairness"]["jain_interval_mean"]
-        assert row["goodput_mbps"] == knee.metrics.total_mbps(summary)
+        assert row["goodput_mbps"] == knee.metrics.total_mbps(summary, "forward")
         for told, flow in zip(flows.filter(run=run).sort("flow").to_dicts(), summary["flows"], strict=True):
             assert {name: told[name] for name in flow} == flow
         for told, link in zip(links.filter(run=run).to_dicts(), summary["links"], strict=True):

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
 #: The figures that it shows, besides the one that it sorts by; parts of one are shown in percent.
-_SHOWN = ("goodput_mbps", "reverse_goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
-#: Those of probes and traffic, where there are any.
-_OF_TRAFFIC = ("latency_increase_p99_ms", "slowdown_p99", "page_p99_ms", "mos")
+_SHOWN = ("goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
+#: Those of the other direction, of probes and of traffic, where there are any.
+_WHERE_ANY = ("reverse_goodput_mbps", "latency_increase_p99_ms", "slowdown_p99", "page_p99_ms", "mos")
 _HEADS = {
     "goodput_mbps": "goodput\nMbit/s",
     "reverse_goodput_mbps": "reverse\nMbit/s",
@@ -132,7 +132,6 @@ def sweep(
     """
     from knee import sweeps
     from knee.sweeps import sweepfile
-    from knee.sweeps.points import same_seeds
 
     if sort is not None:
         _check_figure(sort)
@@ -159,6 +158,8 @@ def sweep(
         )  # fmt: skip
         made.write_page()
     show(made, sort, rows)
+    from knee.sweeps.points import same_seeds
+
     if (same := same_seeds(made)) is not None:
         mend = "" if vary else "; --vary gives each link a jitter of less than the time of a packet"
         complain(f"{same}{mend}.")
@@ -233,7 +234,7 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
 
     keys = [key for key in made.definition.keys if key != "seed"]
     seeds = "seed" in made.definition.keys
-    traffic = made.runs.select(pl.col(_OF_TRAFFIC).is_not_null().any()).collect().row(0, named=True)
+    traffic = made.runs.select(pl.col(_WHERE_ANY).is_not_null().any()).collect().row(0, named=True)
     columns = [*_SHOWN, *(name for name, there in traffic.items() if there)]
     columns += [sort] if sort is not None and sort not in columns else []
     group = [column.name for column in made.columns] + (["seed"] if seeds else [])

@@ -209,6 +209,7 @@ def run(
             most = sweeps.workers_for(plan.batch * plan.runs_each, checked, workers, None)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
         folder = place.prepared(out, again=again, stack=stack)
+        dataset.tidy(folder)
         about = _about(plan, program, command)
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))

@@ -252,6 +252,7 @@ def run(
             most = workers_for(len(definition), checked, workers, ground)
             at_once = partial(int, most) if executor is None else partial(execute.size, executor)
         folder = prepared(out, again=again, stack=stack)
+        dataset.tidy(folder)
         done, aside = _continued(folder, definition, program)
         about = about_of(definition, program, command, ground)
         files.write(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False))

@@ -91,8 +91,6 @@ def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
     Raises:
         FolderError: it cannot be made, another process holds it, or it has files that knee did not write.
     """
-    from knee.sweeps import dataset
-
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -104,7 +102,6 @@ def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
         _check_runs(out)
         found = [f"{FINDINGS}/{name}" for name in written_findings(out)]
         tree.remove(out, (*found, DATA, RUNS, BEFORE, NEW, OLD, MARK, SEARCH, TRIED), LAYOUT)
-    dataset.tidy(out)
     return out
 
 

@@ -56,7 +56,7 @@ LESS = (
 NEITHER = ("first_share", "marks")
 
 #: The columns of a flow, as in ``summary.json``.
-FLOW_TEXTS = ("label", "cc", "transport")
+FLOW_TEXTS = ("label", "cc", "transport", "direction")
 FLOW_COUNTS = (
     *("sent_packets", "outstanding_packets", "lost_packets", "retransmitted_packets", "timeouts"),
     *("delivered_bytes", "received_bytes"),
@@ -67,7 +67,7 @@ FLOW_FIGURES = (
     *("queue_delay_mean_ms", "cwnd_mean_packets", "completion_s"),
 )
 #: The columns of a link.
-LINK_COUNTS = ("drops", "marks")
+LINK_COUNTS = ("drops", "ack_drops", "marks")
 LINK_FIGURES = (
     *("utilization", "queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms", "queue_delay_max_ms"),
 )
