@@ -94,6 +94,20 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.mark.parametrize(("option", "what"), [("--pcap", "The file for packets"), ("--qlog", "A qlog file")])
+def test_a_full_disk_is_named_where_packets_and_events_are_recorded(
+    disk: Path, tmp_path: Path, option: str, what: str
+) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    command = [sys.executable, "-m", "knee", "run", str(tmp_path / "tiny.toml"), "--no-report", "--out", str(disk / "r")]
+    done = subprocess.run([*command, option, "--set", "duration=5 s"], capture_output=True, text=True)
+    assert done.returncode == 1
+    whole = f"knee: {what} in {disk / 'r'} cannot be written (No space left on device); nothing was written, "
+    assert done.stderr.startswith(whole)
+    assert done.stderr.count("\n") == 1
+    assert list(disk.iterdir()) == []
+
+
 def test_a_full_disk_leaves_the_old_result_and_nothing_half_written(disk: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     command = [sys.executable, "-m", "knee", "run", str(tmp_path / "tiny.toml"), "--out", str(disk / "r")]

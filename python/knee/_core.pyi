@@ -8,6 +8,7 @@ __all__ = [
     "Control",
     "EngineError",
     "SpecError",
+    "WriteError",
     "link_access",
     "link_conflict",
     "registry",
@@ -20,6 +21,9 @@ class SpecError(ValueError):
 
 class EngineError(RuntimeError):
     """The simulator stopped with an internal error."""
+
+class WriteError(OSError):
+    """The simulator could not write one of its files; ``filename`` says what is in it."""
 
 @final
 class Ack:

@@ -133,11 +133,6 @@ def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
         for key in ("transfers", "requests", "pages", "handshakes", "tls_handshakes"):
             if key in flow:
                 yield from _ordered(who, flow[key], [f"time_{name}_ms" for name in ("p50", "p95", "p99", "max")])
-        for key in ("handshakes", "requests", "pages"):
-            # Each takes a round trip at least.
-            if summary["ground"] == "sim" and key in flow and flow[key]["completed"]:
-                least = flow["base_rtt_ms"] * (1 - _SUM)
-                yield from _at_least(who, f"{key}.time_p50_ms", flow[key]["time_p50_ms"], least)
         datagrams = flow.get("datagrams") or {}
         yield from _ended(who, datagrams, flow.get("outstanding_packets", 0))
         if "loss" in datagrams:
@@ -287,7 +282,12 @@ def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
     warmup = paths.scenario.warmup / 1e9
     for number, (flow, path) in enumerate(zip(result.summary["flows"], paths.of_flow, strict=True)):
         who = f"flow {number + 1}"
-        yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], paths.base_rtt_ms(number) - _TICK_MS)
+        base = paths.base_rtt_ms(number)
+        yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], base - _TICK_MS)
+        for key in ("handshakes", "requests", "pages"):
+            # Each takes a round trip at least.
+            if result.summary["ground"] == "sim" and key in flow and flow[key]["completed"]:
+                yield from _at_least(who, f"{key}.time_p50_ms", flow[key]["time_p50_ms"], base * (1 - _SUM))
         begin, end = paths.spans[number]
         if flow["completion_s"] is not None:
             end = min(end, begin + flow["completion_s"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knee import forked, grounds, memory, programs
+from knee import _core, files, forked, grounds, memory, programs
 from knee import qlog as logs
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.owned import writing
@@ -110,7 +110,11 @@ def run(
         if log_folder is not None:
             log_folder.mkdir()
         packets = Path(folder) / CAPTURE if capture else None
-        result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
+        try:
+            result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
+        except _core.WriteError as error:
+            where = Path(out or folder)
+            raise files.unwritable(where, error, f"{error.filename} in {where}") from error
         _remark(result, [*remarks(scenario), *marks.warnings(scenario, result.summary)])
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.

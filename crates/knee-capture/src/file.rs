@@ -1,10 +1,10 @@
 //! A pcapng file: an interface per flow, and the headers of each packet with its time in nanoseconds.
 
 use knee_core::Time;
-use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::{DataLink, PcapError};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -29,14 +29,14 @@ impl Capture {
     /// # Errors
     /// Where it cannot be written.
     pub fn new(file: File, names: &[String], start: u64) -> io::Result<Self> {
-        let mut writer = PcapNgWriter::new(BufWriter::new(file)).map_err(io::Error::other)?;
+        let mut writer = PcapNgWriter::new(BufWriter::new(file)).map_err(reason)?;
         for name in names {
             let options = vec![
                 InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
                 InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
             ];
             let block = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: SNAPLEN, options };
-            writer.write_pcapng_block(block).map_err(io::Error::other)?;
+            writer.write_pcapng_block(block).map_err(reason)?;
         }
         Ok(Self { writer, start, error: None })
     }
@@ -59,7 +59,7 @@ impl Capture {
             options: Vec::new(),
         };
         if let Err(error) = self.writer.write_pcapng_block(block) {
-            self.error = Some(io::Error::other(error));
+            self.error = Some(reason(error));
         }
     }
 
@@ -70,5 +70,29 @@ impl Capture {
     pub fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)?;
         self.writer.into_inner().flush()
+    }
+}
+
+/// Why a block was not written. The library's own message for any failed call is `Error reading bytes`.
+fn reason(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut capture = Capture::new(full, &["flow 1".into()], 0).unwrap();
+        // More than the buffer holds, so that a packet meets the error, and not only the end.
+        for i in 0..1000 {
+            capture.packet(0, Time::from_nanos(i), &[0; 52]);
+        }
+        assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -1,6 +1,6 @@
 //! Errors, and the Python exceptions for them.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::types::PyAnyMethods;
 use pyo3::{PyErr, Python};
 use thiserror::Error;
@@ -8,6 +8,8 @@ use thiserror::Error;
 pyo3::create_exception!(_core, SpecError, PyValueError, "The simulator rejected its specification.");
 
 pyo3::create_exception!(_core, EngineError, PyRuntimeError, "The simulator stopped with an internal error.");
+
+pyo3::create_exception!(_core, WriteError, PyOSError, "The simulator could not write one of its files.");
 
 /// Why a run has no result.
 #[derive(Debug, Error)]
@@ -54,12 +56,10 @@ impl From<Failure> for PyErr {
         let message = failure.to_string();
         match failure {
             Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
-            Failure::Spool(_)
-            | Failure::Capture(_)
-            | Failure::Qlog(_)
-            | Failure::Panic(_)
-            | Failure::Thread(_)
-            | Failure::Cancelled => EngineError::new_err(message),
+            Failure::Spool(error) => unwritten("The file for sample rows", &error),
+            Failure::Capture(error) => unwritten("The file for packets", &error),
+            Failure::Qlog(error) => unwritten("A qlog file", &error),
+            Failure::Panic(_) | Failure::Thread(_) | Failure::Cancelled => EngineError::new_err(message),
             Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
             Failure::Raised { flow, error } => Python::attach(|py| {
@@ -70,4 +70,11 @@ impl From<Failure> for PyErr {
             }),
         }
     }
+}
+
+/// With the attributes of an `OSError`; the file's name is what the file is for.
+fn unwritten(what: &str, error: &std::io::Error) -> PyErr {
+    let told = error.to_string();
+    let reason = told.split(" (os error").next().unwrap_or_default();
+    WriteError::new_err((error.raw_os_error(), reason.to_owned(), what.to_owned()))
 }

@@ -12,7 +12,7 @@ use pyo3::pymodule;
 mod _core {
     use super::error::Failure;
     #[pymodule_export]
-    use super::error::{EngineError, SpecError};
+    use super::error::{EngineError, SpecError, WriteError};
     #[pymodule_export]
     use super::own::{PyAck, PyControl};
     use super::{listing, own, simulate as driver};

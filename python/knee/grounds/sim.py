@@ -138,6 +138,7 @@ def simulate(
     Raises:
         ScenarioError: the core refused it.
         RunError: the core failed.
+        OSError: one of the files cannot be written.
     """
     told = json.dumps(spec(scenario))
     begin = time.perf_counter()
