@@ -5,7 +5,6 @@ A new namespace starts with the first one's default and keeps it, whatever that 
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ def others() -> Counter[str]:
 
 def _others() -> Iterator[Path]:
     """A path of each namespace but the caller's; one that only an open file holds has none."""
-    seen = {os.stat("/proc/thread-self/ns/net").st_ino}
+    seen = {Path("/proc/thread-self/ns/net").stat().st_ino}
     for path in [*Path("/proc").glob("[0-9]*/task/[0-9]*/ns/net"), *_mounted()]:
         with suppress(OSError):
             number = path.stat().st_ino
