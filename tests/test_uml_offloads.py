@@ -13,7 +13,7 @@ import pytest
 
 import knee
 from knee.errors import RunError
-from knee.grounds.uml import netlink, plan, process, queues, topology
+from knee.grounds.uml import netlink, plan, queues, topology
 from knee.linux import cocoa
 from uml import kernel, scenario
 
@@ -103,11 +103,12 @@ def test_cocoa_is_removed_under_load_and_leaves_nothing(monkeypatch: pytest.Monk
     """At the sender's device below htb, with packets in it; any warning of the kernel's ends the run.
 
     One is that flows remain when their cache is destroyed, which the kernel sees in caches of one user only. A packet
-    that were lost to the sender's accounts would count against its socket for ever.
+    that is not freed would count against its socket for ever.
     """
     popen, devices = subprocess.Popen, topology.Topology._devices
     monkeypatch.setattr(
-        process.subprocess, "Popen", lambda command, **others: popen([*command, "slab_nomerge"], **others)
+        "knee.grounds.uml.process.subprocess.Popen",
+        lambda command, **others: popen([*command, "slab_nomerge"], **others),
     )
 
     def with_cocoa(self: topology.Topology) -> None:
