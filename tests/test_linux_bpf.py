@@ -197,6 +197,63 @@ def test_unload_restores_the_default() -> None:
     assert _DEFAULT.read_text() == before
 
 
+@contextmanager
+def namespaces() -> Iterator[list[list[str]]]:
+    """A named network namespace and one that only a process has; how to run a command in each."""
+    name = f"knee-test-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo there; exec cat"], stdin=-1, stdout=-1, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "there\n"
+        yield [["nsenter", f"--net={path}"] for path in (f"/run/netns/{name}", f"/proc/{holder.pid}/ns/net")]
+    finally:
+        holder.communicate()
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+@pytest.mark.usefixtures("kernel")
+def test_unload_restores_the_default_in_namespaces_made_meanwhile(capsys: pytest.CaptureFixture[str]) -> None:
+    """They start with the default of that time."""
+
+    def default(inside: list[str]) -> str:
+        return subprocess.run([*inside, "cat", _DEFAULT], check=True, capture_output=True, text=True).stdout
+
+    before = _DEFAULT.read_text()
+    with loaded("vegas", "--default"), namespaces() as found:
+        assert [default(inside) for inside in found] == ["vegas\n"] * 2
+        capsys.readouterr()
+        assert main(["linux", "status"]) == 0
+        assert "default in 2 other network namespaces" in " ".join(capsys.readouterr().out.split())
+        assert main(["linux", "unload", "vegas"]) == 0
+        assert [default(inside) for inside in found] == [before] * 2
+        assert not bpf.remaining()
+        # A default that somebody has set is nobody else's to restore; it is shown.
+        assert main(["linux", "load", "vegas"]) == 0
+        subprocess.run([*found[1], "sh", "-c", f"echo vegas > {_DEFAULT}"], check=True)
+        capsys.readouterr()
+        assert main(["linux", "unload", "vegas"]) == 0
+        said = "vegas is not loaded but remains the default in 1 network namespace;"
+        assert said in " ".join(capsys.readouterr().out.split())
+        assert main(["linux", "status"]) == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+        subprocess.run([*found[1], "sh", "-c", f"echo {before.strip()} > {_DEFAULT}"], check=True)
+        assert main(["linux", "load", "vegas"]) == 0
+    assert _DEFAULT.read_text() == before
+
+
+@pytest.mark.usefixtures("kernel")
+def test_of_two_defaults_the_first_may_be_unloaded_first() -> None:
+    before = _DEFAULT.read_text()
+    with loaded("daimd", "--default"):
+        with loaded("vegas", "--default"):
+            assert main(["linux", "unload", "daimd"]) == 0
+            assert _DEFAULT.read_text() == "vegas\n"
+        assert _DEFAULT.read_text() == before
+        assert main(["linux", "load", "daimd"]) == 0
+    assert _DEFAULT.read_text() == before
+
+
 @pytest.mark.usefixtures("kernel")
 def test_what_the_verifier_refuses_is_not_loaded_and_its_reason_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -94,17 +94,22 @@ __u32 BPF_PROG(daimd_ssthresh, struct sock *sk)
 	return knee_daimd_on_loss(ca_state(sk), &params, tp->tcp_mstamp, tp->snd_nxt, tp->snd_cwnd);
 }
 
+static void on_restart(struct sock *sk)
+{
+	knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp, idle_us(tcp_sk(sk)));
+}
+
 SEC("struct_ops")
 void BPF_PROG(daimd_cwnd_event, struct sock *sk, __u32 event)
 {
 	if (event == EVENT_TX_START)
-		knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp, idle_us(tcp_sk(sk)));
+		on_restart(sk);
 }
 
 SEC("struct_ops")
 void BPF_PROG(daimd_tx_start, struct sock *sk)
 {
-	knee_daimd_on_restart(ca_state(sk), tcp_sk(sk)->tcp_mstamp);
+	on_restart(sk);
 }
 
 SEC("struct_ops")

@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -177,6 +178,10 @@ void plan_apply(const struct plan_record *record)
 		break;
 	case PLAN_KILL:
 		programs_signal(record->index, SIGKILL);
+		break;
+	case PLAN_UNLOAD:
+		if (syscall(SYS_delete_module, payload, O_NONBLOCK))
+			fail("the module %s cannot be removed", (const char *)payload);
 		break;
 	default:
 		errno = 0;

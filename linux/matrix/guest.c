@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The init of a guest of `knee linux matrix`: tries each BPF object of /objects on the kernel that booted, and writes a
+ * The init of a guest of scripts/kernel_matrix.py: tries each BPF object of /objects on the kernel that booted, and writes a
  * line per step to the console, "knee ALGORITHM STEP RESULT". The result is "ok", a number, or what went wrong.
  *
  * load      the verifier accepts the program and the kernel registers the algorithm
@@ -229,7 +229,7 @@ static void transfer(const char *name)
 
 static void try_algorithm(const char *name, const char *object)
 {
-	char pin[256];
+	char pin[320];
 	int why;
 
 	snprintf(pin, sizeof(pin), BPFFS "/%s", name);
@@ -264,7 +264,7 @@ int main(void)
 	printf("\nknee guest kernel %s\n", kernel.release);
 	count = scandir(OBJECTS, &found, NULL, alphasort);
 	for (i = 0; i < count; i++) {
-		char name[64], path[320], *dot;
+		char name[256], path[320], *dot;
 
 		snprintf(name, sizeof(name), "%s", found[i]->d_name);
 		snprintf(path, sizeof(path), OBJECTS "/%s", found[i]->d_name);

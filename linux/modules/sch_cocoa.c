@@ -130,7 +130,7 @@ static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now, struct 
 }
 
 /* Whether no packet is taken, whatever its flow. */
-static bool cocoa_at_limit(const struct Qdisc *sch)
+static bool cocoa_at_limit(struct Qdisc *sch)
 {
 	const struct cocoa_sched_data *q = qdisc_priv(sch);
 
@@ -360,7 +360,7 @@ static void cocoa_reset(struct Qdisc *sch)
 	sch->qstats.backlog = 0;
 }
 
-static bool cocoa_beyond_limit(const struct Qdisc *sch)
+static bool cocoa_beyond_limit(struct Qdisc *sch)
 {
 	const struct cocoa_sched_data *q = qdisc_priv(sch);
 

@@ -47,10 +47,12 @@ def load(
 
 
 def unload(name: _Name) -> None:
-    """Remove a congestion control from the kernel and restore the previous default."""
+    """Remove a congestion control from the kernel and restore the previous default in all network namespaces."""
     left = bpf.unload(name)
     still = f"; {left} connections keep using it until they end" if left else ""
     out().print(f"{name} is unloaded{still}.")
+    if namespaces := bpf.remaining().get(name):
+        out().print(_remains(name, namespaces))
 
 
 def status() -> None:
@@ -82,11 +84,26 @@ def _status() -> RenderableType:
     for each in bpf.loaded():
         settings = "".join(f", {key}={value}" for key, value in each.settings.items())
         default = ", default of new connections" if each.default else ""
+        if each.namespaces:
+            default += f", default in {_namespaces(each.namespaces)}"
         users = f"{len(each.connections)} connection{'' if len(each.connections) == 1 else 's'}"
         parts.append(Text.assemble((each.name, "bold"), f": {users}{default}{settings}"))
         if each.connections:
             parts.append(_connections(each))
-    return Group(*parts) if parts else Text("Nothing is loaded; knee linux load NAME does it.")
+    if not parts:
+        parts.append(Text("Nothing is loaded; knee linux load NAME does it."))
+    parts += [Text(_remains(name, count)) for name, count in bpf.remaining().items()]
+    return Group(*parts)
+
+
+def _namespaces(count: int) -> str:
+    return f"{count} other network namespace{'' if count == 1 else 's'}"
+
+
+def _remains(name: str, count: int) -> str:
+    """How to remove a default that is no longer loaded; the kernel keeps the program for it."""
+    where = f"{count} network namespace{'' if count == 1 else 's'}"
+    return f"{name} is not loaded but remains the default in {where}; set net.ipv4.tcp_congestion_control there."
 
 
 def _connections(loaded: bpf.Loaded) -> RenderableType:

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
 SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
-PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT, CONNECTIONS = range(11, 17)
+PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT, CONNECTIONS, UNLOAD = range(11, 18)
 #: The congestion control of connections that are watched, by the flow (KNEE_CONNECTIONS_CC).
 CONNECTIONS_CC = "knee_{}"
 

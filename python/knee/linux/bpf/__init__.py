@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import Any
 from knee import registry, trust
 from knee.errors import InputError, Refused, RunError
 from knee.linux import modules
-from knee.linux.bpf import build
+from knee.linux.bpf import build, defaults
 from knee.owned import locked
 from knee.registry import Param
 from knee.units import near
@@ -35,7 +36,6 @@ RECORDS = Path("/run/knee/bpf")
 #: The files of a loaded algorithm in the two; nothing else is ever removed there.
 _PINNED = ("link", "connections")
 _RECORDED = ("object", "record.json")
-_DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -69,12 +69,14 @@ class Loaded:
     Attributes:
         settings: what was set when it was loaded, as given.
         default: whether new connections take it unless they ask for another.
+        namespaces: number of other network namespaces where they do.
         connections: those that have it.
     """
 
     name: str
     settings: dict[str, str]
     default: bool
+    namespaces: int
     connections: list[Connection]
 
 
@@ -116,7 +118,7 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
     record.mkdir(mode=0o755)
     try:
         shutil.copy(build.program(name), record / "object")
-        note = {"settings": settings, "before": _DEFAULT.read_text().strip() if default else None}
+        note = {"settings": settings, "before": defaults.DEFAULT.read_text().strip() if default else None}
         (record / "record.json").write_text(json.dumps(note))
         changes = [f"--set={key}={value}" for key, value in numbers.items()]
         arguments = ["load", str(record / "object"), str(PINS / name), *changes]
@@ -125,11 +127,11 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
         shutil.rmtree(record, ignore_errors=True)
         raise
     if default:
-        _DEFAULT.write_text(name)
+        defaults.DEFAULT.write_text(name)
 
 
 def unload(name: str) -> int:
-    """Unloads an algorithm and restores the default that it replaced.
+    """Unloads an algorithm and restores the default that it replaced, in all network namespaces that can be found.
 
     Returns:
         Number of connections that use it; they keep it until they end.
@@ -147,11 +149,20 @@ def _unload(name: str) -> int:
         names = [each.name for each in loaded()]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
     connections = _connections(name)
-    before = _record(name).get("before")
-    if before and _DEFAULT.read_text().strip() == name:
-        _DEFAULT.write_text(before)
+    _restore_default(name)
     _forget(name)
     return len(connections)
+
+
+def _restore_default(name: str) -> None:
+    before = _record(name).get("before")
+    if not before:
+        return
+    defaults.restore(name, before)
+    for other in trust.folders(RECORDS):
+        # It replaced this one as the default, so what this one replaced is what it has to restore.
+        if (note := _record(other)).get("before") == name:
+            (RECORDS / other / "record.json").write_text(json.dumps(note | {"before": before}))
 
 
 def _forget(name: str) -> None:
@@ -178,9 +189,7 @@ def _sweep() -> list[str]:
     names = {*trust.folders(PINS), *trust.folders(RECORDS)} & {*build.algorithms()}
     halves = sorted(name for name in names if not _whole(name))
     for name in halves:
-        before = _record(name).get("before")
-        if before and _DEFAULT.read_text().strip() == name:
-            _DEFAULT.write_text(before)
+        _restore_default(name)
         _forget(name)
     return halves
 
@@ -203,9 +212,20 @@ def _locked() -> Iterator[int]:
 def loaded() -> list[Loaded]:
     """The loaded algorithms and the connections that use them."""
     build.require(build.privileges(), "What is loaded cannot be seen")
-    now = _DEFAULT.read_text().strip()
+    now = defaults.DEFAULT.read_text().strip()
     names = [name for name in trust.folders(PINS) if (PINS / name / "link").exists()]
-    return [Loaded(name, _record(name).get("settings", {}), name == now, _connections(name)) for name in names]
+    others = defaults.others()
+    return [
+        Loaded(name, _record(name).get("settings", {}), name == now, others[name], _connections(name)) for name in names
+    ]
+
+
+def remaining() -> dict[str, int]:
+    """Number of network namespaces whose default is an algorithm that is no longer loaded, by its name."""
+    build.require(build.privileges(), "Network namespaces cannot be looked at")
+    known = {*trust.folders(PINS), *_AVAILABLE.read_text().split()}
+    found = defaults.others() + Counter([defaults.DEFAULT.read_text().strip()])
+    return {name: count for name, count in found.items() if name in build.algorithms() and name not in known}
 
 
 def values(name: str) -> dict[str, registry.Value]:
