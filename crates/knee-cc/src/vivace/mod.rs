@@ -447,7 +447,7 @@ mod tests {
     /// than the link.
     #[test]
     fn it_tolerates_random_loss() {
-        let rate = |entry: &Entry| {
+        let rate = |entry: &'static Entry| {
             let mut net = Dumbbell::new(Rate::from_mbps(96), 240).with_loss(0.01);
             let given = if entry.name == "vivace" { &[PAPER][..] } else { &[] };
             net.add(entry, given, Time::from_millis(30), Time::ZERO);
