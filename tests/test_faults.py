@@ -99,7 +99,16 @@ def test_a_full_disk_is_named_where_packets_and_events_are_recorded(
     disk: Path, tmp_path: Path, option: str, what: str
 ) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
-    command = [sys.executable, "-m", "knee", "run", str(tmp_path / "tiny.toml"), "--no-report", "--out", str(disk / "r")]
+    command = [
+        sys.executable,
+        "-m",
+        "knee",
+        "run",
+        str(tmp_path / "tiny.toml"),
+        "--no-report",
+        "--out",
+        str(disk / "r"),
+    ]
     done = subprocess.run([*command, option, "--set", "duration=5 s"], capture_output=True, text=True)
     assert done.returncode == 1
     whole = f"knee: {what} in {disk / 'r'} cannot be written (No space left on device); nothing was written, "
