@@ -48,14 +48,28 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment], tm
         quantities = experiment.measure(results)
         for judged in verdicts(paper(name), experiment, quantities, short=True):
             told = f"{judged.item.key}: {judged.found}"
-            if judged.item.explanation:
-                assert judged.verdict is Verdict.DIFFERS, f"{told} is explained, but does not differ"
-                assert judged.explained, f"{told}: the check gives {judged.checked}"
+            if judged.item.differs:
+                assert judged.verdict is Verdict.DIFFERS, f"{told} is said to differ, but is reproduced"
+                assert judged.explained == bool(judged.item.explanation), f"{told}: the check gives {judged.checked}"
             else:
                 assert judged.verdict is Verdict.REPRODUCED, told
+        _check_negatives(name, experiment, results, tmp_path)
         for made in experiment.drawings:
             assert drawing.png(made, results).startswith(b"\x89PNG")
         if experiment.tables is not None:
             assert all(len(row) == len(t.head) for t in experiment.tables(results, quantities) for row in t.rows)
         if experiment.conclusion is not None:
             assert experiment.conclusion(quantities)
+
+
+def _check_negatives(name: str, experiment: Experiment, results: Results, folder: Path) -> None:
+    """Every item that is reproduced fails with another algorithm, another queue, or the mechanism switched off."""
+    for key, negative in experiment.negatives.items():
+        changed = negative.runs(experiment)
+        jobs = [batch.Job(f"{experiment.key}~{key}/{run}", scenario) for run, scenario in changed.items()]
+        folders = [made for made in batch.run(jobs, folder, workers=1) if made]
+        quantities = experiment.measure(negative.results(results, dict(zip(changed, folders, strict=True))))
+        for judged in verdicts(paper(name), experiment, quantities, short=True):
+            if judged.item.negative == key and not judged.item.differs:
+                told = f"{judged.item.key} also passes with {negative.says}: {judged.found}"
+                assert judged.verdict is Verdict.DIFFERS, told
