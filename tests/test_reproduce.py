@@ -116,7 +116,9 @@ def test_items_are_judged_and_differences_explained(tiny: None, tmp_path: Path) 
 def test_the_command_says_what_came_out(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", "--quick", "--out", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
-    assert "2 of 4 reproduced. 1 differs, and a run shows the cause. 1 differs, cause unknown." in " ".join(told.split())
+    assert "2 of 4 reproduced. 1 differs, and a run shows the cause. 1 differs, cause unknown." in " ".join(
+        told.split()
+    )
     assert ("DIFFERS, EXPLAINED" in told, "DIFFERS, CAUSE UNKNOWN" in told) == (True, True)
     page = (tmp_path / "out" / "report.html").read_text()
     assert ("differs, explained" in page, "differs, cause unknown" in page) == (True, True)

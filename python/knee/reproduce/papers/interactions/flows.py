@@ -23,9 +23,8 @@ from knee.reproduce.papers.interactions.tables import LATER_MS
 if TYPE_CHECKING:
     from knee.reproduce.items import Value
 
-_MORE = {
-    "cubic4": ["cubic"] * 4,
-    "bbr4": ["bbr"] * 4,
+_EQUAL = {"cubic4": ["cubic"] * 4, "bbr4": ["bbr"] * 4}
+_MIXED = {
     "vegas3-bbr1": ["vegas"] * 3 + ["bbr"],
     "vegas1-bbr3": ["vegas"] + ["bbr"] * 3,
     "cubic3-bbr1": ["cubic"] * 3 + ["bbr"],
@@ -55,7 +54,9 @@ FOUR = Experiment(
     "against three of another. The paper gives these figures in its text, from its extended version. Four flows are "
     "more or less fair than two, or swing more, if the means of twelve runs differ by two standard errors.",
     runs=[
-        *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _MORE.items()),
+        *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _EQUAL.items()),
+        # One draw of start times, with the flows in every order.
+        *(side_by_side(name, "interactions-bw4", ccs, together=4) for name, ccs in _MIXED.items()),
         side_by_side("cubic4-later", "interactions-bw4", ["cubic"] * 4, LATER_MS),
         *(pair(cc, cc) for cc in ("bbr", "cubic")),
     ],

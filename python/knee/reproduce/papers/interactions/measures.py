@@ -40,13 +40,18 @@ SETTLED_S = 5.0
 
 
 def side_by_side(
-    name: str, scenario: str, ccs: Sequence[str], apart_ms: int | None = None, changes: Sequence[str] = ()
+    name: str,
+    scenario: str,
+    ccs: Sequence[str],
+    apart_ms: int | None = None,
+    changes: Sequence[str] = (),
+    together: int = RUNS_TOGETHER,
 ) -> Run:
     """Runs of flows that start together, or ``apart_ms`` after each other and a little more from run to run."""
     flows = [f"flows.{i}.cc={cc}" for i, cc in enumerate(ccs)]
     # Linux 4.13's BBR.
     flows += [f"flows.{i}.cc_params.extra_acked_gain=0.0" for i, cc in enumerate(ccs) if cc == "bbr"]
-    seeds = RUNS_TOGETHER if apart_ms is None else RUNS
+    seeds = together if apart_ms is None else RUNS
     vary = _together(len(ccs)) if apart_ms is None else _apart(len(ccs), apart_ms)
     return Run(name, scenario, [*flows, *changes], seeds=seeds, quick_seeds=seeds, vary=vary)
 

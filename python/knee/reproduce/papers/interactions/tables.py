@@ -143,7 +143,9 @@ def _swapped(name: str, said: str, **others: str) -> Negative:
 def _negatives(name: str) -> dict[str, Negative]:
     return {
         "others": _swapped(name, "the runs of another algorithm", cubic="bbr", vegas="cubic", bbr="cubic"),
-        "vegas": _swapped(name, "Vegas in place of the others, and CUBIC in its own", cubic="vegas", bbr="vegas", vegas="cubic"),
+        "vegas": _swapped(
+            name, "Vegas in place of the others, and CUBIC in its own", cubic="vegas", bbr="vegas", vegas="cubic"
+        ),
         "lossy": LOSSY,
     }
 
@@ -164,9 +166,7 @@ def _measure_rtts(name: str, count: int) -> Callable[[Results], dict[str, Value]
     return measure
 
 
-def _table_of(
-    name: str, key: str, labels: Sequence[str]
-) -> Callable[[Results, Quantities], list[Table]]:
+def _table_of(name: str, key: str, labels: Sequence[str]) -> Callable[[Results, Quantities], list[Table]]:
     def table(_: Results, found: Quantities) -> list[Table]:
         rows = [
             [f"{cc} {label}", *_cells(found, f"{key}_{cc}", i)]
@@ -254,7 +254,9 @@ FAR = Experiment(
         side_by_side(f"far-{cc}", "interactions-rtt2", [cc] * 2, APART_MS, ["flows.1.rtt=400.5 ms"])
         for cc in ("cubic", "bbr")
     ],
-    negatives={"swapped": Negative("the runs of the other algorithm", swap={"far-cubic": "far-bbr", "far-bbr": "far-cubic"})},
+    negatives={
+        "swapped": Negative("the runs of the other algorithm", swap={"far-cubic": "far-bbr", "far-bbr": "far-cubic"})
+    },
     measure=_measure_far,
     drawings=[
         Drawing(
