@@ -113,7 +113,7 @@ class Item(Comparison):
         says: what the paper says, in our words.
         explanation, check: why it differs, where it does, and the run that shows it.
         unknown: for an item that differs without a cause that a run shows: what was found out about it.
-        negative: the experiment's change of its runs (:class:`knee.reproduce.paper.Negative`) with which the item fails.
+        negative: the experiment's change of its runs (:class:`~knee.reproduce.paper.Negative`) with which it fails.
         no_negative: why no other algorithm or queue could tell the item apart, where there is no ``negative``.
         quick: whether the short form (``--quick``) judges it too; where not, ``reason`` says why.
     """

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from knee.reproduce.items import Item
-
 
 class Column(BaseModel):
     """A quantity of a table: a column of the file, where each cell that is not empty is an item.
@@ -49,7 +47,9 @@ class Remark(BaseModel):
 
 
 class Table(BaseModel):
-    """A table: its file and columns. The file also has ``experiment``, ``id``, ``where``, ``key``, ``number``, ``flow``.
+    """A table: its file and columns.
+
+    The file also has ``experiment``, ``id``, ``where``, ``key``, ``number``, ``flow`` and ``all``.
 
     An item's key is ``KEY-COLUMN-NUMBER``, or ``KEY-COLUMN`` if it is about all flows; its quantity is named likewise,
     with underscores.

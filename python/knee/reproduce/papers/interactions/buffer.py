@@ -57,7 +57,7 @@ def _conclude(found: Quantities) -> str:
     every = sum(len(_rtts(table)) for table in TABLES)
     each = ", ".join(f"{found[f'all_{limit}']:.0f} with {limit}" for limit in LIMITS)
     return (
-        f"Of the {every} printed mean RTTs, so many are within the tolerance with a buffer of that many packets: {each}. "
+        f"Of the {every} printed mean RTTs, these numbers are within the tolerance, by the buffer in packets: {each}. "
         "None reproduces them all: Table I asks for a smaller buffer than the paper names, Tables II and III for a "
         "larger one. So the 1000 packets that it names are used everywhere, and the RTTs that differ have no cause."
     )

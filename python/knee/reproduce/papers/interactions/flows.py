@@ -52,7 +52,8 @@ FOUR = Experiment(
     title="Sec. III-C: four flows",
     about="Four flows with the same RTT on 100 Mbit/s with 1000 packets of buffer: all of one algorithm, and one "
     "against three of another. The paper gives these figures in its text, from its extended version. Four flows are "
-    "more or less fair than two, or swing more, if the means of twelve runs differ by two standard errors.",
+    "more or less fair than two, or swing more, if the means of twelve runs differ by two standard errors. "
+    "Three beside one are four runs, with the flows in every order.",
     runs=[
         *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _EQUAL.items()),
         # One draw of start times, with the flows in every order.

@@ -106,7 +106,7 @@ def figures(results: Results, name: str, key: str | None = None) -> dict[str, Va
 
 
 def exceeds(results: Results, name: str, other: str, figure: Callable[[Result], float]) -> bool:
-    """Whether a figure's mean over runs exceeds that of other runs by more than two standard errors of the difference."""
+    """Whether a figure's mean over runs exceeds that of others by two standard errors of the difference."""
     a, b = ([figure(run) for run in results.each(of)] for of in (name, other))
     return fmean(a) - fmean(b) > 2 * hypot(_standard_error(a), _standard_error(b))
 
