@@ -113,7 +113,11 @@ def test_items_are_judged_and_differences_explained(tiny: None, tmp_path: Path) 
     assert folders == ["one", "three-seed1", "three-seed2", "three-seed3"]
 
 
-def test_the_command_says_what_came_out(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_came_out(
+    tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Wide enough for verdicts on one line.
+    monkeypatch.setenv("COLUMNS", "160")
     assert cli.main(["reproduce", "--quick", "--out", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
     assert "2 of 4 reproduced. 1 differs, and a run shows the cause. 1 differs, cause unknown." in " ".join(
