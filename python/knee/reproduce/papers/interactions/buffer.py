@@ -60,7 +60,7 @@ def _conclude(found: Quantities) -> str:
     return (
         f"Of the {every} printed mean RTTs, these numbers are within the tolerance, by the buffer in packets: {each}. "
         f"None reproduces them all, {best['all']} the most; of Table I it is {best['table1']}, of Table III "
-        f"{best['table3']}. So the 1000 packets that the paper names are used everywhere, and why RTTs differ is unknown."
+        f"{best['table3']}. So the 1000 packets that the paper names are used everywhere; why RTTs differ is unknown."
     )
 
 
