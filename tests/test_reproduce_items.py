@@ -203,3 +203,15 @@ def test_the_guide_names_every_key_of_an_item() -> None:
     guide = (Path(__file__).resolve().parents[1] / "docs" / "reproduce.md").read_text(encoding="utf-8")
     rows = "\n".join(line for line in guide.splitlines() if line.startswith("| `"))
     assert [key for key in Item.model_fields if f"`{key}`" not in rows.replace("[item.check]", "check")] == []
+
+
+def test_the_guide_counts_the_items_as_they_are_judged() -> None:
+    """That each verdict is what the data say is what tests/test_reproduce_quick.py shows."""
+    guide = (Path(__file__).resolve().parents[1] / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    lines = guide.partition("<!-- counts -->")[2].partition("<!-- end -->")[0].strip().splitlines()[2:]
+    assert lines
+    for name, *said in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines):
+        known = items.load(name).item
+        explained = sum(bool(item.explanation) for item in known)
+        unknown = sum(bool(item.unknown) for item in known)
+        assert [int(cell) for cell in said] == [len(known), len(known) - explained - unknown, explained, unknown], name
