@@ -30,7 +30,9 @@ ITEMS = {
         | {"value": 9.5, "unit": "Mbit/s", "tolerance": "10 %", "reason": "it starts", "where": "Fig. 1"},
         {"key": "fast", "experiment": "one", "says": "a hundred", "computed": "goodput", "compare": "at least"}
         | {"value": 100, "unit": "Mbit/s", "explanation": "The link has ten.", "where": "Fig. 2"}
-        | {"check": {"says": "it has", "computed": "rate", "compare": "at most", "value": 10}},
+        | {"check": {"says": "with a link of two hundred", "computed": "on a faster link"}},
+        {"key": "slow", "experiment": "one", "says": "one", "computed": "goodput", "compare": "at most", "value": 1}
+        | {"unknown": "It is nine."},
         {"key": "yes", "experiment": "two", "says": "three runs", "computed": "three", "compare": "claim"},
     ],
     "finding": [
@@ -69,7 +71,7 @@ PAPER = Paper(
             title="Fig. 1",
             about="One flow.",
             runs=[Run("one", DATA)],
-            measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "rate": 10},
+            measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "on a faster link": 190.0},
             drawings=[Drawing("Throughput & more.", _draw)],
             extra=lambda r: matrix_page.fragment(
                 MATRIX,
@@ -103,6 +105,7 @@ def test_items_are_judged_and_differences_explained(tiny: None, tmp_path: Path) 
     assert [(row.key, row.verdict, row.explained, row.finding) for row in paper.rows] == [
         ("full", "reproduced", False, False),
         ("fast", "differs", True, False),
+        ("slow", "differs", False, False),
         ("yes", "reproduced", False, False),
         ("open", "reproduced", False, True),
     ]
@@ -110,11 +113,19 @@ def test_items_are_judged_and_differences_explained(tiny: None, tmp_path: Path) 
     assert folders == ["one", "three-seed1", "three-seed2", "three-seed3"]
 
 
-def test_the_command_says_what_came_out(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_came_out(
+    tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Wide enough for verdicts on one line.
+    monkeypatch.setenv("COLUMNS", "160")
     assert cli.main(["reproduce", "--quick", "--out", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
-    assert "2 of 3 reproduced. 1 differ, 1 of them with an explanation that is checked." in told
-    assert "DIFFERS" in told
+    assert "2 of 4 reproduced. 1 differs, and a run shows the cause. 1 differs, cause unknown." in " ".join(
+        told.split()
+    )
+    assert ("DIFFERS, EXPLAINED" in told, "DIFFERS, CAUSE UNKNOWN" in told) == (True, True)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ("differs, explained" in page, "differs, cause unknown" in page) == (True, True)
     assert json.loads((tmp_path / "out" / "reproduce.json").read_bytes())["quick"] is True
 
 
@@ -135,7 +146,7 @@ def test_a_summary_of_other_columns_is_made_anew(tiny: None, tmp_path: Path) -> 
     del data["papers"][0]["rows"][0]["room"]
     mark.write_text(json.dumps(data))
     (paper,) = running.reproduce([PAPER], tmp_path)
-    assert len(paper.rows) == 4
+    assert len(paper.rows) == 5
 
 
 def test_what_a_ground_cannot_run_is_said(tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +163,7 @@ def test_what_a_ground_cannot_run_is_said(tiny: None, tmp_path: Path, monkeypatc
 
     monkeypatch.setitem(GROUNDS, "picky", Picky())
     (paper,) = running.reproduce([PAPER], tmp_path, ground="picky")
-    assert [row.verdict for row in paper.rows] == ["reproduced", "differs", "not run", "not run"]
+    assert [row.verdict for row in paper.rows] == ["reproduced", "differs", "differs", "not run", "not run"]
     assert "does not count to three" in (tmp_path / "tiny.html").read_text()
 
 
@@ -213,7 +224,7 @@ return seen;
 def test_the_summary_sorts_on_a_click_without_console_errors(pages: Path) -> None:
     told = look(pages / "report.html", probe=SORT)
     assert told["console"] == []
-    as_in_paper = ["reproduced", "differs", "reproduced"]
+    as_in_paper = ["reproduced", "differs, explained", "differs, cause unknown", "reproduced"]
     assert told["probe"] == [as_in_paper, sorted(as_in_paper), sorted(as_in_paper, reverse=True), as_in_paper]
 
 

@@ -1,10 +1,11 @@
 """The short form of every experiment: its figures are drawn, and its verdicts are those of the papers.
 
-Experiments that share runs are one test, so that several workers do not run the same.
+Experiments that share most of their runs are one test, so that several workers do not run the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,21 +13,32 @@ import pytest
 from knee import batch
 from knee.reproduce import drawing
 from knee.reproduce.items import Verdict
-from knee.reproduce.paper import Experiment, Paper, Results
+from knee.reproduce.paper import Experiment, Paper, Results, Run
 from knee.reproduce.papers import NAMES, paper
 from knee.reproduce.run import verdicts
 
 
+def _work(runs: Iterable[Run]) -> float:
+    return sum(batch.work(scenario) for run in runs for scenario in run.resolve(short=True))
+
+
 def _groups(one: Paper) -> list[list[Experiment]]:
-    """Experiments that need one another's runs, together."""
+    """Experiments that share most of their work with an earlier one, together with it; all others alone.
+
+    So no test of a paper runs everything in one process.
+    """
     groups: list[list[Experiment]] = []
     for experiment in one.experiments:
         if experiment.awaits:
             continue
-        names = {run.name for run in experiment.runs}
-        joined = [group for group in groups if any(run.name in names for other in group for run in other.runs)]
-        groups = [group for group in groups if group not in joined]
-        groups.append([*(other for group in joined for other in group), experiment])
+        for group in groups:
+            names = {run.name for other in group for run in other.runs}
+            shared = [run for run in experiment.runs if run.name in names]
+            if shared and _work(shared) > _work(experiment.runs) / 2:
+                group.append(experiment)
+                break
+        else:
+            groups.append([experiment])
     return groups
 
 
@@ -48,14 +60,28 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment], tm
         quantities = experiment.measure(results)
         for judged in verdicts(paper(name), experiment, quantities, short=True):
             told = f"{judged.item.key}: {judged.found}"
-            if judged.item.explanation:
-                assert judged.verdict is Verdict.DIFFERS, f"{told} is explained, but does not differ"
-                assert judged.explained, f"{told}: the check gives {judged.checked}"
+            if judged.item.differs:
+                assert judged.verdict is Verdict.DIFFERS, f"{told} is said to differ, but is reproduced"
+                assert judged.explained == bool(judged.item.explanation), f"{told}: the check gives {judged.checked}"
             else:
                 assert judged.verdict is Verdict.REPRODUCED, told
+        _check_negatives(name, experiment, results, tmp_path)
         for made in experiment.drawings:
             assert drawing.png(made, results).startswith(b"\x89PNG")
         if experiment.tables is not None:
             assert all(len(row) == len(t.head) for t in experiment.tables(results, quantities) for row in t.rows)
         if experiment.conclusion is not None:
             assert experiment.conclusion(quantities)
+
+
+def _check_negatives(name: str, experiment: Experiment, results: Results, folder: Path) -> None:
+    """Every item that is reproduced fails with another algorithm, another queue, or the mechanism switched off."""
+    for key, negative in experiment.negatives.items():
+        changed = negative.runs(experiment)
+        jobs = [batch.Job(f"{experiment.key}~{key}/{run}", scenario) for run, scenario in changed.items()]
+        folders = [made for made in batch.run(jobs, folder, workers=1) if made]
+        quantities = experiment.measure(negative.results(results, dict(zip(changed, folders, strict=True))))
+        for judged in verdicts(paper(name), experiment, quantities, short=True):
+            if judged.item.negative == key and not judged.item.differs:
+                told = f"{judged.item.key} also passes with {negative.says}: {judged.found}"
+                assert judged.verdict is Verdict.DIFFERS, told

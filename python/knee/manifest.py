@@ -35,20 +35,32 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
+#: Folders and modules of the package that no figure of a result depends on: the command line, pages and drawings, and
+#: what ``knee reproduce`` computes from results anew each time.
+_APART = {"cli", "pages", "report", "reproduce", "page.py", "picture.py", "pictures.py"}
+
+
+def sources(package: Path) -> list[Path]:
+    """The Python files of a package that figures depend on: all but the command line and the pages."""
+    every = (path for path in package.rglob("*.py") if not _APART & set(path.relative_to(package).parts))
+    return sorted(every)
+
+
 @cache
 def fingerprint() -> str:
     """A digest of the compiled core and of the Python code, which identifies the program.
 
     A commit would not: there may be none, and a checkout may have uncommitted changes.
     """
-    package = Path(__file__).resolve().parent
-    sources = [*package.glob("*.py"), *package.glob("scenario/*.py"), *package.glob("grounds/**/*.py")]
-    # What the rows of a sweep are made of; its pages and commands change nothing in them.
-    sources += [package / "sweeps" / name for name in ("work.py", "table.py", "definition.py", "expressions.py")]
-    digest = hashlib.sha256(Path(str(_core.__file__)).read_bytes())
-    for source in sorted(sources):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest(Path(__file__).resolve().parent, Path(str(_core.__file__)))
+
+
+def digest(package: Path, core: Path) -> str:
+    """The fingerprint of a package with a compiled core."""
+    made = hashlib.sha256(core.read_bytes())
+    for source in sources(package):
+        made.update(f"{source.relative_to(package)}\n".encode() + source.read_bytes())
+    return made.hexdigest()[:16]
 
 
 def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> dict[str, Any]:

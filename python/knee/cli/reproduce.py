@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,7 +57,7 @@ def reproduce(
 
 
 def _show(console: Console, papers: Sequence[PaperRows]) -> None:
-    from knee.reproduce.items import Verdict
+    from knee.reproduce.outcome import Totals
 
     for findings in (False, True):
         title = "What the papers leave open" if findings else None
@@ -69,27 +68,27 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
         if lines.row_count:
             console.print(lines)
     judged = [row for rows in papers for row in rows.rows if not row.finding]
-    count = Counter(row.verdict for row in judged)
-    tried = len(judged) - count[Verdict.NOT_RUN]
-    explained = sum(row.explained for row in judged if row.verdict == Verdict.DIFFERS)
+    totals = Totals.of(judged)
     if judged:
-        console.print(f"{count[Verdict.REPRODUCED]} of {tried} reproduced.", end="")
+        console.print(f"{totals.reproduced} of {totals.tried} reproduced.", end="")
     else:
-        every = [row for rows in papers for row in rows.rows]
-        holding = sum(row.verdict == Verdict.REPRODUCED for row in every)
-        console.print(f"{holding} of {len(every)} findings hold.", end="")
-    if count[Verdict.DIFFERS]:
-        console.print(
-            f" {count[Verdict.DIFFERS]} differ, {explained} of them with an explanation that is checked.", end=""
-        )
-    if count[Verdict.NOT_RUN]:
-        console.print(f" {count[Verdict.NOT_RUN]} cannot run on this ground.", end="")
+        every = Totals.of([row for rows in papers for row in rows.rows])
+        console.print(f"{every.reproduced} of {every.tried} findings are true.", end="")
+    if totals.explained:
+        console.print(f" {_differ(totals.explained)}, and a run shows the cause.", end="")
+    if totals.unknown:
+        console.print(f" {_differ(totals.unknown)}, cause unknown.", end="")
+    if totals.not_run:
+        console.print(f" {totals.not_run} cannot run on this ground.", end="")
     console.print()
 
 
-def _word(row: Row) -> str:
-    from knee.reproduce.items import Verdict
+def _differ(count: int) -> str:
+    return f"{count} differ" + ("s" if count == 1 else "")
 
-    if row.finding:
-        return {Verdict.REPRODUCED: "holds", Verdict.DIFFERS: "DOES NOT"}.get(Verdict(row.verdict), row.verdict)
-    return row.verdict.upper() if row.verdict == Verdict.DIFFERS else row.verdict
+
+def _word(row: Row) -> str:
+    from knee.reproduce import words
+
+    text = words.verdict(row.verdict, explained=row.explained, finding=row.finding)
+    return text.upper() if text.startswith(("differs", "not true")) else text

@@ -1,7 +1,7 @@
 """What the papers say, item by item: the data files ``items/<paper>.toml``, and the verdict on each.
 
 An item sets one published number or claim beside one computed quantity. How far the two may lie apart stands in the
-data, with its reason, and nowhere in the code.
+data, with its reason, and nowhere in the code. A table of numbers is a CSV file, ``[[table]]`` in ``tables.py``.
 """
 
 from __future__ import annotations
@@ -90,10 +90,16 @@ class Comparison(BaseModel):
         return found * self.value > 0 and max(found / self.value, self.value / found) <= self.tolerance[0]
 
 
-class Check(Comparison):
-    """A comparison for a run with the presumed cause of a difference switched; it passes if the cause explains it."""
+class Check(BaseModel):
+    """A run that changes nothing but the presumed cause of a difference.
+
+    It explains the difference if its quantity passes the item's own comparison, with the item's own tolerance.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     says: str
+    computed: str
 
 
 class Item(Comparison):
@@ -105,7 +111,10 @@ class Item(Comparison):
         id, where, scenario, flow, quantity, printed: as in the table of published results; ``printed`` is the value as
             text, given where it is not just the number.
         says: what the paper says, in our words.
-        explanation: why it differs, where it does, and the check that supports that.
+        explanation, check: why it differs, where it does, and the run that shows it.
+        unknown: for an item that differs without a cause that a run shows: what was found out about it.
+        negative: the experiment's change of its runs (:class:`~knee.reproduce.paper.Negative`) with which it fails.
+        no_negative: why no other algorithm or queue could tell the item apart, where there is no ``negative``.
         quick: whether the short form (``--quick``) judges it too; where not, ``reason`` says why.
     """
 
@@ -120,6 +129,9 @@ class Item(Comparison):
     printed: str | None = None
     explanation: str = ""
     check: Check | None = None
+    unknown: str = ""
+    negative: str = ""
+    no_negative: str = ""
     quick: bool = True
 
     @field_validator("key")
@@ -129,13 +141,28 @@ class Item(Comparison):
             raise ValueError(f'"{key}" is not a key; expected letters, digits and dashes')
         return key
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Item:
+        if bool(self.explanation) != (self.check is not None):
+            raise ValueError(f"{self.key}: an explanation needs a check, and a check an explanation")
+        if self.explanation and self.unknown:
+            raise ValueError(f"{self.key}: a cause is either explained or unknown")
+        if self.negative and self.no_negative:
+            raise ValueError(f"{self.key}: an item with a negative needs no reason for having none")
+        return self
+
+    @property
+    def differs(self) -> bool:
+        """Whether the data say that the item is not reproduced."""
+        return bool(self.explanation or self.unknown)
+
     def verdict(self, quantities: Quantities) -> Verdict:
         """The verdict for these quantities."""
         return Verdict.REPRODUCED if self.holds(quantities[self.computed]) else Verdict.DIFFERS
 
     def explained(self, quantities: Quantities) -> bool:
-        """Whether a difference has an explanation and its check passes."""
-        return bool(self.explanation) and self.check is not None and self.check.holds(quantities[self.check.computed])
+        """Whether a run that changes the presumed cause alone passes the item's own comparison."""
+        return self.check is not None and self.holds(quantities[self.check.computed])
 
 
 class Items(BaseModel):
@@ -168,5 +195,9 @@ class Items(BaseModel):
 
 def load(paper: str) -> Items:
     """Loads the items of a paper by its key."""
+    from knee.reproduce.tables import Table
+
     text = resources.files(__package__).joinpath("items", f"{paper}.toml").read_text(encoding="utf-8")
-    return Items.model_validate(tomllib.loads(text))
+    data = tomllib.loads(text)
+    printed = [item for table in data.pop("table", []) for item in Table.model_validate(table).items()]
+    return Items.model_validate(data | {"item": [*printed, *data.get("item", [])]})

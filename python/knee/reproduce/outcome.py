@@ -49,6 +49,31 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """Numbers of items by verdict; ``unknown`` are those that differ without a cause that a run shows."""
+
+    tried: int
+    reproduced: int
+    explained: int
+    unknown: int
+    not_run: int
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> Totals:
+        """Counts rows."""
+        verdicts = [Verdict(row.verdict) for row in rows]
+        differs = [row.explained for row in rows if row.verdict == Verdict.DIFFERS]
+        not_run = verdicts.count(Verdict.NOT_RUN)
+        return Totals(
+            tried=len(rows) - not_run,
+            reproduced=verdicts.count(Verdict.REPRODUCED),
+            explained=sum(differs),
+            unknown=len(differs) - sum(differs),
+            not_run=not_run,
+        )
+
+
+@dataclass(frozen=True)
 class PaperRows:
     """The lines of one paper."""
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from knee.pages.table import Cell, Head
 from knee.pages.table import Row as TableRow
 from knee.pages.table import Table as Shown
 from knee.reproduce import drawing, words
-from knee.reproduce.items import Verdict
-from knee.reproduce.outcome import Done, Judged, PaperRows, Row
-from knee.reproduce.paper import Paper, Table
+from knee.reproduce.items import Item, Verdict
+from knee.reproduce.outcome import Done, Judged, PaperRows, Row, Totals
+from knee.reproduce.paper import Negative, Paper, Table
 
 SCRIPTS = ("reproduce/reproduce.js",)
 STYLES = ("reproduce/reproduce.css",)
@@ -60,6 +59,8 @@ class Judgement:
 
     says: str
     tolerance: str
+    #: The change with which it must fail, or why there is none.
+    negative: str
     expected: str
     found: str
     verdict: Cell
@@ -118,9 +119,8 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
 
 def _count(paper: PaperRows) -> str:
     judged, _ = _judged(paper.rows)
-    tried = [row for row in judged if row.verdict != Verdict.NOT_RUN]
-    held = sum(row.verdict == Verdict.REPRODUCED for row in tried)
-    return f"{held} of {len(tried)}"
+    totals = Totals.of(judged)
+    return f"{totals.reproduced} of {totals.tried}"
 
 
 def _made(ground: str, short: bool) -> list[str]:
@@ -135,14 +135,12 @@ def _judged(rows: Sequence[Row]) -> tuple[list[Row], str]:
 
 def _totals(rows: Sequence[Row]) -> list[tuple[str, str]]:
     judged, word = _judged(rows)
-    count = Counter(row.verdict for row in judged)
-    explained = sum(row.explained for row in judged if row.verdict == Verdict.DIFFERS)
-    tried = len(judged) - count[Verdict.NOT_RUN]
-    parts = [(f"{count[Verdict.REPRODUCED]} of {tried}", word)]
-    if count[Verdict.DIFFERS]:
-        parts.append((str(count[Verdict.DIFFERS]), f"differ, {explained} of them explained"))
-    if count[Verdict.NOT_RUN]:
-        parts.append((str(count[Verdict.NOT_RUN]), "this ground cannot run"))
+    totals = Totals.of(judged)
+    parts = [(f"{totals.reproduced} of {totals.tried}", word)]
+    if word == "reproduced":
+        parts += [(str(totals.explained), "differ, explained"), (str(totals.unknown), "differ, cause unknown")]
+    if totals.not_run:
+        parts.append((str(totals.not_run), "this ground cannot run"))
     return parts
 
 
@@ -152,7 +150,7 @@ def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
             f"{paper.key}.html#{row.experiment}",
             f"{paper.title}, {row.where}",
             row,
-            _verdict(row.verdict, finding=finding),
+            _verdict(row.verdict, explained=row.explained, finding=finding),
         )
         for paper in papers
         for row in paper.rows
@@ -160,10 +158,8 @@ def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
     ]
 
 
-def _verdict(verdict: str, *, finding: bool) -> Cell:
-    kind = Verdict(verdict)
-    text = {Verdict.REPRODUCED: "true", Verdict.DIFFERS: "not true"}.get(kind, verdict) if finding else verdict
-    return Cell(text, kind=_CLASSES[kind])
+def _verdict(verdict: str, *, explained: bool, finding: bool) -> Cell:
+    return Cell(words.verdict(verdict, explained=explained, finding=finding), kind=_CLASSES[Verdict(verdict)])
 
 
 def _section(one: Done) -> Section:
@@ -178,8 +174,8 @@ def _section(one: Done) -> Section:
         figures=[(made.caption, _image(drawing.png(made, results))) for made in experiment.drawings if results],
         extra=experiment.extra(results) if results is not None and experiment.extra else None,
         tables=[_table(t) for t in experiment.tables(results, one.quantities)] if results and experiment.tables else [],
-        items=[_judgement(judged) for judged in one.judged if not judged.finding],
-        findings=[_judgement(judged) for judged in one.judged if judged.finding],
+        items=[_judgement(judged, experiment.negatives) for judged in one.judged if not judged.finding],
+        findings=[_judgement(judged, experiment.negatives) for judged in one.judged if judged.finding],
     )
 
 
@@ -192,25 +188,27 @@ def _table(table: Table) -> Shown:
     return Shown([Head(text) for text in table.head], rows, table.caption)
 
 
-def _judgement(judged: Judged) -> Judgement:
+def _negative(item: Item, negatives: Mapping[str, Negative]) -> str:
+    if item.negative:
+        return f"Must fail with: {negatives[item.negative].says}"
+    return f"No counter-test: {item.no_negative}" if item.no_negative else ""
+
+
+def _judgement(judged: Judged, negatives: Mapping[str, Negative]) -> Judgement:
     item = judged.item
     why = check = unproven = ""
-    if judged.verdict is Verdict.DIFFERS:
-        why = item.explanation
-        if not why:
-            unproven = "Not explained."
-        elif item.check is None:
-            unproven = "Nothing checks this."
-        else:
-            expected, found = words.expected(item.check), words.value(judged.checked, item.check.unit)
-            check = f"Check: {item.check.says}: expected {expected}, found {found}"
-            unproven = "" if judged.explained else "which does not support it"
+    if judged.verdict is Verdict.DIFFERS and not judged.finding:
+        why = item.explanation or item.unknown
+        if item.check is not None:
+            check = f"Check: {item.check.says}: {words.value(judged.checked, item.unit)}"
+            unproven = "" if judged.explained else "which does not explain it"
     return Judgement(
         says=f"{item.where}: {item.says}" if item.where else item.says,
         tolerance=words.tolerance(item),
+        negative=_negative(item, negatives),
         expected=words.expected(item),
         found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, item.unit),
-        verdict=_verdict(judged.verdict, finding=judged.finding),
+        verdict=_verdict(judged.verdict, explained=judged.explained, finding=judged.finding),
         why=why,
         check=check,
         unproven=unproven,

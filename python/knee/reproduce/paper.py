@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,37 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Negative:
+    """A change of an experiment's runs with which its items must fail: another algorithm, another queue, no mechanism.
+
+    The experiment's quantities are computed again, by the same ``measure``, from the changed runs.
+
+    Attributes:
+        says: what is changed.
+        changes: additional overrides of the runs, each made once, in the short form.
+        only: the names of the runs that are changed; all if empty.
+        swap: results that stand in for those of other runs, by the names of both; they need no runs of their own.
+    """
+
+    says: str
+    changes: Sequence[str] = ()
+    only: Sequence[str] = ()
+    swap: Mapping[str, str] = field(default_factory=dict)
+
+    def runs(self, experiment: Experiment) -> dict[str, Scenario]:
+        """The changed runs, by the names of those whose place they take."""
+        if not self.changes:
+            return {}
+        chosen = [run for run in experiment.runs if not self.only or run.name in self.only]
+        return {run.name: replace(run, quick=[*run.quick, *self.changes]).resolve(short=True)[0] for run in chosen}
+
+    def results(self, results: Results, changed: Mapping[str, Path]) -> Results:
+        """The results to measure: changed runs from their folders, swapped ones, and all others as they are."""
+        folders = {name: results.folders[self.swap.get(name, name)] for name in results.folders}
+        return Results(folders | {name: [folder] for name, folder in changed.items()}, short=True)
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A figure, table or claim of a paper, or a question that it leaves open.
 
@@ -116,6 +147,7 @@ class Experiment:
         awaits: the missing feature if the program cannot run it yet; it then has no runs and its items no verdict.
         question: whether it is about a question that the paper leaves open.
         conclusion: the answer to such a question, made from the quantities, so that its numbers are the run's.
+        negatives: changes of its runs with which its items must fail, by the names that items use.
     """
 
     key: str
@@ -129,6 +161,7 @@ class Experiment:
     awaits: str = ""
     question: bool = False
     conclusion: Callable[[Quantities], str] | None = None
+    negatives: Mapping[str, Negative] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

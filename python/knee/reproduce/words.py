@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from knee.reproduce.items import Comparison, Value
+from knee.reproduce.items import Comparison, Value, Verdict
 
 
 def value(found: Value, unit: str = "") -> str:
@@ -48,3 +48,12 @@ def room(comparison: Comparison) -> str:
 def tolerance(comparison: Comparison) -> str:
     """The tolerance and its reason; empty where there is none."""
     return ": ".join(part for part in (room(comparison), comparison.reason) if part)
+
+
+def verdict(kind: str, *, explained: bool, finding: bool) -> str:
+    """A verdict as tables show it: a difference with whether a run shows its cause; whether a finding is true."""
+    if finding:
+        return {Verdict.REPRODUCED: "true", Verdict.DIFFERS: "not true"}.get(Verdict(kind), kind)
+    if kind == Verdict.DIFFERS:
+        return "differs, explained" if explained else "differs, cause unknown"
+    return kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knee.reproduce.paper import Paper
-from knee.reproduce.papers.interactions import flows, groups, tables
+from knee.reproduce.papers.interactions import buffer, flows, groups, tables
 
 PAPER = Paper(
     key="interactions",
@@ -20,5 +20,5 @@ PAPER = Paper(
     "within 0.1 s of each other, and each draw of start times is run with the flows in every order, twelve runs in "
     "all. With different RTTs, the paper calls the flow with the longest RTT the newest. So there they start 0.1 s "
     "apart, in five runs as in the paper, with starts some 37 ms further apart from run to run.",
-    experiments=[*tables.EXPERIMENTS, *flows.EXPERIMENTS, *groups.EXPERIMENTS],
+    experiments=[*tables.EXPERIMENTS, *flows.EXPERIMENTS, *buffer.EXPERIMENTS, *groups.EXPERIMENTS],
 )

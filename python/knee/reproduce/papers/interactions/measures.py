@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
-from statistics import fmean
+from math import hypot, sqrt
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -39,13 +40,18 @@ SETTLED_S = 5.0
 
 
 def side_by_side(
-    name: str, scenario: str, ccs: Sequence[str], apart_ms: int | None = None, changes: Sequence[str] = ()
+    name: str,
+    scenario: str,
+    ccs: Sequence[str],
+    apart_ms: int | None = None,
+    changes: Sequence[str] = (),
+    together: int = RUNS_TOGETHER,
 ) -> Run:
     """Runs of flows that start together, or ``apart_ms`` after each other and a little more from run to run."""
     flows = [f"flows.{i}.cc={cc}" for i, cc in enumerate(ccs)]
     # Linux 4.13's BBR.
     flows += [f"flows.{i}.cc_params.extra_acked_gain=0.0" for i, cc in enumerate(ccs) if cc == "bbr"]
-    seeds = RUNS_TOGETHER if apart_ms is None else RUNS
+    seeds = together if apart_ms is None else RUNS
     vary = _together(len(ccs)) if apart_ms is None else _apart(len(ccs), apart_ms)
     return Run(name, scenario, [*flows, *changes], seeds=seeds, quick_seeds=seeds, vary=vary)
 
@@ -80,21 +86,38 @@ def pair(first: str, second: str, label: str = "", apart_ms: int | None = None, 
 def figures(results: Results, name: str, key: str | None = None) -> dict[str, Value]:
     """Means over the runs, each with ``key`` in front, by default the name of the run with underscores.
 
-    Of each flow ``goodput_1`` and so on, Mbit/s, and ``rtt_1``, ms: as in the paper, the mean over intervals of 300 ms.
-    Of all together ``ratio``, the goodput ratio, %; ``jain``, the mean over intervals; ``rtt_max``, ms, of all runs;
-    ``convergence``, s, the median.
+    Of each flow ``goodput_1`` and so on, ``throughput_1`` and ``sending_1``, Mbit/s; ``ratio_1``, the goodput ratio, %;
+    ``rtt_1``, ms: as in the paper, the mean over intervals of 300 ms. Of all together ``jain``, the mean over
+    intervals; ``convergence``, s, the median.
     """
     runs = list(results.each(name))
     made: dict[str, Value] = {}
     for i in range(len(runs[0].summary["flows"])):
-        made[f"goodput_{i + 1}"] = fmean(run.summary["flows"][i]["goodput_mbps"] for run in runs)
+        flows = [run.summary["flows"][i] for run in runs]
+        made[f"goodput_{i + 1}"] = fmean(flow["goodput_mbps"] for flow in flows)
+        made[f"throughput_{i + 1}"] = fmean(flow["throughput_mbps"] for flow in flows)
+        made[f"sending_{i + 1}"] = fmean(flow["sending_rate_mbps"] for flow in flows)
+        made[f"ratio_{i + 1}"] = 100 * fmean(flow["goodput_ratio"] for flow in flows)
         made[f"rtt_{i + 1}"] = fmean(_rtt(run, i + 1) for run in runs)
-    made["ratio"] = 100 * fmean(flow["goodput_ratio"] for run in runs for flow in run.summary["flows"])
     made["jain"] = fmean(run.summary["fairness"]["jain_interval_mean"] for run in runs)
-    made["rtt_max"] = max(flow["rtt_max_ms"] for run in runs for flow in run.summary["flows"])
     made["convergence"] = _median([run.summary["fairness"]["convergence_s"] for run in runs])
     key = key or name.replace("-", "_")
     return {f"{key}_{figure}": value for figure, value in made.items()}
+
+
+def exceeds(results: Results, name: str, other: str, figure: Callable[[Result], float]) -> bool:
+    """Whether a figure's mean over runs exceeds that of others by two standard errors of the difference."""
+    a, b = ([figure(run) for run in results.each(of)] for of in (name, other))
+    return fmean(a) - fmean(b) > 2 * hypot(_standard_error(a), _standard_error(b))
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def jain(result: Result) -> float:
+    """The mean over intervals of Jain's index."""
+    return float(result.summary["fairness"]["jain_interval_mean"])
 
 
 def _rtt(result: Result, flow: int) -> float:

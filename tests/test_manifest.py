@@ -1,0 +1,58 @@
+"""The fingerprint of the program, by which old results are known: everything that a figure depends on counts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import knee
+from knee import manifest
+
+PACKAGE = Path(knee.__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package's Python files."""
+    place = tmp_path_factory.mktemp("package") / "knee"
+    shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.csv", "*.gz"))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("source", "counts"),
+    [
+        ("applications/figures.py", True),
+        ("applications/latency.py", True),
+        ("metrics.py", True),
+        ("scenario/loading.py", True),
+        ("grounds/sim/__init__.py", True),
+        ("sweeps/work.py", True),
+        ("matrices/table.py", True),
+        ("cli/run.py", False),
+        ("sweeps/page.py", False),
+        ("report/figures.py", False),
+        ("reproduce/words.py", False),
+    ],
+)
+def test_a_mended_file_makes_another_program(copy: Path, source: str, counts: bool) -> None:
+    core = copy / "metrics.py"  # Any file will do.
+    before = manifest.digest(copy, core)
+    file = copy / source
+    if not file.is_file():
+        file = copy / source.replace("/__init__.py", ".py")
+    text = file.read_bytes()
+    try:
+        file.write_bytes(text + b"\n# mended\n")
+        assert (manifest.digest(copy, core) != before) == counts
+    finally:
+        file.write_bytes(text)
+
+
+def test_no_module_that_results_are_made_with_is_left_out() -> None:
+    """What a run imports is in the fingerprint, or draws its report."""
+    counted = {path.relative_to(PACKAGE).parts[0] for path in manifest.sources(PACKAGE)}
+    every = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
+    assert every - counted == {"cli", "pages", "report", "reproduce"}
