@@ -112,9 +112,9 @@ def run(
         packets = Path(folder) / CAPTURE if capture else None
         try:
             result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
-        except _core.WriteError as error:
-            where = Path(out or folder)
-            raise files.unwritable(where, error, f"{error.filename} in {where}") from error
+        except _core.WriteError as unwritten:
+            target = Path(out or folder)
+            raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
         _remark(result, [*remarks(scenario), *marks.warnings(scenario, result.summary)])
         if out is not None:
             # Runs may be side by side, but matplotlib draws one figure at a time.
