@@ -50,7 +50,8 @@ def scenario(number: int) -> Table:
     if dice.random() < 0.4:
         made["changes"] = [_change(dice, links, flows, duration_ms) for _ in range(dice.randrange(1, 4))]
         made["changes"].sort(key=lambda change: int(change["at"].split()[0]))
-    if dice.random() < 0.15:
+    # A file whose flows are all of QUIC has no table [tcp].
+    if dice.random() < 0.15 and any(flow.get("transport") != "quic" for flow in flows):
         made["tcp"] = {"tick": dice.choice(["1 ms", "10 ms", "0 s"]), "sack_delay": dice.choice(["0 s", "1 ms"])}
     return made
 
