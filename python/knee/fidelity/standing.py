@@ -38,7 +38,7 @@ class Standing:
         against: the reference; `NOTHING` where there is none.
         cases: recorded cases in which it ran; of a paper, its experiments.
         compared: flows, or a paper's items.
-        passed: of them; of a paper, those that no explanation says differ, which the tests hold.
+        passed: of them; of a paper, those that its items do not say differ, which the tests hold.
         points: median error of the flows' goodput, points of the link's rate; None where no flow was run.
         percent: median error of the mean smoothed RTT, or of the completion time.
     """
@@ -196,7 +196,7 @@ def _papers() -> list[Standing]:
         told = tomllib.loads(file.read_text(encoding="utf-8"))
         items = told.get("item", [])
         if told.get("proposes") and items:
-            differ = sum("explanation" in item for item in items)
+            differ = sum("explanation" in item or "unknown" in item for item in items)
             experiments = len({item["experiment"] for item in items})
             found.append(
                 Standing(told["proposes"], PAPER, cases=experiments, compared=len(items), passed=len(items) - differ)
