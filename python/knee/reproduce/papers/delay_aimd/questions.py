@@ -41,7 +41,7 @@ def _measure_rtts(results: Results) -> dict[str, Value]:
         near, far = _goodputs(results[f"rtts-{cc}"])
         made[f"ratio_{cc}"] = near / far
         made[f"delay_{cc}"] = float(results[f"rtts-{cc}"].summary["links"][0]["queue_delay_mean_ms"])
-    made["no_worse_than_reno"] = float(made["ratio_daimd"] or 0) <= float(made["ratio_reno"] or 0)
+    made["worse_than_reno"] = float(made["ratio_daimd"] or 0) > float(made["ratio_reno"] or 0)
     return made
 
 
