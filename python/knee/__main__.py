@@ -10,8 +10,8 @@ import sys
 def main() -> None:
     """Runs the command line."""
     if sys.getfilesystemencoding() != "utf-8" and hasattr(os, "execve"):
-        # Files of knee are UTF-8, whatever the locale says: without this, arguments and names of files are not text. What
-        # the terminal shows stays what it was.
+        # Files of knee are UTF-8, whatever the locale says: without this, arguments and names of files are not text.
+        # The terminal keeps its own encoding.
         terminal = getattr(sys.stdout, "encoding", None) or "ascii"
         settings = {"PYTHONUTF8": "1", "PYTHONIOENCODING": os.environ.get("PYTHONIOENCODING", terminal)}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | settings)
