@@ -60,7 +60,7 @@ def notes(name: str, event: str, start: float = 0, end: float = 1e9) -> list[flo
 
 
 def time_at_most(packets: int, name: str) -> float:
-    """For how long cocoa kept a buffer of at most so many packets, s."""
+    """For how long cocoa kept a buffer of at most `packets`, s."""
     rows = run(name).events.filter(pl.col("event").cast(pl.String) == "buffer").select("t_s", "value").rows()
     ends = [*(t for t, _ in rows[1:]), run(name).summary["duration_s"]]
     return float(sum(end - t for (t, value), end in zip(rows, ends, strict=True) if value <= packets))
