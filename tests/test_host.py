@@ -22,7 +22,7 @@ from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.linux.bpf import build
 from knee.registry import congestion_controls
-from test_host_quic import in_time
+from real_time import in_time
 from test_linux_bpf import loaded
 
 _LACKS = "; ".join(part.what for part in Host().missing())
@@ -242,7 +242,7 @@ def test_a_flow_in_the_reverse_direction_over_two_links(tmp_path: Path) -> None:
             {"cc": "cubic", "rtt": "20 ms", "path": ["a"], "direction": "reverse", "label": "back", "pacing": "on"},
         ],
     }
-    result = knee.run(told, "host")
+    result = in_time(told)
     forward, back = result.summary["flows"]
     assert [link["link"] for link in result.summary["links"]] == ["a", "b", "a (reverse)"]
     # Each fills the narrowest link of its way but for the ACKs of the other, and cannot have more.

@@ -12,6 +12,7 @@ from knee.errors import ScenarioError
 from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.scenario import from_dict
+from real_time import in_time
 
 _LACKS = "; ".join(part.what for part in Host().missing())
 LINK = {"rate": "20 Mbit/s", "limit": "100 packets"}
@@ -36,7 +37,7 @@ def test_transfers_requests_and_probes_mean_what_they_mean_in_the_simulator() ->
         {"rtt": "20 ms", "label": "call", "traffic": {"kind": "udp", "preset": "voip-g711"}},
     ]
     told = {"duration": "3 s", "link": LINK, "flows": flows, "probes": [{"interval": "50 ms", "rtt": "30 ms"}]}
-    there, here = knee.run(told, "host", report=False), knee.run(told, "sim", report=False)
+    there, here = in_time(told), knee.run(told, "sim", report=False)
 
     def done(result: knee.Result, label: str, what: str) -> pl.DataFrame:
         return result.completions.filter((pl.col("label") == label) & (pl.col("what") == what))
@@ -67,7 +68,7 @@ def test_l4s_probes_wait_in_a_queue_of_their_own() -> None:
     """RFC 9332, 2.1: DualPI2 sends ECT(1) through its L queue, past a classic flow's packets."""
     probes = [{"rtt": "20 ms", "label": str(ecn), "ecn": ecn} for ecn in (True, "l4s")]
     told = {"duration": "3 s", "link": LINK | {"queue": "dualpi2"}, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
-    classic, l4s = knee.run(told | {"probes": probes}, "host", report=False).summary["probes"]
+    classic, l4s = in_time(told | {"probes": probes}).summary["probes"]
     assert classic["rtt_p50_ms"] > l4s["rtt_p50_ms"] + 5
 
 

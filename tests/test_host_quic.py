@@ -21,6 +21,7 @@ from knee.grounds.host.host import Host
 from knee.registry import congestion_controls
 from knee.scenario import from_dict
 from qlog_schema import read
+from real_time import in_time
 from test_host_kills import _files, _knee, _left_of, _orphans, _wait_for
 
 _LACKS = "; ".join(part.what for part in Host().missing())
@@ -37,22 +38,6 @@ def _told(*flows: dict[str, Any], duration: str = "4 s", **link: Any) -> dict[st
         "link": {"rate": "20 Mbit/s", "limit": "100 kB"} | link,
         "flows": [flow | changes for changes in flows or ({},)],
     }
-
-
-def in_time(told: dict[str, Any], out: Path) -> knee.Result:
-    """A run in which the machine kept up: at most 1 % of the packets left the switch more than 1 ms late.
-
-    A shared machine may stand still for tens of milliseconds, which the figures of a run then show, and its manifest.
-    Of four runs that were late it is the one that was least so.
-    """
-    runs = []
-    for number in range(4):
-        result = knee.run(told, "host", out / str(number), report=False)
-        switch = result.manifest["switch"]
-        runs.append((switch["behind"] / switch["departures"], number, result))
-        if runs[-1][0] <= 0.01:
-            break
-    return min(runs)[2]
 
 
 # ---- what it refuses ----
