@@ -29,7 +29,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), 
 
 #: Options that make a command shorter and leave what it does.
 SHORTER = {
-    "run": ["--set", "duration=2 s"],
+    "run": ["--set", "duration=2 s", "--set", "warmup=0 s"],
     "sweep": ["--set", "duration=2 s"],
     "search": ["--set", "duration=1 s", "--trials", "4"],
     "matrix": ["--cc", "reno,vegas", "--set", "duration=6 s"],
