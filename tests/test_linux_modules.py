@@ -31,7 +31,7 @@ def _declared(cc: str) -> dict[str, tuple[int, int, int]]:
     for name, value in re.findall(r"\.(\w+) = ([^,]+),", body[1]):
         left, _, right = value.partition(" * ")
         defaults[name] = NAMES[left] if left in NAMES else int(left) * int(right or 1)
-    declared = re.findall(r"KNEE_PARAM\(\w+, (\w+), (\d+), (\d+), ", source)
+    declared = re.findall(r"KNEE_PARAM\(\w+, (\w+), (\d+), (\d+),\s", source)
     return {name: (defaults[name], int(least), int(most)) for name, least, most in declared}
 
 

@@ -24,9 +24,9 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct knee_bbr3_params params = KNEE_BBR3_DEFAULTS;
 
-static const volatile struct knee_bbr3_params *bbr3_params(void)
+static const struct knee_bbr3_params *bbr3_params(void)
 {
-	return &params;
+	return (const struct knee_bbr3_params *)&params;
 }
 
 static __u32 bbr3_random(void)

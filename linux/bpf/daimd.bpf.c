@@ -10,6 +10,7 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 /* Times in us, ratios in millionths; tcp_daimd.c describes each. */
 const volatile struct knee_daimd_params params = KNEE_DAIMD_DEFAULTS;
+#define PARAMS	((const struct knee_daimd_params *)&params)
 
 _Static_assert(sizeof(struct knee_daimd) <= CA_STATE_SIZE, "fits the kernel's room");
 
@@ -39,8 +40,8 @@ void BPF_PROG(daimd_init, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct knee_daimd *d = ca_state(sk);
 
-	knee_daimd_init(d, &params, tp->tcp_mstamp);
-	if (params.slow_start == KNEE_DAIMD_OFF)
+	knee_daimd_init(d, PARAMS, tp->tcp_mstamp);
+	if (READ_ONCE(params.slow_start) == KNEE_DAIMD_OFF)
 		tp->snd_ssthresh = tp->snd_cwnd;
 	show(sk, d, false);
 }
@@ -57,7 +58,7 @@ void BPF_PROG(daimd_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(ca_state(sk), &params, tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
+		knee_daimd_sample(ca_state(sk), PARAMS, tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
 				  tp->snd_ssthresh);
 }
 
@@ -76,7 +77,7 @@ void BPF_PROG(daimd_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		.ssthresh = tp->snd_ssthresh,
 	};
 
-	knee_daimd_on_ack(d, &params, &a);
+	knee_daimd_on_ack(d, PARAMS, &a);
 	if (a.cwnd != tp->snd_cwnd) {
 		if (a.cwnd < tp->snd_cwnd)
 			tp->snd_cwnd_cnt = 0;
@@ -91,7 +92,7 @@ __u32 BPF_PROG(daimd_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return knee_daimd_on_loss(ca_state(sk), &params, tp->tcp_mstamp, tp->snd_nxt, tp->snd_cwnd);
+	return knee_daimd_on_loss(ca_state(sk), PARAMS, tp->tcp_mstamp, tp->snd_nxt, tp->snd_cwnd);
 }
 
 static void on_restart(struct sock *sk)

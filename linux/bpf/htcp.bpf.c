@@ -9,6 +9,7 @@
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct knee_htcp_params params = KNEE_HTCP_DEFAULTS;
+#define PARAMS	((const struct knee_htcp_params *)&params)
 
 _Static_assert(sizeof(struct knee_htcp) <= CA_STATE_SIZE, "fits the kernel's room");
 
@@ -50,7 +51,7 @@ void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	__u8 state = BPF_CORE_READ_BITFIELD((const struct inet_connection_sock *)sk, icsk_ca_state);
 
-	knee_htcp_on_measure(ca_state(sk), &params, tp->tcp_mstamp, sample->rtt_us > 0 ? sample->rtt_us : 0,
+	knee_htcp_on_measure(ca_state(sk), PARAMS, tp->tcp_mstamp, sample->rtt_us > 0 ? sample->rtt_us : 0,
 			     tp->snd_cwnd, sample->pkts_acked, state);
 }
 
@@ -68,7 +69,7 @@ void BPF_PROG(htcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		tcp_slow_start(tp, acked);
 		return;
 	}
-	knee_htcp_increase(h, &params, tp->tcp_mstamp, &cwnd, &count);
+	knee_htcp_increase(h, PARAMS, tp->tcp_mstamp, &cwnd, &count);
 	tp->snd_cwnd = cwnd < tp->snd_cwnd_clamp ? cwnd : tp->snd_cwnd_clamp;
 	tp->snd_cwnd_cnt = count;
 }
@@ -78,7 +79,7 @@ __u32 BPF_PROG(htcp_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return knee_htcp_on_congestion(ca_state(sk), &params, tp->tcp_mstamp, tp->snd_cwnd);
+	return knee_htcp_on_congestion(ca_state(sk), PARAMS, tp->tcp_mstamp, tp->snd_cwnd);
 }
 
 SEC("struct_ops")

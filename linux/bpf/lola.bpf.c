@@ -10,6 +10,7 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 /* Times in us, ratios in 1/1024; the defaults of the paper's Section V-A. */
 const volatile struct knee_lola_params params = KNEE_LOLA_DEFAULTS;
+#define PARAMS	((const struct knee_lola_params *)&params)
 
 _Static_assert(sizeof(struct knee_lola) <= CA_STATE_SIZE, "fits the kernel's room");
 
@@ -59,7 +60,7 @@ void BPF_PROG(lola_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	/* The filter's ring is indexed, which the verifier allows only on the stack. */
 	copy = *l;
-	knee_lola_sample(&copy, &params, tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
+	knee_lola_sample(&copy, PARAMS, tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
 	*l = copy;
 }
 
@@ -78,7 +79,7 @@ void BPF_PROG(lola_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		.ssthresh = tp->snd_ssthresh,
 	};
 
-	knee_lola_on_ack(l, &params, &a);
+	knee_lola_on_ack(l, PARAMS, &a);
 	if (a.cwnd != tp->snd_cwnd) {
 		if (a.cwnd < tp->snd_cwnd)
 			tp->snd_cwnd_cnt = 0;
@@ -95,7 +96,7 @@ __u32 BPF_PROG(lola_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return knee_lola_on_loss(ca_state(sk), &params, tp->tcp_mstamp, tp->snd_cwnd);
+	return knee_lola_on_loss(ca_state(sk), PARAMS, tp->tcp_mstamp, tp->snd_cwnd);
 }
 
 SEC("struct_ops")
@@ -114,7 +115,7 @@ SEC("struct_ops")
 void BPF_PROG(lola_cwnd_event, struct sock *sk, __u32 event)
 {
 	if (event == EVENT_COMPLETE_CWR)
-		knee_lola_on_reduced(ca_state(sk), &params, tcp_sk(sk)->tcp_mstamp);
+		knee_lola_on_reduced(ca_state(sk), PARAMS, tcp_sk(sk)->tcp_mstamp);
 	else if (event == EVENT_TX_START)
 		on_restart(sk);
 }

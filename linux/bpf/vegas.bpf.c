@@ -9,6 +9,7 @@
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct knee_vegas_params params = KNEE_VEGAS_DEFAULTS;
+#define PARAMS	((const struct knee_vegas_params *)&params)
 
 _Static_assert(sizeof(struct knee_vegas) <= CA_STATE_SIZE, "fits the kernel's room");
 
@@ -84,7 +85,7 @@ void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		.cwnd = tp->snd_cwnd,
 		.ssthresh = tp->snd_ssthresh,
 	};
-	enum knee_vegas_growth growth = knee_vegas_on_ack(v, &params, &a);
+	enum knee_vegas_growth growth = knee_vegas_on_ack(v, PARAMS, &a);
 
 	tp->snd_cwnd = a.cwnd;
 	tp->snd_ssthresh = a.ssthresh;

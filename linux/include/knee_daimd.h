@@ -188,34 +188,34 @@ static inline u64 knee_daimd_occupancy(const struct knee_daimd *d)
 }
 
 /* The raised threshold as of now, ns. */
-static inline u64 knee_daimd_raised(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
+static inline u64 knee_daimd_raised(const struct knee_daimd *d, const struct knee_daimd_params *p)
 {
-	return knee_daimd_threshold((u64)p->tau0 * 1000, p->gamma, knee_daimd_occupancy(d));
+	return knee_daimd_threshold((u64)READ_ONCE(p->tau0) * 1000, READ_ONCE(p->gamma), knee_daimd_occupancy(d));
 }
 
-static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
+static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct knee_daimd_params *p)
 {
-	if (!p->adaptive_backoff || !d->srtt || d->backoffs < p->fixed_backoffs)
-		return p->beta;
-	return knee_daimd_beta(p->delta, d->rtt_min, d->srtt, p->beta_max);
+	if (!READ_ONCE(p->adaptive_backoff) || !d->srtt || d->backoffs < READ_ONCE(p->fixed_backoffs))
+		return READ_ONCE(p->beta);
+	return knee_daimd_beta(READ_ONCE(p->delta), d->rtt_min, d->srtt, READ_ONCE(p->beta_max));
 }
 
 /* Least time between delay backoffs as of now, ns. */
-static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const volatile struct knee_daimd_params *p)
+static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const struct knee_daimd_params *p)
 {
-	if (p->delta0_mode)
-		return (u64)p->delta0 * 1000;
-	return knee_daimd_scaled(knee_daimd_occupancy(d), p->delta0_factor);
+	if (READ_ONCE(p->delta0_mode))
+		return (u64)READ_ONCE(p->delta0) * 1000;
+	return knee_daimd_scaled(knee_daimd_occupancy(d), READ_ONCE(p->delta0_factor));
 }
 
 /* Line 19: 2 (1 - beta) alpha; alpha < 2^42 and the scale <= 2^21. */
-static inline u64 knee_daimd_rate(const struct knee_daimd *d, const volatile struct knee_daimd_params *p,
+static inline u64 knee_daimd_rate(const struct knee_daimd *d, const struct knee_daimd_params *p,
 				  u64 now, u32 cwnd)
 {
-	u64 alpha = knee_daimd_alpha(p->increase, now - d->last_backoff, cwnd);
+	u64 alpha = knee_daimd_alpha(READ_ONCE(p->increase), now - d->last_backoff, cwnd);
 	u32 beta = knee_min(knee_daimd_beta_now(d, p), KNEE_DAIMD_ONE);
 
-	if (!p->scale_increase)
+	if (!READ_ONCE(p->scale_increase))
 		return alpha;
 	return knee_div(alpha * (2 * (KNEE_DAIMD_ONE - beta)), KNEE_DAIMD_ONE);
 }
@@ -226,9 +226,11 @@ static inline void knee_daimd_outdate(struct knee_daimd *d, u64 now)
 	d->refreshed = now - 1000;
 }
 
-static inline void knee_daimd_init(struct knee_daimd *d, const volatile struct knee_daimd_params *p, u64 now)
+static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now)
 {
-	d->rtt_min = p->rtt_min_initial ? (u64)p->rtt_min_initial * 1000 : KNEE_U64_MAX;
+	u32 initial = READ_ONCE(p->rtt_min_initial);
+
+	d->rtt_min = initial ? (u64)initial * 1000 : KNEE_U64_MAX;
 	d->rtt_max = 0;
 	d->srtt = 0;
 	d->last_backoff = now;
@@ -245,7 +247,7 @@ static inline void knee_daimd_init(struct knee_daimd *d, const volatile struct k
 }
 
 /* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
-static inline void knee_daimd_sample(struct knee_daimd *d, const volatile struct knee_daimd_params *p, u64 now,
+static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now,
 				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
 {
 	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
@@ -253,10 +255,10 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const volatile struct
 	u64 rtt_max;
 
 	if (due)
-		d->decay = knee_daimd_decay(rtt, cwnd, p->decay);
+		d->decay = knee_daimd_decay(rtt, cwnd, READ_ONCE(p->decay));
 	rtt_max = knee_sub(d->rtt_max, d->decay);
 	/* For Figs. 3 and 4, what was set holds until the first backoff. */
-	if (!p->rtt_min_initial || d->backoffs)
+	if (!READ_ONCE(p->rtt_min_initial) || d->backoffs)
 		d->rtt_min = knee_min(d->rtt_min, rtt);
 	d->rtt_max = knee_max(rtt_max, rtt);
 	if (!d->settling) {
@@ -302,29 +304,29 @@ static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a
 	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
 }
 
-static inline void knee_daimd_slow_start(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
+static inline void knee_daimd_slow_start(struct knee_daimd *d, const struct knee_daimd_params *p,
 					 struct knee_daimd_ack *a)
 {
 	u64 rate = (u64)d->max_ssthresh * KNEE_DAIMD_ONE / 2;
 
-	if (p->slow_start == KNEE_DAIMD_LIMITED && a->cwnd > d->max_ssthresh)
+	if (READ_ONCE(p->slow_start) == KNEE_DAIMD_LIMITED && a->cwnd > d->max_ssthresh)
 		knee_daimd_add(d, a, knee_daimd_gain(rate, a->cwnd));
 	else
 		a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
 }
 
 /* Whether to back off on the queueing delay tau (line 22); the first backoff has no Delta0 to wait for. */
-static inline bool knee_daimd_backs_off(const struct knee_daimd *d, const volatile struct knee_daimd_params *p,
+static inline bool knee_daimd_backs_off(const struct knee_daimd *d, const struct knee_daimd_params *p,
 					const struct knee_daimd_ack *a, u64 tau)
 {
-	u64 threshold = p->backoff_threshold ? d->raised : (u64)p->tau0 * 1000;
+	u64 threshold = READ_ONCE(p->backoff_threshold) ? d->raised : (u64)READ_ONCE(p->tau0) * 1000;
 
-	return tau >= threshold && !d->settling && a->cwnd > p->w0 &&
+	return tau >= threshold && !d->settling && a->cwnd > READ_ONCE(p->w0) &&
 	       (!d->backoffs || (a->now - d->last_backoff) * 1000 > d->delta0);
 }
 
 /* An ACK came: lines 6 to 26. */
-static inline void knee_daimd_on_ack(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
+static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_daimd_params *p,
 				     struct knee_daimd_ack *a)
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min);
@@ -337,18 +339,18 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const volatile struct
 		return;
 	} else if (a->cwnd < a->ssthresh) {
 		knee_daimd_slow_start(d, p, a);
-	} else if (tau <= d->raised || a->cwnd <= p->w0 || !p->hold) {
+	} else if (tau <= d->raised || a->cwnd <= READ_ONCE(p->w0) || !READ_ONCE(p->hold)) {
 		knee_daimd_add(d, a, d->gain);
 	}
 }
 
 /* A loss: the new ssthresh. */
-static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const volatile struct knee_daimd_params *p,
+static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const struct knee_daimd_params *p,
 				     u64 now, u32 snd_nxt, u32 cwnd)
 {
 	u32 window = knee_daimd_reduced(d, now, snd_nxt, cwnd, knee_daimd_beta_now(d, p));
 
-	return p->loss_backoff ? knee_max(cwnd / 2, 2) : window;
+	return READ_ONCE(p->loss_backoff) ? knee_max(cwnd / 2, 2) : window;
 }
 
 /*

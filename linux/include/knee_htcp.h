@@ -114,18 +114,18 @@ static inline void knee_htcp_init(struct knee_htcp *h, u64 now)
 	h->last = now;
 }
 
-static inline void knee_htcp_update_alpha(struct knee_htcp *h, const volatile struct knee_htcp_params *p, u64 now)
+static inline void knee_htcp_update_alpha(struct knee_htcp *h, const struct knee_htcp_params *p, u64 now)
 {
 	u64 growth = knee_htcp_growth(knee_sub(now, h->last));
 
-	if (p->use_rtt_scaling && h->rtt_min)
+	if (READ_ONCE(p->use_rtt_scaling) && h->rtt_min)
 		growth = knee_htcp_rtt_scaled(growth, h->rtt_min);
 	h->alpha = knee_htcp_alpha(growth, h->beta);
 }
 
-static inline void knee_htcp_update_beta(struct knee_htcp *h, const volatile struct knee_htcp_params *p)
+static inline void knee_htcp_update_beta(struct knee_htcp *h, const struct knee_htcp_params *p)
 {
-	if (p->use_bandwidth_switch) {
+	if (READ_ONCE(p->use_bandwidth_switch)) {
 		u32 old = h->old_max_rate;
 
 		h->old_max_rate = h->max_rate;
@@ -182,14 +182,14 @@ static inline void knee_htcp_sample_throughput(struct knee_htcp *h, u64 now, u32
 }
 
 /* An ACK of `acked` packets, whatever the state; rtt 0: it gave no sample. */
-static inline void knee_htcp_on_measure(struct knee_htcp *h, const volatile struct knee_htcp_params *p, u64 now,
+static inline void knee_htcp_on_measure(struct knee_htcp *h, const struct knee_htcp_params *p, u64 now,
 					u32 rtt, u32 cwnd, u32 acked, u8 state)
 {
 	if (state == CA_OPEN)
 		h->pkts_acked = acked;
 	if (rtt)
 		knee_htcp_sample_rtt(h, rtt, state);
-	if (p->use_bandwidth_switch)
+	if (READ_ONCE(p->use_bandwidth_switch))
 		knee_htcp_sample_throughput(h, now, cwnd, acked, state);
 }
 
@@ -197,7 +197,7 @@ static inline void knee_htcp_on_measure(struct knee_htcp *h, const volatile stru
  * An ACK in congestion avoidance. alpha is computed anew only when the window
  * has grown. count is below 2^32 and alpha at most 2^30.
  */
-static inline void knee_htcp_increase(struct knee_htcp *h, const volatile struct knee_htcp_params *p, u64 now,
+static inline void knee_htcp_increase(struct knee_htcp *h, const struct knee_htcp_params *p, u64 now,
 				      u32 *cwnd, u32 *count)
 {
 	if ((u64)*count * h->alpha / KNEE_HTCP_ONE >= *cwnd) {
@@ -211,7 +211,7 @@ static inline void knee_htcp_increase(struct knee_htcp *h, const volatile struct
 }
 
 /* The threshold after a congestion signal; the state of recovery follows. RTT_max fades. */
-static inline u32 knee_htcp_on_congestion(struct knee_htcp *h, const volatile struct knee_htcp_params *p, u64 now,
+static inline u32 knee_htcp_on_congestion(struct knee_htcp *h, const struct knee_htcp_params *p, u64 now,
 					  u32 cwnd)
 {
 	knee_htcp_update_beta(h, p);

@@ -199,10 +199,10 @@ static inline void knee_lola_init(struct knee_lola *l, u64 now)
 }
 
 /* How long it takes until a change of the window shows in the RTT. */
-static inline u32 knee_lola_feedback(const struct knee_lola *l, const volatile struct knee_lola_params *p)
+static inline u32 knee_lola_feedback(const struct knee_lola *l, const struct knee_lola_params *p)
 {
 	/* Less than half of the range of points in time: 2^30 + 10^8 us. */
-	return (l->rtt_now == KNEE_FILTER_EMPTY ? 0 : knee_min(l->rtt_now, 1 << 30)) + p->t_measure;
+	return (l->rtt_now == KNEE_FILTER_EMPTY ? 0 : knee_min(l->rtt_now, 1 << 30)) + READ_ONCE(p->t_measure);
 }
 
 /* Moves points in time along; `gap`: since the last slot of the filter, us. */
@@ -219,22 +219,22 @@ static inline void knee_lola_tidy(struct knee_lola *l, u64 now, u64 gap)
 }
 
 /* An RTT was measured: Eqs. 4 and 5. */
-static inline void knee_lola_sample(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_params *p,
 				    u64 now, u32 rtt)
 {
 	rtt = knee_max(rtt, 1);
 	if (knee_filter_is_over(&l->filter, now)) {
 		knee_lola_tidy(l, now, now - l->filter.end);
-		l->rtt_now = knee_filter_advance(&l->filter, now, p->t_measure);
+		l->rtt_now = knee_filter_advance(&l->filter, now, READ_ONCE(p->t_measure));
 	}
 	l->rtt_now = knee_filter_add(&l->filter, l->rtt_now, rtt);
 	l->rtt_min = knee_min(l->rtt_min, l->rtt_now);
-	if (l->rtt_now - l->rtt_min <= p->min_rtt_close)
+	if (l->rtt_now - l->rtt_min <= READ_ONCE(p->min_rtt_close))
 		l->unconfirmed = 0;
 	if (knee_lola_phase(l) == KNEE_LOLA_CWND_HOLD) {
 		l->rtt_greatest = knee_max(l->rtt_greatest, l->rtt_now);
 	} else if (knee_lola_phase(l) == KNEE_LOLA_SLOW_START) {
-		if (p->filter_slow_start)
+		if (READ_ONCE(p->filter_slow_start))
 			rtt = l->rtt_now;
 		l->rtt_least = knee_min(l->rtt_least, rtt);
 		l->rtt_greatest = knee_max(l->rtt_greatest, rtt);
@@ -242,10 +242,10 @@ static inline void knee_lola_sample(struct knee_lola *l, const volatile struct k
 }
 
 /* Section III-A. */
-static inline void knee_lola_slow_start(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_slow_start(struct knee_lola *l, const struct knee_lola_params *p,
 					struct knee_lola_ack *a)
 {
-	if (l->rtt_greatest > l->rtt_least && l->rtt_greatest - l->rtt_least > 2 * p->q_low) {
+	if (l->rtt_greatest > l->rtt_least && l->rtt_greatest - l->rtt_least > 2 * READ_ONCE(p->q_low)) {
 		a->ssthresh = knee_min(a->ssthresh, a->cwnd);
 		l->cwnd_max = 0;
 	} else if (a->limited && a->cwnd < a->ssthresh) {
@@ -256,7 +256,7 @@ static inline void knee_lola_slow_start(struct knee_lola *l, const volatile stru
 }
 
 /* Sets the rate of increase by Eq. 1. */
-static inline void knee_lola_follow_cubic(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee_lola_params *p,
 					  const struct knee_lola_ack *a)
 {
 	u64 t;
@@ -264,26 +264,26 @@ static inline void knee_lola_follow_cubic(struct knee_lola *l, const volatile st
 	if (!l->epoch) {
 		l->epoch = knee_max(a->now, 1);
 		l->cwnd_max = knee_max(l->cwnd_max, a->cwnd);
-		l->k = knee_cubic_k(p->c, l->cwnd_max - a->cwnd);
+		l->k = knee_cubic_k(READ_ONCE(p->c), l->cwnd_max - a->cwnd);
 	}
 	/* One RTT ahead, as CUBIC: what is acknowledged by then is sent now. */
 	t = knee_sub(a->now, l->epoch) + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
-	l->count = knee_cubic_count(knee_cubic_window(p->c, knee_cubic_time(t), l->k, l->cwnd_max),
+	l->count = knee_cubic_count(knee_cubic_window(READ_ONCE(p->c), knee_cubic_time(t), l->k, l->cwnd_max),
 				    a->cwnd);
 	l->counted = a->now;
 }
 
 /* Section III-B and the watch for a standing queue. */
-static inline void knee_lola_cubic_increase(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_cubic_increase(struct knee_lola *l, const struct knee_lola_params *p,
 					    struct knee_lola_ack *a)
 {
 	if (l->rtt_now != KNEE_FILTER_EMPTY && knee_lola_reached(l->settled, a->now)) {
 		/* Section IV: an RTT_min that is no longer reached is forgotten. */
-		if (l->unconfirmed >= p->min_rtt_resets) {
+		if (l->unconfirmed >= READ_ONCE(p->min_rtt_resets)) {
 			l->rtt_min = l->rtt_now;
 			l->unconfirmed = 0;
 		}
-		if (knee_lola_q_delay(l->rtt_now, l->rtt_min) > p->q_low) {
+		if (knee_lola_q_delay(l->rtt_now, l->rtt_min) > READ_ONCE(p->q_low)) {
 			knee_lola_enter(l, KNEE_LOLA_FAIR_FLOW_BALANCING, a->now);
 			return;
 		}
@@ -297,19 +297,19 @@ static inline void knee_lola_cubic_increase(struct knee_lola *l, const volatile 
 }
 
 /* Fig. 2. */
-static inline void knee_lola_balance(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola_params *p,
 				     struct knee_lola_ack *a)
 {
 	u32 q_delay = knee_lola_q_delay(l->rtt_now, l->rtt_min);
 	u32 age = (u32)a->now - l->since, feedback, packets;
 	u64 target, queued;
 
-	if (q_delay > p->q_target) {
+	if (q_delay > READ_ONCE(p->q_target)) {
 		knee_lola_enter(l, KNEE_LOLA_CWND_HOLD, a->now);
 		l->rtt_greatest = l->rtt_now;
 		return;
 	}
-	if (q_delay <= p->q_low / 2) {
+	if (q_delay <= READ_ONCE(p->q_low) / 2) {
 		/* Eq. 1 continues where it stopped. */
 		if (l->epoch)
 			l->epoch += age;
@@ -320,7 +320,7 @@ static inline void knee_lola_balance(struct knee_lola *l, const volatile struct 
 		return;
 	/* age <= 2^31 and feedback < 2^31: no overflow. */
 	feedback = knee_lola_feedback(l, p);
-	target = knee_lola_fair_target(age + feedback, p->phi);
+	target = knee_lola_fair_target(age + feedback, READ_ONCE(p->phi));
 	queued = knee_lola_q_data((u64)a->cwnd * a->mss, l->rtt_now, l->rtt_min);
 	packets = knee_min(knee_div(knee_sub(target, queued), knee_max(a->mss, 1)), a->cwnd);
 	if (packets) {
@@ -331,20 +331,20 @@ static inline void knee_lola_balance(struct knee_lola *l, const volatile struct 
 }
 
 /* Section III-E. K follows with the next ACK (knee_lola_follow_cubic). */
-static inline void knee_lola_tailored_decrease(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_tailored_decrease(struct knee_lola *l, const struct knee_lola_params *p,
 					       struct knee_lola_ack *a)
 {
 	knee_lola_enter(l, KNEE_LOLA_TAILORED_DECREASE, a->now);
 	l->cwnd_max = a->cwnd;
 	l->epoch = 0;
-	a->cwnd = knee_min(knee_lola_decreased(a->cwnd, l->rtt_greatest, l->rtt_min, p->gamma), a->cwnd);
+	a->cwnd = knee_min(knee_lola_decreased(a->cwnd, l->rtt_greatest, l->rtt_min, READ_ONCE(p->gamma)), a->cwnd);
 	a->ssthresh = a->cwnd;
 	l->unconfirmed++;
 	l->settled = (u32)a->now + knee_lola_feedback(l, p);
 }
 
 /* An ACK came: Fig. 1. */
-static inline void knee_lola_on_ack(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_params *p,
 				    struct knee_lola_ack *a)
 {
 	switch (knee_lola_phase(l)) {
@@ -358,7 +358,7 @@ static inline void knee_lola_on_ack(struct knee_lola *l, const volatile struct k
 		knee_lola_balance(l, p, a);
 		break;
 	case KNEE_LOLA_CWND_HOLD:
-		if ((u32)a->now - l->since >= p->t_sync)
+		if ((u32)a->now - l->since >= READ_ONCE(p->t_sync))
 			knee_lola_tailored_decrease(l, p, a);
 		break;
 	default:
@@ -367,18 +367,18 @@ static inline void knee_lola_on_ack(struct knee_lola *l, const volatile struct k
 }
 
 /* A loss, as CUBIC: the new ssthresh. */
-static inline u32 knee_lola_on_loss(struct knee_lola *l, const volatile struct knee_lola_params *p,
+static inline u32 knee_lola_on_loss(struct knee_lola *l, const struct knee_lola_params *p,
 				    u64 now, u32 cwnd)
 {
-	l->cwnd_max = knee_cubic_w_max(cwnd, l->cwnd_max, p->beta, p->fast_convergence);
+	l->cwnd_max = knee_cubic_w_max(cwnd, l->cwnd_max, READ_ONCE(p->beta), READ_ONCE(p->fast_convergence));
 	l->epoch = 0;
 	knee_lola_enter(l, KNEE_LOLA_CUBIC_INCREASE, now);
 	l->settled = (u32)now + knee_lola_feedback(l, p);
-	return knee_cubic_ssthresh(cwnd, p->beta);
+	return knee_cubic_ssthresh(cwnd, READ_ONCE(p->beta));
 }
 
 /* The reduction ends now; its effect shows an RTT later. */
-static inline void knee_lola_on_reduced(struct knee_lola *l, const volatile struct knee_lola_params *p, u64 now)
+static inline void knee_lola_on_reduced(struct knee_lola *l, const struct knee_lola_params *p, u64 now)
 {
 	l->settled = (u32)now + knee_lola_feedback(l, p);
 }

@@ -4,14 +4,15 @@
  * space share: no floating point, no 128-bit types, no calls into libgcc, and
  * loops with fixed bounds only.
  *
- * Algorithms take their parameters as `const volatile`: user space sets those of
- * a BPF program when it loads it, and those of a module at any time. Without
- * `volatile`, clang puts a BPF program's defaults into its code.
+ * Algorithms read their parameters by READ_ONCE: user space may change those of a
+ * module at any time, and sets those of a BPF program when it loads it. A plain
+ * read would have clang put a BPF program's defaults into its code.
  */
 #ifndef KNEE_MATH_H
 #define KNEE_MATH_H
 
 #if defined(__KERNEL__)
+#include <linux/compiler.h>
 #include <linux/math64.h>
 #include <linux/types.h>
 #define knee_div(a, b)	div64_u64((a), (b))
@@ -27,6 +28,7 @@ typedef uint64_t u64;
 typedef int64_t s64;
 #endif
 #define knee_div(a, b)	((u64)(a) / (u64)(b))
+#define READ_ONCE(x)	(*(const volatile typeof(x) *)&(x))
 #endif
 
 /*
@@ -34,7 +36,7 @@ typedef int64_t s64;
  * BPF verifier of Linux 6.12 learns of a copy it does not know of the original.
  */
 #if defined(__bpf__)
-#define knee_one_register(variable)	asm volatile("" : "+r"(variable))
+#define knee_one_register(variable)	({ asm volatile("" : "+r"(variable)); })
 #else
 #define knee_one_register(variable)	((void)(variable))
 #endif

@@ -117,7 +117,7 @@ static inline void knee_vegas_sample(struct knee_vegas *v, u32 rtt)
 
 /* The decision at the end of a round trip. */
 static inline enum knee_vegas_growth knee_vegas_decide(const struct knee_vegas *v,
-						       const volatile struct knee_vegas_params *p,
+						       const struct knee_vegas_params *p,
 						       struct knee_vegas_ack *a)
 {
 	u32 cwnd = knee_min(a->cwnd, KNEE_VEGAS_MAX_CWND);
@@ -125,22 +125,22 @@ static inline enum knee_vegas_growth knee_vegas_decide(const struct knee_vegas *
 
 	a->decided = true;
 	if (cwnd < a->ssthresh) {
-		if (diff <= p->gamma)
+		if (diff <= READ_ONCE(p->gamma))
 			return KNEE_VEGAS_SLOW_START;
 		/* One more than the target, since that is rounded down. */
 		a->cwnd = knee_min(cwnd, knee_vegas_target(cwnd, v->rtt, v->base) + 1);
 		a->ssthresh = knee_min(a->ssthresh, a->cwnd);
-	} else if (diff > p->beta) {
+	} else if (diff > READ_ONCE(p->beta)) {
 		a->cwnd = knee_sub(cwnd, 1);
 		a->ssthresh = knee_min(a->ssthresh, a->cwnd);
-	} else if (diff < p->alpha) {
+	} else if (diff < READ_ONCE(p->alpha)) {
 		a->cwnd = cwnd + 1;
 	}
 	return KNEE_VEGAS_HOLD;
 }
 
 static inline enum knee_vegas_growth knee_vegas_on_ack(const struct knee_vegas *v,
-						       const volatile struct knee_vegas_params *p,
+						       const struct knee_vegas_params *p,
 						       struct knee_vegas_ack *a)
 {
 	a->round_over = false;

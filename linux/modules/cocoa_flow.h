@@ -8,8 +8,8 @@
  *      ^                                                             v
  *      '------------------------- empty ---------------------- old flows <--.
  *                                                                |  '-------'
- *        paced flows (only with flow_max_rate) <--- not yet due -' credit spent:
- *                                                                  + quantum
+ *        paced flows (only with flow_max_rate) <--- not yet due -' credit
+ *                                                        spent: + quantum
  */
 #ifndef COCOA_FLOW_H
 #define COCOA_FLOW_H
@@ -38,15 +38,15 @@ enum cocoa_place {
 
 struct cocoa_flow {
 	struct sk_buff		*head;
-	struct sk_buff		*tail;		/* valid while there is a head */
+	struct sk_buff		*tail;		/* valid with a head */
 	struct list_head	chain;		/* on new, old or idle flows */
 	u32			qlen;
 	u32			backlog;	/* bytes */
-	s32			credit;		/* bytes; >= -(2^20 + a packet) */
+	s32			credit;		/* bytes, >= -2^20 - a packet */
 	u32			bucket;
 	u8			place;
 	struct knee_cocoa	cocoa;
-	u64			idle_at;	/* since when it is on the idle flows */
+	u64			idle_at;	/* on the idle flows since */
 	u64			next_packet_at;	/* paced; 0: never was */
 	struct rb_node		paced_node;
 };
@@ -56,13 +56,13 @@ struct cocoa_flows {
 	struct cocoa_flow	**table;	/* mask + 1 places */
 	u32			mask;
 	u32			count;
-	u32			idle_count;	/* without a packet, on whichever list */
+	u32			idle_count;	/* without a packet, any list */
 	u32			paced_count;
 	struct list_head	new;
 	struct list_head	old;
 	struct list_head	idle;		/* longest idle first */
 	struct rb_root_cached	paced;		/* by next_packet_at */
-	u64			gc_at;		/* no flow can be forgotten before */
+	u64			gc_at;		/* earliest time to forget */
 };
 
 /* What a qdisc has. */
@@ -70,15 +70,15 @@ struct cocoa_sched_data {
 	struct cocoa_flows		flows;
 	struct knee_cocoa_params	params;
 	struct knee_cocoa_learned	learned;
-	u32				perturbation;		/* of hashes */
-	u32				memory_limit;		/* bytes */
-	u32				memory;			/* of all packets */
+	u32				perturbation;	/* of hashes */
+	u32				memory_limit;	/* bytes */
+	u32				memory;	/* of all packets */
 	u32				quantum;
 	u32				initial_quantum;
-	u64				refill_delay;		/* ns */
-	u64				flow_max_rate;		/* bytes/s; 0: off */
+	u64				refill_delay;	/* ns */
+	u64				flow_max_rate;	/* bytes/s, 0: off */
 	u64				low_rate_threshold;	/* bytes/s */
-	u64				ce_threshold;		/* ns; U64_MAX: off */
+	u64				ce_threshold;	/* ns; U64_MAX: off */
 	struct qdisc_watchdog		watchdog;
 	struct tc_cocoa_xstats		stats;
 };
@@ -95,7 +95,7 @@ static inline struct cocoa_skb_cb *cocoa_cb(struct sk_buff *skb)
 	return (struct cocoa_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
-/* The place of a packet's flow. The random part keeps it from being foreseen. */
+/* The place of a packet's flow. The random part makes it unpredictable. */
 static inline u32 cocoa_bucket(const struct cocoa_sched_data *q,
 			       struct sk_buff *skb)
 {
@@ -116,7 +116,8 @@ static inline void cocoa_flows_init(struct cocoa_flows *flows)
 	flows->gc_at = U64_MAX;
 }
 
-static inline void cocoa_put_idle(struct cocoa_flows *flows, struct cocoa_flow *f, u64 now)
+static inline void cocoa_put_idle(struct cocoa_flows *flows,
+				  struct cocoa_flow *f, u64 now)
 {
 	f->idle_at = now;
 	f->place = COCOA_IDLE;
@@ -124,21 +125,26 @@ static inline void cocoa_put_idle(struct cocoa_flows *flows, struct cocoa_flow *
 	flows->gc_at = min(flows->gc_at, now + COCOA_REMEMBER_NS);
 }
 
-static inline void cocoa_put(struct list_head *list, enum cocoa_place place, struct cocoa_flow *f)
+static inline void cocoa_put(struct list_head *list, enum cocoa_place place,
+			     struct cocoa_flow *f)
 {
 	f->place = place;
 	list_move_tail(&f->chain, list);
 }
 
 /* Holds a flow back until its next packet is due. */
-static inline void cocoa_put_paced(struct cocoa_flows *flows, struct cocoa_flow *f)
+static inline void cocoa_put_paced(struct cocoa_flows *flows,
+				   struct cocoa_flow *f)
 {
 	struct rb_node **link = &flows->paced.rb_root.rb_node, *parent = NULL;
 	bool first = true;
 
 	while (*link) {
+		const struct cocoa_flow *other;
+
 		parent = *link;
-		if (f->next_packet_at < rb_entry(parent, struct cocoa_flow, paced_node)->next_packet_at) {
+		other = rb_entry(parent, struct cocoa_flow, paced_node);
+		if (f->next_packet_at < other->next_packet_at) {
 			link = &parent->rb_left;
 		} else {
 			link = &parent->rb_right;
@@ -158,7 +164,8 @@ static inline void cocoa_release_paced(struct cocoa_flows *flows, u64 now)
 	struct rb_node *node;
 
 	while ((node = rb_first_cached(&flows->paced))) {
-		struct cocoa_flow *f = rb_entry(node, struct cocoa_flow, paced_node);
+		struct cocoa_flow *f =
+			rb_entry(node, struct cocoa_flow, paced_node);
 
 		if (f->next_packet_at > now)
 			break;
@@ -168,7 +175,8 @@ static inline void cocoa_release_paced(struct cocoa_flows *flows, u64 now)
 	}
 }
 
-static inline void cocoa_push(struct cocoa_flows *flows, struct cocoa_flow *f, struct sk_buff *skb)
+static inline void cocoa_push(struct cocoa_flows *flows, struct cocoa_flow *f,
+			      struct sk_buff *skb)
 {
 	if (f->head) {
 		f->tail->next = skb;
@@ -182,7 +190,8 @@ static inline void cocoa_push(struct cocoa_flows *flows, struct cocoa_flow *f, s
 	f->backlog += qdisc_pkt_len(skb);
 }
 
-static inline struct sk_buff *cocoa_pop(struct cocoa_flows *flows, struct cocoa_flow *f)
+static inline struct sk_buff *cocoa_pop(struct cocoa_flows *flows,
+					struct cocoa_flow *f)
 {
 	struct sk_buff *skb = f->head;
 

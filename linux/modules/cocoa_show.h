@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What sch_cocoa shows over netlink: its options, its statistics and its flows. */
+/* What sch_cocoa shows over netlink: options, statistics and flows. */
 #ifndef COCOA_SHOW_H
 #define COCOA_SHOW_H
 
@@ -30,17 +30,22 @@ static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_COCOA_FLOW_LIMIT, q->params.initial_buffer) ||
 	    nla_put_u32(skb, TCA_COCOA_QUANTUM, q->quantum) ||
 	    nla_put_u32(skb, TCA_COCOA_INITIAL_QUANTUM, q->initial_quantum) ||
-	    nla_put_u32(skb, TCA_COCOA_REFILL_DELAY, cocoa_us(q->refill_delay)) ||
+	    nla_put_u32(skb, TCA_COCOA_REFILL_DELAY,
+			cocoa_us(q->refill_delay)) ||
 	    nla_put_u32(skb, TCA_COCOA_ORPHAN_MASK, q->flows.mask) ||
-	    nla_put_u64_64bit(skb, TCA_COCOA_FLOW_MAX_RATE, q->flow_max_rate, TCA_COCOA_PAD) ||
-	    nla_put_u64_64bit(skb, TCA_COCOA_LOW_RATE_THRESHOLD, q->low_rate_threshold,
+	    nla_put_u64_64bit(skb, TCA_COCOA_FLOW_MAX_RATE, q->flow_max_rate,
 			      TCA_COCOA_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_COCOA_LOW_RATE_THRESHOLD,
+			      q->low_rate_threshold, TCA_COCOA_PAD) ||
 	    nla_put_u32(skb, TCA_COCOA_CE_THRESHOLD, cocoa_us(ce_threshold)) ||
 	    nla_put_u32(skb, TCA_COCOA_MULTIPLIER, q->params.multiplier) ||
 	    nla_put_u32(skb, TCA_COCOA_MAX_INCREASE, q->params.max_increase) ||
-	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_INTERVAL, cocoa_us(q->params.max_guard)) ||
-	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_RTTS, q->params.max_guard_rtts) ||
-	    nla_put_u32(skb, TCA_COCOA_BASE_RTT, cocoa_us(q->params.base_rtt)) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_INTERVAL,
+			cocoa_us(q->params.max_guard)) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_RTTS,
+			q->params.max_guard_rtts) ||
+	    nla_put_u32(skb, TCA_COCOA_BASE_RTT,
+			cocoa_us(q->params.base_rtt)) ||
 	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL, q->params.learn_initial) ||
 	    nla_put_u32(skb, TCA_COCOA_MEMORY_LIMIT, q->memory_limit)) {
 		nla_nest_cancel(skb, opts);
@@ -97,7 +102,10 @@ static int cocoa_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
-/* A flow is shown as a class whose minor number is its bucket + 1; those beyond 2^16 - 2 are not. */
+/*
+ * A flow is shown as a class whose minor number is its bucket + 1; those beyond
+ * 2^16 - 2 are not.
+ */
 static struct Qdisc *cocoa_leaf(struct Qdisc *sch, unsigned long cl)
 {
 	return NULL;
@@ -108,14 +116,15 @@ static unsigned long cocoa_find(struct Qdisc *sch, u32 classid)
 	return 0;
 }
 
-static int cocoa_dump_class(struct Qdisc *sch, unsigned long cl, struct sk_buff *skb,
-			    struct tcmsg *tcm)
+static int cocoa_dump_class(struct Qdisc *sch, unsigned long cl,
+			    struct sk_buff *skb, struct tcmsg *tcm)
 {
 	tcm->tcm_handle |= TC_H_MIN(cl);
 	return 0;
 }
 
-static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl, struct gnet_dump *d)
+static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl,
+				  struct gnet_dump *d)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	struct tc_cocoa_flow_xstats st = {};
@@ -125,11 +134,14 @@ static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl, struct gn
 	sch_tree_lock(sch);
 	f = cl - 1 <= q->flows.mask ? q->flows.table[cl - 1] : NULL;
 	if (f) {
-		s64 left = div_s64(f->cocoa.guard_end - ktime_get_ns(), NSEC_PER_USEC);
+		s64 left = div_s64(f->cocoa.guard_end - ktime_get_ns(),
+				   NSEC_PER_USEC);
 
 		st.buffer = f->cocoa.buffer;
 		st.longest_interval = cocoa_us(f->cocoa.longest);
-		st.guard_left = f->cocoa.guard_end ? clamp_t(s64, left, S32_MIN, S32_MAX) : 0;
+		st.guard_left = f->cocoa.guard_end
+					? clamp_t(s64, left, S32_MIN, S32_MAX)
+					: 0;
 		st.credit = f->credit;
 		st.idle = cocoa_us(f->cocoa.idle);
 		st.enlarged = f->cocoa.enlarged;
@@ -147,10 +159,12 @@ static void cocoa_walk(struct Qdisc *sch, struct qdisc_walker *walker)
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	u32 bucket;
 
-	for (bucket = 0; !walker->stop && bucket <= min(q->flows.mask, 0xfffdu); bucket++) {
+	for (bucket = 0; !walker->stop && bucket <= min(q->flows.mask, 0xfffdu);
+	     bucket++) {
 		if (!q->flows.table[bucket])
 			continue;
-		if (walker->count >= walker->skip && walker->fn(sch, bucket + 1, walker) < 0)
+		if (walker->count >= walker->skip &&
+		    walker->fn(sch, bucket + 1, walker) < 0)
 			walker->stop = 1;
 		else
 			walker->count++;

@@ -2,8 +2,8 @@
 /*
  * cocoa: flow queueing with a buffer per flow that follows what the flow's
  * congestion control needs. knee_cocoa.h has the mechanism and its source,
- * cocoa_flow.h the flows, cocoa_show.h what can be seen of them; here is what ties
- * them to packets and settings.
+ * cocoa_flow.h the flows, cocoa_show.h what can be seen of them; here is what
+ * ties them to packets and settings.
  *
  * Flows are served by deficit round robin as in fq on a router: new flows
  * before old ones, once through their credit. Flows are told apart by the
@@ -40,7 +40,8 @@ static void cocoa_forget_idle(struct cocoa_sched_data *q, u64 now)
 	int i;
 
 	for (i = 0; i < COCOA_GC_MAX; i++) {
-		f = list_first_entry_or_null(&flows->idle, struct cocoa_flow, chain);
+		f = list_first_entry_or_null(&flows->idle, struct cocoa_flow,
+					     chain);
 		if (!f || now <= f->idle_at + COCOA_REMEMBER_NS)
 			break;
 		list_del(&f->chain);
@@ -54,15 +55,18 @@ static void cocoa_forget_idle(struct cocoa_sched_data *q, u64 now)
 	flows->gc_at = f ? f->idle_at + COCOA_REMEMBER_NS + 1 : U64_MAX;
 }
 
-static struct cocoa_flow *cocoa_new_flow(struct cocoa_sched_data *q, u32 bucket, u64 now)
+static struct cocoa_flow *cocoa_new_flow(struct cocoa_sched_data *q, u32 bucket,
+					 u64 now)
 {
-	struct cocoa_flow *f = kmem_cache_zalloc(cocoa_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
+	struct cocoa_flow *f =
+		kmem_cache_zalloc(cocoa_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
 
 	if (unlikely(!f))
 		return NULL;
 	f->bucket = bucket;
 	f->credit = q->initial_quantum;
-	knee_cocoa_init(&f->cocoa, knee_cocoa_initial(&q->params, &q->learned), now);
+	knee_cocoa_init(&f->cocoa, knee_cocoa_initial(&q->params, &q->learned),
+			now);
 	INIT_LIST_HEAD(&f->chain);
 	cocoa_put_idle(&q->flows, f, now);
 	q->flows.table[bucket] = f;
@@ -101,8 +105,9 @@ static void cocoa_trim(struct Qdisc *sch, struct cocoa_flow *f,
 	}
 }
 
-/* The flow's buffer is full. Returns whether the packet is queued nevertheless. */
-static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now, struct sk_buff **to_free)
+/* The flow's buffer is full. Returns whether the packet is queued anyway. */
+static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now,
+		       struct sk_buff **to_free)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	u64 longest = f->cocoa.longest, start = f->cocoa.start;
@@ -120,7 +125,8 @@ static bool cocoa_full(struct Qdisc *sch, struct cocoa_flow *f, u64 now, struct 
 	if (branch == KNEE_COCOA_LOSS)
 		return false;
 	q->stats.guard_intervals++;
-	q->stats.longest_interval = cocoa_us(enlarged ? now - start : max(longest, now - start));
+	q->stats.longest_interval =
+		cocoa_us(enlarged ? now - start : max(longest, now - start));
 	q->stats.guard_interval = cocoa_us(f->cocoa.guard_end - now);
 	if (branch == KNEE_COCOA_REDUCE && f->cocoa.buffer < before) {
 		q->stats.reductions++;
@@ -222,8 +228,8 @@ static int cocoa_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		queued = cocoa_admit(sch, f, skb, now, to_free);
 
 	/*
-	 * Parents count a packet of this length, but only if it is queued. Their
-	 * counts must not reach 0 in between, which would make them idle.
+	 * Parents count a packet of this length, but only if it is queued.
+	 * Their counts must not reach 0 in between: that would make them idle.
 	 */
 	packets = sch->q.qlen - packets;
 	bytes = sch->qstats.backlog - bytes;
@@ -239,7 +245,8 @@ static int cocoa_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 }
 
 /* Sets when a paced flow may send again after `bytes`. */
-static void cocoa_pace(struct cocoa_sched_data *q, struct cocoa_flow *f, u32 bytes, u64 now)
+static void cocoa_pace(struct cocoa_sched_data *q, struct cocoa_flow *f,
+		       u32 bytes, u64 now)
 {
 	u64 gap;
 
@@ -251,7 +258,8 @@ static void cocoa_pace(struct cocoa_sched_data *q, struct cocoa_flow *f, u32 byt
 		bytes = max(bytes, q->quantum);
 	}
 	/* bytes < 2^32, so that the product is below 2^62. */
-	gap = min_t(u64, div64_u64((u64)bytes * NSEC_PER_SEC, q->flow_max_rate), COCOA_MAX_GAP);
+	gap = min_t(u64, div64_u64((u64)bytes * NSEC_PER_SEC, q->flow_max_rate),
+		    COCOA_MAX_GAP);
 	/* Compensates for a packet sent late, by at most half a gap. */
 	if (f->next_packet_at)
 		gap -= min(gap / 2, now - f->next_packet_at);
@@ -259,14 +267,16 @@ static void cocoa_pace(struct cocoa_sched_data *q, struct cocoa_flow *f, u32 byt
 }
 
 /* Takes the packet at the head of a flow out of the qdisc. */
-static struct sk_buff *cocoa_take(struct Qdisc *sch, struct cocoa_flow *f, u64 now)
+static struct sk_buff *cocoa_take(struct Qdisc *sch, struct cocoa_flow *f,
+				  u64 now)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	struct sk_buff *skb = cocoa_pop(&q->flows, f);
 
 	if (!skb)
 		return NULL;
-	knee_cocoa_on_departure(&f->cocoa, f->qlen, now, now - cocoa_cb(skb)->enqueued);
+	knee_cocoa_on_departure(&f->cocoa, f->qlen, now,
+				now - cocoa_cb(skb)->enqueued);
 	q->memory -= cocoa_cb(skb)->memory;
 	qdisc_qstats_backlog_dec(sch, skb);
 	sch->q.qlen--;
@@ -276,12 +286,15 @@ static struct sk_buff *cocoa_take(struct Qdisc *sch, struct cocoa_flow *f, u64 n
 /* The flow whose turn it is. */
 static struct cocoa_flow *cocoa_turn(struct cocoa_flows *flows)
 {
-	struct cocoa_flow *f = list_first_entry_or_null(&flows->new, struct cocoa_flow, chain);
+	struct cocoa_flow *f =
+		list_first_entry_or_null(&flows->new, struct cocoa_flow, chain);
 
-	return f ?: list_first_entry_or_null(&flows->old, struct cocoa_flow, chain);
+	if (f)
+		return f;
+	return list_first_entry_or_null(&flows->old, struct cocoa_flow, chain);
 }
 
-/* A flow is empty at its turn: a new one joins the old ones, an old one becomes idle. */
+/* A flow is empty at its turn: a new one becomes old, an old one idle. */
 static void cocoa_pass(struct cocoa_flows *flows, struct cocoa_flow *f, u64 now)
 {
 	if (f->place == COCOA_NEW)
@@ -321,7 +334,8 @@ static struct sk_buff *cocoa_dequeue(struct Qdisc *sch)
 			cocoa_pass(flows, f, now);
 			continue;
 		}
-		if (unlikely(now - max(due, cocoa_cb(skb)->enqueued) > q->ce_threshold) &&
+		if (unlikely(now - max(due, cocoa_cb(skb)->enqueued) >
+			     q->ce_threshold) &&
 		    INET_ECN_set_ce(skb))
 			q->stats.ce_marks++;
 		f->credit -= qdisc_pkt_len(skb);
@@ -331,7 +345,8 @@ static struct sk_buff *cocoa_dequeue(struct Qdisc *sch)
 		return skb;
 	}
 	if (flows->paced_count) {
-		f = rb_entry(rb_first_cached(&flows->paced), struct cocoa_flow, paced_node);
+		f = rb_entry(rb_first_cached(&flows->paced), struct cocoa_flow,
+			     paced_node);
 		qdisc_watchdog_schedule_ns(&q->watchdog, f->next_packet_at);
 	}
 	return NULL;
@@ -406,26 +421,29 @@ KNEE_RANGE cocoa_multiplier_range = { .max = 100 << 16 };
 KNEE_RANGE cocoa_rtts_range = { .max = 1000 << 16 };
 KNEE_RANGE cocoa_guard_range = { .max = 1000 * USEC_PER_SEC };
 KNEE_RANGE cocoa_rtt_range = { .max = 10 * USEC_PER_SEC };
-/* So that the time for 2^20 bytes and rates times nanoseconds fit in 64 bits. */
+/* The time for 2^20 bytes, and rates times nanoseconds, fit in 64 bits. */
 KNEE_RANGE cocoa_rate_range = { .max = 125000000000000ull };
+
+#define COCOA_RANGE(type, name)	\
+	NLA_POLICY_FULL_RANGE(type, &cocoa_##name##_range)
 
 static const struct nla_policy cocoa_policy[TCA_COCOA_MAX + 1] = {
 	[TCA_COCOA_LIMIT]		= { .type = NLA_U32 },
-	[TCA_COCOA_FLOW_LIMIT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_buffer_range),
-	[TCA_COCOA_QUANTUM]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_quantum_range),
-	[TCA_COCOA_INITIAL_QUANTUM]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_initial_range),
+	[TCA_COCOA_FLOW_LIMIT]		= COCOA_RANGE(NLA_U32, buffer),
+	[TCA_COCOA_QUANTUM]		= COCOA_RANGE(NLA_U32, quantum),
+	[TCA_COCOA_INITIAL_QUANTUM]	= COCOA_RANGE(NLA_U32, initial),
 	[TCA_COCOA_REFILL_DELAY]	= { .type = NLA_U32 },
-	[TCA_COCOA_ORPHAN_MASK]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_mask_range),
-	[TCA_COCOA_FLOW_MAX_RATE]	= NLA_POLICY_FULL_RANGE(NLA_U64, &cocoa_rate_range),
-	[TCA_COCOA_LOW_RATE_THRESHOLD]	= NLA_POLICY_FULL_RANGE(NLA_U64, &cocoa_rate_range),
+	[TCA_COCOA_ORPHAN_MASK]		= COCOA_RANGE(NLA_U32, mask),
+	[TCA_COCOA_FLOW_MAX_RATE]	= COCOA_RANGE(NLA_U64, rate),
+	[TCA_COCOA_LOW_RATE_THRESHOLD]	= COCOA_RANGE(NLA_U64, rate),
 	[TCA_COCOA_CE_THRESHOLD]	= { .type = NLA_U32 },
-	[TCA_COCOA_MULTIPLIER]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_multiplier_range),
-	[TCA_COCOA_MAX_INCREASE]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_increase_range),
-	[TCA_COCOA_MAX_GUARD_INTERVAL]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_guard_range),
-	[TCA_COCOA_MAX_GUARD_RTTS]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_rtts_range),
-	[TCA_COCOA_BASE_RTT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_rtt_range),
+	[TCA_COCOA_MULTIPLIER]		= COCOA_RANGE(NLA_U32, multiplier),
+	[TCA_COCOA_MAX_INCREASE]	= COCOA_RANGE(NLA_U32, increase),
+	[TCA_COCOA_MAX_GUARD_INTERVAL]	= COCOA_RANGE(NLA_U32, guard),
+	[TCA_COCOA_MAX_GUARD_RTTS]	= COCOA_RANGE(NLA_U32, rtts),
+	[TCA_COCOA_BASE_RTT]		= COCOA_RANGE(NLA_U32, rtt),
 	[TCA_COCOA_LEARN_INITIAL]	= NLA_POLICY_MAX(NLA_U8, 1),
-	[TCA_COCOA_MEMORY_LIMIT]	= NLA_POLICY_FULL_RANGE(NLA_U32, &cocoa_memory_range),
+	[TCA_COCOA_MEMORY_LIMIT]	= COCOA_RANGE(NLA_U32, memory),
 };
 
 static void cocoa_set_u32(const struct nlattr *attr, u32 *value)
@@ -447,7 +465,7 @@ static void cocoa_set_time(const struct nlattr *attr, u64 *value)
 		*value = (u64)nla_get_u32(attr) * NSEC_PER_USEC;
 }
 
-/* Whether the parent is qfq, which requires a packet of a child that has one. */
+/* Whether the parent is qfq, which requires a packet of a child with some. */
 static bool cocoa_below_qfq(const struct Qdisc *sch)
 {
 	const struct Qdisc *root = rtnl_dereference(qdisc_dev(sch)->qdisc);
@@ -464,7 +482,8 @@ static bool cocoa_below_qfq(const struct Qdisc *sch)
 	return false;
 }
 
-static int cocoa_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+static int cocoa_change(struct Qdisc *sch, struct nlattr *opt,
+			struct netlink_ext_ack *extack)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	struct nlattr *tb[TCA_COCOA_MAX + 1];
@@ -481,7 +500,8 @@ static int cocoa_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 	}
 	if (tb[TCA_COCOA_ORPHAN_MASK] && q->flows.table &&
 	    nla_get_u32(tb[TCA_COCOA_ORPHAN_MASK]) != q->flows.mask) {
-		NL_SET_ERR_MSG_MOD(extack, "orphan_mask can be set only when the qdisc is added");
+		NL_SET_ERR_MSG_MOD(extack,
+				   "orphan_mask can be set only when the qdisc is added");
 		return -EOPNOTSUPP;
 	}
 
@@ -504,13 +524,15 @@ static int cocoa_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 	cocoa_set_u32(tb[TCA_COCOA_MAX_GUARD_RTTS], &q->params.max_guard_rtts);
 	cocoa_set_time(tb[TCA_COCOA_BASE_RTT], &q->params.base_rtt);
 	if (tb[TCA_COCOA_LEARN_INITIAL])
-		q->params.learn_initial = nla_get_u8(tb[TCA_COCOA_LEARN_INITIAL]);
+		q->params.learn_initial =
+			nla_get_u8(tb[TCA_COCOA_LEARN_INITIAL]);
 	cocoa_shed(sch);
 	sch_tree_unlock(sch);
 	return 0;
 }
 
-static int cocoa_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+static int cocoa_init(struct Qdisc *sch, struct nlattr *opt,
+		      struct netlink_ext_ack *extack)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
 	u32 mtu = clamp_t(u32, psched_mtu(qdisc_dev(sch)), 128, 1 << 16);
@@ -537,7 +559,8 @@ static int cocoa_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 		if (err)
 			return err;
 	}
-	q->flows.table = kvcalloc(q->flows.mask + 1, sizeof(*q->flows.table), GFP_KERNEL);
+	q->flows.table = kvcalloc(q->flows.mask + 1, sizeof(*q->flows.table),
+				  GFP_KERNEL);
 	return q->flows.table ? 0 : -ENOMEM;
 }
 
@@ -590,5 +613,5 @@ module_init(cocoa_module_init);
 module_exit(cocoa_module_exit);
 
 MODULE_AUTHOR("The knee authors");
-MODULE_DESCRIPTION("cocoa: flow queueing with buffers that follow the congestion control");
+MODULE_DESCRIPTION("cocoa: flow queueing with buffers sized by the congestion control");
 MODULE_LICENSE("Dual BSD/GPL");

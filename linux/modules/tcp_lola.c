@@ -18,18 +18,29 @@
 
 static struct knee_lola_params lola_params __read_mostly = KNEE_LOLA_DEFAULTS;
 
-KNEE_PARAM(lola_params, q_low, 1, 100000000, "queueing delay that shows a full link, us");
-KNEE_PARAM(lola_params, q_target, 1, 100000000, "queueing delay that ends a round, us");
-KNEE_PARAM(lola_params, t_sync, 1, 100000000, "how long the window is held before the decrease, us");
-KNEE_PARAM(lola_params, t_measure, 1, 100000000, "span of the minimum filter of the RTT, us");
-KNEE_PARAM(lola_params, gamma, 1, 1024, "further factor of tailored decrease, 1/1024");
-KNEE_PARAM(lola_params, phi, 10, 10240000, "steepness of the fair amount of queued data, X = (t/phi)^3, 1/1024");
+KNEE_PARAM(lola_params, q_low, 1, 100000000,
+	   "queueing delay that shows a full link, us");
+KNEE_PARAM(lola_params, q_target, 1, 100000000,
+	   "queueing delay that ends a round, us");
+KNEE_PARAM(lola_params, t_sync, 1, 100000000,
+	   "how long the window is held before the decrease, us");
+KNEE_PARAM(lola_params, t_measure, 1, 100000000,
+	   "span of the minimum filter of the RTT, us");
+KNEE_PARAM(lola_params, gamma, 1, 1024,
+	   "further factor of tailored decrease, 1/1024");
+KNEE_PARAM(lola_params, phi, 10, 10240000,
+	   "steepness of the fair amount of queued data, X = (t/phi)^3, 1/1024");
 KNEE_PARAM(lola_params, c, 1, 102400, "factor C of the cubic function, 1/1024");
-KNEE_PARAM(lola_params, min_rtt_resets, 1, 4294967295, "decreases without RTT_min until it is reset");
-KNEE_PARAM(lola_params, min_rtt_close, 1, 100000000, "how close an RTT confirms RTT_min, us");
-KNEE_PARAM(lola_params, beta, 1, 1023, "what a loss leaves of the window, 1/1024");
-KNEE_PARAM(lola_params, fast_convergence, 0, 1, "lower CWnd_max where losses come earlier");
-KNEE_PARAM(lola_params, filter_slow_start, 0, 1, "slow start sees the filtered RTT");
+KNEE_PARAM(lola_params, min_rtt_resets, 1, 4294967295,
+	   "decreases without RTT_min until it is reset");
+KNEE_PARAM(lola_params, min_rtt_close, 1, 100000000,
+	   "how close an RTT confirms RTT_min, us");
+KNEE_PARAM(lola_params, beta, 1, 1023,
+	   "what a loss leaves of the window, 1/1024");
+KNEE_PARAM(lola_params, fast_convergence, 0, 1,
+	   "lower CWnd_max where losses come earlier");
+KNEE_PARAM(lola_params, filter_slow_start, 0, 1,
+	   "slow start sees the filtered RTT");
 
 static void lola_init(struct sock *sk)
 {
@@ -41,7 +52,8 @@ static void lola_init(struct sock *sk)
 static void lola_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	if (sample->rtt_us >= 0)
-		knee_lola_sample(inet_csk_ca(sk), &lola_params, tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
+		knee_lola_sample(inet_csk_ca(sk), &lola_params,
+				 tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
 }
 
 static void lola_cong_avoid(struct sock *sk, u32 ack, u32 acked)
@@ -71,7 +83,8 @@ static u32 lola_ssthresh(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return knee_lola_on_loss(inet_csk_ca(sk), &lola_params, tp->tcp_mstamp, tcp_snd_cwnd(tp));
+	return knee_lola_on_loss(inet_csk_ca(sk), &lola_params, tp->tcp_mstamp,
+				 tcp_snd_cwnd(tp));
 }
 
 static void lola_set_state(struct sock *sk, u8 new_state)
@@ -82,18 +95,21 @@ static void lola_set_state(struct sock *sk, u8 new_state)
 
 static void lola_tx_start(struct sock *sk)
 {
-	knee_lola_on_restart(inet_csk_ca(sk), tcp_sk(sk)->tcp_mstamp, knee_idle_us(tcp_sk(sk)));
+	knee_lola_on_restart(inet_csk_ca(sk), tcp_sk(sk)->tcp_mstamp,
+			     knee_idle_us(tcp_sk(sk)));
 }
 
 static void lola_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_COMPLETE_CWR)
-		knee_lola_on_reduced(inet_csk_ca(sk), &lola_params, tcp_sk(sk)->tcp_mstamp);
+		knee_lola_on_reduced(inet_csk_ca(sk), &lola_params,
+				     tcp_sk(sk)->tcp_mstamp);
 	else if (!KNEE_HAS_TX_START && event == CA_EVENT_TX_START)
 		lola_tx_start(sk);
 }
 
-static size_t lola_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+static size_t lola_get_info(struct sock *sk, u32 ext, int *attr,
+			    union tcp_cc_info *info)
 {
 	const struct knee_lola *l = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -107,7 +123,8 @@ static size_t lola_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_in
 	out->phase = knee_lola_phase(l);
 	out->rtt_now = min_t(u32, l->rtt_now, KNEE_DIAG_NONE);
 	out->rtt_min = min_t(u32, l->rtt_min, KNEE_DIAG_NONE);
-	out->q_data = min_t(u64, knee_lola_q_data(cwnd, l->rtt_now, l->rtt_min), U32_MAX);
+	out->q_data = min_t(u64, knee_lola_q_data(cwnd, l->rtt_now, l->rtt_min),
+			    U32_MAX);
 	*attr = INET_DIAG_VEGASINFO;
 	return sizeof(*out);
 }

@@ -44,7 +44,7 @@ static void init(struct bbr3 *b, const struct view *v, u32 rtt, u32 mss)
 	b->mss = mss;
 	/* The window per RTT (1 ms if unknown), times startup's gain. */
 	b->rate = rate_of(knee_min(((u64)v->cwnd << BW_SHIFT) / (rtt ? rtt : 1000), INFINITE),
-			  bbr3_params()->startup_pacing_gain, mss, 0);
+			  READ_ONCE(bbr3_params()->startup_pacing_gain), mss, 0);
 	b->rate = knee_max(b->rate, 1);
 }
 

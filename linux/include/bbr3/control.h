@@ -14,9 +14,9 @@ static inline u32 pacing_gain_of(const struct bbr3 *b)
 {
 	switch (b->state) {
 	case STARTUP:
-		return bbr3_params()->startup_pacing_gain;
+		return READ_ONCE(bbr3_params()->startup_pacing_gain);
 	case DRAIN:
-		return bbr3_params()->drain_pacing_gain;
+		return READ_ONCE(bbr3_params()->drain_pacing_gain);
 	case PROBE_BW_DOWN:
 		return DOWN_PACING_GAIN;
 	case PROBE_BW_UP:
@@ -31,9 +31,9 @@ static inline u32 cwnd_gain_of(const struct bbr3 *b)
 	case PROBE_BW_UP:
 		return UP_CWND_GAIN;
 	case PROBE_RTT:
-		return bbr3_params()->probe_rtt_cwnd_gain;
+		return READ_ONCE(bbr3_params()->probe_rtt_cwnd_gain);
 	}
-	return bbr3_params()->cwnd_gain;
+	return READ_ONCE(bbr3_params()->cwnd_gain);
 }
 
 /*
@@ -51,7 +51,7 @@ static inline u64 rate_of(u32 bw, u32 gain, u32 mss, u32 margin_percent)
 /* Sets the pacing rate; until the pipe has been full, it only rises. */
 static void set_rate(struct bbr3 *b, u32 gain)
 {
-	u64 rate = rate_of(bw_of(b), gain, b->mss, bbr3_params()->pacing_margin_percent);
+	u64 rate = rate_of(bw_of(b), gain, b->mss, READ_ONCE(bbr3_params()->pacing_margin_percent));
 
 	if (b->full_reached || rate > b->rate)
 		b->rate = knee_max(rate, 1);
@@ -60,7 +60,7 @@ static void set_rate(struct bbr3 *b, u32 gain)
 /* Window in probe_rtt: half a BDP (5.6.4.5). */
 static inline u32 probe_rtt_cwnd(const struct bbr3 *b)
 {
-	return knee_max(bdp(b, bw_of(b), bbr3_params()->probe_rtt_cwnd_gain), MIN_PIPE_CWND);
+	return knee_max(bdp(b, bw_of(b), READ_ONCE(bbr3_params()->probe_rtt_cwnd_gain)), MIN_PIPE_CWND);
 }
 
 /* The bounds in force, in packets (5.6.4.5, 5.6.4.7). */

@@ -9,7 +9,7 @@
 /* What was in flight when the `lost`th loss among `in_flight` packets crossed the threshold; both at least 1. */
 static inline u32 inflight_at_loss(u32 in_flight, u32 lost)
 {
-	u64 kept = in_flight - 1, lost_before = lost - 1, thresh = bbr3_params()->loss_thresh;
+	u64 kept = in_flight - 1, lost_before = lost - 1, thresh = READ_ONCE(bbr3_params()->loss_thresh);
 
 	return kept + knee_sub(kept * thresh, lost_before * UNIT) / (UNIT - thresh);
 }
@@ -20,7 +20,7 @@ static void handle_inflight_too_high(struct bbr3 *b, const struct view *v, u32 i
 	b->prev_too_high = true;
 	b->probe_samples = false;
 	if (!app_limited)
-		b->inflight_longterm = knee_max(in_flight, part(target_inflight(b, v), bbr3_params()->beta));
+		b->inflight_longterm = knee_max(in_flight, part(target_inflight(b, v), READ_ONCE(bbr3_params()->beta)));
 	if (b->state == PROBE_BW_UP) {
 		b->origin = PROBE_BW_UP;
 		start_down(b, v);
@@ -49,7 +49,7 @@ static void handle_losses(struct bbr3 *b, const struct view *v, const struct sam
 	if (!b->probe_samples || !s->tx_in_flight)
 		return;
 	/* Counts them one by one: the first that crosses the threshold decides, with what was in flight up to it. */
-	crossing = knee_max(knee_sub(s->lost, lost), part(s->tx_in_flight, bbr3_params()->loss_thresh)) + 1;
+	crossing = knee_max(knee_sub(s->lost, lost), part(s->tx_in_flight, READ_ONCE(bbr3_params()->loss_thresh))) + 1;
 	if (crossing <= s->lost)
 		handle_inflight_too_high(b, v, inflight_at_loss(s->tx_in_flight, crossing), s->app_limited);
 }
@@ -85,8 +85,8 @@ static void update_congestion_signals(struct bbr3 *b, const struct view *v, cons
 		u32 bw = b->bw_shortterm == INFINITE ? max_bw_of(b) : b->bw_shortterm;
 		u32 in_flight = b->inflight_shortterm == INFINITE ? v->cwnd : b->inflight_shortterm;
 
-		b->bw_shortterm = knee_max(b->bw_latest, part(bw, bbr3_params()->beta));
-		b->inflight_shortterm = knee_max(b->inflight_latest, part(in_flight, bbr3_params()->beta));
+		b->bw_shortterm = knee_max(b->bw_latest, part(bw, READ_ONCE(bbr3_params()->beta)));
+		b->inflight_shortterm = knee_max(b->inflight_latest, part(in_flight, READ_ONCE(bbr3_params()->beta)));
 	}
 	b->loss_in_round = false;
 }

@@ -6,7 +6,7 @@
 #include "state.h"
 
 /* Whoever includes this file supplies the parameters and random numbers. */
-static const volatile struct knee_bbr3_params *bbr3_params(void);
+static const struct knee_bbr3_params *bbr3_params(void);
 static u32 bbr3_random(void);
 
 /* A BDP is below 2^27 packets; with gains below 2^12 its products stay below 2^63. */
@@ -156,7 +156,7 @@ static void update_extra_acked(struct bbr3 *b, const struct view *v, const struc
 	}
 	b->interval_delivered = add(b->interval_delivered, s->acked);
 	take_extra_acked(b, knee_min(knee_sub(b->interval_delivered, expected), v->cwnd),
-			 b->full_reached ? bbr3_params()->extra_acked_filter_len : 1);
+			 b->full_reached ? READ_ONCE(bbr3_params()->extra_acked_filter_len) : 1);
 }
 
 #endif

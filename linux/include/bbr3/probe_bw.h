@@ -30,7 +30,7 @@ static inline void reset_short_term(struct bbr3 *b)
 /* Whether more than the tolerated share was lost since the sample's packet was sent. */
 static inline bool is_inflight_too_high(const struct sample *s)
 {
-	return (u64)s->lost * UNIT > (u64)s->tx_in_flight * bbr3_params()->loss_thresh;
+	return (u64)s->lost * UNIT > (u64)s->tx_in_flight * READ_ONCE(bbr3_params()->loss_thresh);
 }
 
 /* The long-term bound less the headroom for others, at least one packet. */
@@ -38,7 +38,7 @@ static inline u32 with_headroom(u32 bound)
 {
 	if (bound == INFINITE)
 		return INFINITE;
-	return knee_max(knee_sub(bound, knee_max(part(bound, bbr3_params()->headroom), 1)), MIN_PIPE_CWND);
+	return knee_max(knee_sub(bound, knee_max(part(bound, READ_ONCE(bbr3_params()->headroom)), 1)), MIN_PIPE_CWND);
 }
 
 static void start_down(struct bbr3 *b, const struct view *v)

@@ -9,12 +9,12 @@
 /* 5.3.4.3. */
 static void update_min_rtt(struct bbr3 *b, const struct view *v, const struct sample *s)
 {
-	b->rtt_expired = v->now > b->recent_rtt_stamp + bbr3_params()->probe_rtt_interval;
+	b->rtt_expired = v->now > b->recent_rtt_stamp + READ_ONCE(bbr3_params()->probe_rtt_interval);
 	if (s->rtt != INFINITE && (s->rtt < b->recent_rtt || b->rtt_expired)) {
 		b->recent_rtt = s->rtt;
 		b->recent_rtt_stamp = v->now;
 	}
-	if (b->recent_rtt < b->min_rtt || v->now > b->min_rtt_stamp + bbr3_params()->min_rtt_filter_len) {
+	if (b->recent_rtt < b->min_rtt || v->now > b->min_rtt_stamp + READ_ONCE(bbr3_params()->min_rtt_filter_len)) {
 		b->min_rtt = b->recent_rtt;
 		b->min_rtt_stamp = b->recent_rtt_stamp;
 	}
@@ -41,7 +41,7 @@ static void stay_in_probe_rtt(struct bbr3 *b, struct view *v)
 	mark(b, v);
 	if (!b->probe_rtt_done) {
 		if (v->in_flight <= probe_rtt_cwnd(b)) {
-			b->probe_rtt_done = v->now + bbr3_params()->probe_rtt_duration;
+			b->probe_rtt_done = v->now + READ_ONCE(bbr3_params()->probe_rtt_duration);
 			b->probe_rtt_round_done = false;
 			start_round(b, v);
 		}

@@ -33,7 +33,7 @@ static void check_startup_loss(struct bbr3 *b, const struct view *v, const struc
 		ranges = b->ranges_in_round;
 		b->ranges_in_round = 0;
 	}
-	if (b->state == STARTUP && v->ca_state == CA_RECOVERY && ranges >= bbr3_params()->startup_full_loss_cnt &&
+	if (b->state == STARTUP && v->ca_state == CA_RECOVERY && ranges >= READ_ONCE(bbr3_params()->startup_full_loss_cnt) &&
 	    is_inflight_too_high(s)) {
 		b->origin = STARTUP;
 		b->full_now = true;
