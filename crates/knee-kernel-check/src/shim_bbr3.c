@@ -8,7 +8,7 @@ static const struct knee_bbr3_params params = KNEE_BBR3_DEFAULTS;
 static u32 draws[2];
 static u32 drawn;
 
-static const volatile struct knee_bbr3_params *bbr3_params(void)
+static const struct knee_bbr3_params *bbr3_params(void)
 {
 	return &params;
 }
