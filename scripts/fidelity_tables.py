@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from knee import fidelity
 from knee.cli.console import Bar
-from knee.fidelity import shipped, standing
-from knee.fidelity.compare import Report
+from knee.study import fidelity
+from knee.study.fidelity import shipped, standing
+from knee.study.fidelity.compare import Report
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "fidelity.md"
 ERRORS = ("case", "flow", "Mbit/s here", "recorded", "points", "RTT ms here", "recorded", "%", "passes")

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import knee
-from knee import batch
 from knee.scenario import load
+from knee.study import batch
 
 SINGLE = ("flows.0.count=1", "duration=30s")
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from knee.errors import KneeError
-from knee.linux.bpf import build
+from knee.kernel.bpf import build
 
 STEPS = ("load", "user", "transfer", "restarts", "unload")
 #: What guests are given, real seconds.

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import knee
-from knee import batch
 from knee.scenario import Scenario, load
+from knee.study import batch
 
 _ONE = ["flows.0.transport=quic", "flows.0.count=1", "duration=20 s"]
 #: By name: the shipped scenario and what is changed in it.

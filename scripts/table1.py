@@ -13,10 +13,10 @@ from statistics import fmean
 import polars as pl
 
 import knee
-from knee import batch
-from knee.reproduce.papers.interactions.measures import RUNS_TOGETHER, pair
-from knee.reproduce.papers.interactions.tables import PAIRS
+from knee.papers.recipes.interactions.measures import RUNS_TOGETHER, pair
+from knee.papers.recipes.interactions.tables import PAIRS
 from knee.scenario import Scenario, load
+from knee.study import batch
 
 
 def _scenario(first: str, second: str, k: int) -> Scenario:

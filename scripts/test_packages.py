@@ -2,8 +2,8 @@
 
 import shutil
 
-from knee.linux import source, tools
-from knee.linux.bpf import build
+from knee.kernel import source, tools
+from knee.kernel.bpf import build
 
 #: Programs that tests start themselves, and their packages.
 PROGRAMS = {"chromium": "chromium", "ip": "iproute2", "iperf3": "iperf3", "tshark": "tshark"}

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from knee import physics
+from knee.figures import physics
 from knee.grounds.sim import Sim
-from knee.linux import bpf
-from knee.linux.bpf import build
-from knee.result import Result
-from knee.sweeps import work
+from knee.kernel import bpf
+from knee.kernel.bpf import build
+from knee.results.result import Result
+from knee.study.sweeps import work
 from sweep_examples import SWEEP, TINY
 
 # How long an example takes says how busy the machine is.
@@ -23,7 +23,7 @@ settings.load_profile("knee")
 
 @pytest.fixture(scope="session", autouse=True)
 def physical() -> Iterator[None]:
-    """Every result of the simulator in any test, and of every run of a sweep, obeys the laws of :mod:`knee.physics`."""
+    """Every result of the simulator in any test, and every run of a sweep, obeys :mod:`knee.figures.physics`."""
     run, one = Sim.run, work._one
 
     def checked(self: Sim, *given: Any, **named: Any) -> Result:

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import knee
-from knee import folder
-from knee.report import figures
+from knee.results import folder
+from knee.view.report import figures
 
 SMALL = {
     "duration": "1 s",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import knee
-from knee import registry, units
 from knee.errors import Refused
+from knee.scenario import registry, units
 
 Table = dict[str, Any]
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee import physics, units
+from knee.figures import physics
+from knee.scenario import units
 
 if TYPE_CHECKING:
-    from knee.result import Result
+    from knee.results.result import Result
 
 Table = dict[str, Any]
 Run = Callable[[Table], "Result"]
@@ -30,7 +31,7 @@ _SERIES = ("samples", "links", "events", "completions", "delays", "distributions
 
 
 def physical(result: Result) -> Iterator[str]:
-    """Capacity, propagation, and the order of quantiles: :mod:`knee.physics`."""
+    """Capacity, propagation, and the order of quantiles: :mod:`knee.figures.physics`."""
     yield from map(str, physics.breaches(result))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from knee import searches
-from knee.searches import searchfile
-from knee.searches.plan import Plan
+from knee.study import searches
+from knee.study.searches import searchfile
+from knee.study.searches.plan import Plan
 
 #: The queue is longest at the lowest rate that the search may choose.
 BASE: dict[str, Any] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyroute2 import netns
 
-from knee.owned import owning
+from knee.results.owned import owning
 
 _TCP_CONGESTION = 13
 _PORT = 5001

@@ -21,7 +21,7 @@ from typing import Any
 from tomli_w import dumps
 
 import knee
-from knee.result import Result
+from knee.results.result import Result
 from knee.scenario import from_dict
 from random_scenarios import scenario
 from scenario_laws import broken

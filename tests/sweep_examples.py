@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from knee import sweeps
-from knee.sweeps import sweepfile
+from knee.study import sweeps
+from knee.study.sweeps import sweepfile
 
 TINY = """
 duration = "2 s"

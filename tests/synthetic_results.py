@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee.applications.figures import Tables
+from knee.figures.applications.figures import Tables
 
 SAMPLE_SCHEMA = {
     "t_s": pl.Float64, "flow": pl.Int64, "label": pl.String, "goodput_mbps": pl.Float64, "throughput_mbps": pl.Float64,

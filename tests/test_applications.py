@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import knee
-from knee.applications import calls, shown
-from knee.applications.completions import times
-from knee.applications.histogram import Histogram, trimmed_mean
 from knee.cli import main
 from knee.cli.tables import number
+from knee.figures.applications import calls, shown
+from knee.figures.applications.completions import times
+from knee.figures.applications.histogram import Histogram, trimmed_mean
 from knee.scenario import load
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import knee
-from knee import batch, grounds
+from knee import grounds
 from knee.grounds.sim import Sim
 from knee.scenario import Scenario, from_dict
+from knee.study import batch
 
 Make = Callable[..., dict[str, Any]]
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from knee import __version__, bench, grounds, registry
+from knee import __version__, grounds
+from knee.bench import cases as bench
 from knee.cli import main, tables
+from knee.scenario import registry
 from knee.scenario.shipped import shipped
 
 TINY = """

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import knee
-from knee.cli.tables import figures
 from knee.errors import FolderError, InputError
+from knee.figures.compared import figures
 
 
 @pytest.fixture

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 import knee
-from knee import privileges, programs
 from knee.errors import ProgramError, RunError
+from knee.grounds import programs
+from knee.grounds.programs import Executable
 from knee.grounds.uml import confine
-from knee.linux.cache import SOURCES
-from knee.programs import Executable
+from knee.kernel.cache import SOURCES
+from knee.system import privileges
 from uml import kernel, reachable, scenario
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]

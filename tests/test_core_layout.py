@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knee import _core, rows
+from knee import _core
+from knee.figures import rows
 from knee.scenario import from_dict
 from knee.scenario.model import Tcp
 from knee.scenario.spec import spec

@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 
 import knee
-from knee import batch, folder, schema
 from knee.cli import main
+from knee.results import folder, schema
 from knee.scenario import from_dict
+from knee.study import batch
 
 Make = Callable[..., dict[str, Any]]
 SMALL = {
@@ -151,7 +152,7 @@ def test_a_report_that_cannot_be_drawn_costs_nothing_but_itself(
     def broken(*_: object) -> None:
         raise ValueError("no\nsuch colour")
 
-    monkeypatch.setattr("knee.report.write_report", broken)
+    monkeypatch.setattr("knee.view.report.write_report", broken)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(knee.RunError, match=r"could not be drawn .*no such colour.*the rest of the result"):
         knee.run(SMALL, out=tmp_path / "r")

@@ -17,8 +17,8 @@ from knee.cli import main
 from knee.scenario import from_toml
 from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
 from knee.scenario.traffic import Probe
-from knee.searches import searchfile
-from knee.sweeps import sweepfile
+from knee.study.searches import searchfile
+from knee.study.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]

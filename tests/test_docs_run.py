@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from knee.cli import COMMANDS, main
-from knee.fidelity import read
-from knee.fidelity.shipped import find
-from knee.reproduce.items import Items
+from knee.papers.items import Items
 from knee.scenario import from_toml
 from knee.scenario.shipped import shipped
-from knee.searches import searchfile
-from knee.sweeps import sweepfile
+from knee.study.fidelity import read
+from knee.study.fidelity.shipped import find
+from knee.study.searches import searchfile
+from knee.study.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "linux").glob("*.md"))]

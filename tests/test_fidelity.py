@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
-from knee import _core, fidelity, registry
+from knee import _core
 from knee.cli import main
 from knee.errors import InputError
-from knee.fidelity import make, page, series, shipped, standing, translate
-from knee.fidelity.compare import CaseResult, FlowResult, Report
-from knee.fidelity.measure import connection
-from knee.registry import congestion_controls
-from knee.scenario import from_dict
+from knee.scenario import from_dict, registry
+from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import spec
+from knee.study import fidelity
+from knee.study.fidelity import make, series, shipped, standing, translate
+from knee.study.fidelity.compare import CaseResult, FlowResult, Report
+from knee.study.fidelity.measure import connection
+from knee.view.fidelity import page
 
 HEADER = (
     "case,flow,cc,base_rtt_ms,start_s,rate,qdisc,T,loss_pct,step,goodput_mbps,srtt_mean_ms,goodput_spread,srtt_spread"

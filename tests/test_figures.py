@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import knee
-from knee import metrics
 from knee.cli import main, tables
 from knee.errors import ScenarioError
-from knee.report import headline
-from knee.report.panels import throughput
-from knee.report.prepare import prepare
-from knee.sweeps import table
+from knee.figures import compared, metrics
+from knee.study.sweeps import table
+from knee.view.report import headline
+from knee.view.report.panels import throughput
+from knee.view.report.prepare import prepare
 
 FLOW = {"cc": "cubic", "rtt": "20 ms"}
 
@@ -46,7 +46,7 @@ def test_a_total_is_what_was_delivered_over_the_windows_length(in_turn: Path) ->
     # Payload over wire bytes: 1448 / 1514 of 50 Mbit/s at most. The sum of the flows' own rates is four times that.
     assert sum(flow["goodput_mbps"] for flow in summary["flows"]) > 150
     assert 45 < table.figures(summary)["goodput_mbps"] < 50 * 1448 / 1514  # type: ignore[operator]
-    assert tables.figures(summary)["goodput of all flows, Mbit/s"] == metrics.total_mbps(summary, "forward")
+    assert compared.figures(summary)["goodput of all flows, Mbit/s"] == metrics.total_mbps(summary, "forward")
     delivered = sum(flow["delivered_bytes"] for flow in summary["flows"])
     assert metrics.total_mbps(summary, "forward") == pytest.approx(delivered * 8 / 20 / 1e6)
     # All of them are a quarter of what was delivered, not of a sum of rates.
@@ -128,18 +128,18 @@ def test_totals_are_of_one_direction() -> None:
     result = knee.run({"duration": "5 s", "link": link, "flows": flows}, check=True)
     summary = result.summary
     assert [flow["direction"] for flow in summary["flows"]] == ["forward"] * 2 + ["reverse"] * 2
-    compared, swept = tables.figures(summary), table.figures(summary)
-    down, up = (compared[f"goodput of all {way} flows, Mbit/s"] for way in ("forward", "reverse"))
+    beside, swept = compared.figures(summary), table.figures(summary)
+    down, up = (beside[f"goodput of all {way} flows, Mbit/s"] for way in ("forward", "reverse"))
     assert (down, up) == (swept["goodput_mbps"], swept["reverse_goodput_mbps"])
     assert 100 < down < 200 * 1448 / 1514  # type: ignore[operator]
     assert 10 < up < 20 * 1448 / 1514  # type: ignore[operator]
-    assert "goodput of all flows, Mbit/s" not in compared
+    assert "goodput of all flows, Mbit/s" not in beside
     # A share is of what goes the same way, and fairness is that of each bottleneck.
     assert swept["first_share"] == pytest.approx(0.5, abs=0.2)
     each = [link["jain"] for link in summary["fairness"]["links"]]
     assert swept["jain"] == min(each)
-    assert [compared[f"{link}: Jain's index"] for link in ("bottleneck", "bottleneck (reverse)")] == each
-    assert "Jain's index" not in compared
+    assert [beside[f"{link}: Jain's index"] for link in ("bottleneck", "bottleneck (reverse)")] == each
+    assert "Jain's index" not in beside
     lines = {line.name: line.y for line in throughput(prepare(result)).panels[0].lines}
     assert "total" not in lines
     assert lines["total, forward"].max() <= 200 * 1.01

@@ -8,7 +8,7 @@ import pytest
 
 import knee
 from knee.errors import FolderError
-from knee.folder import clear, is_result, partial, writing
+from knee.results.folder import clear, is_result, partial, writing
 
 
 def fill(folder: Path, text: str) -> None:

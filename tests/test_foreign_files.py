@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from knee.cli import main
-from knee.sweeps import dataset, place
+from knee.study.sweeps import dataset, place
 from sweep_examples import TINY
 from test_reproduce import PAPER
 from test_reproduce import tiny as tiny_paper

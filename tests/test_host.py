@@ -16,12 +16,12 @@ import polars as pl
 import pytest
 
 import knee
-from knee import owned
 from knee.errors import RunError, ScenarioError
 from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
-from knee.linux.bpf import build
-from knee.registry import congestion_controls
+from knee.kernel.bpf import build
+from knee.results import owned
+from knee.scenario.registry import congestion_controls
 from real_time import in_time
 from test_linux_bpf import loaded
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from pyroute2 import netns
 
-from knee import owned
 from knee.grounds.host.host import Host
-from knee.linux import bpf
-from knee.linux.bpf import build
+from knee.kernel import bpf
+from knee.kernel.bpf import build
+from knee.results import owned
 from test_linux_bpf import loaded
 
 pytestmark = [
@@ -224,7 +224,7 @@ def test_several_clean_up_at_once() -> None:
     for name in names:
         (owned.RECORDS / f"{name}.json").write_text('{"processes": []}')
         netns.create(f"{name}-a")
-    clean = [sys.executable, "-c", "from knee.owned import sweep; sweep()"]
+    clean = [sys.executable, "-c", "from knee.results.owned import sweep; sweep()"]
     sweeps = [subprocess.Popen(clean, stderr=subprocess.PIPE) for _ in range(4)]
     said = [sweep.communicate()[1].decode() for sweep in sweeps]
     assert said == [""] * 4

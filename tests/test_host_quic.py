@@ -18,8 +18,8 @@ import knee
 from knee.errors import ScenarioError
 from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
-from knee.registry import congestion_controls
 from knee.scenario import from_dict
+from knee.scenario.registry import congestion_controls
 from qlog_schema import read
 from real_time import in_time
 from test_host_kills import _files, _knee, _left_of, _orphans, _wait_for

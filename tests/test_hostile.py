@@ -20,14 +20,15 @@ import pytest
 from rich.table import Table
 
 import knee
-from knee import errors, files, runner
+from knee import errors
 from knee.cli import main
 from knee.cli.console import Bar, complain
 from knee.cli.screen import Screen
-from knee.folder import default, problems
-from knee.grounds import GROUNDS
+from knee.grounds import GROUNDS, runner
 from knee.grounds.sim import Sim
-from knee.text import to_json, visible
+from knee.results.folder import default, problems
+from knee.system import files
+from knee.system.text import to_json, visible
 
 Make = Callable[..., dict[str, Any]]
 
@@ -88,7 +89,7 @@ def test_a_figure_shows_every_label_in_its_legend(monkeypatch: pytest.MonkeyPatc
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from knee.report.figures import STYLE, short
+    from knee.view.report.figures import STYLE, short
 
     with rc_context(STYLE):
         figure = Figure()

@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 
 import knee
-from knee import bench, cli, physics, registry
+from knee import cli
+from knee.bench import cases as bench
 from knee.errors import ScenarioError
+from knee.figures import physics
 from knee.grounds.uml import refuse
-from knee.scenario import from_dict, load
+from knee.scenario import from_dict, load, registry
 from knee.scenario.spec import spec
 
 MODELS = [name for name in registry.link_models() if name != "wire"]

@@ -15,12 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from knee import registry
 from knee.cli import main
 from knee.errors import Refused, RunError
 from knee.grounds import Missing
-from knee.linux import bpf, modules
-from knee.linux.bpf import build
+from knee.kernel import bpf, modules
+from knee.kernel.bpf import build
+from knee.scenario import registry
 
 pytestmark = pytest.mark.running_kernel
 

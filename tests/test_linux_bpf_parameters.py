@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from knee.linux.bpf import build
+from knee.kernel.bpf import build
 
 
 @pytest.fixture(scope="module", autouse=True)

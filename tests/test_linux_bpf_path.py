@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from knee.linux import bpf
-from knee.linux.bpf import build
-from knee.missing import Missing
+from knee.kernel import bpf
+from knee.kernel.bpf import build
+from knee.system.missing import Missing
 from shaped_path import shaped_path
 from test_linux_bpf import loaded
 

@@ -11,8 +11,8 @@ import pytest
 from knee.cli import main
 from knee.errors import InputError, RunError, ScenarioError
 from knee.grounds.uml.ground import Uml
-from knee.linux import apt, build, cache, source
-from knee.linux.cache import Lab
+from knee.kernel import apt, build, cache, source
+from knee.kernel.cache import Lab
 from knee.scenario import from_dict, load
 from uml import scenario
 
@@ -36,8 +36,8 @@ def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (programs / "apt-cache").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("knee.linux.tools.missing", list)
-    monkeypatch.setattr("knee.linux.source._installed", lambda package: None)
+    monkeypatch.setattr("knee.kernel.tools.missing", list)
+    monkeypatch.setattr("knee.kernel.source._installed", lambda package: None)
 
 
 def built(release: str, hz: int = 250, **changed: object) -> Lab:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from knee.linux.modules import module_ccs
-from knee.linux.modules import parameters as encoded
-from knee.registry import congestion_controls
+from knee.kernel.modules import module_ccs
+from knee.kernel.modules import parameters as encoded
+from knee.scenario.registry import congestion_controls
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ROOT / "linux/modules"

@@ -12,9 +12,9 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from knee.cli import main
 from knee.errors import Refused
-from knee.linux import cocoa
-from knee.linux.qdisc import attributes, parameters, parse, values
-from knee.registry import queues
+from knee.kernel import cocoa
+from knee.kernel.qdisc import attributes, parameters, parse, values
+from knee.scenario.registry import queues
 
 HEADER = (Path(__file__).parent.parent / "linux/include/uapi/knee_pkt_sched.h").read_text()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import knee
-from knee import manifest
+from knee.results import manifest
 
 PACKAGE = Path(knee.__file__).resolve().parent
 
@@ -24,21 +24,21 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("source", "counts"),
     [
-        ("applications/figures.py", True),
-        ("applications/latency.py", True),
-        ("metrics.py", True),
+        ("figures/applications/figures.py", True),
+        ("figures/applications/latency.py", True),
+        ("figures/metrics.py", True),
         ("scenario/loading.py", True),
         ("grounds/sim/__init__.py", True),
-        ("sweeps/work.py", True),
-        ("matrices/table.py", True),
+        ("study/sweeps/work.py", True),
+        ("study/matrices/table.py", True),
         ("cli/run.py", False),
-        ("sweeps/page.py", False),
-        ("report/figures.py", False),
-        ("reproduce/words.py", False),
+        ("view/sweep/page.py", False),
+        ("view/report/figures.py", False),
+        ("papers/words.py", False),
     ],
 )
 def test_a_mended_file_makes_another_program(copy: Path, source: str, counts: bool) -> None:
-    core = copy / "metrics.py"  # Any file will do.
+    core = copy / "figures/metrics.py"  # Any file will do.
     before = manifest.digest(copy, core)
     file = copy / source
     if not file.is_file():
@@ -55,4 +55,4 @@ def test_no_module_that_results_are_made_with_is_left_out() -> None:
     """What a run imports is in the fingerprint, or draws its report."""
     counted = {path.relative_to(PACKAGE).parts[0] for path in manifest.sources(PACKAGE)}
     every = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
-    assert every - counted == {"cli", "pages", "report", "reproduce"}
+    assert every - counted == {"cli", "papers", "view"}

@@ -10,14 +10,15 @@ import pytest
 
 import knee
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
-from knee import matrices as matrix
-from knee import registry, runner
 from knee.cli import main
 from knee.errors import InputError, RunError
-from knee.matrices import page
-from knee.matrices.figures import FAMILIES, MAPS
-from knee.matrices.table import COLUMNS, means, row
-from knee.sweeps import open_sweep, work
+from knee.grounds import runner
+from knee.scenario import registry
+from knee.study import matrices as matrix
+from knee.study.matrices.table import COLUMNS, means, row
+from knee.study.sweeps import open_sweep, work
+from knee.view.matrix import page
+from knee.view.matrix.figures import FAMILIES, MAPS
 
 SHORT = ("duration=6 s", "warmup=1 s", "link.rate=20 Mbit/s", "link.limit=66 packets")
 CCS = ["cubic", "vegas", "bbr"]

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import knee
-from knee import batch, memory
 from knee.cli import main
+from knee.grounds import memory
 from knee.scenario import from_dict
+from knee.study import batch
 
 Make = Callable[..., dict[str, Any]]
 

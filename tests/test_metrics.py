@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import knee
-from knee.metrics import _fairness, _intervals, convergence_s, jain
+from knee.figures.metrics import _fairness, _intervals, convergence_s, jain
 
 
 @pytest.mark.parametrize(

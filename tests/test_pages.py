@@ -14,17 +14,17 @@ import polars as pl
 import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
-from knee import pages
-from knee.report import palette, write_report
-from knee.report.choices import MAX_LINES, MAX_PICKED
-from knee.report.completion import completion, completion_table
-from knee.report.headline import headline
-from knee.report.interactive import spec
-from knee.report.panels import cwnd, report_keys, throughput
-from knee.report.prepare import prepare
+from knee.view import pages, palette
+from knee.view.report import write_report
+from knee.view.report.choices import MAX_LINES, MAX_PICKED
+from knee.view.report.completion import completion, completion_table
+from knee.view.report.headline import headline
+from knee.view.report.interactive import spec
+from knee.view.report.panels import cwnd, report_keys, throughput
+from knee.view.report.prepare import prepare
 from synthetic_results import EVENT_SCHEMA, SyntheticResult, synthetic
 
-SOURCES = Path(pages.__file__).resolve().parent.parent
+SOURCES = Path(pages.__file__).resolve().parents[2]
 
 
 # The skeleton
@@ -35,7 +35,7 @@ def test_there_is_one_skeleton_and_one_policy() -> None:
     files = [path for path in SOURCES.rglob("*") if path.suffix in (".py", ".html", ".js")]
     for words in ("<!DOCTYPE html>", "Content-Security-Policy", "default-src"):
         found = [str(path.relative_to(SOURCES)) for path in files if words in path.read_text(encoding="utf-8")]
-        assert found == ["pages/__init__.py" if words == "default-src" else "pages/base.html"], words
+        assert found == ["view/pages/__init__.py" if words == "default-src" else "view/pages/base.html"], words
 
 
 def test_templates_escape_and_have_no_handlers() -> None:
@@ -50,7 +50,7 @@ def test_templates_escape_and_have_no_handlers() -> None:
 
 def test_text_is_shown_as_it_is(tmp_path: Path) -> None:
     text = pages.page(
-        "reproduce/summary.html", title="<b>\x1b[31m", facts=["&amp;"], papers=[], totals=[], items=[], findings=[]
+        "papers/summary.html", title="<b>\x1b[31m", facts=["&amp;"], papers=[], totals=[], items=[], findings=[]
     )
     assert "<title>&lt;b&gt;\\x1b[31m</title>" in text
     assert "<span>&amp;amp;</span>" in text
@@ -61,7 +61,7 @@ def test_the_policy_names_each_script_by_its_digest() -> None:
     import hashlib
 
     nothing = {"facts": [], "papers": [], "totals": [], "items": [], "findings": []}
-    text = pages.page("reproduce/summary.html", title="", scripts=("reproduce/reproduce.js",), **nothing)
+    text = pages.page("papers/summary.html", title="", scripts=("papers/reproduce.js",), **nothing)
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = unescape(re.findall(r'Content-Security-Policy" content="(.*?)"', text)[0])
@@ -226,8 +226,8 @@ def test_what_happened_over_time_is_marked_only_over_time() -> None:
 
 def test_fairness_is_that_of_each_bottleneck(tmp_path: Path) -> None:
     """Three downloads and two uploads share no queue: an index over all five says nothing."""
-    from knee.report.panels import fairness
-    from knee.report.tables import fairness_table
+    from knee.view.report.panels import fairness
+    from knee.view.report.tables import fairness_table
 
     result = synthetic(5, duration=10.0, events=False)
     one = {"jain_interval_mean": 0.9, "convergence_s": None}
@@ -256,7 +256,7 @@ def test_a_report_is_written_without_the_libraries_that_draw_other_figures(tmp_p
     script = """
 import sys
 from pathlib import Path
-from knee.report import write_report
+from knee.view.report import write_report
 from synthetic_results import synthetic
 write_report(synthetic(2, duration=5.0), Path(sys.argv[1]) / "report.html")
 print(*sorted({name.partition(".")[0] for name in sys.modules} & {"matplotlib", "plotly"}))

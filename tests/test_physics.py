@@ -13,9 +13,9 @@ import pytest
 import knee
 import random_scenarios
 import soak
-from knee import physics
 from knee.cli import main
-from knee.result import Result
+from knee.figures import physics
+from knee.results.result import Result
 from knee.scenario.shipped import shipped
 
 #: Shipped scenarios are run for this long, ns.

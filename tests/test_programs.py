@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 import knee
-from knee import programs
 from knee.cli import main
 from knee.errors import Refused, ScenarioError
-from knee.grounds import GROUNDS
+from knee.grounds import GROUNDS, programs
 from knee.scenario import from_dict
 from knee.scenario.commands import fill, words
 from uml import scenario

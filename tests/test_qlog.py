@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import knee
-from knee import qlog
 from knee.errors import InputError, ScenarioError
+from knee.grounds import qlog
 from knee.scenario import from_dict
 from qlog_schema import read
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import knee
-from knee import registry
 from knee.errors import ScenarioError
+from knee.scenario import registry
 
 _LINK = {"rate": "20 Mbit/s", "limit": "100 kB"}
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from knee import registry
 from knee.errors import Refused
-from knee.registry import Entry, Param
+from knee.scenario import registry
+from knee.scenario.registry import Entry, Param
 
 ENTRIES = [*registry.congestion_controls().values(), *registry.queues().values()]
 PARAMS = [pytest.param(param, id=f"{entry.name}.{param.name}") for entry in ENTRIES for param in entry.params.values()]

@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from knee.report import plot, tables, write_figures, write_report
-from knee.report.choices import MAX_PICKED
-from knee.report.headline import headline
-from knee.report.palette import flow_colours
-from knee.report.panels import CHARTS, fairness, rtt, throughput
-from knee.report.prepare import held, jain, prepare, total
-from knee.report.thin import POINTS, thin_band, thin_line
-from knee.report.units import NONE, decimals_for, fixed, number, rate_unit
+from knee.figures.thin import POINTS, thin_band, thin_line
+from knee.view.numbers import NONE, decimals_for, fixed, number, rate_unit
+from knee.view.palette import flow_colours
+from knee.view.report import plot, tables, write_figures, write_report
+from knee.view.report.choices import MAX_PICKED
+from knee.view.report.headline import headline
+from knee.view.report.panels import CHARTS, fairness, rtt, throughput
+from knee.view.report.prepare import held, jain, prepare, total
 from synthetic_results import PERIOD_S, ROUND, SyntheticResult, synthetic
 
 FIGURES = ("throughput", "rtt", "cwnd", "queue", "jain", "overview")

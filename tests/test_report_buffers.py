@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from knee.report import plot, write_figures, write_report
-from knee.report.buffers import MAX_BUFFERS, buffer
-from knee.report.chart import Panel
-from knee.report.prepare import prepare
+from knee.view.chart import Panel
+from knee.view.report import plot, write_figures, write_report
+from knee.view.report.buffers import MAX_BUFFERS, buffer
+from knee.view.report.prepare import prepare
 from synthetic_results import EVENT_SCHEMA, SyntheticResult, synthetic
 
 Note = tuple[float, str, float]

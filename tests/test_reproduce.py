@@ -12,12 +12,12 @@ import pytest
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import cli
 from knee.errors import FolderError
-from knee.matrices import page as matrix_page
-from knee.matrices.table import COLUMNS
-from knee.reproduce import drawing, items
-from knee.reproduce import run as running
-from knee.reproduce.items import Items
-from knee.reproduce.paper import Drawing, Experiment, Paper, Results, Run, Table
+from knee.papers import drawing, items
+from knee.papers import run as running
+from knee.papers.items import Items
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
+from knee.study.matrices.table import COLUMNS
+from knee.view.matrix import page as matrix_page
 
 DATA = {
     "duration": "2 s",
@@ -96,8 +96,8 @@ PAPER = Paper(
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "load", lambda key: Items.model_validate(ITEMS))
-    monkeypatch.setattr("knee.reproduce.papers.NAMES", ("tiny",))
-    monkeypatch.setattr("knee.reproduce.papers.paper", lambda name: PAPER)
+    monkeypatch.setattr("knee.papers.recipes.NAMES", ("tiny",))
+    monkeypatch.setattr("knee.papers.recipes.paper", lambda name: PAPER)
 
 
 def test_items_are_judged_and_differences_explained(tiny: None, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_two_runs_of_one_name_must_be_one() -> None:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(items, "load", lambda key: Items.model_validate(ITEMS))
-        patch.setattr("knee.reproduce.papers.NAMES", ("tiny",))
+        patch.setattr("knee.papers.recipes.NAMES", ("tiny",))
         out = tmp_path_factory.mktemp("pages")
         running.reproduce([PAPER], out)
         yield out

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from knee.reproduce import items, words
-from knee.reproduce.items import Comparison, Item, Verdict
-from knee.reproduce.outcome import Row, Totals
-from knee.reproduce.papers import NAMES, paper
+from knee.papers import items, words
+from knee.papers.items import Comparison, Item, Verdict
+from knee.papers.outcome import Row, Totals
+from knee.papers.recipes import NAMES, paper
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
 #: Papers whose items name negatives; those of the others do not yet.

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from knee import batch
-from knee.reproduce import drawing
-from knee.reproduce.items import Verdict
-from knee.reproduce.paper import Experiment, Paper, Results, Run
-from knee.reproduce.papers import NAMES, paper
-from knee.reproduce.run import verdicts
+from knee.papers import drawing
+from knee.papers.items import Verdict
+from knee.papers.paper import Experiment, Paper, Results, Run
+from knee.papers.recipes import NAMES, paper
+from knee.papers.run import verdicts
+from knee.study import batch
 
 
 def _work(runs: Iterable[Run]) -> float:

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import knee
-from knee import _core, rows
+from knee import _core
+from knee.figures import rows
 from knee.scenario import from_dict
 from knee.scenario.spec import spec
 

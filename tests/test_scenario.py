@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tomli_w import dumps
 
-from knee import registry, units
 from knee.errors import ScenarioError
-from knee.scenario import Scenario, from_dict, from_toml, load
+from knee.scenario import Scenario, from_dict, from_toml, load, registry, units
 from knee.scenario.shipped import shipped
 from knee.scenario.spec import spec
 

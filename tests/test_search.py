@@ -18,17 +18,18 @@ import pytest
 
 import knee
 from browser import DESKTOP, PHONE, check_layout, needs_chromium
-from knee import files, searches, sweeps
 from knee.cli import main
 from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
 from knee.scenario import load
-from knee.searches import searchfile
-from knee.searches.plan import Plan
-from knee.searches.proposals import Proposals
-from knee.sweeps import dataset, place, sweepfile, work
-from knee.sweeps.table import figures
-from knee.units import quantity
+from knee.scenario.units import quantity
+from knee.study import searches, sweeps
+from knee.study.searches import searchfile
+from knee.study.searches.plan import Plan
+from knee.study.searches.proposals import Proposals
+from knee.study.sweeps import dataset, place, sweepfile, work
+from knee.study.sweeps.table import figures
+from knee.system import files
 from search_examples import BASE, of, told
 
 

@@ -11,7 +11,7 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import InputError
-from knee.searches import searchfile
+from knee.study.searches import searchfile
 from sweep_examples import TINY
 
 SEARCH = "[search]\nfigure = 'jain'\ngoal = 'min'\n"

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knee import runner, searches
 from knee.cli.search import show
 from knee.errors import ScenarioError
+from knee.grounds import runner
 from knee.scenario import from_dict, loading
-from knee.searches import searchfile, shrink
-from knee.units import Quantity, quantity
+from knee.scenario.units import Quantity, quantity
+from knee.study import searches
+from knee.study.searches import searchfile, shrink
 
 FULL: dict[str, Any] = {
     "title": "much",

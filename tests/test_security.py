@@ -19,14 +19,15 @@ from pathlib import Path
 
 import pytest
 
-from knee import locks, owned, privileges, trust
 from knee.cli import main
 from knee.errors import RunError
 from knee.grounds.host import lab
 from knee.grounds.host.host import Host
-from knee.linux import bpf, cache
-from knee.linux.bpf import build
-from knee.linux.cache import Lab
+from knee.kernel import bpf, cache
+from knee.kernel.bpf import build
+from knee.kernel.cache import Lab
+from knee.results import owned
+from knee.system import locks, privileges, trust
 
 roots = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 #: Somebody else.
@@ -119,7 +120,7 @@ def test_only_files_known_by_name_are_removed(places: Path) -> None:
 
 _MOUNT = """
 import os
-from knee.linux import bpf
+from knee.kernel import bpf
 while os.path.ismount(bpf.BPFFS):
     assert os.system(f"umount {bpf.BPFFS}") == 0
 bpf._mount()

@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 import knee
-from knee import sweeps
 from knee.cli import main
 from knee.errors import InputError
-from knee.manifest import fingerprint
+from knee.results.manifest import fingerprint
 from knee.scenario import from_dict
-from knee.sweeps import dataset, open_sweep, sweepfile, table, work
-from knee.sweeps.columns import columns
-from knee.sweeps.points import STUDENT, averaged
-from knee.sweeps.table import FIGURES
+from knee.study import sweeps
+from knee.study.sweeps import dataset, open_sweep, sweepfile, table, work
+from knee.study.sweeps.columns import columns
+from knee.study.sweeps.points import STUDENT, averaged
+from knee.study.sweeps.table import FIGURES
 from sweep_examples import figures, of
 
 
@@ -98,7 +98,7 @@ def test_a_data_set_has_a_row_per_run_flow_and_link(tiny: Path) -> None:
         (row,) = runs.filter(run=run).to_dicts()
         assert row["jain"] == summary["fairness"]["jain"]
         assert row["jain_interval_mean"] == summary["fairness"]["jain_interval_mean"]
-        assert row["goodput_mbps"] == knee.metrics.total_mbps(summary, "forward")
+        assert row["goodput_mbps"] == knee.figures.metrics.total_mbps(summary, "forward")
         for told, flow in zip(flows.filter(run=run).sort("flow").to_dicts(), summary["flows"], strict=True):
             assert {name: told[name] for name in flow} == flow
         for told, link in zip(links.filter(run=run).to_dicts(), summary["links"], strict=True):

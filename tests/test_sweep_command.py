@@ -10,7 +10,7 @@ import pytest
 from knee.cli import main
 from knee.cli import sweep as command
 from knee.errors import InputError
-from knee.sweeps.table import FIGURES
+from knee.study.sweeps.table import FIGURES
 from sweep_examples import TINY, of
 
 
@@ -60,7 +60,7 @@ def test_words_wrap_whole_on_a_narrow_terminal(
 def test_a_dry_run_counts_and_writes_nothing(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knee.bench.case", lambda name: {"packets_per_s": 5e3})
+    monkeypatch.setattr("knee.bench.cases.case", lambda name: {"packets_per_s": 5e3})
     assert (
         main(
             [
@@ -175,7 +175,7 @@ def test_an_interruption_says_that_runs_are_kept_and_where(
     def interrupt(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("knee.sweeps.work.perform", interrupt)
+    monkeypatch.setattr("knee.study.sweeps.work.perform", interrupt)
     more = ["--figure", "jain", "--goal", "min"] if command == "search" else []
     assert main([command, "tiny.toml", "--over", "link.limit=9 kB,8 kB,7 kB", "--out", "s", *more]) == 1
     said = capsys.readouterr().err

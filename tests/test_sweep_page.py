@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
-from knee import sweeps
-from knee.sweeps import dataset, sweepfile, work
-from knee.sweeps.table import FIGURES
+from knee.study import sweeps
+from knee.study.sweeps import dataset, sweepfile, work
+from knee.study.sweeps.table import FIGURES
 from sweep_examples import of
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tomli_w import dumps
 
-from knee import sweeps
 from knee.cli import main
 from knee.errors import InputError
-from knee.sweeps import dataset, sweepfile, work
-from knee.sweeps.pictures import Picture, draw, front
-from knee.sweeps.points import averaged
-from knee.sweeps.table import FIGURES
+from knee.study import sweeps
+from knee.study.sweeps import dataset, sweepfile, work
+from knee.study.sweeps.points import averaged
+from knee.study.sweeps.table import FIGURES
+from knee.view.sweep.pictures import Picture, draw, front
 
 BASE = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
 AXES = {
@@ -142,6 +142,6 @@ def test_bad_input_is_refused(
 
 
 def test_more_lines_than_can_be_told_apart_are_refused(made: sweeps.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knee.sweeps.pictures.MOST_LINES", 1)
+    monkeypatch.setattr("knee.view.sweep.pictures.MOST_LINES", 1)
     with pytest.raises(InputError, match=r"flows\.0\.cc has 2 values; expected at most 1 lines"):
         made.plot(figure="jain", over="link.rate", by="flows.0.cc")

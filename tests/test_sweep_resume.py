@@ -18,14 +18,15 @@ import polars as pl
 import pytest
 
 import knee
-from knee import files, sweeps
 from knee.cli import main
 from knee.errors import FolderError, RunError
-from knee.missing import Missing
 from knee.scenario import traces
 from knee.scenario.model import Link
 from knee.scenario.traffic import KINDS, Size
-from knee.sweeps import dataset, execute, open_sweep, sweepfile, work
+from knee.study import sweeps
+from knee.study.sweeps import dataset, execute, open_sweep, sweepfile, work
+from knee.system import files
+from knee.system.missing import Missing
 from sweep_examples import figures, of
 
 
@@ -64,7 +65,7 @@ def test_a_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_killed_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL at any moment: no row is lost that was written, none is there twice."""
-    code = "from knee.sweeps import dataset; dataset._PATIENCE_S = 0.05\nfrom knee.cli import main\nmain()"
+    code = "from knee.study.sweeps import dataset; dataset._PATIENCE_S = 0.05\nfrom knee.cli import main\nmain()"
     command = [
         sys.executable,
         "-c",

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knee import registry
 from knee.errors import InputError, Refused
-from knee.sweeps import expressions, sweepfile
-from knee.sweeps.values import Sampled, split, texts, values
-from knee.units import parse_rate, quantity
+from knee.scenario import expressions, registry
+from knee.scenario.units import parse_rate, quantity
+from knee.study.sweeps import sweepfile
+from knee.study.sweeps.values import Sampled, split, texts, values
 
 TINY = {
     "duration": "2 s",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from knee import registry
 from knee.cli import COMMANDS, main
 from knee.cli.tables import _speed
-from knee.text import decapitalised
+from knee.scenario import registry
+from knee.system.text import decapitalised
 
 #: A scenario whose figures are long: losses in the hundred thousands, rates of four digits, labels of many words.
 WIDE = """

@@ -10,8 +10,8 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import InputError
-from knee.fidelity import traffic
 from knee.grounds.uml import refuse
+from knee.study.fidelity import traffic
 
 
 @pytest.fixture(scope="module")

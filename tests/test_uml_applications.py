@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import knee
-from knee import physics
 from knee.errors import ScenarioError
+from knee.figures import physics
 from knee.grounds import applications
 from test_uml_runs import bits
 from uml import kernel, scenario

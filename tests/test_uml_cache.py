@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from knee.errors import RunError
-from knee.linux.build import _REGISTERS, _check_config, _make_room_for_registers
-from knee.linux.cache import CONFIG, locked, making, root, sources_digest
+from knee.kernel.build import _REGISTERS, _check_config, _make_room_for_registers
+from knee.kernel.cache import CONFIG, locked, making, root, sources_digest
 
 BUILD = """
 import sys, time
-from knee.linux.cache import locked, making, root
+from knee.kernel.cache import locked, making, root
 with locked(sys.argv[1]), making(root() / sys.argv[1]) as partial:
     (partial / "half").write_text("")
     print("building", flush=True)
@@ -124,5 +124,5 @@ def test_a_kernel_that_was_built_in_another_way_is_built_again(
     other = tmp_path / "kernel.config"
     other.write_text("CONFIG_64BIT=y\n")
     now = sources_digest()
-    monkeypatch.setattr(f"knee.linux.cache.{what}", 3 if what == "RECIPE" else other)
+    monkeypatch.setattr(f"knee.kernel.cache.{what}", 3 if what == "RECIPE" else other)
     assert sources_digest.__wrapped__() != now

@@ -11,8 +11,8 @@ from typing import Any
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
 from knee.grounds.uml import netlink, queues
-from knee.registry import queues as disciplines
-from knee.units import parse_limit
+from knee.scenario.registry import queues as disciplines
+from knee.scenario.units import parse_limit
 
 
 def _read(message: bytes) -> Any:

@@ -14,7 +14,7 @@ import pytest
 import knee
 from knee.errors import RunError
 from knee.grounds.uml import netlink, plan, queues, topology
-from knee.linux import cocoa
+from knee.kernel import cocoa
 from uml import kernel, scenario
 
 #: A full frame, bytes, and the time that one takes on the link, ms.

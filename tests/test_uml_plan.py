@@ -16,10 +16,10 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from knee.errors import RunError
 from knee.grounds.uml import plan, probe, queues
 from knee.grounds.uml.topology import Topology
-from knee.linux.cache import SOURCES
-from knee.registry import queues as disciplines
+from knee.kernel.cache import SOURCES
 from knee.scenario import from_dict
-from knee.units import Limit
+from knee.scenario.registry import queues as disciplines
+from knee.scenario.units import Limit
 from uml import scenario
 
 

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 import knee
-from knee import physics
 from knee.cli import main
 from knee.errors import ProgramError, RunError
+from knee.figures import physics
 from knee.grounds.uml import process
 from test_uml_ends import guests, wait_for
 from test_uml_runs import bits

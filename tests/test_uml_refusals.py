@@ -11,10 +11,10 @@ import pytest
 from knee.cli import main
 from knee.errors import ScenarioError
 from knee.grounds import GROUNDS
-from knee.linux.cache import CONFIG
-from knee.linux.modules import kernel_ccs, module_ccs, parameters
-from knee.registry import congestion_controls
+from knee.kernel.cache import CONFIG
+from knee.kernel.modules import kernel_ccs, module_ccs, parameters
 from knee.scenario import from_dict
+from knee.scenario.registry import congestion_controls
 from uml import scenario
 
 LINK = {"rate": "20 Mbit/s", "limit": "100 packets"}
@@ -136,7 +136,7 @@ def test_what_is_no_kernel_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("knee.linux.tools.missing", list)
+    monkeypatch.setattr("knee.kernel.tools.missing", list)
     assert main(["linux", "build", *arguments]) == 2
     said = capsys.readouterr().err
     assert said.startswith("knee: ")

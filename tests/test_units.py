@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knee import units
 from knee.errors import Refused
-from knee.units import Limit
+from knee.scenario import units
+from knee.scenario.units import Limit
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from knee.linux import cache as cache_of_kernels
-from knee.linux import tools
-from knee.linux.build import build
-from knee.linux.cache import Lab
+from knee.kernel import cache as cache_of_kernels
+from knee.kernel import tools
+from knee.kernel.build import build
+from knee.kernel.cache import Lab
 
 #: The kernel with dualpi2 and accurate ECN.
 NEWER = "7.2"

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knee.errors import FolderError, InputError, KneeError, RunError, ScenarioError
+    from knee.grounds.runner import run
     from knee.own import CongestionControl
-    from knee.result import Result
-    from knee.runner import run
+    from knee.results.result import Result
     from knee.scenario import Scenario, load
-    from knee.studies import compare, matrix, open_search, open_sweep, search, sweep
+    from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
 
 __all__ = [
     "CongestionControl",
@@ -47,12 +47,16 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(["FolderError", "InputError", "KneeError", "RunError", "ScenarioError"], "knee.errors"),
     "CongestionControl": "knee.own",
-    "Result": "knee.result",
-    "run": "knee.runner",
+    "Result": "knee.results.result",
+    "run": "knee.grounds.runner",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
-    **dict.fromkeys(["compare", "matrix", "open_search", "open_sweep", "search", "sweep"], "knee.studies"),
+    **dict.fromkeys(["compare", "matrix", "open_search", "open_sweep", "search", "sweep"], "knee.study.api"),
 }
+
+
+#: Rooms' modules that documents of earlier versions name as the package's own.
+_MODULES = {"batch": "knee.study.batch", "fidelity": "knee.study.fidelity", "physics": "knee.figures.physics"}
 
 
 def __getattr__(name: str) -> Any:
@@ -62,4 +66,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'knee' has no attribute {name!r}")

@@ -14,7 +14,7 @@ class RunError(KneeError):
 
 
 class PhysicsError(RunError):
-    """A result whose figures cannot be; see :mod:`knee.physics`."""
+    """A result whose figures cannot be; see :mod:`knee.figures.physics`."""
 
 
 class ProgramError(RunError):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause */
 /*
  * Options and statistics of the queue discipline cocoa, over netlink. knee's
- * Python reads this file's constants (python/knee/linux/qdisc.py); a test
+ * Python reads this file's constants (python/knee/kernel/qdisc.py); a test
  * compares the two.
  */
 #ifndef KNEE_PKT_SCHED_H

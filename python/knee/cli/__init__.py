@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from knee import privileges
 from knee.cli import interrupts, terminal
 from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import Interrupted, complain
 from knee.errors import InputError, KneeError
+from knee.system import privileges
 
 #: typer's exit code for Ctrl-C.
 _INTERRUPTED = 130

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knee import bench as benchmark
+from knee.bench import cases as benchmark
 from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import number, table
@@ -80,7 +80,7 @@ def bench(
 
 def _start(as_json: bool, runs: int | None) -> None:
     """Measures how long commands take."""
-    from knee import bench_start
+    from knee.bench import start as bench_start
 
     measured = bench_start.measure(runs or bench_start.RUNS)
     if as_json:
@@ -96,7 +96,7 @@ def _sweep(as_json: bool, rounds: int | None) -> None:
     """Measures sweeps beside the engine alone."""
     import importlib.util
 
-    from knee import bench_sweep
+    from knee.bench import sweep as bench_sweep
 
     dask = importlib.util.find_spec("distributed") is not None
     measured = bench_sweep.measure(rounds or bench_sweep.RUNS, dask=dask)

@@ -10,8 +10,8 @@ import typer
 from knee.cli.console import out
 from knee.cli.tables import number, table
 from knee.errors import InputError
-from knee.linux import bpf
-from knee.linux.bpf import build
+from knee.kernel import bpf
+from knee.kernel.bpf import build
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

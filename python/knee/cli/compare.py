@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from knee.cli.console import complain, out
-from knee.cli.tables import figures, number, table
+from knee.cli.tables import number, table
 from knee.errors import InputError
 
 
@@ -18,7 +18,8 @@ def compare(
     """Show the figures of results side by side."""
     if len(folders) < 2:
         raise InputError("There is only one result; name two or more folders to compare.")
-    from knee.result import Result
+    from knee.figures.compared import figures
+    from knee.results.result import Result
 
     results = [Result.load(folder) for folder in folders]
     for folder, result in zip(folders, results, strict=True):

@@ -24,27 +24,27 @@ def searches(incomplete: str) -> list[str]:
     from knee.scenario.shipped import shipped
 
     # Not the module that reads searches, which imports the model of scenarios.
-    folder = Path(__file__).resolve().parents[1] / "searches" / "shipped"
+    folder = Path(__file__).resolve().parents[1] / "study" / "searches" / "shipped"
     return _from([*(path.stem for path in sorted(folder.glob("*.toml"))), *shipped()], incomplete)
 
 
 def ccs(incomplete: str) -> list[str]:
     """Congestion controls."""
-    from knee import registry
+    from knee.scenario import registry
 
     return _from(registry.flow_controls(), incomplete)
 
 
 def queues(incomplete: str) -> list[str]:
     """Queue disciplines."""
-    from knee import registry
+    from knee.scenario import registry
 
     return _from(registry.queues(), incomplete)
 
 
 def links(incomplete: str) -> list[str]:
     """Models of links, of their loss and of their delay."""
-    from knee import registry
+    from knee.scenario import registry
 
     return _from([*registry.link_models(), *registry.loss_models(), *registry.delay_models()], incomplete)
 
@@ -64,14 +64,14 @@ def grounds(incomplete: str) -> list[str]:
 
 def kernels(incomplete: str) -> list[str]:
     """Numbers of kernels that ``knee linux build`` was tried with."""
-    from knee.linux.apt import TRIED
+    from knee.kernel.apt import TRIED
 
     return _from(TRIED, incomplete)
 
 
 def built_kernels(incomplete: str) -> list[str]:
     """Numbers of kernels that are built."""
-    from knee.linux.cache import built
+    from knee.kernel.cache import built
 
     return _from(dict.fromkeys(lab.number for lab in built()), incomplete)
 
@@ -88,21 +88,21 @@ def listed(context: typer.Context, incomplete: str) -> list[str]:
 
 def papers(incomplete: str) -> list[str]:
     """Papers of ``knee reproduce``."""
-    from knee.reproduce.papers import NAMES
+    from knee.papers.recipes import NAMES
 
     return _from(NAMES, incomplete)
 
 
 def cases(incomplete: str) -> list[str]:
     """Cases and groups of ``knee bench``."""
-    from knee.bench import CASES, GROUPS
+    from knee.bench.cases import CASES, GROUPS
 
     return _from(["start", "sweep", *GROUPS, *CASES], incomplete)
 
 
 def figures(incomplete: str) -> list[str]:
     """Figures of a sweep."""
-    from knee.sweeps.table import FIGURES
+    from knee.study.sweeps.table import FIGURES
 
     return _from(FIGURES, incomplete)
 
@@ -110,7 +110,7 @@ def figures(incomplete: str) -> list[str]:
 def references(incomplete: str) -> list[str]:
     """Recordings shipped with the program."""
     from knee.cli.fidelity_traffic import NAME
-    from knee.fidelity.shipped import shipped
+    from knee.study.fidelity.shipped import shipped
 
     return _from([*shipped(), NAME], incomplete)
 

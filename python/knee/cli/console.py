@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-from knee.text import visible
+from knee.system.text import visible
 
 #: Width if standard output is not a terminal and COLUMNS is not set: programs that read a pipe need whole lines.
 _PIPE_WIDTH = 1000

@@ -20,8 +20,9 @@ def doctor(
     ] = False,
 ) -> None:
     """Show which grounds work here, and how to fix the others."""
-    from knee import grounds, owned
-    from knee.linux import bpf
+    from knee import grounds
+    from knee.kernel import bpf
+    from knee.results import owned
 
     if clean:
         removed = [*owned.sweep(), *(f"loading {name}" for name in bpf.sweep())]

@@ -17,7 +17,7 @@ from knee.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from knee.fidelity import Report
+    from knee.study.fidelity import Report
 
 
 def fidelity(
@@ -74,11 +74,12 @@ def fidelity(
     With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
     FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
-    from knee import files, grounds
+    from knee import grounds
     from knee.cli import fidelity_traffic as traffic
-    from knee.fidelity import read, shipped
-    from knee.fidelity import run as run_cases
-    from knee.fidelity.shipped import find
+    from knee.study.fidelity import read, shipped
+    from knee.study.fidelity import run as run_cases
+    from knee.study.fidelity.shipped import find
+    from knee.system import files
 
     if make:
         if sources and len(sources) > 1:
@@ -108,7 +109,7 @@ def fidelity(
             _show(out(), reports[file], file.stem)
     every = not sources and not patterns
     if html is not None:
-        from knee.fidelity.page import write
+        from knee.view.fidelity.page import write
 
         write(reports, html, every)
     if every and not as_json:
@@ -126,7 +127,7 @@ def fidelity(
 
 
 def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
-    from knee.fidelity import standing
+    from knee.study.fidelity import standing
 
     columns = ["name", "held against", "cases", "compared", "pass", "points", "%"]
     parts = {"Congestion controls": standing.congestion_controls, "Queue disciplines": standing.queues}
@@ -139,12 +140,13 @@ def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
 
 
 def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None, kernel: str | None) -> None:
-    from knee import files, grounds
+    from knee import grounds
     from knee.cli import fidelity_traffic as traffic
-    from knee.fidelity import read
-    from knee.fidelity.make import GROUND, public
-    from knee.fidelity.make import make as write
-    from knee.fidelity.shipped import find
+    from knee.study.fidelity import read
+    from knee.study.fidelity.make import GROUND, public
+    from knee.study.fidelity.make import make as write
+    from knee.study.fidelity.shipped import find
+    from knee.system import files
 
     files.check_output(path)
     if not path.absolute().parent.is_dir():
@@ -161,7 +163,7 @@ def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None,
 
 
 def _show(console: Console, report: Report, name: str) -> None:
-    from knee.fidelity.shipped import RECORDINGS
+    from knee.study.fidelity.shipped import RECORDINGS
 
     columns = ["case", "flow", "Mbit/s\nhere", "\nkernel", "\npoints", "srtt ms\nhere", "\nkernel", "\n%", "\npass"]
     recording = RECORDINGS.get(name)

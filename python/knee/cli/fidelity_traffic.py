@@ -15,7 +15,7 @@ from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 if TYPE_CHECKING:
-    from knee.fidelity.traffic import Figure
+    from knee.study.fidelity.traffic import Figure
 
 #: The name that stands for these cases and their shipped recording.
 NAME = "traffic"
@@ -23,7 +23,7 @@ NAME = "traffic"
 
 def is_meant(source: str) -> bool:
     """Whether ``source`` is the name of these cases, or a file with figures of them."""
-    from knee.fidelity import traffic
+    from knee.study.fidelity import traffic
 
     return source == NAME or traffic.is_recording(Path(source))
 
@@ -40,7 +40,7 @@ def compare(
 ) -> None:
     """Sets the cases beside a recording, or those that ship with knee."""
     from knee import grounds
-    from knee.fidelity import traffic
+    from knee.study.fidelity import traffic
 
     if len(sources) > 1:
         raise InputError(f"Applications and probes are compared by themselves, and there are {len(sources)} sources.")
@@ -71,7 +71,7 @@ def compare(
 
 def make(path: Path, patterns: Sequence[str], kernel: str | None) -> None:
     """Runs the cases on a kernel and writes their figures."""
-    from knee.fidelity import traffic
+    from knee.study.fidelity import traffic
 
     with Bar(path.name) as bar:
         count = traffic.make(path, patterns, kernel, bar)

@@ -13,7 +13,7 @@ from knee.cli.commands import command, group
 from knee.cli.console import Bar, out
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
-from knee.registry import Param
+from knee.scenario.registry import Param
 
 app = group(about="Build, load and watch the kernel parts.")
 qdisc = group(about="Add, change and show cocoa on a device.")
@@ -70,9 +70,9 @@ def build(
     without root and without installing it.
     """
     from knee.grounds.uml.refuse import TICKS
-    from knee.linux.build import build as make
-    from knee.linux.cache import built
-    from knee.units import parse_time
+    from knee.kernel.build import build as make
+    from knee.kernel.cache import built
+    from knee.scenario.units import parse_time
 
     try:
         hz = TICKS.get(parse_time(tick))
@@ -127,8 +127,8 @@ def show(
     as_json: _Json = False,
 ) -> None:
     """Show each cocoa with its options, statistics and flows."""
-    from knee.linux.qdisc import parameters
-    from knee.linux.qdisc import show as find
+    from knee.kernel.qdisc import parameters
+    from knee.kernel.qdisc import show as find
 
     found = find(device)
     if as_json:
@@ -141,7 +141,7 @@ def show(
 
 
 def _put(context: typer.Context, device: str, kind: str, command: Any, parent: str, handle: str) -> None:
-    from knee.linux.qdisc import parameters, parse, put
+    from knee.kernel.qdisc import parameters, parse, put
 
     if kind != "cocoa":
         raise InputError(f"{kind}: knee linux qdisc handles cocoa only; use tc for the kernel's own queue disciplines.")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee import registry
 from knee.cli import complete
 from knee.cli.console import out
 from knee.cli.tables import table
 from knee.errors import InputError, Refused
-from knee.registry import Entry, Param
+from knee.scenario import registry
+from knee.scenario.registry import Entry, Param
 from knee.scenario.shipped import FOLDER, shipped
-from knee.units import near, shown
+from knee.scenario.units import near, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +59,7 @@ def _scenarios(console: Console) -> None:
 
 
 def _ccs(console: Console) -> None:
-    from knee.fidelity import standing
+    from knee.study.fidelity import standing
 
     rows = table("Congestion controls", ["name", "family", "what", "source"], text=4)
     against = standing.brief(standing.congestion_controls())
@@ -69,7 +69,7 @@ def _ccs(console: Console) -> None:
 
 
 def _queues(console: Console) -> None:
-    from knee.fidelity import standing
+    from knee.study.fidelity import standing
 
     rows = table("Queue disciplines", ["name", "what", "source"], text=3)
     against = standing.brief(standing.queues())
@@ -121,7 +121,7 @@ def _details(console: Console, entry: Entry, what: str) -> None:
     family = f" ({entry.family})" if entry.family else ""
     console.print(f"{entry.name}{family}: {entry.about}\nSource: {entry.source}", soft_wrap=True)
     if what != "links":
-        from knee.fidelity import standing
+        from knee.study.fidelity import standing
 
         rows = standing.congestion_controls() if what == "cc" else standing.queues()
         against = standing.brief(rows, counts=True).get(entry.name)

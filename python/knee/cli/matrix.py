@@ -53,7 +53,7 @@ def matrix(
     loss, the same maps as matrix.png, matrix.parquet, and the data set of a sweep. Finished runs are kept, so an
     interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
-    from knee import matrices
+    from knee.study import matrices
 
     names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
@@ -71,7 +71,7 @@ def matrix(
 def _show(frame: pl.DataFrame, names: list[str]) -> None:
     import polars as pl
 
-    from knee.matrices.table import means
+    from knee.study.matrices.table import means
 
     mean = means(frame)
     if len(names) <= _MOST:

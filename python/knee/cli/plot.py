@@ -40,10 +40,10 @@ def plot(
     ] = None,
 ) -> None:
     """Draw a figure of a sweep for a paper, as PNG, SVG or PDF."""
-    from knee import files
     from knee.scenario.overrides import parse_value
-    from knee.sweeps import open_sweep
-    from knee.sweeps.pictures import Picture, write
+    from knee.study.sweeps import open_sweep
+    from knee.system import files
+    from knee.view.sweep.pictures import Picture, write
 
     held = {}
     for text in at or ():

@@ -11,12 +11,12 @@ import typer
 from knee.cli import complete
 from knee.cli.console import Bar, out
 from knee.cli.tables import table
-from knee.reproduce import papers as known
+from knee.papers import recipes as known
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from knee.reproduce.outcome import PaperRows, Row
+    from knee.papers.outcome import PaperRows, Row
 
 
 def reproduce(
@@ -43,7 +43,7 @@ def reproduce(
     continues where it stopped.
     """
     from knee import grounds
-    from knee.reproduce.run import reproduce as run_papers
+    from knee.papers.run import reproduce as run_papers
 
     chosen = [known.paper(name) for name in dict.fromkeys(papers or known.NAMES)]
     grounds.ready(ground)
@@ -57,7 +57,7 @@ def reproduce(
 
 
 def _show(console: Console, papers: Sequence[PaperRows]) -> None:
-    from knee.reproduce.outcome import Totals
+    from knee.papers.outcome import Totals
 
     for findings in (False, True):
         title = "What the papers leave open" if findings else None
@@ -88,7 +88,7 @@ def _differ(count: int) -> str:
 
 
 def _word(row: Row) -> str:
-    from knee.reproduce import words
+    from knee.papers import words
 
     text = words.verdict(row.verdict, explained=row.explained, finding=row.finding)
     return text.upper() if text.startswith(("differs", "not true")) else text

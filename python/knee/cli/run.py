@@ -102,8 +102,9 @@ def run(
     results/NAME, with the changes made by --set and --ground in its name. The run replaces an older knee result,
     unless that contains files that knee did not write, and touches nothing else.
     """
-    from knee import grounds, memory, programs, runner
-    from knee import qlog as logs
+    from knee import grounds
+    from knee.grounds import memory, programs, runner
+    from knee.grounds import qlog as logs
 
     if unconfined:
         # Also for processes that run seeds side by side.
@@ -149,7 +150,7 @@ def run(
                 complain(remark)
         summaries.append(summary)
         if check:
-            from knee.result import Result
+            from knee.results.result import Result
 
             runner.check_physics(Result.load(job.folder), job.folder)
         if not as_json:
@@ -176,7 +177,7 @@ def _one_by_one(
     max_memory: str | None,
     allow_programs: bool,
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
-    from knee import runner
+    from knee.grounds import runner
 
     for job in jobs:
         with Bar(job.folder.name) as bar:
@@ -210,8 +211,8 @@ def _side_by_side(
     allow_programs: bool,
 ) -> Iterator[tuple[_Job, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
-    from knee import batch
-    from knee.result import Result
+    from knee.results.result import Result
+    from knee.study import batch
 
     around = jobs[0].folder.parent
     with Bar(f"{len(jobs)} runs") as bar:
@@ -237,7 +238,8 @@ def _load(
     source: str, changes: Sequence[str], ground: str | None, sweep: Path | None, *, allow_programs: bool
 ) -> Scenario:
     """A scenario that its ground does not refuse: a file's, or a row's of a sweep."""
-    from knee import grounds, programs
+    from knee import grounds
+    from knee.grounds import programs
     from knee.scenario import load
     from knee.scenario.overrides import blamed
 
@@ -259,9 +261,9 @@ def _unchanged(source: str, sweep: Path | None) -> Scenario:
 
 def _row(folder: Path, row: str, changes: Sequence[str]) -> Scenario:
     """The scenario of a row of a sweep, named after both."""
-    from knee.manifest import fingerprint
+    from knee.results.manifest import fingerprint
     from knee.scenario import from_dict
-    from knee.sweeps import open_sweep
+    from knee.study.sweeps import open_sweep
 
     sweep = open_sweep(folder)
     if not (row.isascii() and row.isdigit() and len(row) <= 12):
@@ -280,7 +282,7 @@ def _jobs(
 ) -> list[_Job]:
     """All runs, each checked as far as that goes before the first one starts."""
     from knee import grounds
-    from knee.folder import check_target
+    from knee.results.folder import check_target
 
     single = len(loaded) == 1 and seeds == 1
     jobs: list[_Job] = []
@@ -301,7 +303,7 @@ def _jobs(
 def _default_name(scenario: Scenario, ground: str | None, changes: Sequence[str], seeds: int) -> str:
     """The folder's name where none is given; it says what was changed, so that the result without that stays."""
     said = {"name"} if seeds == 1 else {"name", "seed"}
-    from knee.folder import default
+    from knee.results.folder import default
 
     told = [change for change in changes if change.partition("=")[0].strip() not in said]
     # --ground says in other words what --set run.ground says.

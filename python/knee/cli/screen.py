@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from knee.cli.terminal import written
-from knee.text import visible
+from knee.system.text import visible
 
 
 class Screen(Console):

@@ -14,8 +14,8 @@ from knee.cli.tables import number, table
 from knee.errors import RunError
 
 if TYPE_CHECKING:
-    from knee.searches import Search
-    from knee.searches.plan import Plan
+    from knee.study.searches import Search
+    from knee.study.searches.plan import Plan
 
 #: Most trials that are listed.
 _LISTED = 20
@@ -113,9 +113,9 @@ def search(
     scenario that still shows it, and saved as a file for knee run. Two figures give a Pareto front. Finished runs are
     kept, so an interrupted command continues where it stopped. The result does not depend on the number of workers.
     """
-    from knee import searches
-    from knee.searches import searchfile
-    from knee.sweeps import place
+    from knee.study import searches
+    from knee.study.searches import searchfile
+    from knee.study.sweeps import place
 
     plan = searchfile.read(
         scenario,
@@ -158,7 +158,7 @@ def search(
 
 def show(made: Search) -> None:
     """Prints what was found: the findings, or all trials beyond the threshold with those that were saved among them."""
-    from knee.searches.page import headline
+    from knee.view.search.page import headline
 
     plan = made.plan
     out().print(headline(made), soft_wrap=True)
@@ -194,7 +194,7 @@ def _check_failed(made: Search) -> None:
     failed = made.failed
     if not failed.is_empty():
         first = failed.row(0, named=True)
-        from knee.sweeps.place import SEARCH_TABLE as TABLE
+        from knee.study.sweeps.place import SEARCH_TABLE as TABLE
 
         where = f"the column error of {made.folder / TABLE} has the reasons"
         said = f"{failed.height} of {made.trials.height} trials failed; {where}, that of trial {first['trial']}: "
@@ -204,7 +204,7 @@ def _check_failed(made: Search) -> None:
 def _estimate(plan: Plan, workers: int | None) -> None:
     """Prints how large a search is."""
     from knee.cli.sweep import estimate
-    from knee.sweeps import sweepfile
+    from knee.study.sweeps import sweepfile
 
     trials = min(plan.trials, plan.size or plan.trials)
     for axis in plan.axes:

@@ -13,13 +13,13 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
-from knee.text import decapitalised
+from knee.system.text import decapitalised
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from knee.sweeps import Sweep
-    from knee.sweeps.definition import Definition
+    from knee.study.sweeps import Sweep
+    from knee.study.sweeps.definition import Definition
 
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
@@ -130,8 +130,8 @@ def sweep(
     link, sweep.parquet with one row per run, and sweep.html, which plots any figure over any axis. Finished runs are
     kept, so an interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
-    from knee import sweeps
-    from knee.sweeps import sweepfile
+    from knee.study import sweeps
+    from knee.study.sweeps import sweepfile
 
     if sort is not None:
         _check_figure(sort)
@@ -158,7 +158,7 @@ def sweep(
         )  # fmt: skip
         made.write_page()
     show(made, sort, rows)
-    from knee.sweeps.points import same_seeds
+    from knee.study.sweeps.points import same_seeds
 
     if (same := same_seeds(made)) is not None:
         mend = "" if vary else "; --vary gives each link a jitter of less than the time of a packet"
@@ -170,8 +170,8 @@ def sweep(
 
 
 def _check_figure(name: str) -> None:
-    from knee.sweeps.table import FIGURES
-    from knee.units import near
+    from knee.scenario.units import near
+    from knee.study.sweeps.table import FIGURES
 
     if name not in FIGURES:
         raise InputError(f"--sort: there is no figure {name}; {near(name, list(FIGURES))}.")
@@ -193,7 +193,7 @@ def check_failed(made: Sweep) -> None:
 
 def _estimate(definition: Definition, workers: int | None) -> None:
     """Prints how large a sweep is."""
-    from knee.sweeps import sweepfile
+    from knee.study.sweeps import sweepfile
 
     checked = sweepfile.check(definition)
     for group in definition.groups:
@@ -210,7 +210,7 @@ def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
     """Prints how long runs take, from their number and the mean number of packets of one."""
     import os
 
-    from knee.bench import case
+    from knee.bench.cases import case
 
     packets = mean_packets * runs
     speed = case("reno2")["packets_per_s"]
@@ -230,7 +230,7 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     """Prints the points with their most important figures, means over the seeds."""
     import polars as pl
 
-    from knee.sweeps.table import FIGURES, LESS
+    from knee.study.sweeps.table import FIGURES, LESS
 
     keys = [key for key in made.definition.keys if key != "seed"]
     seeds = "seed" in made.definition.keys

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from knee.errors import InputError, RunError
-from knee.text import to_json
+from knee.system.text import to_json
 
 
 def write_json(data: Any) -> None:

@@ -7,8 +7,8 @@ from importlib import import_module
 
 from knee.errors import InputError, RunError
 from knee.grounds.ground import Ground, Progress
-from knee.missing import Missing
-from knee.units import near
+from knee.scenario.units import near
+from knee.system.missing import Missing
 
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from knee.errors import Refused, RunError
-from knee.missing import Missing
-from knee.rows import COMPLETION
+from knee.figures.rows import COMPLETION
 from knee.scenario import offered
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
 from knee.scenario.traffic import NO_CC, Probe, Requests, Video, sends_datagrams
+from knee.system.missing import Missing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

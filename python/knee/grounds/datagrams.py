@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from knee import rows
-from knee.applications.figures import Tables
+from knee.figures import rows
+from knee.figures.applications.figures import Tables
 from knee.grounds import applications
 from knee.grounds.applications import UDP_HEADERS, Array, Seen, uses_datagrams, window_ns
 from knee.scenario.model import Scenario
@@ -57,7 +57,7 @@ class Datagrams:
         return taken
 
     def intervals(self, number: int, interval_ns: int, start_ns: int, duration_ns: int) -> Array:
-        """A row of :data:`knee.rows.DELAY` for each interval from the flow's start on."""
+        """A row of :data:`knee.figures.rows.DELAY` for each interval from the flow's start on."""
         first, last = start_ns // interval_ns, -(-duration_ns // interval_ns)
         ends = np.minimum(np.arange(first + 1, last + 1) * interval_ns, duration_ns)
         edges = np.concatenate([[0], ends])
@@ -78,7 +78,7 @@ class Datagrams:
         return out
 
     def distributions(self, number: int, window_ns: tuple[int, int]) -> Array:
-        """Rows of :data:`knee.rows.DISTRIBUTION`: how often times occurred within a window."""
+        """Rows of :data:`knee.figures.rows.DISTRIBUTION`: how often times occurred within a window."""
         taken = ((RTT, self.rtt_ms, self.echoed_ns), (ONE_WAY_DELAY, self.owd_ms, self.arrived_ns))
         return np.concatenate([counted(number, kind, _within(times, at, window_ns)) for kind, times, at in taken])
 
@@ -123,7 +123,7 @@ def tables(
     Args:
         scenario: what ran.
         seen: what the ends of applications' flows put on record.
-        histograms: rows of :data:`knee.rows.DISTRIBUTION` that the ground has beside those of datagrams.
+        histograms: rows of :data:`knee.figures.rows.DISTRIBUTION` that the ground has beside those of datagrams.
         link_names: the names of the links, reverse directions last.
     """
     completions, delays, distributions = [], [], list(histograms)
@@ -148,7 +148,7 @@ def _joined(parts: Sequence[Array], dtype: np.dtype[np.void]) -> Array:
 
 
 def counted(number: int, kind: int, times_ms: Array) -> Array:
-    """Times as rows of :data:`knee.rows.DISTRIBUTION`."""
+    """Times as rows of :data:`knee.figures.rows.DISTRIBUTION`."""
     values, counts = np.unique(np.round(times_ms, _DIGITS), return_counts=True)
     out = np.zeros(len(values), dtype=rows.DISTRIBUTION)
     out["value_ms"], out["count"], out["index"], out["quantity"] = values, counts, number, kind

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from knee.missing import Missing
+from knee.system.missing import Missing
 
 if TYPE_CHECKING:
-    from knee.result import Result
+    from knee.results.result import Result
     from knee.scenario import Scenario
 
 #: Called some 20 times a second with the fraction of scenario time that has passed.

@@ -15,14 +15,14 @@ from tomli_w import dumps
 from knee import _core
 from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Progress
-from knee.missing import Missing
 from knee.own import CongestionControl, classes, described
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
+from knee.system.missing import Missing
 
 if TYPE_CHECKING:
-    from knee.result import Result
+    from knee.results.result import Result
 
 #: Name of the file to which sample rows are written during the run.
 _SPOOL = ".samples"
@@ -65,11 +65,11 @@ class Sim:
     ) -> Result:
         """Simulates a scenario."""
         # Slow to import, and a rejected scenario needs none of it.
-        from knee import rows
-        from knee.applications.figures import Tables
-        from knee.manifest import manifest
-        from knee.metrics import summary
-        from knee.result import Result
+        from knee.figures import rows
+        from knee.figures.applications.figures import Tables
+        from knee.figures.metrics import summary
+        from knee.results.manifest import manifest
+        from knee.results.result import Result
 
         spool = folder / _SPOOL
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -102,7 +102,7 @@ class Raw:
 
     Attributes:
         output: the figures, in the form of ``crates/knee-sim/src/output.rs``.
-        tables: rows as memory by their kind, for :func:`knee.rows.from_bytes`.
+        tables: rows as memory by their kind, for :func:`knee.figures.rows.from_bytes`.
         ccs: the congestion control of every flow; none of applications, whose connections have no common state.
         wall_s: how long the simulation took.
     """

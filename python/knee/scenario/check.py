@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from knee import registry
 from knee.errors import Refused
-from knee.units import format_bytes, format_time, near, shown
+from knee.scenario import registry
+from knee.scenario.units import format_bytes, format_time, near, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Change, Flow, Link, Scenario

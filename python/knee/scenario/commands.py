@@ -8,7 +8,7 @@ import string
 from collections.abc import Mapping
 
 from knee.errors import Refused
-from knee.units import near, shown
+from knee.scenario.units import near, shown
 
 #: What stands as ``cc`` of a flow that is a program.
 PROGRAM_CC = "program"

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer
 
-from knee import units
 from knee.errors import Refused
+from knee.scenario import units
 
 
 def one_line(text: str) -> str:

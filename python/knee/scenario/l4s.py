@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee import registry
+from knee.scenario import registry
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.traffic import NO_CC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from knee.registry import Value
     from knee.scenario.model import Flow, Scenario
+    from knee.scenario.registry import Value
 
 #: Flows that have no congestion control of knee's.
 WITHOUT_CC = (PROGRAM_CC, NO_CC)

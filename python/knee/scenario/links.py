@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.errors import Refused
-from knee.units import format_time
+from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
     from knee.scenario.model import Link

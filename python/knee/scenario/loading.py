@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from knee import files
 from knee.errors import Refused, ScenarioError, key_of
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
 from knee.scenario.traffic import KINDS
-from knee.units import near, shown
+from knee.scenario.units import near, shown
+from knee.system import files
 
 #: Changes that need more characters than this in a title are counted instead of listed.
 _CHANGES_SHOWN = 100

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from knee import registry
-from knee.units import format_time
+from knee.scenario import registry
+from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from knee.registry import Value
     from knee.scenario.model import Link, Reverse, Scenario
+    from knee.scenario.registry import Value
 
 #: Parameters that are compared with how long a packet stayed. Zero switches a threshold off.
 _TARGETS = ("target", "step_thresh", "ce_threshold")

@@ -20,11 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from knee import registry, units
 from knee.errors import Refused
 from knee.own import name_of
-from knee.registry import Value
-from knee.scenario import commands
+from knee.scenario import commands, registry, units
 from knee.scenario.check import check
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
@@ -43,6 +41,7 @@ from knee.scenario.fields import (
     valid_name,
 )
 from knee.scenario.links import check_link
+from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
 
 FORMAT = 1

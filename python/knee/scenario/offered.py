@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from knee.errors import Refused
 from knee.scenario import recordings, traces
 from knee.scenario.traffic import MOST_PER_SECOND, AppLimited, Probe, Requests, Rtc, Size, Transfers, Udp, Video
-from knee.units import format_rate, shown
+from knee.scenario.units import format_rate, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Scenario

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from knee.errors import Refused, ScenarioError
-from knee.units import near, shown
+from knee.scenario.units import near, shown
 
 #: The key in errors of changes that have none.
 _OPTION = "--set"

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from knee import files
 from knee.errors import Refused
 from knee.scenario.traffic import LARGEST_MESSAGE, LARGEST_PACKET, LEAST_PACKET, LONGEST
-from knee.units import MAX_BYTES, MAX_TIME
+from knee.scenario.units import MAX_BYTES, MAX_TIME
+from knee.system import files
 
 _TIMES = "expected a time in seconds per line, ascending"
 _SIZES = "expected a size in bytes and the probability of at most that size per line, both ascending, the last 1"

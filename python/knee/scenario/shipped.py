@@ -7,7 +7,7 @@ from pathlib import Path
 
 from knee.errors import ScenarioError
 from knee.scenario.traces import exists
-from knee.units import near, shown
+from knee.scenario.units import near, shown
 
 FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
 

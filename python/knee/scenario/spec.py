@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from knee import registry
 from knee.errors import Refused, ScenarioError
-from knee.scenario import offered, traces
+from knee.scenario import offered, registry, traces
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Tcp
 from knee.scenario.traffic import NO_CC, Probe
-from knee.units import Limit
+from knee.scenario.units import Limit
 
 
 def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from knee import files
 from knee.errors import Refused
-from knee.units import shown
+from knee.scenario.units import shown
+from knee.system import files
 
 _ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
 #: Last parts of keys that name a file: of links, of traffic, and of sizes.

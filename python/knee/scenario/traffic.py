@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_serializer, model_validator
 
-from knee import units
 from knee.errors import Refused
+from knee.scenario import units
 from knee.scenario.fields import Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
 #: What stands as ``cc`` of a flow that has none, since it sends datagrams.

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee import rows as formats
-from knee.applications.figures import Tables
+from knee.figures import rows as formats
+from knee.figures.applications.figures import Tables
 from knee.grounds import applications
 from knee.grounds.datagrams import Datagrams, tables
 from knee.grounds.host import traffic
-from knee.registry import flow_controls
 from knee.scenario.model import Scenario
+from knee.scenario.registry import flow_controls
 
 #: Rows of the traffic program.
 KERNEL = np.dtype(

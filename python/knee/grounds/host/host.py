@@ -13,16 +13,16 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
+from knee.figures.metrics import summary
 from knee.grounds.ground import Progress
 from knee.grounds.host import plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.lab import lab, switch_program
-from knee.manifest import manifest
-from knee.metrics import summary
-from knee.missing import Missing
-from knee.result import Result
+from knee.results.manifest import manifest
+from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
+from knee.system.missing import Missing
 
 
 class Host:

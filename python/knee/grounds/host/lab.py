@@ -18,12 +18,12 @@ from typing import Any
 
 from pyroute2 import IPRoute, netns
 
-from knee import privileges, trust
 from knee.errors import RunError
 from knee.grounds import applications
 from knee.grounds.host import traffic
-from knee.owned import NAMESPACES, Owned, owning
+from knee.results.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
+from knee.system import privileges, trust
 
 #: The devices of the two sides.
 DEVICES = ("knee-a", "knee-b")

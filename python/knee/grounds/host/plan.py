@@ -6,12 +6,12 @@ from typing import Any
 
 from knee.grounds import applications
 from knee.grounds.host.lab import NETWORKS, PORT
-from knee.linux import bpf
-from knee.registry import congestion_controls
+from knee.kernel import bpf
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.rates import slowest
+from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
-from knee.units import Limit
+from knee.scenario.units import Limit
 
 #: Smallest socket buffer that is set, and the largest that the kernel accepts, bytes.
 _BUFFER, _MOST_BUFFER = 16 << 20, (1 << 30) - 1

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from knee.errors import Refused, ScenarioError
 from knee.grounds import applications
-from knee.linux import bpf
-from knee.linux.bpf import build
+from knee.kernel import bpf
+from knee.kernel.bpf import build
 from knee.own import classes
-from knee.registry import congestion_controls
 from knee.scenario.model import Flow, Scenario, Tcp
+from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import spec
 
 #: The algorithms of this kernel, including those loaded as BPF.

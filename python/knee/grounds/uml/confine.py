@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from knee import privileges, sudo, trust
 from knee.errors import RunError
-from knee.programs import UNCONFINED, Executable
+from knee.grounds.programs import UNCONFINED, Executable
+from knee.system import privileges, sudo, trust
 
 #: What all programs of a run together may write to their folders, bytes.
 QUOTA = 256 << 20

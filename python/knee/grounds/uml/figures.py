@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee import rows as formats
+from knee.figures import rows as formats
 from knee.grounds.applications import Seen, uses_datagrams, window_ns
 from knee.grounds.datagrams import Datagrams
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
 from knee.grounds.uml.words import Words
-from knee.registry import congestion_controls
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.model import Scenario
+from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
 from knee.scenario.traffic import NO_CC
 

@@ -12,23 +12,22 @@ from typing import Any
 
 from tomli_w import dumps
 
-from knee import programs
 from knee.errors import RunError
-from knee.grounds import applications
+from knee.figures.metrics import summary
+from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.tables import tables
 from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
-from knee.linux import cache, modules, tools
-from knee.linux.build import HZ, renew
-from knee.manifest import manifest
-from knee.metrics import summary
-from knee.missing import Missing
-from knee.result import Result
+from knee.kernel import cache, modules, tools
+from knee.kernel.build import HZ, renew
+from knee.results.manifest import manifest
+from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
-from knee.units import format_time
+from knee.scenario.units import format_time
+from knee.system.missing import Missing
 
 #: The folder within that of a run that is the guest's root.
 _ROOT = ".guest"

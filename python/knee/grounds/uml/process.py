@@ -18,8 +18,8 @@ from knee.errors import RunError
 from knee.grounds import applications
 from knee.grounds.uml import confine
 from knee.grounds.uml.spinners import Spinners
-from knee.linux.cache import Lab
-from knee.text import visible
+from knee.kernel.cache import Lab
+from knee.system.text import visible
 
 #: Without a word for so long, in host time, a guest hangs, s.
 PATIENCE_S = 60.0

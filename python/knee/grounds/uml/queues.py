@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from knee.errors import Refused
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
-from knee.registry import Value, queues
-from knee.units import Limit
+from knee.scenario.registry import Value, queues
+from knee.scenario.units import Limit
 
 # linux/pkt_sched.h
 TCA_HTB_PARMS, TCA_HTB_INIT, TCA_HTB_RATE64, TCA_HTB_CEIL64 = 1, 2, 6, 7
@@ -227,7 +227,7 @@ def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, byte
 
 
 def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    from knee.linux import cocoa, qdisc
+    from knee.kernel import cocoa, qdisc
 
     given: Params = dict(params)
     if limit is not None:

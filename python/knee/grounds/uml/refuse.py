@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from knee import programs
 from knee.errors import Refused, ScenarioError
-from knee.grounds import applications
+from knee.grounds import applications, programs
 from knee.grounds.uml import queues
-from knee.linux import cache, modules
-from knee.linux.apt import order
-from knee.registry import congestion_controls
+from knee.kernel import cache, modules
+from knee.kernel.apt import order
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
-from knee.units import format_time
+from knee.scenario.registry import congestion_controls
+from knee.scenario.units import format_time
 
 #: Flows are told apart by their ports.
 MAX_FLOWS = 50_000

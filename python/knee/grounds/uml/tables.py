@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from knee import rows as formats
-from knee.applications.figures import Tables
+from knee.figures import rows as formats
+from knee.figures.applications.figures import Tables
 from knee.grounds import datagrams
 from knee.grounds.applications import Array, Seen
 from knee.grounds.datagrams import QUEUE_DELAY, RTT

@@ -13,14 +13,13 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
-from knee import programs
-from knee.grounds import applications
+from knee.grounds import applications, programs
 from knee.grounds.uml import confine, netlink, plan, queues
-from knee.linux import modules
-from knee.registry import congestion_controls
+from knee.kernel import modules
 from knee.scenario import commands
 from knee.scenario.commands import FIELDS
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
 
 SENDER, ROUTER, RECEIVER = range(3)

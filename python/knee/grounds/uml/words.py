@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from knee import programs
 from knee.errors import RunError
+from knee.grounds import programs
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.process import PATIENCE_S
 from knee.grounds.uml.topology import Topology
 from knee.scenario.model import Program, Scenario
 from knee.scenario.spec import span
-from knee.text import visible
+from knee.system.text import visible
 
 _NOTE = struct.Struct("=QIIII")
 _SAID, _ENDED, _WENT_ON, _STRAYED, _MUTED = range(1, 6)

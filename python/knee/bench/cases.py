@@ -1,0 +1,233 @@
+"""Benchmarks: how fast this machine simulates. Each case runs in a new process, which makes its peak memory its own."""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from knee.errors import InputError, RunError
+from knee.scenario.units import near, shown
+
+if TYPE_CHECKING:
+    from knee.scenario import Scenario
+
+
+def _read(told: dict[str, Any]) -> Scenario:
+    from knee.scenario import from_dict
+
+    return from_dict(told)
+
+
+def _lola18() -> Scenario:
+    from knee.scenario import load
+
+    return load("lola-fig6")
+
+
+def _reno2() -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    return _read({"duration": "20 s", "link": link, "flows": [{"cc": "reno", "rtt": "20 ms", "count": 2}]})
+
+
+def _cubic10k() -> Scenario:
+    # A bandwidth-delay product of buffer; the flows start over one second.
+    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "41667 packets"}
+    flows = [{"cc": "cubic", "rtt": "50 ms", "count": 10_000, "stagger": "100 us"}]
+    return _read({"duration": "10 s", "link": link, "flows": flows})
+
+
+def _python2() -> Scenario:
+    from knee.bench.child import CountingReno
+
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    return _read({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
+
+
+def _marked2(cc: str) -> Scenario:
+    # L4S or classic flows, whose marks keep the queue of either kind short.
+    link = {"rate": "1 Gbit/s", "queue": "dualpi2"}
+    flow = {"cc": cc, "rtt": "20 ms", "count": 2} | ({} if cc == "prague" else {"ecn": True})
+    return _read({"duration": "20 s", "link": link, "flows": [flow]})
+
+
+def _same_with(cc: str) -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    return _read({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
+
+
+def _queue2(queue: str) -> Scenario:
+    # The windows keep a standing queue of about 1 ms. No discipline drops at that, so all do the same work.
+    # Slow start briefly queues more than fq allows a flow, so raise that limit.
+    params = {"flow_limit": 1000} if queue in ("fq", "cocoa") else {}
+    link = {"rate": "1 Gbit/s", "queue": queue, "queue_params": params}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
+    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+
+
+def _queue10k(queue: str) -> Scenario:
+    # As above; every flow has a window of five packets, and all start within a round trip. The queue then stands at
+    # 10 ms, which CoDel would not let it.
+    params = {"target": "1 s"} if queue in ("fq_codel", "cake") else {}
+    link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets", "queue_params": params}
+    flows = [{"cc": "reno", "rtt": "50 ms", "count": 10_000, "stagger": "5 us"}]
+    return _read({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
+
+
+def _link2(given: dict[str, Any]) -> Scenario:
+    # Two flows on a link of 300 Mbit/s, with windows that keep all of it busy and a standing queue, and no drops.
+    link = {"rate": "300 Mbit/s", "queue": "pfifo", "limit": "10000 packets", **given}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
+    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+
+
+def _lot16() -> Scenario:
+    # A parking lot: four flows cross three links in a row, and four more cross each of them.
+    links = [{"name": name, "rate": "1 Gbit/s", "limit": "1000 packets"} for name in ("a", "b", "c")]
+    across = {"cc": "cubic", "rtt": "40 ms", "count": 4, "path": ["a", "b", "c"]}
+    over_one = [{"cc": "cubic", "rtt": "20 ms", "count": 4, "path": [name]} for name in ("a", "b", "c")]
+    return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
+
+
+def _transfers() -> Scenario:
+    # A quarter of the link's rate, so that no more connections are open at a time than the load needs.
+    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "10000 packets"}
+    traffic = {"kind": "transfers", "arrivals": "poisson", "per_second": 10_000.0, "size": "30 kB"}
+    return _read({"duration": "10 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms", "traffic": traffic}]})
+
+
+def _quic2(*, tls: bool) -> Scenario:
+    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic", "tls": tls}]
+    return _read({"duration": "5 s", "link": link, "flows": flows})
+
+
+def _uml2(cc: str) -> Scenario:
+    # The wall time includes the guest's boot.
+    link = {"rate": "100 Mbit/s", "limit": "330 packets"}
+    told = {
+        "duration": "60 s",
+        "run": {"ground": "uml"},
+        "link": link,
+        "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}],
+    }
+    return _read(told)
+
+
+#: The disciplines whose cost is compared, the reference first.
+_COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
+
+#: Links whose cost per packet is compared, the reference first.
+_LINKS: dict[str, dict[str, Any]] = {
+    "wire": {},
+    "jitter": {"jitter": "1 ms"},
+    "normal": {"delay_model": "normal"},
+    "bucket": {"burst": "10 kB"},
+    "gilbert-elliott": {"loss_model": "gilbert-elliott", "loss_params": {"p": 1e-6}},
+    "wifi": {"model": "wifi"},
+    "wifi-contended": {"model": "wifi", "model_params": {"contenders": 2, "error": 0.02}},
+    "docsis": {"model": "docsis"},
+    "docsis-lld": {"model": "docsis-lld"},
+    "lte": {"model": "lte"},
+    "lte-fading": {"model": "lte", "model_params": {"fading": "rayleigh"}},
+    "nr": {"model": "nr"},
+    "leo": {"model": "leo"},
+}
+
+CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
+    "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
+    "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", _lola18),
+    "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
+    "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
+    "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
+    "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_marked2, "prague")),
+    "cubic2": ("the same with CUBIC and ECN", partial(_marked2, "cubic")),
+    "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
+    "transfers": ("10,000 transfers of 30 kB per second, 10 Gbit/s, RTT 20 ms, 10 s", _transfers),
+    "python2": ("reno2 with Reno written in Python", _python2),
+    "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
+    "quic2-tls": ("quic2 with encryption", partial(_quic2, tls=True)),
+    "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
+    "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
+    **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
+    **{
+        f"link-{name}": (f"2 flows on a link: {name}, 300 Mbit/s", partial(_link2, link))
+        for name, link in _LINKS.items()
+    },
+    **{f"{queue}-10k": (f"10,000 flows through {queue}, no drops", partial(_queue10k, queue)) for queue in _COMPARED},
+}
+
+#: Names that stand for several cases.
+GROUPS: dict[str, list[str]] = {
+    "engine": ["reno2", "lola18", "cubic10k"],
+    "controls": ["reno2", "bbr2", "lola2", "python2"],
+    "l4s": ["cubic2", "prague2"],
+    "traffic": ["reno2", "transfers"],
+    "uml": ["uml2", "uml-lola2"],
+    "quic": ["quic2", "quic2-tls"],
+    "links": [f"link-{name}" for name in _LINKS],
+    "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],
+}
+
+
+def expand(names: list[str]) -> list[str]:
+    """The cases named by ``names`` (cases or groups), each once; by default the engine's."""
+    known = [*GROUPS, *CASES]
+    for name in names:
+        if name not in known:
+            raise InputError(f"There is no case {shown(name)}; {near(name, known)}.")
+    return list(dict.fromkeys(case for name in names or ["engine"] for case in GROUPS.get(name, [name])))
+
+
+def case(name: str, runs: int = 1) -> dict[str, Any]:
+    """Runs one case.
+
+    Args:
+        name: one of :data:`CASES`.
+        runs: how often; the run of median wall time counts.
+
+    Returns:
+        ``name``, ``packets`` (data packets delivered), ``wall_s`` (of the simulation alone, time series recorded),
+        ``packets_per_s`` and ``peak_rss_mib`` (of the whole process); ``acks_per_s`` too where the algorithm is
+        written in Python.
+    """
+    from knee.scenario.spec import spec
+
+    scenario = CASES[name][1]()
+    told = "" if scenario.run.ground == "uml" else json.dumps(spec(scenario))
+    each = [_measure(name, told) if told else _measure_kernel(scenario) for _ in range(runs)]
+    measured = sorted(each, key=lambda run: float(run["wall_s"]))
+    median = measured[(runs - 1) // 2]
+    wall_s = statistics.median(run["wall_s"] for run in measured)
+    figures = {
+        "name": name,
+        "packets": median["packets"],
+        "wall_s": wall_s,
+        "packets_per_s": median["packets"] / wall_s,
+        "peak_rss_mib": median["peak_rss_mib"],
+    }
+    return figures | ({"acks_per_s": median["acks"] / wall_s} if median["acks"] else {})
+
+
+def _measure_kernel(scenario: Scenario) -> dict[str, Any]:
+    """A run on the ground uml, whose kernel is a process of its own anyway."""
+    from knee.grounds.runner import run
+
+    summary = run(scenario, report=False).summary
+    # The peak of the largest child that has ended: the kernel, which does all of the run's work.
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {"packets": summary["packets"], "wall_s": summary["wall_s"], "peak_rss_mib": peak, "acks": 0}
+
+
+def _measure(name: str, told: str) -> dict[str, Any]:
+    child = subprocess.run([sys.executable, "-m", "knee.bench.child"], input=told, capture_output=True, text=True)
+    if child.returncode != 0:
+        reason = child.stderr.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
+        raise RunError(f"The case {name} failed: {reason[0]}")
+    measured: dict[str, Any] = json.loads(child.stdout)
+    return measured

@@ -1,0 +1,121 @@
+"""How long a transfer takes alone on an empty path, to which slowdown compares it.
+
+The simulator transfers sizes of a grid, four per doubling, each alone on the scenario's links with the flow's
+congestion control, on a connection of its own. Between them the time is linear in the size.
+
+A single draw of anything random would make a baseline by which others may look fast. So links lose and delay nothing at
+random there: a link model is a wire at its rate, which none exceeds, and where a rate or an RTT changes, the best value
+holds from the start. A trace begins at its start.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from knee import _core
+from knee.figures.rows import COMPLETION, from_bytes
+from knee.own import classes
+from knee.scenario.spec import span, spec
+
+if TYPE_CHECKING:
+    from knee.figures.applications.histogram import Floats
+    from knee.scenario.model import Scenario
+
+#: Sizes of the grid per doubling.
+_PER_DOUBLING = 4
+#: A path's lone transfer that takes longer than this has no time, s.
+_LONGEST_S = 10_000
+
+
+def times_s(scenario: Scenario, group: int, sizes: Floats) -> Floats | None:
+    """How long transfers of these sizes, bytes, take alone.
+
+    Args:
+        scenario: the scenario.
+        group: index of the flow in ``scenario.flows``.
+        sizes: payload in bytes.
+
+    Returns:
+        Seconds; None where the congestion control is a Python class, which must not be run behind its author's back, or
+        a transfer does not end.
+    """
+    flow = scenario.flows[group]
+    if flow.cc in classes() or not len(sizes):
+        return None
+    told = json.dumps(_alone(scenario, group), sort_keys=True)
+    low, high = (round(_PER_DOUBLING * math.log2(max(float(x), 1.0))) for x in (sizes.min(), sizes.max()))
+    grid = sorted({max(1, round(2 ** (k / _PER_DOUBLING))) for k in range(low - 1, high + 2)})
+    if len(unique := np.unique(sizes)) <= len(grid):
+        grid = [int(size) for size in unique]
+    known = [_one(told, max(size, 1)) for size in grid]
+    if None in known:
+        return None
+    times: Floats = np.interp(sizes, np.array(grid, dtype=np.float64), np.array(known, dtype=np.float64))
+    return times
+
+
+def _alone(scenario: Scenario, group: int) -> dict[str, Any]:
+    """The scenario as the engine is told it, with nothing but one transfer of the flow."""
+    told = spec(scenario)
+    index = sum(flow.count for flow in scenario.flows[:group])
+    flow = told["flows"][index]
+    assert span(scenario, scenario.flows[group], 0)[0] == flow["start"]
+    whats = [change["what"] for change in told["changes"]]
+    links = [_ideal(link, _values(whats, "rate", "link", i)) for i, link in enumerate(told["links"])]
+    group_size = scenario.flows[group].count
+    rtts = [rtt for i in range(index, index + group_size) for rtt in _values(whats, "rtt", "flow", i)]
+    flow = flow | {"start": 0, "label": "alone", "rtt": min([flow["rtt"], *rtts])}
+    kept = {key: told[key] for key in told if key not in ("flows", "changes", "links", "duration", "interval")}
+    return kept | {"links": links, "changes": [], "warmup": 0, "flows": [flow]}
+
+
+def _values(whats: list[dict[str, Any]], name: str, of: str, index: int) -> list[int]:
+    """What changes make of the rate of a link or the RTT of a flow."""
+    return [what[name][name] for what in whats if name in what and what[name][of] == index]
+
+
+def _ideal(link: dict[str, Any], rates: list[int]) -> dict[str, Any]:
+    """A link without anything random, at the highest of its rates."""
+    wire: dict[str, Any] = {"model": {"name": "wire", "params": {}}}
+    if rates:
+        wire["capacity"] = {"rate": max([link["capacity"].get("rate", 0), *rates])}
+    steady = {
+        "loss": 0.0,
+        "loss_model": {"name": "random", "params": {}},
+        "jitter": 0,
+        "delay_model": {"name": "uniform", "params": {}},
+        "delay_table": None,
+        "reorder": False,
+    }
+    reverse = link["reverse"] and link["reverse"] | {"model": wire["model"]}
+    return link | steady | wire | {"reverse": reverse}
+
+
+@lru_cache(maxsize=8192)
+def _one(told: str, size: int) -> float | None:
+    """How long one transfer takes, s."""
+    scenario: dict[str, Any] = json.loads(told)
+    flow = scenario["flows"][0]
+    flow["traffic"] = {
+        "kind": "transfers",
+        "arrivals": {"times": [0]},
+        "size": {"fixed": size},
+        "persistent": False,
+        "number": 1,
+    }
+    seconds = 10
+    while seconds <= _LONGEST_S:
+        duration = seconds * 10**9
+        flow["stop"] = duration
+        _, tables = _core.simulate(json.dumps(scenario | {"duration": duration, "interval": duration}))
+        done = from_bytes(tables["completions"], COMPLETION)
+        done = done[done["what"] == 0]
+        if len(done):
+            return float(done["t_s"][0] - done["started_s"][0])
+        seconds *= 10
+    return None

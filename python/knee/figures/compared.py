@@ -1,0 +1,56 @@
+"""The figures of a result by which results are compared: named, each with its unit in the name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knee.figures.applications import shown
+from knee.figures.metrics import directions, total_mbps
+
+#: Flows that are compared one by one; of more, only the totals are.
+MOST_FLOWS = 20
+
+
+def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
+    """The figures that ``knee compare`` shows, by name with unit."""
+    flows, links = summary["flows"], summary["links"]
+    values: dict[str, float | int | None] = {
+        **_totals(summary),
+        **_fairness(summary["fairness"]),
+        "packets lost": sum(flow["lost_packets"] for flow in flows),
+        "timeouts": sum(flow["timeouts"] or 0 for flow in flows),
+    }
+    for link in links:
+        name = link["link"]
+        values[f"{name}: used, %"] = link["utilization"] * 100
+        values[f"{name}: queueing delay, mean, ms"] = link["queue_delay_mean_ms"]
+        values[f"{name}: queueing delay, p95, ms"] = link["queue_delay_p95_ms"]
+        values[f"{name}: drops"] = link["drops"]
+        if link.get("ack_drops"):
+            values[f"{name}: drops of ACKs"] = link["ack_drops"]
+        values[f"{name}: marks"] = link["marks"]
+    for flow in flows[:MOST_FLOWS]:
+        values[f"{flow['label']}: goodput, Mbit/s"] = flow["goodput_mbps"]
+        values[f"{flow['label']}: RTT, mean, ms"] = flow["rtt_mean_ms"]
+    return values | shown.compared(summary, MOST_FLOWS)
+
+
+def _totals(summary: dict[str, Any]) -> dict[str, float | int | None]:
+    """The goodput of all flows, in each direction."""
+    ways = directions(summary)
+    each = {f" {way}" if len(ways) > 1 else "": total_mbps(summary, way) for way in ways}
+    return {f"goodput of all{way} flows, Mbit/s": total for way, total in each.items()}
+
+
+def _fairness(fairness: dict[str, Any]) -> dict[str, float | int | None]:
+    """How fairly the flows of each bottleneck share it, where there are several of them."""
+    names = {
+        "jain": "Jain's index",
+        "jain_interval_mean": "Jain's index, mean of intervals",
+        "convergence_s": "convergence, s",
+    }
+    links = fairness.get("links", ())
+    if len(links) < 2:
+        return {title: fairness[name] for name, title in names.items()}
+    shared = [link for link in links if len(link["flows"]) > 1]
+    return {f"{link['link']}: {title}": link[name] for link in shared for name, title in names.items()}

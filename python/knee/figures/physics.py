@@ -1,0 +1,454 @@
+"""Detects physically impossible figures: a rate above the links', a ratio above 1, an RTT below the path's.
+
+:func:`breaches` checks a result against laws that need no model of the algorithms or queues:
+
+- Numbers are finite. Rates, times and counts are not negative. Ratios and Jain's index are at most 1.
+- An RTT is at least the flow's base RTT. A sample from TCP timestamps, as after a retransmission, may be short by up to
+  one tick of their clock, 1 ms.
+- Least, mean and greatest are in order, and so are quantiles.
+- In each window and interval, a flow gets no more payload than the packets that it received can carry. Kernels count
+  payload as the sender learns of it, so there this holds from the start to the end of each interval.
+- From the start to the end of each interval, a flow receives no more bytes than it sent.
+- From the start to the end of each interval, the flows that cross a link receive no more than it could carry. Within
+  each interval and each window, the same holds for the flows that leave the network over it.
+- Flows send no more than what their first link carried, dropped and still holds.
+- No more packets are lost than were sent or in flight when the window began, and no more datagrams arrive or are lost.
+
+The laws allow some slack. A packet received in a window may have been sent partly before it; a token bucket may borrow
+one packet; after a change of rate, the packet on the wire is still sent at the old rate; jitter may move packets into a
+window; and 32-bit floats round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from knee.scenario import traces
+from knee.scenario.spec import span
+from knee.scenario.traffic import sends_datagrams
+
+if TYPE_CHECKING:
+    from knee.results.result import Result
+    from knee.scenario.model import Flow, Link, Scenario
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+#: A full IP packet and the smallest that carries data, bytes.
+_FULL, _SMALLEST = 1500, 53
+#: Headers of IP and TCP with timestamps, and of IP and UDP, bytes.
+_TCP_HEADERS, _UDP_HEADERS = 52, 28
+#: Tick of the TCP timestamp clock, ms.
+_TICK_MS = 1.0
+#: Relative rounding error of a 32-bit float, and of a sum of many.
+_F32, _SUM = 2e-6, 1e-5
+#: Clock error of a kernel that runs in real time, s.
+_LATE_S = {"sim": 0.0, "uml": 1e-3, "host": 20e-3}
+
+
+@dataclass(frozen=True)
+class Breach:
+    """An impossible figure.
+
+    Attributes:
+        where: the flow or link, and the time: ``flow 2``, ``link bottleneck at 3.1 s``.
+        figure: the figure's name.
+        value: its value.
+        bound: the limit that it exceeds.
+    """
+
+    where: str
+    figure: str
+    value: object
+    bound: str
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{self.where}: {self.figure} is {self.value}; expected {self.bound}"
+
+
+def breaches(result: Result) -> list[Breach]:
+    """The impossible figures of a result; empty if there are none."""
+    paths = Paths(result.scenario)
+    # In real time, packets that left slightly before an interval may count in it.
+    late_s = _LATE_S.get(str(result.summary["ground"]), 0.0)
+    return [
+        *of_summary(result.summary),
+        *_flows(result, paths, late_s),
+        *_links(result.links),
+        *_samples(result, paths),
+        *_carried(result, paths, late_s),
+        *_window(result, paths),
+    ]
+
+
+def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
+    """The checks that need only ``summary.json``."""
+    yield from _numbers(summary, "summary")
+    for flow in summary["flows"]:
+        who = f"flow {flow['flow']}"
+        yield from _at_most(who, "goodput_ratio", flow["goodput_ratio"], 1.0)
+        if flow["rtt_min_ms"] is not None and summary["ground"] != "sim":
+            yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], 0.0)
+        yield from _ordered(who, flow, [f"rtt_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
+        yield from _ordered(who, flow, ["rtt_min_ms", "rtt_mean_ms", "rtt_max_ms"])
+        if flow["transport"] == "tcp":
+            # QUIC sends no packet again: there it is the number of lost packets.
+            yield from _at_most(who, "retransmitted_packets", flow["retransmitted_packets"], flow["sent_packets"])
+        if summary["ground"] == "sim":
+            # A kernel counts a transmission twice if it marked it lost twice.
+            lost = flow["sent_packets"] + flow.get("outstanding_packets", 0)
+            yield from _at_most(who, "lost_packets", flow["lost_packets"], lost)
+    for link in summary["links"]:
+        who = f"link {link['link']}"
+        yield from _at_most(who, "utilization", link["utilization"], 1.0)
+        yield from _ordered(who, link, [f"queue_delay_{name}_ms" for name in ("p95", "p99", "max")])
+        yield from _ordered(who, link, ["queue_delay_mean_ms", "queue_delay_max_ms"])
+    fairness = summary["fairness"]
+    for shared in [fairness, *fairness.get("links", ())]:
+        who = "fairness" + (f" on {shared['link']}" if "link" in shared else "")
+        least = 1 / len(shared.get("flows", summary["flows"]))
+        for name in ("jain", "jain_interval_mean"):
+            yield from _at_most(who, name, shared[name], 1.0)
+        yield from _at_least(who, "jain", shared["jain"], least * (1 - _F32))
+    yield from _traffic(summary)
+
+
+def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
+    """The checks of traffic and probes."""
+    for probe in summary.get("probes", ()):
+        who = f"probe {probe['probe']}"
+        # Echoes are counted in buckets, but the least is kept as it is.
+        yield from _at_least(who, "rtt_min_ms", probe["rtt_min_ms"], probe["base_rtt_ms"] * (1 - _F32))
+        yield from _ended(who, probe, probe.get("outstanding_packets", 0))
+        yield from _ordered(who, probe, [f"rtt_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
+    for flow in summary["flows"]:
+        who = f"flow {flow['flow']}"
+        for key in ("transfers", "requests", "pages", "handshakes", "tls_handshakes"):
+            if key in flow:
+                yield from _ordered(who, flow[key], [f"time_{name}_ms" for name in ("p50", "p95", "p99", "max")])
+        datagrams = flow.get("datagrams") or {}
+        yield from _ended(who, datagrams, flow.get("outstanding_packets", 0))
+        if "loss" in datagrams:
+            yield from _at_most(who, "datagrams.loss", datagrams["loss"], 1.0)
+            yield from _at_most(who, "datagrams.mos", datagrams.get("mos"), 4.5)
+            yield from _ordered(who, datagrams, [f"owd_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
+
+
+def _ended(who: str, datagrams: Mapping[str, Any], outstanding: int) -> Iterator[Breach]:
+    """Datagrams that arrived or are lost in a window were sent in it, or were under way when it began."""
+    if "received" in datagrams:
+        ended = datagrams["received"] + datagrams["lost"]
+        yield from _at_most(who, "datagrams received and lost", ended, datagrams["sent"] + outstanding)
+
+
+class Paths:
+    """The links of a scenario in both directions, by their names in results, and the flows that cross them."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.capacities: dict[str, Capacity] = {}
+        most = max(link.overhead for link in scenario.links)
+        for link in scenario.links:
+            self.capacities[link.name] = Capacity(scenario, link, most, reverse=False)
+            if link.reverse is not None:
+                self.capacities[f"{link.name} (reverse)"] = Capacity(scenario, link, most, reverse=True)
+        #: For each flow, the links that its data crosses, in order.
+        self.of_flow: list[list[str]] = []
+        #: For each flow, the greatest part of a packet, with the overhead that counts in rates, that is payload.
+        self.payload_parts: list[float] = []
+        self.spans: list[tuple[float, float]] = []
+        for flow in scenario.flows:
+            for i in range(flow.count):
+                begin, end = span(scenario, flow, i)
+                self.of_flow.append(self._path(flow))
+                self.payload_parts.append(self._payload_part(flow))
+                self.spans.append((begin / 1e9, end / 1e9))
+
+    def _path(self, flow: Flow) -> list[str]:
+        names = list(flow.path or [link.name for link in self.scenario.links])
+        return [f"{name} (reverse)" for name in reversed(names)] if flow.direction == "reverse" else names
+
+    def _payload_part(self, flow: Flow) -> float:
+        headers = _UDP_HEADERS if flow.transport == "quic" or sends_datagrams(flow.traffic) else _TCP_HEADERS
+        # Rates count the overhead of the first link of the path as the scenario has it, in either direction.
+        first = flow.path[0] if flow.path else self.scenario.links[0].name
+        overhead = next(link.overhead for link in self.scenario.links if link.name == first)
+        return (_FULL - headers) / (_FULL + overhead)
+
+    def base_rtt_ms(self, number: int) -> float:
+        """The smallest base RTT that a flow (counted from 0) has during the run, ms."""
+        label = self.scenario.labels[number]
+        flow = [flow for flow in self.scenario.flows for _ in range(flow.count)][number]
+        changed = [change.rtt for change in self.scenario.changes if change.flow == label and change.rtt is not None]
+        names = flow.path or [link.name for link in self.scenario.links]
+        links = sum(link.delay for link in self.scenario.links if link.name in names)
+        return max(min([flow.rtt, *changed]), links) / 1e6
+
+
+class Capacity:
+    """What a link can carry in one direction."""
+
+    def __init__(self, scenario: Scenario, link: Link, most_overhead: int, *, reverse: bool) -> None:
+        way = link.reverse if reverse and link.reverse is not None else link
+        full = (_FULL + link.overhead) * 8.0
+        #: Bits beyond the rate: parts of a packet, and the tokens that a bucket has saved.
+        self.packet_bits = full
+        self.saved_bits = (link.burst or 0) * 8.0
+        #: Propagation delay and jitter of the link, s.
+        self.delay_s, self.jitter_s = (0.0, 0.0) if reverse else (link.delay / 1e9, link.jitter / 1e9)
+        # A model may hand packets up long after it has sent them, behind one that had to be sent again.
+        if way.model != "wire" or (not reverse and link.delay_model != "uniform"):
+            self.jitter_s = math.inf
+        # Flows count the overhead of their first link, which matters most for the smallest packets.
+        self.scale = (_SMALLEST + most_overhead) / (_SMALLEST + link.overhead)
+        self._trace = None
+        if way.trace is not None:
+            self._trace = np.array(traces.read(traces.find(way.trace)), dtype=np.float64) / 1e3
+            return
+        changes = [] if reverse else [(c.at / 1e9, c.rate) for c in scenario.changes if c.link == link.name and c.rate]
+        times, rates = [0.0], [float(way.rate or 0)]
+        for at, rate in sorted(changes, key=lambda change: change[0]):
+            times.append(at)
+            rates.append(float(rate))
+        end = max(scenario.duration / 1e9, times[-1]) + 1.0
+        self._at = np.array([*times, end])
+        # At each change, the packet on the wire is still sent at the old rate.
+        steps = np.diff(self._at) * np.array(rates)
+        self._bits = np.concatenate(([0.0], np.cumsum(steps)))
+        self._changes = np.array(times[1:])
+
+    def until(self, t_s: Floats) -> Floats:
+        """The most bits that it can have carried from the start to each of these times."""
+        if self._trace is None:
+            extra = np.searchsorted(self._changes, t_s, side="left") * float(self.packet_bits)
+            bits: Floats = np.interp(t_s, self._at, self._bits) + extra.astype(np.float64)
+            return bits
+        period = max(float(self._trace[-1]), 1e-3)
+        rounds = np.floor(np.maximum(t_s, 0.0) / period + 1e-12)
+        rest = np.searchsorted(self._trace, np.maximum(t_s, 0.0) - rounds * period + 1e-9, side="right")
+        opportunities: Floats = rounds * float(len(self._trace)) + rest.astype(np.float64)
+        return np.where(t_s < 0, 0.0, opportunities) * self.packet_bits
+
+    def within(self, begin_s: Floats, end_s: Floats) -> Floats:
+        """The most bits of flows' packets that can have arrived over it between each two of these times."""
+        begin = np.maximum(begin_s - self.delay_s - self.jitter_s, 0.0)
+        # The first opportunities may be used late; times here are whole nanoseconds.
+        before = self.until(begin - 10e-9 if self._trace is not None else begin)
+        return (self.until(end_s) - before + self.packet_bits + self.saved_bits) * self.scale
+
+
+def _numbers(value: object, where: str) -> Iterator[Breach]:
+    """No figure may be infinite, NaN or negative."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _numbers(inner, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            yield from _numbers(inner, f"{where}[{i}]")
+    elif isinstance(value, float):
+        about, _, figure = where.rpartition(".")
+        # Differences have a sign.
+        least = -math.inf if figure.startswith("increase_") else 0.0
+        if not (math.isfinite(value) and value >= least):
+            yield Breach(about, figure, value, "a number from 0" if least == 0 else "a number")
+
+
+def _at_most(where: str, figure: str, value: float | None, bound: float) -> Iterator[Breach]:
+    if value is not None and not value <= bound:
+        yield Breach(where, figure, value, f"{bound:.10g} or less")
+
+
+def _at_least(where: str, figure: str, value: float | None, bound: float) -> Iterator[Breach]:
+    if value is not None and not value >= bound:
+        yield Breach(where, figure, value, f"{bound:.10g} or more")
+
+
+def _ordered(where: str, figures: Mapping[str, Any], names: Sequence[str]) -> Iterator[Breach]:
+    known = [(name, figures[name]) for name in names if figures[name] is not None]
+    for (low, less), (high, more) in pairwise(known):
+        if not less <= more * (1 + 1e-12):
+            yield Breach(where, low, less, f"{more} ({high}) or less")
+
+
+def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
+    """Checks the figures of flows over their windows."""
+    warmup = paths.scenario.warmup / 1e9
+    for number, (flow, path) in enumerate(zip(result.summary["flows"], paths.of_flow, strict=True)):
+        who = f"flow {number + 1}"
+        base = paths.base_rtt_ms(number)
+        yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], base - _TICK_MS)
+        for key in ("handshakes", "requests", "pages"):
+            # Each takes a round trip at least.
+            if result.summary["ground"] == "sim" and key in flow and flow[key]["completed"]:
+                yield from _at_least(who, f"{key}.time_p50_ms", flow[key]["time_p50_ms"], base * (1 - _SUM))
+        begin, end = paths.spans[number]
+        if flow["completion_s"] is not None:
+            end = min(end, begin + flow["completion_s"])
+        begin += warmup
+        if end <= begin:
+            continue
+        last = paths.capacities[path[-1]]
+        edges = np.array([begin - late_s]), np.array([end + late_s])
+        most = float(last.within(*edges)[0]) / (end - begin) / 1e6
+        yield from _at_most(who, "throughput_mbps", flow["throughput_mbps"], most * (1 + 1e-9))
+        if result.summary["ground"] == "sim":
+            most = flow["throughput_mbps"] * paths.payload_parts[number]
+        else:
+            # Kernels tell when payload is acknowledged, which may have arrived before the window.
+            most = min(float(paths.capacities[name].within(edges[0] * 0, edges[1])[0]) for name in path)
+            most /= (end - begin) * 1e6
+        yield from _at_most(who, "goodput_mbps", flow["goodput_mbps"], most * (1 + 1e-9))
+
+
+def _links(links: pl.DataFrame) -> Iterator[Breach]:
+    """Checks the time series of links."""
+    figures = ("queue_delay_mean_ms", "queue_delay_max_ms", "utilization")
+    bad = {
+        "utilization": ~(pl.col("utilization") <= 1.0),
+        "queue_delay_mean_ms": pl.col("queue_delay_mean_ms") > pl.col("queue_delay_max_ms") * (1 + _F32),
+    }
+    bounds = {"utilization": "1 or less", "queue_delay_mean_ms": "the maximum or less"}
+    yield from _rows(links, "link", bad, bounds)
+    yield from _finite(links, "link", figures)
+
+
+def _samples(result: Result, paths: Paths) -> Iterator[Breach]:
+    """Checks the time series of flows, row by row."""
+    rates = ("goodput_mbps", "throughput_mbps", "sending_rate_mbps")
+    figures = (*rates, "rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms", "cwnd_packets", "in_flight_packets")
+    yield from _finite(result.samples, "flow", (*figures, "pacing_rate_mbps"))
+    base = pl.DataFrame(
+        {
+            "flow": range(1, len(paths.of_flow) + 1),
+            "_base": [paths.base_rtt_ms(number) * (1 - _F32) - _TICK_MS for number in range(len(paths.of_flow))],
+        },
+        schema={"flow": result.samples.schema["flow"], "_base": pl.Float64},
+    )
+    rows = result.samples.join(base, on="flow", how="left")
+    bad = {
+        "rtt_min_ms": pl.col("rtt_min_ms") < pl.col("_base"),
+        "rtt_mean_ms": (pl.col("rtt_mean_ms") > pl.col("rtt_max_ms") * (1 + _F32))
+        | (pl.col("rtt_mean_ms") < pl.col("rtt_min_ms") * (1 - _F32)),
+    }
+    bounds = {"rtt_min_ms": "the base RTT or more", "rtt_mean_ms": "between the minimum and the maximum"}
+    yield from _rows(rows, "flow", bad, bounds)
+    if result.summary["ground"] == "sim":
+        parts = pl.DataFrame({"flow": range(1, len(paths.of_flow) + 1), "_part": paths.payload_parts})
+        rows = rows.join(parts.cast({"flow": rows.schema["flow"]}), on="flow", how="left")
+        most = pl.col("throughput_mbps") * pl.col("_part") * (1 + _F32)
+        above = {"goodput_mbps": pl.col("goodput_mbps") > most}
+        yield from _rows(rows, "flow", above, {"goodput_mbps": "the throughput less headers, or less"})
+
+
+def _finite(rows: pl.DataFrame, who: str, figures: Sequence[str]) -> Iterator[Breach]:
+    known = [name for name in figures if name in rows.columns]
+    bad = {name: ~(pl.col(name).is_finite() & (pl.col(name) >= 0)) for name in known}
+    yield from _rows(rows, who, bad, dict.fromkeys(known, "a number from 0"))
+
+
+def _rows(rows: pl.DataFrame, who: str, bad: Mapping[str, pl.Expr], bounds: Mapping[str, str]) -> Iterator[Breach]:
+    """The first row in which each figure is impossible."""
+    for name, found in bad.items():
+        first = rows.filter(found).head(1)
+        for row in first.iter_rows(named=True):
+            yield Breach(f"{who} {row[who]} at {row['t_s']:.6g} s", name, row[name], bounds[name])
+
+
+def _carried(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
+    """Checks what flows sent, received and had acknowledged, summed over time, against what links could carry."""
+    samples = result.samples
+    if samples.is_empty():
+        return
+    times = samples["t_s"].unique().sort().to_numpy()
+    # Rows of a kernel's flows are not exactly simultaneous: each belongs to the interval nearest to its time.
+    grid = np.unique(np.round(times / (paths.scenario.interval / 1e9), 3 if late_s == 0 else 0))
+    if late_s > 0:
+        yield from _received(result, paths, grid * paths.scenario.interval / 1e9, late_s, exact=False)
+    else:
+        yield from _received(result, paths, times, late_s, exact=True)
+
+
+def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exact: bool) -> Iterator[Breach]:
+    names = ("goodput_mbps", "throughput_mbps", "sending_rate_mbps")
+    interval = paths.scenario.interval / 1e9
+    begins = np.concatenate(([0.0], times[:-1]))
+    sums: dict[str, list[Floats]] = {name: [] for name in names}
+    for number in range(len(paths.of_flow)):
+        own = result.samples.filter(pl.col("flow") == number + 1).sort("t_s")
+        at = own["t_s"].to_numpy()
+        place = np.searchsorted(times, at - (0.0 if exact else interval / 2), side="left").clip(max=len(times) - 1)
+        for name in names:
+            bits = np.zeros(len(times))
+            length = (
+                np.minimum(times[place] - begins[place], interval)
+                if exact
+                else np.diff(at, prepend=max(0.0, (at[0] if len(at) else 0.0) - interval))
+            )
+            # What is not known of a program's flow breaks no law.
+            np.add.at(bits, place, own[name].cast(pl.Float64).fill_null(0.0).to_numpy() * 1e6 * length)
+            sums[name].append(np.cumsum(bits))
+        delivered, received, sent = (sums[name][-1] for name in names)
+        who = f"flow {number + 1}"
+        yield from _first(who, "payload delivered, Mbit", times, delivered, received * (1 + _SUM) + 1)
+        yield from _first(who, "what was received, Mbit", times, received, sent * (1 + _SUM) + 1)
+    for name, capacity in paths.capacities.items():
+        crossing = [sums["throughput_mbps"][i] for i, path in enumerate(paths.of_flow) if name in path]
+        leaving = [sums["throughput_mbps"][i] for i, path in enumerate(paths.of_flow) if path[-1] == name]
+        entering = [sums["sending_rate_mbps"][i] for i, path in enumerate(paths.of_flow) if path[0] == name]
+        zero = np.zeros(len(times))
+        could = capacity.within(zero, times + late_s)
+        yield from _first(
+            f"link {name}", "what its flows received, Mbit", times, sum(crossing, zero), could * (1 + _SUM)
+        )
+        got = np.diff(sum(leaving, zero), prepend=0.0)
+        could = capacity.within(begins - late_s, times + late_s)
+        slack = sum(leaving, zero) * _F32
+        yield from _first(
+            f"link {name}", "what its flows received in the interval, Mbit", times, got, could * (1 + _SUM) + slack
+        )
+        if exact and entering:
+            yield from _sent(result, name, capacity, times, sum(entering, zero))
+
+
+def _window(result: Result, paths: Paths) -> Iterator[Breach]:
+    """Checks what flows got in the run's window, which kernels cut at their samples."""
+    summary, window = result.summary, result.summary.get("window_s")
+    if summary["ground"] != "sim" or window is None:
+        return
+    got: dict[str, float] = {}
+    for number, (flow, path) in enumerate(zip(summary["flows"], paths.of_flow, strict=True)):
+        most = flow["received_bytes"] * paths.payload_parts[number]
+        yield from _at_most(f"flow {number + 1}", "delivered_bytes", flow["delivered_bytes"], most * (1 + 1e-9))
+        got[path[-1]] = got.get(path[-1], 0.0) + flow["received_bytes"] * 8
+    for name, bits in got.items():
+        could = float(paths.capacities[name].within(np.array([window[0]]), np.array([window[1]]))[0])
+        yield from _at_most(f"link {name}", "bits that its flows received in the window", bits, could * (1 + 1e-9))
+
+
+def _sent(result: Result, name: str, capacity: Capacity, times: Floats, sent: Floats) -> Iterator[Breach]:
+    """Checks that what reaches a link leaves it, is dropped or is still queued."""
+    rows = result.links.filter(pl.col("link").cast(pl.String) == name).sort("t_s")
+    at = np.searchsorted(rows["t_s"].to_numpy(), times - 1e-9).clip(max=max(len(rows) - 1, 0))
+    if rows.is_empty():
+        return
+    dropped = rows["drops"].cum_sum().to_numpy().astype(np.float64)[at] * capacity.packet_bits
+    held = rows["backlog_bytes"].to_numpy().astype(np.float64)[at] * 8.0
+    # The backlog does not include the link's headers.
+    held += rows["backlog_packets"].to_numpy().astype(np.float64)[at] * (capacity.packet_bits - _FULL * 8)
+    could = capacity.within(np.zeros(len(times)), times) + (dropped + held + capacity.packet_bits) * capacity.scale
+    yield from _first(f"link {name}", "what its flows sent, Mbit", times, sent, could * (1 + _SUM))
+
+
+def _first(who: str, figure: str, times: Floats, values: Floats, bounds: Floats) -> Iterator[Breach]:
+    """The first time at which a value exceeds its bound, both in bits."""
+    beyond = np.flatnonzero(~(values <= bounds))
+    if len(beyond):
+        at = beyond[0]
+        yield Breach(f"{who} at {times[at]:.6g} s", figure, values[at] / 1e6, f"{bounds[at] / 1e6:.10g} or less")

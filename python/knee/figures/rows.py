@@ -1,0 +1,307 @@
+"""The core's rows of raw memory as polars frames with the columns of the result format.
+
+The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-sim/src/output.rs`` and of
+``crates/knee-traffic/src/completion.rs``, which a test compares field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee.errors import RunError
+from knee.scenario.commands import PROGRAM_CC
+from knee.scenario.registry import Entry, flow_controls
+from knee.scenario.traffic import NO_CC
+
+SAMPLE = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("flow", "<u4"),
+        ("state", "<u4"),
+        ("goodput_mbps", "<f4"),
+        ("throughput_mbps", "<f4"),
+        ("sending_rate_mbps", "<f4"),
+        ("rtt_mean_ms", "<f4"),
+        ("rtt_min_ms", "<f4"),
+        ("rtt_max_ms", "<f4"),
+        ("srtt_ms", "<f4"),
+        ("cwnd_packets", "<f4"),
+        ("in_flight_packets", "<f4"),
+        ("pacing_rate_mbps", "<f4"),
+        ("lost_packets", "<u4"),
+        ("retransmitted_packets", "<u4"),
+    ]
+)
+LINK = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("backlog_bytes", "<u8"),
+        ("link", "<u4"),
+        ("backlog_packets", "<u4"),
+        ("queue_delay_mean_ms", "<f4"),
+        ("queue_delay_max_ms", "<f4"),
+        ("drops", "<u4"),
+        ("marks", "<u4"),
+        ("utilization", "<f4"),
+        ("reserved", "<u4"),
+    ]
+)
+EVENT = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("value", "<f8"),
+        ("flow", "<i4"),
+        ("link", "<i4"),
+        ("event", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+#: As ``crates/knee-traffic/src/completion.rs`` has it.
+COMPLETION = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("started_s", "<f8"),
+        ("value", "<f8"),
+        ("bytes", "<u8"),
+        ("flow", "<u4"),
+        ("what", "<u4"),
+    ]
+)
+DELAY = np.dtype(
+    [
+        ("t_s", "<f8"),
+        ("flow", "<u4"),
+        ("sent", "<u4"),
+        ("received", "<u4"),
+        ("lost", "<u4"),
+        ("owd_mean_ms", "<f4"),
+        ("owd_max_ms", "<f4"),
+        ("rtt_mean_ms", "<f4"),
+        ("rtt_max_ms", "<f4"),
+    ]
+)
+DISTRIBUTION = np.dtype(
+    [
+        ("value_ms", "<f8"),
+        ("count", "<u8"),
+        ("index", "<u4"),
+        ("quantity", "<u4"),
+    ]
+)
+
+#: The index of all flows and probes together, and their label.
+ALL_FLOWS, EVERYBODY = 2**32 - 1, "all flows and probes"
+#: Kinds of completions by number.
+WHAT = ("transfer", "request", "page", "connect", "tls", "segment", "stall", "startup")
+#: What distributions are of, by number.
+QUANTITIES = ("rtt", "one_way_delay", "queue_delay")
+
+#: States of loss recovery that hide the algorithm's own phase (bits 8 to 15 of ``state``).
+RECOVERY = {2: "cwr", 3: "recovery", 4: "loss"}
+FULL_CONTROL = 1 << 16
+#: What stands for the state of a flow that has no congestion control of knee's.
+OTHER_STATE = "running"
+
+Rows = np.ndarray[Any, np.dtype[np.void]]
+
+
+def from_bytes(raw: bytes, dtype: np.dtype[np.void], spool: Path | None = None) -> Rows:
+    """Rows in ``raw``, after those in the file ``spool``; the file is mapped where all rows are in it.
+
+    Raises:
+        RunError: the file cannot be read back.
+    """
+    here = np.frombuffer(raw, dtype=dtype)
+    if spool is None or not spool.exists() or spool.stat().st_size == 0:
+        return here
+    try:
+        there = np.memmap(spool, dtype=dtype, mode="r")
+    except OSError as error:
+        raise RunError(f"The rows of the run cannot be read ({error.strerror}).") from None
+    return np.concatenate([there, here]) if len(here) else there
+
+
+def _figures(rows: Rows, names: Sequence[str]) -> dict[str, pl.Series]:
+    """Columns of f64, NaN as null."""
+    return {name: pl.Series(name, rows[name].astype(np.float64), nan_to_null=True) for name in names}
+
+
+def _named(codes: np.ndarray[Any, Any], names: Sequence[str | None]) -> pl.Series:
+    """Codes replaced by the names they index."""
+    return pl.Series(names, dtype=pl.String)[pl.Series(codes.astype(np.uint32))]
+
+
+def state_name(state: int, entry: Entry) -> str:
+    """What ``state`` says: loss recovery where it holds the window, else the phase of the algorithm."""
+    recovery = RECOVERY.get(state >> 8 & 0xFF)
+    if recovery is not None and not state & FULL_CONTROL:
+        return recovery
+    return entry.phases[state & 0xFF]
+
+
+def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFrame:
+    """``samples.parquet``: a row per flow and interval; flows are counted from 1.
+
+    Args:
+        rows: records of :data:`SAMPLE`.
+        labels: label per flow.
+        ccs: congestion control per flow.
+    """
+    # Probes are flows after those of the scenario, and have rows of their own kind.
+    rows = rows[rows["flow"] < len(ccs)]
+    # One code per pair of algorithm and state, then a name per code: the rows are many, the codes few.
+    known = sorted(set(ccs))
+    number = {name: i for i, name in enumerate(known)}
+    cc_of_flow = np.array([number[name] for name in ccs], dtype=np.uint64)
+    codes = cc_of_flow[rows["flow"]] << np.uint64(32) | rows["state"]
+    unique, inverse = np.unique(codes, return_inverse=True)
+    entries = flow_controls()
+    states = [
+        OTHER_STATE
+        if (cc := known[int(code) >> 32]) in (PROGRAM_CC, NO_CC)
+        else state_name(int(code) & 0xFFFFFFFF, entries[cc])
+        for code in unique
+    ]
+    rates = ["goodput_mbps", "throughput_mbps", "sending_rate_mbps"]
+    rtts = ["rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms"]
+    columns = {
+        "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+        "flow": pl.Series((rows["flow"] + 1).astype(np.uint32)),
+        "label": _named(rows["flow"], labels),
+        **_figures(rows, [*rates, *rtts, "cwnd_packets", "in_flight_packets", "pacing_rate_mbps"]),
+        "lost_packets": pl.Series(rows["lost_packets"].astype(np.uint32)),
+        "retransmitted_packets": pl.Series(rows["retransmitted_packets"].astype(np.uint32)),
+        "state": _named(inverse, states),
+    }
+    frame = pl.DataFrame(columns)
+    if PROGRAM_CC not in known:
+        return frame
+    programs = [i + 1 for i, cc in enumerate(ccs) if cc == PROGRAM_CC]
+    resent = pl.when(~pl.col("flow").is_in(programs)).then("retransmitted_packets")
+    return frame.with_columns(retransmitted_packets=resent)
+
+
+def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
+    """``links.parquet``: a row per link and interval; ``names`` per link, reverse directions last."""
+    return pl.DataFrame(
+        {
+            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            "link": _named(rows["link"], names),
+            "backlog_packets": pl.Series(rows["backlog_packets"].astype(np.uint32)),
+            "backlog_bytes": pl.Series(rows["backlog_bytes"].astype(np.uint64)),
+            **_figures(rows, ["queue_delay_mean_ms", "queue_delay_max_ms"]),
+            "drops": pl.Series(rows["drops"].astype(np.uint32)),
+            "marks": pl.Series(rows["marks"].astype(np.uint32)),
+            **_figures(rows, ["utilization"]),
+        }
+    )
+
+
+def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str], flows: int | None = None) -> pl.DataFrame:
+    """``events.parquet``: what happened, to which flow (counted from 1) or link.
+
+    Args:
+        rows: records of :data:`EVENT`.
+        link_names: name per link, reverse directions last.
+        event_names: name per event.
+        flows: how many flows there are; what happened to a probe, which is behind them, has no flow.
+    """
+    whose = rows["flow"].astype(np.int64) + 1
+    if flows is not None:
+        whose = np.where(whose > flows, 0, whose)
+    # An index of -1 means none; the list of names has none at its end.
+    return pl.DataFrame(
+        {
+            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            "flow": pl.Series(whose).replace(0, None).cast(pl.UInt32),
+            "link": _named(np.where(rows["link"] < 0, len(link_names), rows["link"]), [*link_names, None]),
+            "event": _named(rows["event"], event_names),
+            **_figures(rows, ["value"]),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Names:
+    """Labels of flows and probes, and names of links; probes are counted after the flows, reverse directions last."""
+
+    flows: Sequence[str]
+    probes: Sequence[str]
+    links: Sequence[str]
+
+    def of(self, index: np.ndarray[Any, Any], *, links: np.ndarray[Any, Any] | None = None) -> dict[str, pl.Series]:
+        """The columns ``flow``, ``probe`` and ``label`` of indices; where ``links`` is true, they are of links."""
+        whose = index.astype(np.int64)
+        every = whose == ALL_FLOWS
+        link = np.zeros(len(whose), dtype=bool) if links is None else links
+        one = ~link & ~every
+        flow = np.where(one & (whose < len(self.flows)), whose + 1, 0)
+        probe = np.where(one & (whose >= len(self.flows)), whose + 1 - len(self.flows), 0)
+        labels = [*self.flows, *self.probes, *self.links, EVERYBODY]
+        label = np.where(link, whose + len(self.flows) + len(self.probes), whose)
+        label[every] = len(labels) - 1
+        return {
+            "flow": pl.Series(flow).replace(0, None).cast(pl.UInt32),
+            "probe": pl.Series(probe).replace(0, None).cast(pl.UInt32),
+            "label": _named(label, labels),
+        }
+
+
+def completions(rows: Rows, names: Names) -> pl.DataFrame:
+    """``completions.parquet``: a row for each thing that was completed, and how long it took."""
+    about = names.of(rows["flow"])
+    return pl.DataFrame(
+        {
+            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            "flow": about["flow"],
+            "label": about["label"],
+            "what": _named(rows["what"], WHAT),
+            "started_s": pl.Series(rows["started_s"].astype(np.float64)),
+            "time_ms": pl.Series((rows["t_s"] - rows["started_s"]).astype(np.float64) * 1e3),
+            "bytes": pl.Series(rows["bytes"].astype(np.uint64)),
+            **_figures(rows, ["value"]),
+        }
+    )
+
+
+def delays(rows: Rows, names: Names) -> pl.DataFrame:
+    """``delays.parquet``: a row per interval and flow of datagrams, or probe."""
+    counts = {name: pl.Series(rows[name].astype(np.uint32)) for name in ("sent", "received", "lost")}
+    times = _figures(rows, ["owd_mean_ms", "owd_max_ms", "rtt_mean_ms", "rtt_max_ms"])
+    return pl.DataFrame({"t_s": pl.Series(rows["t_s"].astype(np.float64)), **names.of(rows["flow"]), **counts, **times})
+
+
+def distributions(rows: Rows, names: Names) -> pl.DataFrame:
+    """``distributions.parquet``: counted times of flows, probes and links, with the part of all that is no longer."""
+    frame = pl.DataFrame(
+        {
+            "quantity": _named(rows["quantity"], QUANTITIES),
+            **names.of(rows["index"], links=rows["quantity"] == QUANTITIES.index("queue_delay")),
+            "value_ms": pl.Series(rows["value_ms"].astype(np.float64)),
+            "count": pl.Series(rows["count"].astype(np.uint64)),
+        }
+    )
+    whose = ["quantity", "flow", "probe", "label"]
+    counted = pl.col("count").cum_sum().over(whose) / pl.col("count").sum().over(whose)
+    return frame.sort([*whose, "value_ms"], nulls_last=True).with_columns(cdf=counted)
+
+
+def no_completions() -> pl.DataFrame:
+    """No rows of completions."""
+    return completions(np.empty(0, COMPLETION), Names((), (), ()))
+
+
+def no_delays() -> pl.DataFrame:
+    """No rows of delays."""
+    return delays(np.empty(0, DELAY), Names((), (), ()))
+
+
+def no_distributions() -> pl.DataFrame:
+    """No rows of distributions."""
+    return distributions(np.empty(0, DISTRIBUTION), Names((), (), ()))

@@ -1,0 +1,253 @@
+"""Estimates the memory of a run before it starts, and rejects runs that need more than the machine has.
+
+The sizes of rows, flows and packets were measured as peaks of resident memory (``ru_maxrss`` of ``knee run``);
+``tests/test_memory.py`` checks them. The estimate for packets is an upper bound: how full a buffer gets depends on the
+algorithm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from knee.errors import Refused, ScenarioError
+from knee.scenario import offered, traces
+from knee.scenario.defaults import DEFAULT_LINK
+from knee.scenario.model import Link, Reverse, Scenario
+from knee.scenario.traffic import Requests, Transfers
+from knee.scenario.units import format_time, parse_bytes
+
+#: The interpreter and everything it imports, bytes.
+BASE = 103 << 20
+#: A row of the time series, bytes: 64 from the engine, about 130 in the table, and temporary copies.
+ROW = 215
+#: What a report adds per row, bytes.
+REPORT_ROW = 400
+#: A flow, bytes: sender, receiver, and its part of the specification and the summary.
+FLOW = 3_400
+#: A packet in flight, bytes: at the sender, in a queue and at the receiver. Packets in bursts need less.
+PACKET = 50
+#: Something that was completed, bytes: 40 from the engine, the table, and temporary copies.
+COMPLETION = 250
+#: Bytes per byte of a trace file: a line has about six, and Python keeps its time as a number.
+TRACE_BYTE = 16
+
+#: Assumed capacity of a queue without a limit, packets; no discipline's default is much larger.
+_SOME_LIMIT = 10_000
+#: A full packet on a link, bytes.
+_WIRE = 1514
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the memory of a run.
+
+    Attributes:
+        size: bytes.
+        key: the scenario's key that makes it large.
+        what: what uses the memory.
+        mend: what would need less.
+    """
+
+    size: int
+    key: str
+    what: str
+    mend: str
+
+
+def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
+    """The parts of a run's memory beyond :data:`BASE`."""
+    flows = sum(flow.count for flow in scenario.flows)
+    rows = _rows(scenario)
+    row = ROW + (REPORT_ROW if report else 0)
+    longer = format_time(scenario.interval * 10)
+    packets = _packets(scenario)
+    done = _completions(scenario)
+    key = "link" if [link.name for link in scenario.links] == [DEFAULT_LINK] else "links"
+    return [
+        Part(rows * row, "interval", f"{rows} rows of time series", f"a longer interval, such as {longer}"),
+        Part(flows * FLOW, "flows", f"{flows} flows", "fewer flows"),
+        Part(done * COMPLETION, "flows", f"about {done} transfers and requests", "fewer of them per second"),
+        Part(packets * PACKET, f"{key}.limit", f"up to {packets} packets in flight", "a smaller limit"),
+        Part(_traces(scenario) * TRACE_BYTE, f"{key}.trace", "traces", "shorter traces"),
+    ]
+
+
+def needed(scenario: Scenario, *, report: bool = False) -> int:
+    """Estimated peak memory of a run, bytes."""
+    return BASE + sum(part.size for part in parts(scenario, report=report))
+
+
+def _rows(scenario: Scenario) -> int:
+    """Number of rows: flows have them from their start on, links throughout."""
+    links = sum(1 if link.reverse is None else 2 for link in scenario.links)
+    time = links * scenario.duration
+    for flow in scenario.flows:
+        middle = flow.start + (flow.count - 1) * flow.stagger // 2
+        time += flow.count * (scenario.duration - middle)
+    return time // scenario.interval
+
+
+def _packets(scenario: Scenario) -> int:
+    """Upper bound of the packets in flight: what paths and buffers hold, or what senders can have sent."""
+    longest = max(flow.rtt for flow in scenario.flows)
+    flows = sum(flow.count for flow in scenario.flows)
+    sides = [side for link in scenario.links for side in (link, link.reverse) if side is not None]
+    held = sum(_limit(side) + _carried(side, longest) for side in sides)
+    # A sender in slow start sends twice what arrives.
+    sent = flows * scenario.tcp.initial_window + 2 * sum(_carried(side, scenario.duration) for side in sides)
+    bounds = [held, sent]
+    if scenario.tcp.receive_window is not None:
+        bounds.append(flows * -(-scenario.tcp.receive_window // _WIRE))
+    if all(flow.bytes is not None for flow in scenario.flows):
+        bounds.append(sum(flow.count * -(-(flow.bytes or 0) // _WIRE) for flow in scenario.flows))
+    return min(bounds)
+
+
+def _completions(scenario: Scenario) -> int:
+    """Expected number of completions of traffic that comes at a given rate."""
+    total = 0.0
+    for flow in scenario.flows:
+        traffic = flow.traffic
+        if isinstance(traffic, Transfers | Requests) and (traffic.per_second or getattr(traffic, "load", None)):
+            # What cannot be read is rejected elsewhere.
+            with contextlib.suppress(Refused):
+                each = offered.per_second(traffic) * (scenario.duration - flow.start) / 1e9
+                each = min(each, traffic.number or each)
+                if isinstance(traffic, Requests):
+                    # A page, and for each object a request; handshakes are fewer.
+                    each *= 1 + (traffic.objects.number or traffic.objects.mean or 1)
+                total += each * flow.count
+    return round(total)
+
+
+def _carried(side: Link | Reverse, time: int) -> int:
+    """Packets that a link carries in ``time`` ns; for a trace, one per millisecond."""
+    return (side.rate or _WIRE * 8 * 1000) * time // (10**9 * 8 * _WIRE)
+
+
+def _limit(side: Link | Reverse) -> int:
+    if side.limit is None:
+        return _SOME_LIMIT
+    match side.limit.kind:
+        case "packets":
+            return side.limit.amount
+        case "bytes":
+            # The smallest packets have about 60 bytes, but full ones fill buffers.
+            return side.limit.amount // _WIRE
+    return _carried(side, side.limit.amount)
+
+
+def _traces(scenario: Scenario) -> int:
+    """Total size of the trace files, bytes."""
+    sides: Iterable[Link | Reverse | None] = (side for link in scenario.links for side in (link, link.reverse))
+    size = 0
+    for side in sides:
+        if side is not None and side.trace is not None:
+            # Missing traces are rejected elsewhere.
+            with contextlib.suppress(OSError, Refused):
+                size += traces.find(side.trace).stat().st_size
+    return size
+
+
+def total() -> int | None:
+    """The memory of this machine, bytes; None if unknown."""
+    return _meminfo("MemTotal")
+
+
+def available() -> int | None:
+    """Memory available without swapping and within this process's control group, bytes; None if unknown."""
+    known = [size for size in (_meminfo("MemAvailable"), _left_in_group()) if size is not None]
+    return min(known, default=None)
+
+
+def _meminfo(name: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            key, _, rest = line.partition(":")
+            if key == name:
+                return int(rest.split()[0]) * 1024
+    return None
+
+
+def _left_in_group() -> int | None:
+    """What the limits of this process's control groups leave it, bytes; None if there are none."""
+    least: int | None = None
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, kinds, below = line.split(":", 2)
+            if kinds == "":
+                root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
+            elif "memory" in kinds.split(","):
+                root = Path("/sys/fs/cgroup/memory")
+                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            else:
+                continue
+            group = root / below.lstrip("/")
+            for place in [group, *(parent for parent in group.parents if parent.is_relative_to(root))]:
+                # "max", or no such file: no limit.
+                with contextlib.suppress(OSError, ValueError):
+                    left = _left(place, *names)
+                    least = left if least is None else min(least, left)
+    return None if least is None else max(least, 0)
+
+
+def _left(group: Path, limit: str, usage: str, cache: str) -> int:
+    """What a control group has left, bytes; reclaimable file cache counts as free."""
+    free = [int(line.split()[1]) for line in (group / "memory.stat").read_text().splitlines() if line.startswith(cache)]
+    return int((group / limit).read_text()) - int((group / usage).read_text()) + sum(free)
+
+
+def check(
+    scenario: Scenario, where: str | None = None, *, report: bool = False, most: int | str | None = None
+) -> str | None:
+    """Rejects a run that needs more memory than is available; returns a remark on one that needs much.
+
+    Args:
+        scenario: the scenario.
+        where: the scenario's name in errors; by default its own.
+        report: whether a report is drawn.
+        most: the limit, as bytes or text such as "8 GB"; by default the available memory.
+
+    Raises:
+        ScenarioError: names the key that makes it large, the memory and what would need less.
+    """
+    where = where or scenario.name
+    most = _most(most)
+    size, limit = needed(scenario, report=report), available() if most is None else most
+    largest = max(parts(scenario, report=report), key=lambda part: part.size)
+    about = f"the run needs about {shown(size)} of memory, most of it for {largest.what}"
+    if limit is not None and size > limit:
+        there = "is available" if most is None else "is allowed by --max-memory"
+        accepted = f'expected {largest.mend}, or --max-memory "{shown(size)}" to try it anyway'
+        raise ScenarioError(where, largest.key, f"{about}, and {shown(limit)} {there}", accepted)
+    machine = total()
+    return f"{where}: {about}." if machine is not None and size > machine // 4 else None
+
+
+def together(scenarios: Sequence[Scenario], most: int) -> int:
+    """How many of these runs, at most ``most``, fit into the available memory together, counting the largest first."""
+    room, left = available(), sorted((needed(scenario) - BASE for scenario in scenarios), reverse=True)
+    if room is None:
+        return most
+    fit = sum(1 for total in accumulate(left[:most], initial=BASE) if total <= room) - 1
+    # At least one: whether each fits alone was checked before.
+    return most if fit >= len(left) else max(fit, 1)
+
+
+def _most(most: int | str | None) -> int | None:
+    if not isinstance(most, str):
+        return most
+    try:
+        return parse_bytes(most, zero=False)
+    except Refused as refused:
+        raise ScenarioError("", "--max-memory", refused.found, refused.accepted) from None
+
+
+def shown(size: int) -> str:
+    """Bytes as text, rounded up, in the form that ``parse_bytes`` reads."""
+    unit, scale = ("GiB", 1 << 30) if size >= 10 << 30 else ("MiB", 1 << 20)
+    return f"{-(-size // scale)} {unit}"

@@ -1,0 +1,167 @@
+"""Runs a scenario on a ground."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee import _core, grounds
+from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
+from knee.grounds import memory, programs
+from knee.grounds import qlog as logs
+from knee.results.owned import writing
+from knee.scenario import Scenario, from_dict, load, marks
+from knee.scenario.remarks import remarks
+from knee.system import files, forked
+
+if TYPE_CHECKING:
+    from knee.results.result import Result
+
+#: Held while the figures of a result are drawn.
+_drawing = threading.Lock()
+
+#: Impossible figures that an error names.
+MOST_BREACHES = 10
+#: The file of the packets in a result folder.
+CAPTURE = "packets.pcapng"
+
+
+def check_capture(scenario: Scenario, ground: str, out: str | Path | None, where: str | None = None) -> None:
+    """Refuses to write packets where nobody can.
+
+    Raises:
+        InputError: the ground does not see packets, or there is no folder for them.
+        ScenarioError: a flow runs over QUIC.
+    """
+    if any(flow.transport == "quic" for flow in scenario.flows):
+        found = "packets of QUIC flows are not captured"
+        raise ScenarioError(
+            where or scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap; see --qlog'
+        )
+    if out is None:
+        raise InputError("Packets are written to a result folder; name one with out.")
+    if not grounds.find(ground).captures:
+        able = ", ".join(name for name, other in grounds.GROUNDS.items() if other.captures)
+        raise InputError(f"The ground {ground} does not write packets; these do: {able}.")
+
+
+def run(
+    scenario: str | Path | Scenario | dict[str, Any],
+    ground: str | None = None,
+    out: str | Path | None = None,
+    *,
+    report: bool = True,
+    png: bool = False,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+    capture: bool = False,
+    qlog: bool = False,
+    check: bool = False,
+    max_memory: int | str | None = None,
+    allow_programs: bool = False,
+) -> Result:
+    """Runs a scenario and gives its result.
+
+    Args:
+        scenario: a file, the name of a shipped scenario, a scenario, or plain data as TOML gives it.
+        ground: where to run it; by default what the scenario says, and else ``"sim"``.
+        out: a folder to write the result to, whole or not at all.
+        report: whether that folder gets the report.
+        png: whether it gets the figures as PNG files.
+        progress: called some 20 times a second with the fraction of simulated time that has passed.
+        command: the command line that asks for the run, for the manifest.
+        capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
+        qlog: whether it gets what senders do, as qlog files in :data:`knee.grounds.qlog.FOLDER`.
+        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`).
+        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
+            The need is estimated before the run starts.
+        allow_programs: whether flows may be programs, which run on this machine.
+
+    Raises:
+        InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
+        RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
+            one that had run something.
+        ProgramError: a flow's program failed; the result has been written, and the error has it.
+        PhysicsError: with ``check``, a figure is impossible; the result has been written.
+
+    An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
+    """
+    forked.check()
+    where = None
+    if isinstance(scenario, dict):
+        scenario = from_dict(scenario)
+    elif not isinstance(scenario, Scenario):
+        where = str(scenario)
+        scenario = load(scenario)
+    name = ground or scenario.run.ground
+    grounds.find(name).refuse(scenario, where)
+    programs.check_allowed(scenario, allow_programs, where)
+    memory.check(scenario, where, report=report and out is not None, most=max_memory)
+    if capture:
+        check_capture(scenario, name, out, where)
+    if qlog:
+        logs.check(scenario, name, out, where)
+    here = grounds.ready(name)
+    undrawn = None
+    place = writing(Path(out)) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
+    with place as folder:
+        log_folder = Path(folder) / logs.FOLDER if qlog else None
+        if log_folder is not None:
+            log_folder.mkdir()
+        packets = Path(folder) / CAPTURE if capture else None
+        try:
+            result = here.run(scenario, Path(folder), progress, command, packets, log_folder)
+        except _core.WriteError as unwritten:
+            target = Path(out or folder)
+            raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
+        _remark(result, [*remarks(scenario), *marks.warnings(scenario, result.summary)])
+        if out is not None:
+            # Runs may be side by side, but matplotlib draws one figure at a time.
+            with _drawing:
+                undrawn = result.write_into(Path(folder), report=report, png=png)
+    if undrawn is not None and out is not None:
+        from knee.results.result import no_report
+
+        raise no_report(undrawn, Path(out))
+    if check:
+        check_physics(result, None if out is None else Path(out))
+    failed = failed_programs(result.summary, None if out is None else Path(out))
+    if failed:
+        error = ProgramError(" ".join(failed))
+        error.result = result
+        raise error
+    return result
+
+
+def _remark(result: Result, remarks: list[str]) -> None:
+    """Adds remarks to a result's summary, where the terminal and the report take them from, and to its manifest."""
+    if remarks:
+        result.summary["remarks"] = [*remarks, *result.summary.get("remarks", ())]
+        result.manifest["remarks"] = remarks
+
+
+def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """What is to be said of programs that failed in a run that went on without them; empty where none did."""
+    failed = list(summary.get("failed_programs", ()))
+    where = "" if folder is None else f" in {folder}"
+    return [*failed, f"The figures of all other flows are in the result{where}."] if failed else []
+
+
+def check_physics(result: Result, folder: Path | None) -> None:
+    """Refuses a result with impossible figures.
+
+    Raises:
+        PhysicsError: it has some; names each flow or link, the figure, its value and its bound.
+    """
+    from knee.figures import physics
+
+    found = physics.breaches(result)
+    if found:
+        where = "" if folder is None else f" in {folder}"
+        told = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
+        rest = len(found) - MOST_BREACHES
+        more = f" And {rest} more." if rest > 0 else ""
+        raise PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {told}.{more}")

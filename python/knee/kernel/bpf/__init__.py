@@ -1,0 +1,334 @@
+"""Congestion controls as BPF: compiles them, loads them into the running kernel, shows and unloads them.
+
+A loaded algorithm is a folder in :data:`PINS`. It stays after the command has ended, until ``unload`` or a restart. Its
+object, its settings and the previous default are in :data:`RECORDS`, which a restart also empties. A command that
+changes either holds a lock, which the loader inherits. If an incomplete algorithm is found while nobody holds the lock,
+a killed command left it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+from knee.errors import InputError, Refused, RunError
+from knee.kernel import modules
+from knee.kernel.bpf import build, defaults
+from knee.results.owned import locked
+from knee.scenario import registry
+from knee.scenario.registry import Param
+from knee.scenario.units import near
+from knee.system import trust
+
+#: The file system of pinned BPF objects, and our folder in it.
+BPFFS = Path("/sys/fs/bpf")
+PINS = BPFFS / "knee"
+RECORDS = Path("/run/knee/bpf")
+#: The files of a loaded algorithm in the two; nothing else is ever removed there.
+_PINNED = ("link", "connections")
+_RECORDED = ("object", "record.json")
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What a connection shows of itself; times in us, the window in packets, data in bytes.
+
+    Attributes:
+        phase: the algorithm's, by name.
+        rounds: LoLa's rounds, backoffs or round trips, as the algorithm counts.
+        updated: the kernel's monotonic clock in us at its last word.
+    """
+
+    local_port: int
+    remote: str
+    remote_port: int
+    phase: str
+    cwnd: int
+    rtt_now: int
+    rtt_min: int
+    q_delay: int
+    q_data: int
+    rounds: int
+    updated: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An algorithm in the running kernel.
+
+    Attributes:
+        settings: what was set when it was loaded, as given.
+        default: whether new connections take it unless they ask for another.
+        namespaces: number of other network namespaces where they do.
+        connections: those that have it.
+    """
+
+    name: str
+    settings: dict[str, str]
+    default: bool
+    namespaces: int
+    connections: list[Connection]
+
+
+def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
+    """Loads an algorithm into the running kernel.
+
+    Args:
+        name: one of ``build.algorithms()``.
+        settings: values of its parameters by name, as scenario files write them.
+        default: whether new connections take it from now on.
+
+    Raises:
+        InputError: there is no such algorithm or parameter, or a value is out of range; nothing is loaded.
+        RunError: something is missing here, or the kernel refuses it; with the verifier's reason. Nothing is loaded.
+    """
+    if name not in build.algorithms():
+        raise InputError(f"No BPF version of {name} exists; {near(name, build.algorithms())}.")
+    numbers = _numbers(name, settings)
+    build.require(build.missing(), f"{name} cannot be loaded here")
+    # Compile before taking the lock.
+    build.program(name)
+    build.loader()
+    with _locked() as lock:
+        _sweep()
+        _load(name, settings, numbers, default, lock)
+
+
+def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default: bool, lock: int) -> None:
+    if (PINS / name).exists():
+        raise InputError(f"{name} is already loaded; knee linux unload {name} removes it.")
+    if name in _AVAILABLE.read_text().split():
+        raise InputError(
+            f"This kernel already includes {name}, so there is nothing to load; connections can select it."
+        )
+    _mount()
+    with trust.private(PINS, make=0o700):
+        pass
+    record = RECORDS / name
+    record.mkdir(mode=0o755)
+    try:
+        shutil.copy(build.program(name), record / "object")
+        note = {"settings": settings, "before": defaults.DEFAULT.read_text().strip() if default else None}
+        (record / "record.json").write_text(json.dumps(note))
+        changes = [f"--set={key}={value}" for key, value in numbers.items()]
+        arguments = ["load", str(record / "object"), str(PINS / name), *changes]
+        _call(build.loader(), arguments, f"{name} was not loaded", lock)
+    except BaseException:
+        shutil.rmtree(record, ignore_errors=True)
+        raise
+    if default:
+        defaults.DEFAULT.write_text(name)
+
+
+def unload(name: str) -> int:
+    """Unloads an algorithm and restores the default that it replaced, in all network namespaces that can be found.
+
+    Returns:
+        Number of connections that use it; they keep it until they end.
+
+    Raises:
+        InputError: it is not loaded.
+    """
+    build.require(build.privileges(), f"{name} cannot be unloaded")
+    with _locked():
+        return _unload(name)
+
+
+def _unload(name: str) -> int:
+    if name not in trust.folders(PINS):
+        names = [each.name for each in loaded()]
+        raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
+    connections = _connections(name)
+    _restore_default(name)
+    _forget(name)
+    return len(connections)
+
+
+def _restore_default(name: str) -> None:
+    before = _record(name).get("before")
+    if not before:
+        return
+    defaults.restore(name, before)
+    for other in trust.folders(RECORDS):
+        # It replaced this one as the default, so what this one replaced is what it has to restore.
+        if (note := _record(other)).get("before") == name:
+            (RECORDS / other / "record.json").write_text(json.dumps(note | {"before": before}))
+
+
+def _forget(name: str) -> None:
+    """Removes the pins and the record."""
+    # Does the same as the loader's unload command, and works without the loader.
+    trust.remove(PINS, name, _PINNED)
+    trust.remove(RECORDS, name, _RECORDED)
+
+
+def sweep() -> list[str]:
+    """Removes what a killed ``load`` or ``unload`` left incomplete, and returns the names; loaded algorithms stay.
+
+    Raises:
+        RunError: that needs root.
+    """
+    if not RECORDS.exists():
+        return []
+    build.require(build.privileges(), "What a killed command left cannot be seen")
+    with _locked():
+        return _sweep()
+
+
+def _sweep() -> list[str]:
+    names = {*trust.folders(PINS), *trust.folders(RECORDS)} & {*build.algorithms()}
+    halves = sorted(name for name in names if not _whole(name))
+    for name in halves:
+        _restore_default(name)
+        _forget(name)
+    return halves
+
+
+def _whole(name: str) -> bool:
+    parts = [*(PINS / name / part for part in _PINNED), RECORDS / name / "record.json"]
+    return all(part.exists() for part in parts)
+
+
+@contextmanager
+def _locked() -> Iterator[int]:
+    """Waits until no other command loads or unloads; yields the lock, which a child may inherit."""
+    for folder in (RECORDS.parent, RECORDS):
+        with trust.private(folder, make=0o755):
+            pass
+    with locked(RECORDS) as lock:
+        yield lock
+
+
+def loaded() -> list[Loaded]:
+    """The loaded algorithms and the connections that use them."""
+    build.require(build.privileges(), "What is loaded cannot be seen")
+    now = defaults.DEFAULT.read_text().strip()
+    names = [name for name in trust.folders(PINS) if (PINS / name / "link").exists()]
+    others = defaults.others()
+    return [
+        Loaded(name, _record(name).get("settings", {}), name == now, others[name], _connections(name)) for name in names
+    ]
+
+
+def remaining() -> dict[str, int]:
+    """Number of network namespaces whose default is an algorithm that is no longer loaded, by its name."""
+    build.require(build.privileges(), "Network namespaces cannot be looked at")
+    known = {*trust.folders(PINS), *_AVAILABLE.read_text().split()}
+    found = defaults.others() + Counter([defaults.DEFAULT.read_text().strip()])
+    return {name: count for name, count in found.items() if name in build.algorithms() and name not in known}
+
+
+def values(name: str) -> dict[str, registry.Value]:
+    """All parameter values of a loaded algorithm, or its defaults if it is not loaded."""
+    params = modules.declared(name)
+    set_ = _record(name).get("settings", {})
+    given = {key: params[key].parse(_value(params[key], text)) for key, text in set_.items()}
+    return {key: param.default for key, param in params.items()} | given
+
+
+def shown(name: str) -> dict[str, Any] | None:
+    """The map in which the connections of a loaded algorithm publish their state, for frequent readers.
+
+    Returns:
+        ``pin``, the path of the map, and ``layout``, the offset and size in bytes of each member of its values; None
+        if the algorithm is not loaded.
+    """
+    pin = PINS / name / "connections"
+    if name not in trust.folders(PINS) or not pin.exists():
+        return None
+    layout = _call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
+    return {"pin": str(pin), "layout": json.loads(layout)}
+
+
+def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
+    """Parses settings into the program's integers."""
+    params = modules.declared(name)
+    numbers: dict[str, int] = {}
+    for key, text in settings.items():
+        param = params.get(key)
+        if param is None and key in registry.congestion_controls()[name].params:
+            raise InputError(f"--set {key}: only the simulator's {name} has it, not the one in the kernel.")
+        if param is None:
+            raise InputError(f"--set {key}: {name} has no such parameter; {near(key, list(params))}.")
+        try:
+            numbers |= modules.parameters(name, {key: param.parse(_value(param, text))})
+        except Refused as refused:
+            raise InputError(f"--set {key}={text}: {refused}.") from None
+    return numbers
+
+
+def _value(param: Param, text: str) -> object:
+    """The value that a scenario file would have for ``text`` of a command line."""
+    if param.kind == "bool":
+        return {"true": True, "false": False}.get(text, text)
+    try:
+        return int(text) if param.kind == "count" else float(text) if param.kind == "ratio" else text
+    except ValueError:
+        return text
+
+
+def _record(name: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads((RECORDS / name / "record.json").read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _connections(name: str) -> list[Connection]:
+    phases = registry.congestion_controls()[name].phases
+    shown = _call(build.loader(), ["show", str(RECORDS / name / "object"), str(PINS / name)], f"{name} shows nothing")
+    connections = []
+    for entry in json.loads(shown):
+        words = [entry[f"remote_{i}"].to_bytes(4, sys.byteorder) for i in range(4)]
+        address = IPv6Address(b"".join(words))
+        connections.append(
+            Connection(
+                local_port=entry["local_port"],
+                remote=str(address.ipv4_mapped or address),
+                remote_port=int.from_bytes(entry["remote_port"].to_bytes(2, sys.byteorder), "big"),
+                phase=phases[entry["phase"]] if entry["phase"] < len(phases) else "",
+                **{key: entry[key] for key in ("cwnd", "rtt_now", "rtt_min", "q_delay", "q_data", "rounds", "updated")},
+            )
+        )
+    return sorted(connections, key=lambda each: (each.local_port, each.remote, each.remote_port))
+
+
+def _mount() -> None:
+    """Mounts the BPF file system for pins, for root only, unless the machine already has."""
+    if os.path.ismount(BPFFS):
+        return
+    done = subprocess.run(
+        ["mount", "-t", "bpf", "-o", "mode=0700", "bpf", str(BPFFS)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RunError(f"The BPF file system cannot be mounted at {BPFFS}: {done.stderr.strip()}.")
+
+
+def _call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
+    """Runs the loader and returns its output; it inherits the file descriptors ``kept``."""
+    command = [str(loader), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=kept)
+    if done.returncode:
+        raise RunError(f"{failed}: {_reason(done.stderr)}")
+    return done.stdout
+
+
+#: Number of the verifier's last lines that an error shows; the reason is at the end.
+_LAST_LINES = 12
+
+
+def _reason(said: str) -> str:
+    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    first, rest = lines[:1], lines[1:]
+    return " / ".join(first + rest[-_LAST_LINES:]) + "."

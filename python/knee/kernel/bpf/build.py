@@ -1,0 +1,248 @@
+"""Compiles the BPF programs and their loader, and reports what compiling and loading need.
+
+Both are cached under a key of all their inputs, in the user's cache. With ``sudo knee ...``, the compilers still run as
+that user, and their output is copied to a folder that only root can write to. So root never runs a program that another
+user could have put into a cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from knee.errors import RunError
+from knee.system import files, trust
+from knee.system.missing import Missing
+
+#: The sources.
+HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
+#: Where root keeps compiled programs under ``sudo``.
+ROOTS_STORE = Path("/var/cache/knee/bpf")
+#: Headers and libraries, and the Debian packages that have them.
+_FILES = {
+    "/usr/include/bpf/bpf_helpers.h": "libbpf-dev",
+    "/usr/include/libelf.h": "libelf-dev",
+    "/usr/include/zlib.h": "zlib1g-dev",
+}
+_PROGRAMS = {"clang": "clang", "gcc": "gcc", "make": "make", "pkg-config": "pkg-config"}
+_FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-ffreestanding", "-target", "bpf", "-mcpu=v3")
+_BTF = Path("/sys/kernel/btf/vmlinux")
+_JIT = Path("/proc/sys/net/core/bpf_jit_enable")
+
+
+def algorithms() -> list[str]:
+    """The algorithms that exist as BPF programs."""
+    return sorted(path.name.removesuffix(".bpf.c") for path in HERE.glob("*.bpf.c"))
+
+
+def missing() -> list[Missing]:
+    """What is missing to compile and load. Quick: it starts no program."""
+    return [*privileges(), *kernel(), *compilers()]
+
+
+def privileges() -> list[Missing]:
+    """What is missing unless the process is root, which loading and reading need."""
+    return [] if os.geteuid() == 0 else [Missing("not root", "run the command with sudo")]
+
+
+def kernel() -> list[Missing]:
+    """What the running kernel lacks."""
+    lacking = []
+    if not _BTF.exists():
+        lacking.append(Missing("the kernel has no type information", "use a kernel with CONFIG_DEBUG_INFO_BTF"))
+    if not _JIT.exists():
+        lacking.append(Missing("the kernel does not compile BPF", "use a kernel with CONFIG_BPF_JIT"))
+    elif os.access(_JIT, os.R_OK) and _JIT.read_text().strip() == "0":
+        lacking.append(Missing("the kernel's BPF compiler is off", "sudo sysctl net.core.bpf_jit_enable=1"))
+    return lacking
+
+
+def packages() -> list[str]:
+    """The Debian packages that would have to be installed to compile here."""
+    lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    return lacking + [package for file, package in _FILES.items() if not Path(file).exists()]
+
+
+def compilers() -> list[Missing]:
+    """What is missing to compile."""
+    names = " ".join(packages())
+    lacking = [Missing(f"no {names.replace(' ', ', ')}", f"sudo apt-get install {names}")] if names else []
+    if shutil.which("cargo", path=_path()) is None:
+        lacking.append(Missing("no Rust", "install it from https://rustup.rs"))
+    return lacking
+
+
+def require(lacking: Iterable[Missing], failed: str) -> None:
+    """Raises an error that lists what is missing, if anything is."""
+    said = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
+    if said:
+        raise RunError(f"{failed}: {said}.")
+
+
+def program(name: str) -> Path:
+    """The object file of an algorithm, compiled if it is not cached.
+
+    Raises:
+        RunError: it does not compile.
+    """
+    headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
+    source = HERE / f"{name}.bpf.c"
+    key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
+    place = _trusted(_store() / f"{name}-{key}.o")
+    if not place.is_file():
+        with _workshop() as folder:
+            compiled, finished = folder / "compiled.o", folder / "finished.o"
+            _run(["clang", *_FLAGS, f"-I{HERE.parent / 'include'}", f"-I{_multiarch()}", "-c", source, "-o", compiled])
+            _run([loader(), "finish", compiled, finished])
+            _keep(finished, place, 0o644)
+    return place
+
+
+def loader() -> Path:
+    """The program that loads objects, compiled if it is not cached, which takes a minute.
+
+    Raises:
+        RunError: it does not compile here.
+    """
+    folder = HERE / "loader"
+    sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
+    place = _trusted(_store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}")
+    if not place.is_file():
+        with _workshop() as target:
+            manifest = folder / "Cargo.toml"
+            cargo: list[str | Path] = [
+                "cargo",
+                "build",
+                "--release",
+                "--locked",
+                "--quiet",
+                "--manifest-path",
+                manifest,
+            ]
+            _run([*cargo, "--target-dir", target])
+            _keep(target / "release" / "knee-bpf", place, 0o755)
+    return place
+
+
+def _store() -> Path:
+    """The folder of compiled programs. Root runs them, so under sudo only root can write to it."""
+    return ROOTS_STORE if _owner().pw_uid != os.geteuid() else _home() / "bpf"
+
+
+def _trusted(place: Path) -> Path:
+    """A place in the store, checked before anything in it is run, and before anything is compiled for it."""
+    return trust.trusted(place, f"remove {place.parent}, or set XDG_CACHE_HOME to a folder of root's")
+
+
+@contextmanager
+def _workshop() -> Iterator[Path]:
+    """A new folder to compile in, owned by the user; another command may be compiling at the same time."""
+    folder = _home() / "bpf" / f".target.{uuid.uuid4().hex[:8]}"
+    _run(["mkdir", "-p", folder])
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep(made: Path, place: Path, mode: int) -> None:
+    """Copies a compiled program, which must be the user's file and not a link, to its place in the store."""
+    store = place.parent
+    store.mkdir(parents=True, exist_ok=True)
+    here = store.stat()
+    if here.st_uid != os.geteuid() or here.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise RunError(
+            f"Other users can write to {store}, so compiled programs cannot be kept there; remove that folder."
+        )
+    beside = files.partial(place)
+    try:
+        with os.fdopen(os.open(made, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
+            found = os.fstat(source.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != _owner().pw_uid:
+                raise RunError(f"{made} differs from what was compiled; nothing was loaded.")
+            beside.write_bytes(source.read())
+        beside.chmod(mode)
+        beside.rename(place)
+    except OSError as error:
+        raise RunError(f"{place} cannot be written ({error.strerror}).") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _digest(sources: Sequence[Path], words: Sequence[str]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sources:
+        digest.update(f"{file.name}\0".encode() + file.read_bytes())
+    digest.update("\0".join(words).encode())
+    return digest.hexdigest()
+
+
+@cache
+def _owner() -> pwd.struct_passwd:
+    """The user who runs the command; under sudo, the one who called it."""
+    uid = os.environ.get("SUDO_UID", "")
+    return pwd.getpwuid(int(uid) if os.geteuid() == 0 and uid.isdecimal() else os.geteuid())
+
+
+def _home() -> Path:
+    mine = _owner().pw_uid == os.geteuid()
+    given = os.environ.get("XDG_CACHE_HOME") if mine else None
+    return Path(given or Path(_owner().pw_dir) / ".cache") / "knee"
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:{Path(_owner().pw_dir) / '.cargo' / 'bin'}"
+
+
+@cache
+def _multiarch() -> str:
+    return f"/usr/include/{_first_line(['gcc', '-print-multiarch'])}"
+
+
+@cache
+def _words(command: tuple[str, ...]) -> str:
+    return _start(command).stdout
+
+
+def _first_line(command: Sequence[str]) -> str:
+    try:
+        return _words(tuple(command)).partition("\n")[0]
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RunError(f"{command[0]} does not run here ({error}).") from None
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PATH": _path(), "HOME": _owner().pw_dir}
+
+
+def _run(command: Sequence[str | Path]) -> None:
+    try:
+        _start([str(part) for part in command])
+    except subprocess.CalledProcessError as error:
+        last = [line for line in error.stderr.splitlines() if line.strip()][-8:]
+        raise RunError(f"{Path(command[0]).name} failed: {' / '.join(last)}.") from None
+
+
+def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command as the user; under sudo never as root."""
+    owner = _owner()
+    other = owner.pw_uid != os.geteuid()
+    who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if other else {}
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        env=_environment(),
+        **who,
+    )

@@ -1,0 +1,71 @@
+"""Congestion controls of the kernels that ``knee linux build`` builds, and parameters in kernel units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from knee.errors import Refused
+from knee.kernel.cache import CONFIG, SOURCES
+from knee.scenario.registry import Param, Value, congestion_controls
+
+#: Linux's names of configuration options that differ from the algorithm's own name.
+_NAMES = {"hstcp": "highspeed"}
+#: What a ratio of one is in the fixed-point arithmetic of ``linux/include``.
+_ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
+#: Parameters that only the simulator has, by the start of their names: BBRv3's response to accurate ECN.
+_SIMULATED = {"bbr3": ("ecn_", "startup_full_ecn_cnt")}
+#: The greatest value of a parameter, which has 32 bits.
+_MAX = 2**32 - 1
+
+
+@cache
+def module_ccs() -> tuple[str, ...]:
+    """The congestion controls that are modules of this project."""
+    return tuple(sorted(path.stem.removeprefix("tcp_") for path in (SOURCES / "modules").glob("tcp_*.c")))
+
+
+@cache
+def kernel_ccs() -> tuple[str, ...]:
+    """Linux's congestion controls that are built in, by their names in the registry and in its order."""
+    options = re.findall(r"^CONFIG_TCP_CONG_(\w+)=y$", CONFIG.read_text(), re.MULTILINE)
+    # Reno has no option; ADVANCED only makes the others selectable.
+    built = {"reno"} | {_NAMES.get(option.lower(), option.lower()) for option in options} - {"advanced"}
+    return tuple(name for name in congestion_controls() if name in built)
+
+
+def declared(cc: str) -> dict[str, Param]:
+    """The parameters that ``tcp_CC.ko`` or ``CC.bpf.o`` has, by name."""
+    return {
+        name: param
+        for name, param in congestion_controls()[cc].params.items()
+        if not name.startswith(_SIMULATED.get(cc, ()))
+    }
+
+
+def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
+    """Parameters of ``tcp_CC.ko`` or ``CC.bpf.o`` as integers: times in us, ratios in fixed point, choices by number.
+
+    Args:
+        cc: a congestion control of ``linux/modules`` or ``linux/bpf``.
+        given: values in base units, by name.
+
+    Raises:
+        Refused: the kernel's integers cannot express a value.
+    """
+    known = declared(cc)
+    numbers: dict[str, int] = {}
+    for name, value in given.items():
+        param = known[name]
+        # What the integer 1 means, in base units.
+        unit = 1000 if param.kind == "time" else 1 / _ONE[cc] if param.kind == "ratio" else 1
+        if param.kind == "time" and int(value) % unit:
+            found = f"{param.text(value)} is no whole number of microseconds"
+            raise Refused(found, "the kernel takes whole microseconds", key=f"cc_params.{name}")
+        number = param.words.index(str(value)) if param.kind == "choice" else round(float(value) / unit)
+        if number > _MAX:
+            found = f"{param.text(value)} does not fit into the kernel's 32 bits"
+            raise Refused(found, f"expected at most {param.text(_MAX * unit)}", key=f"cc_params.{name}")
+        numbers[name] = number
+    return numbers

@@ -1,0 +1,178 @@
+"""Kernel sources: Debian packages, and trees given by path."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from knee.errors import InputError, RunError
+from knee.kernel import apt, tools
+
+#: The number of the default, in Debian's default suite, and its package.
+NUMBER = "6.1"
+DEFAULT = apt.package(NUMBER)
+_NUMBER = re.compile(r"\d+\.\d+")
+#: Folders of which User-Mode Linux needs only Kconfig files and makefiles; their code is not unpacked.
+_UNUSED = (
+    *(
+        "Documentation",
+        "samples",
+        "sound",
+        "tools/testing",
+        "tools/perf",
+        "drivers/gpu",
+        "drivers/media",
+        "drivers/staging",
+    ),
+    *("drivers/infiniband", "drivers/net/ethernet", "drivers/net/wireless", "drivers/scsi", "drivers/usb"),
+    *("drivers/iio", "drivers/clk", "drivers/pinctrl", "drivers/input", "drivers/video", "drivers/platform"),
+    *(f"arch/{arch}" for arch in ("arm", "arm64", "mips", "powerpc", "riscv", "s390", "sparc", "sh", "ia64", "m68k")),
+    *(f"arch/{arch}" for arch in ("alpha", "arc", "csky", "hexagon", "loongarch", "microblaze", "nios2", "openrisc")),
+    *(f"arch/{arch}" for arch in ("parisc", "xtensa")),
+)
+_CODE = ("*.c", "*.h", "*.S", "*.dts", "*.dtsi", "*.rst", "*.yaml", "*.txt", "*.json")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's source.
+
+    Attributes:
+        name: the value of ``--source``.
+        identity: a key that changes with the source.
+        tree: its folder; None for a package.
+        suite: the suite of Debian that the package is from; None: those of the machine.
+    """
+
+    name: str
+    identity: str
+    tree: Path | None = None
+    suite: str | None = None
+
+
+def find(asked: str | None, suite: str | None = None) -> Source:
+    """The requested source, or the default.
+
+    Args:
+        asked: a kernel tree, a Debian source package, or the number of a kernel.
+        suite: the suite of Debian that has the package; None: those of the machine.
+
+    Raises:
+        InputError: it is neither a kernel tree nor a Debian package, or there is no such package.
+        RunError: apt offers no source package, or cannot reach the suite.
+    """
+    path = Path(asked) if asked is not None else None
+    if path is not None and path.is_dir():
+        if suite is not None:
+            raise InputError(f"--suite: {asked} is a folder, which is in no suite of Debian; leave one of them out.")
+        return _tree(path.resolve())
+    if asked is not None and not (_NUMBER.fullmatch(asked) or apt.PACKAGE.fullmatch(asked)):
+        raise InputError(
+            f"{asked} is neither a folder nor a source package; expected a number such as {', '.join(apt.TRIED)}, "
+            f"or for --source a kernel tree or {DEFAULT}."
+        )
+    with apt.lists(suite) as found:
+        return _package(_default(found) if asked is None else asked.removeprefix("linux-source-"), found)
+
+
+def _tree(path: Path) -> Source:
+    if not (path / "arch/um/Kconfig").is_file():
+        raise InputError(f"{path} is not a kernel tree: it has no arch/um/Kconfig; expected an unpacked kernel.")
+    git = ["git", "-C", str(path), "describe", "--always", "--dirty", "--abbrev=40"]
+    done = subprocess.run(git, capture_output=True, text=True, check=False) if (path / ".git").exists() else None
+    if done is not None and done.returncode == 0:
+        return Source(str(path), f"git {done.stdout.strip()}", path)
+    # Without git, the newest file shows whether something changed.
+    newest = max(
+        file.stat().st_mtime_ns for part in ("Makefile", "net", "arch/um", "include") for file in _files(path / part)
+    )
+    return Source(str(path), f"{path} {newest}", path)
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+
+
+def _default(found: apt.Apt) -> str:
+    if found.suite is None and (_installed(DEFAULT) or found.version(DEFAULT)):
+        return NUMBER
+    numbers = found.numbers()
+    if not numbers:
+        raise RunError(
+            "No kernel source was found: apt offers no linux-source package (try apt-get update); "
+            "name an unpacked kernel with knee linux build --source DIR."
+        )
+    return NUMBER if NUMBER in numbers else numbers[-1]
+
+
+def available() -> bool:
+    """Whether the default source is installed, or apt can download it without further configuration."""
+    return bool(_installed(DEFAULT) or apt.Apt().version(DEFAULT))
+
+
+def packages() -> list[str]:
+    """The Debian package to install for the default source."""
+    return [] if available() or not tools.suits() else [DEFAULT]
+
+
+def _installed(package: str) -> str | None:
+    """The version of an installed package whose archive exists."""
+    if not _archive(package).is_file() or shutil.which("dpkg-query") is None:
+        return None
+    query = ["dpkg-query", "-W", "-f", "${Version}", package]
+    done = subprocess.run(query, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+def _archive(package: str) -> Path:
+    return Path("/usr/src") / f"{package}.tar.xz"
+
+
+def _package(number: str, found: apt.Apt) -> Source:
+    name = apt.package(number)
+    version = (_installed(name) if found.suite is None else None) or found.version(name)
+    if version is None:
+        raise apt.none_such(number, found, found.numbers())
+    return Source(name, f"{name} {version}", suite=found.suite)
+
+
+def unpack(source: Source, into: Path) -> Path:
+    """Unpacks the parts of a source that User-Mode Linux needs, and returns the path of the tree."""
+    leave_out = [f"--exclude=*/{folder}/{code}" for folder in _UNUSED for code in _CODE]
+    tree = into / "tree"
+    tree.mkdir()
+    if source.tree is not None:
+        packed = ["tar", "-C", source.tree, "--exclude=.git", "--exclude=*.o", "--exclude=*.ko", "-c", "."]
+        copied = ["tar", "-C", tree, "--wildcards-match-slash", "-x"]
+        shell = subprocess.Popen([str(part) for part in packed], stdout=subprocess.PIPE)
+        done = subprocess.run([str(part) for part in copied], stdin=shell.stdout, check=False, capture_output=True)
+        if shell.wait() or done.returncode:
+            raise RunError(f"{source.tree} cannot be copied: {done.stderr.decode(errors='replace').strip()}.")
+        return tree
+    archive = _archive(source.name)
+    if source.suite is not None or _installed(source.name) is None:
+        archive = _download(source, into)
+    words: list[str | Path] = [
+        "tar",
+        "-C",
+        tree,
+        "--strip-components=1",
+        "--wildcards-match-slash",
+        *leave_out,
+        "-xJf",
+        archive,
+    ]
+    tools.run(words, f"Unpacking {archive.name}")
+    return tree
+
+
+def _download(source: Source, into: Path) -> Path:
+    """Downloads a package as an ordinary user, without installing it."""
+    with apt.lists(source.suite) as found:
+        package = found.download(source.name, source.identity.removeprefix(f"{source.name} "), into)
+    tools.run(["dpkg-deb", "-x", package, into / "package"], f"Unpacking {package.name}")
+    package.unlink()
+    return into / "package" / _archive(source.name).relative_to("/")

@@ -1,0 +1,121 @@
+"""The programs that building a kernel needs: which are missing, and running them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from knee.errors import RunError
+from knee.system.missing import Missing
+
+#: Programs, and the Debian packages that have them.
+_PROGRAMS = {
+    "gcc": "gcc",
+    "make": "make",
+    "bison": "bison",
+    "flex": "flex",
+    "bc": "bc",
+    "perl": "perl",
+    "xz": "xz-utils",
+}
+#: Number of a program's last lines that an error shows.
+_LAST_WORDS = 8
+
+
+def suits() -> bool:
+    """Whether kernels can be built on a machine of this kind."""
+    return platform.machine() == "x86_64" and platform.system() == "Linux"
+
+
+def missing() -> list[Missing]:
+    """What is missing to build a kernel, with one command that installs all of it."""
+    if not suits():
+        here = f"{platform.system()} on {platform.machine()}"
+        return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]
+    lacking = {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+    if shutil.which("gcc") and not _has_static_libc():
+        lacking["libc.a"] = "libc6-dev"
+    if not lacking:
+        return []
+    return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))]
+
+
+def packages() -> list[str]:
+    """The Debian packages of the missing programs; empty if installing them would not help."""
+    if not suits():
+        return []
+    lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    if "gcc" in lacking or not _has_static_libc():
+        lacking.append("libc6-dev")
+    return lacking
+
+
+def install_command(packages: object) -> str:
+    """The command that installs these packages on Debian."""
+    return f"sudo apt-get install {' '.join(dict.fromkeys(packages))}"  # type: ignore[call-overload]
+
+
+def _has_static_libc() -> bool:
+    found = subprocess.run(["gcc", "-print-file-name=libc.a"], capture_output=True, text=True, check=False)
+    return Path(found.stdout.strip()).is_absolute()
+
+
+def run(
+    command: Sequence[str | Path], what: str, line: Callable[[str], None] | None = None, cwd: Path | None = None
+) -> str:
+    """Runs a program and returns its output; ``line`` is called with each line.
+
+    Raises:
+        RunError: it failed; with its last lines.
+    """
+    words: deque[str] = deque(maxlen=2000)
+    process = None
+    with tempfile.TemporaryDirectory(prefix="knee-") as home:
+        try:
+            # In its own process group, so that all of it can be ended; without the user's locale and settings.
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                cwd=cwd,
+                env={
+                    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+                    "HOME": home,
+                    "LC_ALL": "C",
+                    "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
+                    "KBUILD_BUILD_USER": "knee",
+                    "KBUILD_BUILD_HOST": "knee",
+                },
+                start_new_session=True,
+            )
+            assert process.stdout is not None
+            for text in process.stdout:
+                words.append(text.rstrip())
+                if line is not None:
+                    line(text)
+            code = process.wait()
+        except OSError as error:
+            raise RunError(f"{what} failed: {command[0]} does not run ({error.strerror}).") from None
+        finally:
+            if process is not None:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
+    if code:
+        last = [text for text in words if text.strip()]
+        errors = [text for text in last if "error" in text.lower() or text.startswith("E:")]
+        said = " / ".join((errors or last)[-_LAST_WORDS:])
+        raise RunError(f"{what} failed ({Path(command[0]).name} ended with {code}): {said}.")
+    return "\n".join(words)

@@ -1,0 +1,203 @@
+"""What the papers say, item by item: the data files ``items/<paper>.toml``, and the verdict on each.
+
+An item sets one published number or claim beside one computed quantity. How far the two may lie apart stands in the
+data, with its reason, and nowhere in the code. A table of numbers is a CSV file, ``[[table]]`` in ``tables.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib import resources
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+#: A computed quantity; None if it does not exist, like the time of a convergence that never happened.
+Value = float | bool | None
+Quantities = Mapping[str, Value]
+
+
+class Verdict(StrEnum):
+    """The verdict on an item."""
+
+    REPRODUCED = "reproduced"
+    DIFFERS = "differs"
+    NOT_RUN = "not run"
+
+
+def _tolerance(given: object) -> object:
+    """``"10 %"`` as (0.1, relative), a plain number as (that, absolute)."""
+    if isinstance(given, str):
+        number, percent, rest = given.partition("%")
+        if not percent or rest.strip():
+            raise ValueError(f'"{given}" is not a tolerance; expected a number in the unit of the value, or "10 %"')
+        return (float(number) / 100, True)
+    return (given, False)
+
+
+class Comparison(BaseModel):
+    """How a computed quantity is compared with a value.
+
+    Attributes:
+        computed: the name of the quantity, of those its experiment computes.
+        compare: ``within``: no further from the value than the tolerance. ``at least``, ``at most``: a bound, missed by
+            no more than the tolerance. ``ratio``: neither is more than ``tolerance`` times the other. ``claim``: a yes.
+        value: the paper's; for a claim 1.
+        tolerance: a number in the unit of the value, or text such as ``"10 %"`` of the value.
+        reason: why that tolerance; needed where there is one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    computed: str
+    compare: Literal["within", "at least", "at most", "ratio", "claim"]
+    value: float = 1.0
+    unit: str = ""
+    tolerance: Annotated[tuple[float, bool], BeforeValidator(_tolerance)] = (0.0, False)
+    reason: str = ""
+
+    @model_validator(mode="after")
+    def _reasoned(self) -> Comparison:
+        if self.tolerance[0] < 0 or not math.isfinite(self.tolerance[0]):
+            raise ValueError(f"{self.computed}: a tolerance is a number from 0")
+        if self.tolerance[0] > 0 and not self.reason:
+            raise ValueError(f"{self.computed}: a tolerance needs a reason")
+        if self.compare == "ratio" and (self.tolerance[1] or self.tolerance[0] < 1):
+            raise ValueError(f"{self.computed}: the tolerance of a ratio is a factor from 1")
+        return self
+
+    @property
+    def room(self) -> float:
+        """The tolerance in the unit of the value."""
+        size, relative = self.tolerance
+        return size * abs(self.value) if relative else size
+
+    def holds(self, found: Value) -> bool:
+        """Whether ``found`` passes the comparison."""
+        if found is None or (isinstance(found, float) and math.isnan(found)):
+            return False
+        if self.compare == "claim":
+            return bool(found)
+        if self.compare == "within":
+            return abs(found - self.value) <= self.room
+        if self.compare == "at least":
+            return found >= self.value - self.room
+        if self.compare == "at most":
+            return found <= self.value + self.room
+        return found * self.value > 0 and max(found / self.value, self.value / found) <= self.tolerance[0]
+
+
+class Check(BaseModel):
+    """A run that changes nothing but the presumed cause of a difference.
+
+    It explains the difference if its quantity passes the item's own comparison, with the item's own tolerance.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    says: str
+    computed: str
+
+
+class Item(Comparison):
+    """One published number or claim.
+
+    Attributes:
+        key: names the item, unlike all others of the paper.
+        experiment: the key of the experiment that computes its quantity.
+        id, where, scenario, flow, quantity, printed: as in the table of published results; ``printed`` is the value as
+            text, given where it is not just the number.
+        says: what the paper says, in our words.
+        explanation, check: why it differs, where it does, and the run that shows it.
+        unknown: for an item that differs without a cause that a run shows: what was found out about it.
+        negative: the experiment's change of its runs (:class:`~knee.papers.paper.Negative`) with which it fails.
+        no_negative: why no other algorithm or queue could tell the item apart, where there is no ``negative``.
+        quick: whether the short form (``--quick``) judges it too; where not, ``reason`` says why.
+    """
+
+    key: str
+    experiment: str
+    says: str
+    id: str = ""
+    where: str = ""
+    scenario: str = ""
+    flow: str = ""
+    quantity: str = ""
+    printed: str | None = None
+    explanation: str = ""
+    check: Check | None = None
+    unknown: str = ""
+    negative: str = ""
+    no_negative: str = ""
+    quick: bool = True
+
+    @field_validator("key")
+    @classmethod
+    def _plain_key(cls, key: str) -> str:
+        if not key.replace("-", "").replace("_", "").isalnum():
+            raise ValueError(f'"{key}" is not a key; expected letters, digits and dashes')
+        return key
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Item:
+        if bool(self.explanation) != (self.check is not None):
+            raise ValueError(f"{self.key}: an explanation needs a check, and a check an explanation")
+        if self.explanation and self.unknown:
+            raise ValueError(f"{self.key}: a cause is either explained or unknown")
+        if self.negative and self.no_negative:
+            raise ValueError(f"{self.key}: an item with a negative needs no reason for having none")
+        return self
+
+    @property
+    def differs(self) -> bool:
+        """Whether the data say that the item is not reproduced."""
+        return bool(self.explanation or self.unknown)
+
+    def verdict(self, quantities: Quantities) -> Verdict:
+        """The verdict for these quantities."""
+        return Verdict.REPRODUCED if self.holds(quantities[self.computed]) else Verdict.DIFFERS
+
+    def explained(self, quantities: Quantities) -> bool:
+        """Whether a run that changes the presumed cause alone passes the item's own comparison."""
+        return self.check is not None and self.holds(quantities[self.check.computed])
+
+
+class Items(BaseModel):
+    """A paper's data file: its items, and findings on open questions, which get no verdict.
+
+    Attributes:
+        proposes: the congestion control or queue discipline of the registry that the paper introduces; empty if it
+            compares existing ones.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    proposes: str = ""
+
+    item: list[Item] = Field(default_factory=list)
+    finding: list[Item] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _keys_differ(self) -> Items:
+        keys = [item.key for item in [*self.item, *self.finding]]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise ValueError(f"two items are named {sorted(twice)[0]}")
+        return self
+
+    def of(self, experiment: str) -> list[Item]:
+        """The items and findings of an experiment."""
+        return [item for item in [*self.item, *self.finding] if item.experiment == experiment]
+
+
+def load(paper: str) -> Items:
+    """Loads the items of a paper by its key."""
+    from knee.papers.tables import Table
+
+    text = resources.files(__package__).joinpath("items", f"{paper}.toml").read_text(encoding="utf-8")
+    data = tomllib.loads(text)
+    printed = [item for table in data.pop("table", []) for item in Table.model_validate(table).items()]
+    return Items.model_validate(data | {"item": [*printed, *data.get("item", [])]})

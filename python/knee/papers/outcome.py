@@ -1,0 +1,82 @@
+"""The results of a paper: verdicts and lines of the summary, made by ``run.py`` and shown by ``page.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from knee.papers.items import Item, Quantities, Value, Verdict
+from knee.papers.paper import Experiment, Results
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An item with its verdict; ``found`` and ``checked`` are computed quantities."""
+
+    item: Item
+    finding: bool
+    verdict: Verdict
+    found: Value = None
+    checked: Value = None
+    explained: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """An experiment that ran, or why it could not."""
+
+    experiment: Experiment
+    judged: Sequence[Judged]
+    results: Results | None
+    quantities: Quantities
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the summary as plain data, which is stored."""
+
+    key: str
+    experiment: str
+    where: str
+    says: str
+    finding: bool
+    verdict: str
+    explained: bool
+    expected: str
+    room: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Numbers of items by verdict; ``unknown`` are those that differ without a cause that a run shows."""
+
+    tried: int
+    reproduced: int
+    explained: int
+    unknown: int
+    not_run: int
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> Totals:
+        """Counts rows."""
+        verdicts = [Verdict(row.verdict) for row in rows]
+        differs = [row.explained for row in rows if row.verdict == Verdict.DIFFERS]
+        not_run = verdicts.count(Verdict.NOT_RUN)
+        return Totals(
+            tried=len(rows) - not_run,
+            reproduced=verdicts.count(Verdict.REPRODUCED),
+            explained=sum(differs),
+            unknown=len(differs) - sum(differs),
+            not_run=not_run,
+        )
+
+
+@dataclass(frozen=True)
+class PaperRows:
+    """The lines of one paper."""
+
+    key: str
+    title: str
+    rows: Sequence[Row]

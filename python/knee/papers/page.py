@@ -1,0 +1,216 @@
+"""The pages: a summary of all papers as a sortable table, and a page per paper with its figures and verdicts."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from knee import _core
+from knee.papers import drawing, words
+from knee.papers.items import Item, Verdict
+from knee.papers.outcome import Done, Judged, PaperRows, Row, Totals
+from knee.papers.paper import Negative, Paper, Table
+from knee.system.files import write
+from knee.view import pages
+from knee.view.matrix import page as matrix_page
+from knee.view.pages.table import Cell, Head
+from knee.view.pages.table import Row as TableRow
+from knee.view.pages.table import Table as Shown
+
+SCRIPTS = ("papers/reproduce.js",)
+STYLES = ("papers/reproduce.css",)
+_CLASSES = {Verdict.REPRODUCED: "yes", Verdict.DIFFERS: "no", Verdict.NOT_RUN: "idle"}
+
+
+def rows(done: Iterable[Done]) -> list[Row]:
+    """The lines of a paper's summary."""
+    return [
+        Row(
+            key=judged.item.key,
+            experiment=one.experiment.key,
+            where=judged.item.where or one.experiment.title,
+            says=judged.item.says,
+            finding=judged.finding,
+            verdict=str(judged.verdict),
+            explained=judged.explained,
+            expected=words.expected(judged.item),
+            room=words.room(judged.item),
+            found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, judged.item.unit),
+        )
+        for one in done
+        for judged in one.judged
+    ]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a summary for its template."""
+
+    link: str
+    where: str
+    row: Row
+    verdict: Cell
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """An item for its template; `why` explains a difference, `unproven` says what the explanation lacks."""
+
+    says: str
+    tolerance: str
+    #: The change with which it must fail, or why there is none.
+    negative: str
+    expected: str
+    found: str
+    verdict: Cell
+    why: str
+    check: str
+    unproven: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment for its template."""
+
+    key: str
+    title: str
+    about: str
+    why_not: str
+    conclusion: str
+    figures: Sequence[tuple[str, str]]
+    extra: str | None
+    tables: Sequence[Shown]
+    items: Sequence[Judgement]
+    findings: Sequence[Judgement]
+
+
+def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, short: bool) -> None:
+    """Writes the page of one paper."""
+    maps = any(one.experiment.extra for one in done)
+    text = pages.page(
+        "papers/paper.html",
+        scripts=(*SCRIPTS, *(matrix_page.SCRIPTS if maps else ())),
+        styles=(*STYLES, *(matrix_page.STYLES if maps else ())),
+        title=paper.title,
+        paper=paper,
+        facts=[paper.source, *_made(ground, short)],
+        totals=_totals(rows(done)),
+        sections=[_section(one) for one in done],
+    )
+    write(path, text)
+
+
+def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short: bool) -> None:
+    """Writes the summary of all papers."""
+    text = pages.page(
+        "papers/summary.html",
+        scripts=SCRIPTS,
+        styles=STYLES,
+        title="Published figures and tables, rerun",
+        facts=_made(ground, short),
+        papers=[(paper, _count(paper)) for paper in papers],
+        totals=_totals([row for paper in papers for row in paper.rows]),
+        items=_lines(papers, finding=False),
+        findings=_lines(papers, finding=True),
+    )
+    write(path, text)
+
+
+def _count(paper: PaperRows) -> str:
+    judged, _ = _judged(paper.rows)
+    totals = Totals.of(judged)
+    return f"{totals.reproduced} of {totals.tried}"
+
+
+def _made(ground: str, short: bool) -> list[str]:
+    return [f"knee {_core.version()}", f"ground {ground}", *(["short form"] if short else [])]
+
+
+def _judged(rows: Sequence[Row]) -> tuple[list[Row], str]:
+    """The rows that totals count, and the word for those that hold: findings only where there is nothing else."""
+    items = [row for row in rows if not row.finding]
+    return (items, "reproduced") if items or not rows else (list(rows), "findings true")
+
+
+def _totals(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    judged, word = _judged(rows)
+    totals = Totals.of(judged)
+    parts = [(f"{totals.reproduced} of {totals.tried}", word)]
+    if word == "reproduced":
+        parts += [(str(totals.explained), "differ, explained"), (str(totals.unknown), "differ, cause unknown")]
+    if totals.not_run:
+        parts.append((str(totals.not_run), "this ground cannot run"))
+    return parts
+
+
+def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
+    return [
+        Line(
+            f"{paper.key}.html#{row.experiment}",
+            f"{paper.title}, {row.where}",
+            row,
+            _verdict(row.verdict, explained=row.explained, finding=finding),
+        )
+        for paper in papers
+        for row in paper.rows
+        if row.finding is finding
+    ]
+
+
+def _verdict(verdict: str, *, explained: bool, finding: bool) -> Cell:
+    return Cell(words.verdict(verdict, explained=explained, finding=finding), kind=_CLASSES[Verdict(verdict)])
+
+
+def _section(one: Done) -> Section:
+    experiment, results = one.experiment, one.results
+    ran = results is not None
+    return Section(
+        key=experiment.key,
+        title=experiment.title,
+        about=experiment.about,
+        why_not="" if ran else one.why_not,
+        conclusion=experiment.conclusion(one.quantities) if ran and experiment.conclusion else "",
+        figures=[(made.caption, _image(drawing.png(made, results))) for made in experiment.drawings if results],
+        extra=experiment.extra(results) if results is not None and experiment.extra else None,
+        tables=[_table(t) for t in experiment.tables(results, one.quantities)] if results and experiment.tables else [],
+        items=[_judgement(judged, experiment.negatives) for judged in one.judged if not judged.finding],
+        findings=[_judgement(judged, experiment.negatives) for judged in one.judged if judged.finding],
+    )
+
+
+def _image(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def _table(table: Table) -> Shown:
+    rows = [TableRow(Head(row[0]), [Cell(cell) for cell in row[1:]]) for row in table.rows]
+    return Shown([Head(text) for text in table.head], rows, table.caption)
+
+
+def _negative(item: Item, negatives: Mapping[str, Negative]) -> str:
+    if item.negative:
+        return f"Must fail with: {negatives[item.negative].says}"
+    return f"No counter-test: {item.no_negative}" if item.no_negative else ""
+
+
+def _judgement(judged: Judged, negatives: Mapping[str, Negative]) -> Judgement:
+    item = judged.item
+    why = check = unproven = ""
+    if judged.verdict is Verdict.DIFFERS and not judged.finding:
+        why = item.explanation or item.unknown
+        if item.check is not None:
+            check = f"Check: {item.check.says}: {words.value(judged.checked, item.unit)}"
+            unproven = "" if judged.explained else "which does not explain it"
+    return Judgement(
+        says=f"{item.where}: {item.says}" if item.where else item.says,
+        tolerance=words.tolerance(item),
+        negative=_negative(item, negatives),
+        expected=words.expected(item),
+        found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, item.unit),
+        verdict=_verdict(judged.verdict, explained=judged.explained, finding=judged.finding),
+        why=why,
+        check=check,
+        unproven=unproven,
+    )

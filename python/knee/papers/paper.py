@@ -1,0 +1,188 @@
+"""The parts of a paper's module: experiments with their runs, quantities and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee.papers.items import Quantities, Value
+from knee.results.result import Result
+from knee.scenario import Scenario, from_dict, load
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Number of results kept in memory; others are loaded again from their folders.
+_KEPT = 16
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scenario to run, once or with several seeds.
+
+    Attributes:
+        name: its name in experiments; runs of a paper with the same name are identical and run once.
+        scenario: the name of a shipped scenario, or plain data.
+        changes: overrides such as ``"link.queue=cake"``.
+        seeds: number of seeds, starting with the scenario's own.
+        quick: additional overrides of the short form.
+        quick_seeds: number of seeds of the short form.
+        vary: gives additional overrides for each seed, counted from 0. Repetitions of a run without randomness must
+            differ in something else, such as the phase of their starts against the kernel's clock.
+    """
+
+    name: str
+    scenario: str | Mapping[str, Any]
+    changes: Sequence[str] = ()
+    seeds: int = 1
+    quick: Sequence[str] = ()
+    quick_seeds: int = 1
+    vary: Callable[[int], Sequence[str]] | None = None
+
+    def resolve(self, short: bool) -> list[Scenario]:
+        """The scenarios, one per seed."""
+        count = self.quick_seeds if short else self.seeds
+        return [self._seeded(k, self.quick if short else ()) for k in range(count)]
+
+    def _seeded(self, k: int, quick: Sequence[str]) -> Scenario:
+        changes = [*self.changes, *quick, *(self.vary(k) if self.vary else ())]
+        if isinstance(self.scenario, str):
+            first = load(self.scenario, changes)
+        else:
+            first = from_dict(dict(self.scenario), where=self.name, name=self.name, overrides=changes)
+        return first.model_copy(update={"seed": first.seed + k})
+
+
+class Results:
+    """The results of a paper's runs by name, loaded on first use."""
+
+    def __init__(self, folders: Mapping[str, Sequence[Path]], *, short: bool = False) -> None:
+        self.folders = folders
+        #: Whether this is the short form.
+        self.short = short
+
+    def __getitem__(self, name: str) -> Result:
+        """The result of a run, with several seeds the first."""
+        return _load(self.folders[name][0])
+
+    def each(self, name: str) -> Iterator[Result]:
+        """The results of all seeds of a run."""
+        return (_load(folder) for folder in self.folders[name])
+
+    def mean(self, name: str, figure: Callable[[Result], float]) -> float:
+        """The mean of a figure over the seeds of a run."""
+        values = [figure(result) for result in self.each(name)]
+        return sum(values) / len(values)
+
+
+@lru_cache(maxsize=_KEPT)
+def _load(folder: Path) -> Result:
+    return Result.load(folder)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure drawn with matplotlib, and its caption."""
+
+    caption: str
+    draw: Callable[[Results], Figure]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text; the first column has the names of the rows."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Negative:
+    """A change of an experiment's runs with which its items must fail: another algorithm, another queue, no mechanism.
+
+    The experiment's quantities are computed again, by the same ``measure``, from the changed runs.
+
+    Attributes:
+        says: what is changed.
+        changes: additional overrides of the runs, each made once, in the short form.
+        only: the names of the runs that are changed; all if empty.
+        swap: results that stand in for those of other runs, by the names of both; they need no runs of their own.
+    """
+
+    says: str
+    changes: Sequence[str] = ()
+    only: Sequence[str] = ()
+    swap: Mapping[str, str] = field(default_factory=dict)
+
+    def runs(self, experiment: Experiment) -> dict[str, Scenario]:
+        """The changed runs, by the names of those whose place they take."""
+        if not self.changes:
+            return {}
+        chosen = [run for run in experiment.runs if not self.only or run.name in self.only]
+        return {run.name: replace(run, quick=[*run.quick, *self.changes]).resolve(short=True)[0] for run in chosen}
+
+    def results(self, results: Results, changed: Mapping[str, Path]) -> Results:
+        """The results to measure: changed runs from their folders, swapped ones, and all others as they are."""
+        folders = {name: results.folders[self.swap.get(name, name)] for name in results.folders}
+        return Results(folders | {name: [folder] for name, folder in changed.items()}, short=True)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure, table or claim of a paper, or a question that it leaves open.
+
+    Attributes:
+        key: names it in ``items/<paper>.toml`` and in links.
+        title: its heading, with the figure's number.
+        about: what is run and what to look at, in one or two paragraphs.
+        runs: its runs.
+        measure: computes the quantities from the results, by the names that items use.
+        drawings: its figures, with the paper's axes.
+        tables: further tables, made from the results.
+        extra: additional self-contained HTML, such as a heat map with a filter.
+        awaits: the missing feature if the program cannot run it yet; it then has no runs and its items no verdict.
+        question: whether it is about a question that the paper leaves open.
+        conclusion: the answer to such a question, made from the quantities, so that its numbers are the run's.
+        negatives: changes of its runs with which its items must fail, by the names that items use.
+    """
+
+    key: str
+    title: str
+    about: str
+    runs: Sequence[Run]
+    measure: Callable[[Results], dict[str, Value]]
+    drawings: Sequence[Drawing] = ()
+    tables: Callable[[Results, Quantities], Sequence[Table]] | None = None
+    extra: Callable[[Results], str] | None = None
+    awaits: str = ""
+    question: bool = False
+    conclusion: Callable[[Quantities], str] | None = None
+    negatives: Mapping[str, Negative] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: ``key`` names its module, its data file and its page."""
+
+    key: str
+    title: str
+    source: str
+    address: str
+    about: str
+    experiments: Sequence[Experiment] = field(default_factory=list)
+
+    def runs(self) -> dict[str, Run]:
+        """All runs by name.
+
+        Raises:
+            ValueError: two different runs have the same name.
+        """
+        runs: dict[str, Run] = {}
+        for run in (run for experiment in self.experiments for run in experiment.runs):
+            if runs.setdefault(run.name, run) != run:
+                raise ValueError(f"{self.key}: two different runs are named {run.name}")
+        return runs

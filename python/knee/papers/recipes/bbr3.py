@@ -1,0 +1,182 @@
+"""BBRv3: the example test cases and goals of its draft (draft-ietf-ccwg-bbr-06)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.recipes.common import goodputs, one_link, plot
+
+if TYPE_CHECKING:
+    from knee.papers.items import Value
+    from knee.results.result import Result
+
+_FLOW = {"cc": "bbr3", "rtt": "40 ms"}
+#: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.
+_PAYLOAD, _MARGIN = 1448 / 1514, 0.99
+_PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
+_STATES = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
+
+
+def _states(result: Result) -> list[tuple[float, str]]:
+    """When the flow entered which state."""
+    events = result.events.filter((pl.col("flow") == 1) & pl.col("event").is_in(_STATES)).sort("t_s")
+    return [(float(at), str(state)) for at, state in events.select("t_s", "event").iter_rows()]
+
+
+def _cruising(result: Result, rate_mbps: float, start_s: float = 0.0) -> float:
+    """The largest relative error of the bandwidth that a cruising flow paces by, against the link's."""
+    cruise = result.samples.filter((pl.col("state") == "probe_bw_cruise") & (pl.col("t_s") > start_s))
+    error = (cruise["pacing_rate_mbps"] / (_MARGIN * _PAYLOAD * rate_mbps) - 1).abs().max()
+    return float(error)  # type: ignore[arg-type]
+
+
+def _measure_steady(results: Results) -> dict[str, Value]:
+    result = results["steady"]
+    states = _states(result)
+    names = [state for _, state in states]
+    visits = [(at, left) for (at, state), (left, _) in pairwise(states) if state == "probe_rtt"]
+    inside = result.samples.filter(pl.col("state") == "probe_rtt")["cwnd_packets"]
+    bdp = 100e6 / 8 / 1514 * 0.040
+    gaps = [later - left for (_, left), (later, _) in pairwise(visits)]
+    up = [state for state, follows in pairwise(names) if follows == "probe_bw_up"]
+    return {
+        "bandwidth_error": _cruising(result, 100),
+        "path": names[:3] == ["startup", "drain", "probe_bw_cruise"],
+        "probe_after_refill": bool(up) and set(up) == {"probe_bw_refill"},
+        "least_visit_ms": 1000 * min(left - at for at, left in visits),
+        "least_gap_s": min(gaps),
+        "window_of_bdp": float(inside.min()) / bdp,  # type: ignore[arg-type]
+        "utilization": float(result.summary["links"][0]["utilization"]),
+    }
+
+
+STEADY = Experiment(
+    key="steady",
+    title="Startup, drain, and probing",
+    about="A flow alone on 100 Mbit/s with an RTT of 40 ms and a deep buffer, for half a minute: the cases of leaving "
+    "startup on a plateau, leaving drain, probing, and visiting ProbeRTT.",
+    runs=[Run("steady", one_link([_FLOW], "30 s", {"rate": "100 Mbit/s", "limit": "1000 packets"}))],
+    measure=_measure_steady,
+    drawings=[Drawing("Throughput and window.", lambda results: plot(results["steady"], _PANELS))],
+)
+
+#: When the rate changes, s.
+_CHANGE_S = 15.0
+
+
+def _measure_steps(results: Results) -> dict[str, Value]:
+    up, down = results["up"], results["down"]
+    fast = up.samples.filter((pl.col("t_s") > _CHANGE_S) & (pl.col("throughput_mbps") > 90))["t_s"].min()
+    probe = next(at for at, state in _states(up) if state == "probe_bw_up" and at > _CHANGE_S)
+    ends = [at for at, state in _states(down) if state == "probe_bw_down" and at > _CHANGE_S]
+    return {
+        "rounds_to_full": None if fast is None else (float(fast) - probe) / 0.040,  # type: ignore[arg-type]
+        "error_after_two_cycles": _cruising(down, 10, ends[1] + 1),
+    }
+
+
+STEPS = Experiment(
+    key="steps",
+    title="Ten times the bandwidth, and a tenth",
+    about="After 15 s the link of 10 Mbit/s becomes one of 100 Mbit/s, or the other way round. The bound on what is "
+    "in flight "
+    "doubles its growth with each round of a probe, so the new bandwidth is found in a number of rounds that grows "
+    "as the logarithm of the BDP, which is 330 packets. A smaller one is believed once the filter of two probing "
+    "cycles "
+    "has forgotten the old one.",
+    runs=[
+        Run(
+            name,
+            one_link(
+                [_FLOW],
+                "45 s",
+                {"rate": before, "limit": limit},
+                changes=[{"at": "15 s", "link": "bottleneck", "rate": after}],
+            ),
+        )
+        for name, before, after, limit in (
+            ("up", "10 Mbit/s", "100 Mbit/s", "1000 packets"),
+            ("down", "100 Mbit/s", "10 Mbit/s", "400 packets"),
+        )
+    ],
+    measure=_measure_steps,
+    drawings=[
+        Drawing("To 100 Mbit/s.", lambda results: plot(results["up"], _PANELS)),
+        Drawing("To 10 Mbit/s.", lambda results: plot(results["down"], _PANELS)),
+    ],
+)
+
+
+def _measure_small(results: Results) -> dict[str, Value]:
+    result = results["small"]
+    probing = result.samples.filter(pl.col("state").str.starts_with("probe_bw"))
+    return {
+        "least_window": float(probing["cwnd_packets"].min()),  # type: ignore[arg-type]
+        "utilization": float(result.summary["links"][0]["utilization"]),
+        "bandwidth_error": _cruising(result, 1),
+    }
+
+
+SMALL = Experiment(
+    key="small",
+    title="A BDP below a packet",
+    about="A flow alone on 1 Mbit/s with an RTT of 1 ms, where a packet takes 12 ms. Four packets remain in flight, "
+    "so that "
+    "delayed ACKs do not stop the flow.",
+    runs=[
+        Run(
+            "small",
+            one_link([{**_FLOW, "rtt": "1 ms"}], "30 s", {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s"),
+        )
+    ],
+    measure=_measure_small,
+    drawings=[Drawing("Throughput and window.", lambda results: plot(results["small"], _PANELS))],
+)
+
+
+def _measure_loss(results: Results) -> dict[str, Value]:
+    shallow = results["shallow"].summary["flows"][0]
+    shares = [goodputs(result)[0] / (100 * _PAYLOAD) for result in results.each("random")]
+    return {
+        "share_at_one_percent": sum(shares) / len(shares),
+        "lost_share": float(shallow["lost_packets"]) / float(shallow["sent_packets"]),
+    }
+
+
+LOSS = Experiment(
+    key="loss",
+    title="Random loss, and a shallow buffer",
+    about="100 Mbit/s and 40 ms, with 1 % of random loss in a deep buffer, and with a buffer of 20 packets, 6 % of a "
+    "BDP. "
+    "While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
+    "probe, "
+    "after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the link.",
+    runs=[
+        Run(
+            "random",
+            one_link([_FLOW], "60 s", {"rate": "100 Mbit/s", "limit": "1000 packets", "loss": 0.01}, warmup="10 s"),
+            seeds=3,
+            quick_seeds=2,
+        ),
+        Run("shallow", one_link([_FLOW], "40 s", {"rate": "100 Mbit/s", "limit": "20 packets"}, warmup="10 s")),
+    ],
+    measure=_measure_loss,
+    drawings=[Drawing("1 % of random loss.", lambda results: plot(results["random"], _PANELS))],
+)
+
+PAPER = Paper(
+    key="bbr3",
+    title="BBRv3",
+    source="Cardwell, Swett, Beshay: BBR Congestion Control, draft-ietf-ccwg-bbr-06, IETF CCWG, 2026",
+    address="https://datatracker.ietf.org/doc/draft-ietf-ccwg-bbr/06/",
+    about="The draft has no figures. These are its example test cases (Appendix A) that a network can show, and two "
+    "goals; "
+    "the cases of single functions are tests beside the code. The draft's functions are held against ours one by one "
+    "in "
+    "docs/bbr3.md.",
+    experiments=[STEADY, STEPS, SMALL, LOSS],
+)

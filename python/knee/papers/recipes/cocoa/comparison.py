@@ -1,0 +1,182 @@
+"""Section 4: Table 1, the Reno experiment, cake against fq_codel, and the path with a small BDP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.cocoa import measures
+from knee.view.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
+
+QUEUES = ("fq", "fq_codel", "cake", "cocoa")
+CCS = ("cubic", "reno")
+RUNS = 10
+
+
+def _starts(k: int) -> list[str]:
+    """One flow through these queues involves no randomness, so runs differ in the phase of its start."""
+    return [f"flows.0.start={k * 370} us"]
+
+
+def _table1_runs() -> list[Run]:
+    return [
+        Run(
+            f"table1-{cc}-{queue}",
+            "cocoa-reno-cocoa",
+            [f"flows.0.cc={cc}", f"link.queue={queue}", f"title=Cocoa, Table 1: {cc} through {queue}"],
+            seeds=RUNS,
+            quick_seeds=2,
+            vary=_starts,
+        )
+        for cc in CCS
+        for queue in QUEUES
+    ]
+
+
+def _utilization(result: Result) -> float:
+    return 100 * float(result.summary["links"][0]["utilization"])
+
+
+def _rtt(result: Result) -> float:
+    return float(result.summary["flows"][0]["rtt_mean_ms"])
+
+
+def _table1(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for cc in CCS:
+        for queue in QUEUES:
+            name = f"table1-{cc}-{queue}"
+            figures[f"{cc}_{queue}_utilization_percent"] = results.mean(name, _utilization)
+            figures[f"{cc}_{queue}_rtt_ms"] = results.mean(name, _rtt)
+        mine = [figures[f"{cc}_{queue}_utilization_percent"] or 0 for queue in QUEUES]
+        figures[f"{cc}_best_is_cocoa"] = max(mine) == mine[-1]
+        figures[f"{cc}_gain_percent"] = 100 * (mine[-1] / mine[1] - 1)
+        figures[f"{cc}_cake_points"] = abs(mine[2] - mine[1])
+        figures[f"{cc}_cake_ms"] = abs((figures[f"{cc}_cake_rtt_ms"] or 0) - (figures[f"{cc}_fq_codel_rtt_ms"] or 0))
+    figures["least_cocoa_utilization_percent"] = min(figures[f"{cc}_cocoa_utilization_percent"] or 0 for cc in CCS)
+    return figures
+
+
+def _rows(results: Results, quantities: Quantities) -> Sequence[Table]:
+    seeds = len(results.folders["table1-cubic-fq"])
+    head = ["", *(f"{cc} {what}" for cc in CCS for what in ("utilization %", "RTT ms"))]
+    rows = [
+        [
+            queue,
+            *(f"{quantities[f'{cc}_{queue}_{what}']:.2f}" for cc in CCS for what in ("utilization_percent", "rtt_ms")),
+        ]
+        for queue in QUEUES
+    ]
+    return [Table(f"Table 1, and a row for cake. Means of {seeds} runs of 240 s.", head, rows)]
+
+
+def _draw_table1(results: Results) -> Figure:
+    quantities = _table1(results)
+    figure, panels = drawing.panels(2, 2.4, columns=2, sharex=False)
+    for axes, what, label in zip(
+        panels, ("utilization_percent", "rtt_ms"), ("Link in use (%)", "Mean RTT (ms)"), strict=True
+    ):
+        for i, cc in enumerate(CCS):
+            places = [k + 0.38 * (i - 0.5) for k in range(len(QUEUES))]
+            values = [quantities[f"{cc}_{queue}_{what}"] or 0 for queue in QUEUES]
+            axes.bar(places, values, 0.36, color=OKABE_ITO[i], label=cc)
+        axes.set_xticks(range(len(QUEUES)), QUEUES)
+        axes.set_ylabel(label)
+        axes.grid(False, axis="x")
+        drawing.legend(axes)
+    panels[0].set_ylim(70, 100)
+    panels[1].axhline(50, **drawing.GUIDE)
+    return figure
+
+
+def _reno(results: Results) -> dict[str, Value]:
+    codel, cocoa = results["table1-reno-fq_codel"], results["table1-reno-cocoa"]
+    return {
+        "fq_codel_rtt_ms": _rtt(codel),
+        "cocoa_rtt_ms": _rtt(cocoa),
+        "gain_percent": 100 * (measures.megabytes(cocoa) / measures.megabytes(codel) - 1),
+    }
+
+
+def _draw_reno(results: Results) -> Figure:
+    figure, (rate, rtt) = drawing.panels(2, 1.8)
+    for i, queue in enumerate(("fq_codel", "cocoa")):
+        result = results[f"table1-reno-{queue}"]
+        for axes, column in ((rate, "throughput_mbps"), (rtt, "rtt_mean_ms")):
+            t, y = drawing.series(result, column)
+            axes.plot(t, y, color=OKABE_ITO[i], linewidth=0.9, label=queue)
+    rate.set_ylabel("Throughput\n(Mbit/s)")
+    rtt.set_ylabel("RTT (ms)")
+    drawing.legend(rate)
+    measures.last(rtt, results["table1-reno-cocoa"])
+    return figure
+
+
+def _small(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for queue in ("fq_codel", "cocoa"):
+        result = results[f"small-bdp-{queue}"]
+        _, least = drawing.series(result, "rtt_min_ms", start=20)
+        _, mean = drawing.series(result, "rtt_mean_ms", start=20)
+        figures[f"{queue}_least_rtt_ms"] = float(least.min())
+        figures[f"{queue}_rtt_ms"] = float(mean.mean())
+        figures[f"{queue}_utilization_percent"] = measures.throughput(result, start=20, end=60)
+    return figures
+
+
+def _draw_small(results: Results) -> Figure:
+    figure, (axes,) = drawing.panels(1, 2.4)
+    for i, queue in enumerate(("fq_codel", "cocoa")):
+        result = results[f"small-bdp-{queue}"]
+        t, least = drawing.series(result, "rtt_min_ms", start=2)
+        mean = drawing.series(result, "rtt_mean_ms", start=2)[1]
+        axes.plot(t, mean, color=OKABE_ITO[i], linewidth=0.9, label=f"{queue}, mean")
+        axes.plot(t, least, color=OKABE_ITO[i], linewidth=0.9, linestyle=(0, (1, 1)), label=f"{queue}, least")
+    axes.axhline(1, **drawing.GUIDE)
+    axes.set_ylabel("RTT (ms)")
+    axes.set_ylim(0, None)
+    drawing.legend(axes)
+    measures.last(axes, results["small-bdp-cocoa"])
+    return figure
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="reno",
+        title="Section 4: Reno, fq_codel and cocoa",
+        about="A Reno flow for 240 s on 100 Mbit/s with a base RTT of 50 ms.",
+        runs=[run for run in _table1_runs() if run.name in ("table1-reno-fq_codel", "table1-reno-cocoa")],
+        measure=_reno,
+        drawings=[Drawing("Throughput and RTT of Reno through fq_codel and through cocoa.", _draw_reno)],
+    ),
+    Experiment(
+        key="table1",
+        title="Table 1: CUBIC and Reno over fq, fq_codel and cocoa; and cake",
+        about="100 Mbit/s, base RTT 50 ms, 240 s. The paper gives means of ten runs. With a single flow the "
+        "simulator involves no randomness, so its runs differ in the phase of the flow's start against the kernel's "
+        "clock. The items are the paper's statements about the table.",
+        runs=_table1_runs(),
+        measure=_table1,
+        drawings=[Drawing("Table 1 as bars.", _draw_table1)],
+        tables=_rows,
+    ),
+    Experiment(
+        key="small-bdp",
+        title="Section 4: a small bandwidth-delay product",
+        about="A CUBIC flow on 100 Mbit/s with a base RTT of 1 ms, where a bandwidth-delay product is 8 packets. "
+        "CoDel does not act as long as the queueing delay falls below 5 ms once every 100 ms, so fq_codel may keep a "
+        "queue of several base RTTs.",
+        runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
+        measure=_small,
+        drawings=[Drawing("RTT over time; the base RTT is dashed.", _draw_small)],
+    ),
+]

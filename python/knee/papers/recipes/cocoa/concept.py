@@ -1,0 +1,170 @@
+"""Figs. 1 to 3, which are sketches in the paper, drawn from runs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.recipes.cocoa import measures
+from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Value
+
+#: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.
+RATE_MBPS = 20.0
+#: When slow start and its losses are over, s.
+SETTLED_S = 20.0
+#: The value in the paper's sketch.
+MULTIPLIER = 0.5
+#: The span shown in Fig. 3, s.
+SHOWN_S = (1.0, 20.0)
+
+
+def _queue(results: Results, name: str) -> Figure:
+    result = results[name]
+    figure, (queue, rate) = drawing.panels(2, 1.7)
+    links = result.links
+    t = links["t_s"].to_numpy()
+    queue.fill_between(t, links["backlog_packets"].to_numpy(), color=OKABE_ITO[0], alpha=0.35, linewidth=0)
+    queue.plot(t, links["backlog_packets"].to_numpy(), color=OKABE_ITO[0], linewidth=0.8)
+    idle = links["utilization"].to_numpy() < 0.99
+    rate.plot(t, 100 * links["utilization"].to_numpy(), color=OKABE_ITO[0], linewidth=0.8)
+    for axes in (queue, rate):
+        axes.fill_between(
+            t, 0, 1, where=idle.tolist(), transform=axes.get_xaxis_transform(), color=ROUND_GREY, linewidth=0, zorder=0
+        )
+    queue.set_ylabel("Queue (packets)")
+    queue.set_ylim(0, None)
+    rate.set_ylabel("Link in use (%)")
+    rate.set_ylim(0, 105)
+    measures.last(rate, result)
+    rate.set_xlim(SETTLED_S, result.summary["duration_s"])
+    return figure
+
+
+def _small_and_large(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for name, run in (("small", "fig1-fixed"), ("large", "fig2-fixed")):
+        link = results[run].links.filter(pl.col("t_s") > SETTLED_S)
+        figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
+        figures[f"{name}_least_queue_packets"] = float(link["backlog_packets"].to_numpy().min())
+    grown, shrunk = results["fig1"], results["fig2"]
+    late = grown.links.filter(pl.col("t_s") > 10)
+    figures["grown_utilization_percent"] = 100 * float(late["utilization"].to_numpy().mean())
+    late = shrunk.links.filter(pl.col("t_s") > 10)
+    figures["shrunk_least_queue_packets"] = float(late["backlog_packets"].to_numpy().min())
+    return figures
+
+
+def _draw_adapting(results: Results) -> Figure:
+    figure, panels = drawing.panels(2, 1.7)
+    for axes, name, label in zip(panels, ("fig1", "fig2"), ("too small", "too large"), strict=True):
+        links = results[name].links
+        t, queue = links["t_s"].to_numpy(), links["backlog_packets"].to_numpy()
+        axes.fill_between(t, queue, color=OKABE_ITO[0], alpha=0.35, linewidth=0, label="queue")
+        measures.plot_buffer(axes, results[name], color=OKABE_ITO[1], label="buffer that cocoa grants")
+        axes.set_ylabel(f"Packets\n(buffer {label})")
+        axes.set_ylim(0, None)
+    drawing.legend(panels[0])
+    measures.last(panels[1], results["fig2"])
+    return figure
+
+
+def _guards(results: Results) -> dict[str, Value]:
+    """Whether every guard interval lasts at least the longest interval before it, times the multiplier.
+
+    Guard intervals in which the buffer grew are exempt: Algorithm 1 ends them at the next loss.
+    """
+    result = results["fig3"]
+    ends, lengths = measures.events(result, "guard_interval")
+    _, longest = measures.events(result, "longest_interval")
+    losses, _ = measures.events(result, "loss")
+    # An event ends one guard interval, and its value is the minimum length of the next.
+    grew = np.isin(ends, measures.events(result, "restart")[0])
+    short = (np.diff(ends) < lengths[:-1] - 1e-9) & ~grew[1:]
+    wanted = np.minimum(MULTIPLIER * longest, 1.0)
+    return {
+        "most_intervals": float(max(np.count_nonzero((losses > a) & (losses <= b)) for a, b in pairwise(ends))),
+        "guards_last": bool(not short.any()),
+        "guards_follow": bool(np.allclose(lengths, wanted, rtol=1e-6)),
+    }
+
+
+def _draw_guards(results: Results) -> Figure:
+    result = results["fig3"]
+    ends, _ = measures.events(result, "guard_interval")
+    # The loss that ends a guard interval has an event of that name.
+    losses = np.union1d(measures.events(result, "loss")[0], ends)
+    figure, (axes,) = drawing.panels(1, 2.2)
+    shown = (ends > SHOWN_S[0]) & (ends < SHOWN_S[1])
+    for k in np.flatnonzero(shown):
+        begin = ends[k - 1] if k else 0.0
+        axes.broken_barh([(begin, ends[k] - begin)], (1.1, 0.8), color=OKABE_ITO[k % 2 * 5], alpha=0.55, linewidth=0)
+        # The longest interval without loss within this guard interval.
+        inner = np.concatenate(([begin], losses[(losses > begin) & (losses <= ends[k])], [ends[k]]))
+        at = int(np.argmax(np.diff(inner)))
+        axes.broken_barh([(inner[at], inner[at + 1] - inner[at])], (0.1, 0.8), color=OKABE_ITO[2], linewidth=0)
+    axes.vlines(losses, 0, 2, color=ALARM, linewidth=0.7)
+    axes.set_yticks([0.5, 1.5], ["longest\ninterval", "guard\ninterval"])
+    axes.set_ylim(0, 2)
+    axes.set_xlim(ends[shown][0] - 0.1, ends[shown][-1] + 0.1)
+    axes.set_xlabel("Time (s); red: losses")
+    axes.grid(False)
+    return figure
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="fig1",
+        title="Figs. 1 and 2: a buffer too small, and one too large",
+        about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
+        "ms, where a bandwidth-delay product is 66 packets, first with a buffer of 15 packets and then with one of "
+        "150.",
+        runs=[
+            Run("fig1-fixed", "cocoa-fig1-fixed"),
+            Run("fig2-fixed", "cocoa-fig2-fixed"),
+            Run("fig1", "cocoa-fig1"),
+            Run("fig2", "cocoa-fig2"),
+        ],
+        measure=_small_and_large,
+        drawings=[
+            Drawing(
+                "Fig. 1 in a run: 15 packets. After each loss the queue is empty and the link idle (grey) until the "
+                "window has grown again.",
+                lambda results: _queue(results, "fig1-fixed"),
+            ),
+            Drawing(
+                "Fig. 2 in a run: 150 packets. The link is always in use, and part of the queue never drains.",
+                lambda results: _queue(results, "fig2-fixed"),
+            ),
+            Drawing(
+                "What cocoa does about both: CUBIC begins with 10 packets where it needs some 30 (base RTT 50 ms), "
+                "and with 100 where it needs some 10 (base RTT 10 ms).",
+                _draw_adapting,
+            ),
+        ],
+    ),
+    Experiment(
+        key="fig3",
+        title="Fig. 3: guard intervals and longest intervals",
+        about="A CUBIC flow through cocoa on 5 Mbit/s with a base RTT of 40 ms, with the multiplier of one half of the "
+        "paper's sketch. At 10 s the rate falls.",
+        runs=[Run("fig3", "cocoa-fig3")],
+        measure=_guards,
+        drawings=[
+            Drawing(
+                "A guard interval ends with the first loss after its least length, half of "
+                "the longest interval before it; the longest interval is the longest time without loss within it.",
+                _draw_guards,
+            )
+        ],
+    ),
+]

@@ -1,0 +1,100 @@
+"""Measurements and drawings shared by cocoa's figures: standing queues and buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from knee.papers import drawing
+from knee.results.result import Result
+from knee.view.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from knee.figures.thin import Floats
+
+#: A full packet with its Ethernet header, bits.
+PACKET_BITS = 1514 * 8
+
+
+def standing_packets(result: Result, *, rate_mbps: float, start: float, end: float, window: float = 5.0) -> float:
+    """The standing queue, packets: the minimum queue of each window of some seconds, and the maximum of these.
+
+    It is derived from the flow's minimum RTT minus the base RTT and the packet's transmission time.
+    """
+    t, rtt = drawing.series(result, "rtt_min_ms", start=start, end=end)
+    base = result.summary["flows"][0]["base_rtt_ms"]
+    packet_ms = PACKET_BITS / rate_mbps / 1000
+    windows = ((t - start) / window).astype(int)
+    least = [np.nanmin(rtt[windows == w]) for w in range(int((end - start) / window))]
+    return float(max(least) - base - packet_ms) / packet_ms
+
+
+def throughput(result: Result, *, start: float, end: float) -> float:
+    """Mean throughput of the first flow between two moments, Mbit/s."""
+    _, y = drawing.series(result, "throughput_mbps", start=start + 1e-6, end=end + 1e-6)
+    return float(np.mean(y))
+
+
+def reached_s(result: Result, rate_mbps: float, *, start: float, part: float = 0.95) -> float | None:
+    """Time from ``start`` to the end of the first second in which the flow has ``part`` of a rate; None if never."""
+    t, y = drawing.series(result, "throughput_mbps", start=start + 1e-6)
+    per_s = round(1 / (t[1] - t[0]))
+    mean = np.convolve(y, np.ones(per_s) / per_s, mode="valid")
+    there = np.flatnonzero(mean >= part * rate_mbps)
+    return float(t[there[0] + per_s - 1] - start) if len(there) else None
+
+
+def buffers(result: Result, flow: int = 1) -> tuple[Floats, Floats]:
+    """When cocoa set a flow's buffer, s, and its size, packets."""
+    return events(result, "buffer", flow)
+
+
+def events(result: Result, event: str, flow: int = 1) -> tuple[Floats, Floats]:
+    """Times and values of a kind of event."""
+    frame = result.events.filter((pl.col("event") == event) & (pl.col("flow") == flow))
+    return frame["t_s"].to_numpy(), frame["value"].to_numpy()
+
+
+def megabytes(result: Result) -> float:
+    """Data received by the first flow, MB of whole frames."""
+    duration: float = result.summary["duration_s"]
+    mbps: float = result.summary["flows"][0]["throughput_mbps"]
+    return mbps * duration / 8
+
+
+def rate_and_rtt(result: Result, capacity: list[tuple[float, float, float]]) -> Figure:
+    """Throughput above RTT, as in the paper's figures; capacity as (from, to, Mbit/s)."""
+    figure, (rate, rtt) = drawing.panels(2, 1.8)
+    drawing.plot_flows(rate, result, "throughput_mbps")
+    for start, end, mbps in capacity:
+        rate.plot([start, end], [mbps, mbps], **drawing.GUIDE)
+    t, least = drawing.series(result, "rtt_min_ms")
+    most = drawing.series(result, "rtt_max_ms")[1]
+    t, mean = drawing.series(result, "rtt_mean_ms")
+    rtt.fill_between(t, least, most, color=OKABE_ITO[0], alpha=0.25, linewidth=0)
+    rtt.plot(t, mean, color=OKABE_ITO[0], linewidth=1.0)
+    rtt.axhline(result.summary["flows"][0]["base_rtt_ms"], **drawing.GUIDE)
+    rate.set_ylabel("Throughput\n(Mbit/s)")
+    rate.set_ylim(0, 1.1 * max(mbps for _, _, mbps in capacity))
+    rtt.set_ylabel("RTT (ms)")
+    rtt.set_ylim(0, None)
+    last(rtt, result)
+    return figure
+
+
+def last(axes: Axes, result: Result) -> None:
+    """Labels the time axis below the last panel."""
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(0, result.summary["duration_s"])
+
+
+def plot_buffer(axes: Axes, result: Result, flow: int = 1, **style: Any) -> None:
+    """The buffer that cocoa grants, as steps."""
+    t, packets = buffers(result, flow)
+    x = np.append(t, result.summary["duration_s"])
+    axes.step(x, np.append(packets, packets[-1]), where="post", linewidth=1.0, **style)

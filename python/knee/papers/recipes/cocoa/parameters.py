@@ -1,0 +1,169 @@
+"""Sections 2.1 to 2.3: the multiplier, the greatest increase of a buffer, the longest guard interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.recipes.cocoa import measures
+from knee.view.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Value
+
+MULTIPLIERS = (0.25, 0.5, 1.0, 1.25, 2.0)
+CCS = ("reno", "cubic", "bbr")
+CHANGE_S = 30.0
+DROP_S = 60.0
+
+
+def _name(cc: str, multiplier: float) -> str:
+    return f"multiplier-{cc}-{multiplier:g}"
+
+
+def _least_buffer(results: Results, cc: str, multiplier: float) -> float:
+    return float(measures.buffers(results[_name(cc, multiplier)])[1].min())
+
+
+def _multiplier(results: Results) -> dict[str, Value]:
+    return {
+        "loss_based_least_buffer_half": min(_least_buffer(results, cc, 0.5) for cc in ("reno", "cubic")),
+        "bbr_least_buffer_half": _least_buffer(results, "bbr", 0.5),
+        "bbr_least_buffer_chosen": _least_buffer(results, "bbr", 1.25),
+    }
+
+
+def _draw_multiplier(results: Results) -> Figure:
+    figure, (axes, time) = drawing.panels(2, 2.2, sharex=False)
+    for i, cc in enumerate(CCS):
+        values = [_least_buffer(results, cc, m) for m in MULTIPLIERS]
+        axes.plot(MULTIPLIERS, values, "o-", color=OKABE_ITO[i], linewidth=1.0, markersize=4, label=cc)
+    axes.set_xlabel("Multiplier")
+    axes.set_ylabel("Least buffer\n(packets)")
+    axes.set_yscale("log")
+    drawing.legend(axes)
+    for i, m in enumerate((0.5, 1.25)):
+        measures.plot_buffer(time, results[_name("bbr", m)], color=OKABE_ITO[3 + i], label=f"bbr, multiplier {m}")
+    time.set_yscale("log")
+    time.set_ylabel("Buffer (packets)")
+    drawing.legend(time)
+    measures.last(time, results[_name("bbr", 0.5)])
+    return figure
+
+
+def _increase(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for name in ("limited", "unlimited"):
+        t, packets = measures.buffers(results[f"increase-{name}"])
+        figures[f"{name}_largest_buffer"] = float(packets[t > CHANGE_S].max())
+        _, rtt = drawing.series(results[f"increase-{name}"], "rtt_max_ms", start=CHANGE_S)
+        figures[f"{name}_largest_rtt_ms"] = float(rtt.max())
+    _, before = measures.buffers(results["increase-limited"])
+    steps = before[1:] / before[:-1]
+    figures["largest_step"] = float(steps.max())
+    return figures
+
+
+def _buffers(results: Results, names: dict[str, str], moment: float) -> Figure:
+    figure, (buffer, rtt) = drawing.panels(2, 1.8)
+    for i, (name, label) in enumerate(names.items()):
+        measures.plot_buffer(buffer, results[name], color=OKABE_ITO[i], label=label)
+        t, y = drawing.series(results[name], "rtt_max_ms")
+        rtt.plot(t, y, color=OKABE_ITO[i], linewidth=0.9)
+    buffer.set_ylabel("Buffer (packets)")
+    rtt.set_ylabel("Greatest RTT\n(ms)")
+    _mark([buffer, rtt], moment)
+    drawing.legend(buffer)
+    measures.last(rtt, results[next(iter(names))])
+    return figure
+
+
+def _mark(panels: list[Axes], moment: float) -> None:
+    for axes in panels:
+        axes.axvline(moment, **drawing.GUIDE)
+
+
+def _guard(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for name in ("limited", "unlimited"):
+        t, length = measures.events(results[f"guard-{name}"], "guard_interval")
+        figures[f"{name}_guard_interval_s"] = float(length[t > DROP_S].max())
+    lost = results["guard-limited"].samples
+    before = lost.filter((lost["t_s"] > 5) & (lost["t_s"] < DROP_S))
+    figures["lost_before"] = float(before["lost_packets"].to_numpy().sum())
+    return figures
+
+
+def _draw_guard(results: Results) -> Figure:
+    figure, (rate, guard) = drawing.panels(2, 1.8)
+    result = results["guard-limited"]
+    drawing.plot_flows(rate, result, "throughput_mbps")
+    rate.set_ylabel("Throughput\n(Mbit/s)")
+    labels = ("no limit", "at most 1 s")
+    for i, name in enumerate(("unlimited", "limited")):
+        begins, lengths = measures.events(results[f"guard-{name}"], "guard_interval")
+        spans = list(zip(begins, lengths, strict=True))
+        guard.broken_barh(spans, (i + 0.1, 0.8), color=OKABE_ITO[i], linewidth=0)
+    guard.set_yticks([0.5, 1.5], labels)
+    guard.set_ylabel("Guard interval")
+    guard.grid(False)
+    _mark([rate, guard], DROP_S)
+    measures.last(guard, result)
+    return figure
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="multiplier",
+        title="Section 2.1: choice of the multiplier",
+        about="Reno, CUBIC and BBR on 200 Mbit/s with a base RTT of 50 ms, where BBR's probing reaches the end of "
+        "the initial 100 packets. If a guard interval is too short, it contains only the gap between two losses; "
+        "cocoa then mistakes the queue in it for a standing queue and cuts the buffer to nearly nothing.",
+        runs=[
+            Run(_name(cc, m), "cocoa-bbr", [f"flows.0.cc={cc}", f"link.queue_params.multiplier={m}"])
+            for cc in CCS
+            for m in MULTIPLIERS
+        ],
+        measure=_multiplier,
+        drawings=[
+            Drawing("The least buffer in a run of 60 s by multiplier; below, BBR's buffer over time.", _draw_multiplier)
+        ],
+    ),
+    Experiment(
+        key="increase",
+        title="Section 2.2: a sudden increase of bandwidth",
+        about="CUBIC through cocoa on 20 Mbit/s; the rate rises to 400 Mbit/s after 30 s. Once with the paper's "
+        "limit, by which a buffer at most doubles, and once without a limit (a factor of 100).",
+        runs=[
+            Run("increase-limited", "cocoa-increase"),
+            Run("increase-unlimited", "cocoa-increase", ["link.queue_params.max_increase=100.0"]),
+        ],
+        measure=_increase,
+        drawings=[
+            Drawing(
+                "The buffer and the greatest RTT with and without the limit.",
+                lambda results: _buffers(
+                    results, {"increase-limited": "doubled at most", "increase-unlimited": "no limit"}, CHANGE_S
+                ),
+            )
+        ],
+    ),
+    Experiment(
+        key="guard",
+        title="Section 2.3: a delay-based flow whose bandwidth drops",
+        about="Vegas through cocoa on 100 Mbit/s; the rate falls to 10 Mbit/s after 60 s. Vegas loses nothing until "
+        "then, so its longest interval, and with it the next guard interval, grows with the flow's age.",
+        runs=[
+            Run("guard-limited", "cocoa-vegas"),
+            Run("guard-unlimited", "cocoa-vegas", ["link.queue_params.max_guard_interval=1000 s"]),
+        ],
+        measure=_guard,
+        drawings=[
+            Drawing("Throughput, and the guard intervals, within which cocoa does not cut the buffer.", _draw_guard)
+        ],
+    ),
+]

@@ -1,0 +1,155 @@
+"""Open questions of the paper: later versions of BBR (2.1), and an initial buffer learned from earlier flows (6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.recipes.cocoa import measures
+from knee.view.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+
+MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
+#: A path on which BBR's probing reaches the end of the initial 100 packets.
+PATH = ["link.rate=25 Mbit/s", "flows.0.rtt=80 ms", "tcp.tso=true", "duration=120 s"]
+DASHES = ("-", "-", "-", (0, (4, 3)))
+#: When the second flow starts, s.
+SECOND_S = 45.0
+
+
+def _name(multiplier: float) -> str:
+    return f"bbr3-{multiplier:g}"
+
+
+def _bbr3(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for m in MULTIPLIERS:
+        figures[f"least_buffer_{m:g}"] = float(measures.buffers(results[_name(m)])[1].min())
+    figures["least_buffer_v1"] = float(measures.buffers(results["bbr1-0.5"])[1].min())
+    halved = results["bbr3-fig9"]
+    figures["standing_packets"] = max(
+        measures.standing_packets(halved, rate_mbps=50, start=2, end=30),
+        measures.standing_packets(halved, rate_mbps=25, start=40, end=60),
+    )
+    figures["full_s"] = measures.reached_s(halved, 50, start=0)
+    figures["full_again_s"] = measures.reached_s(halved, 25, start=30)
+    figures["utilization_percent"] = 100 * float(halved.summary["links"][0]["utilization"])
+    return figures
+
+
+def _bbr3_says(q: Quantities) -> str:
+    return (
+        "The paper conjectures that a multiplier of 0.5 is enough for BBR v2, which was not finished then. BBR v3 "
+        f"probes the same way, and it is: the buffer is never cut below the initial {q['least_buffer_0.5']:.0f} "
+        f"packets on a path where BBR v1's is cut to {q['least_buffer_v1']:.0f}. A quarter is not enough: it cuts the "
+        f"buffer to {q['least_buffer_0.25']:.0f}. In the run of Fig. 9 BBR v3 uses {q['utilization_percent']:.0f} % "
+        "of the link."
+    )
+
+
+def _draw_bbr3(results: Results) -> Figure:
+    figure, (axes,) = drawing.panels(1, 2.2)
+    for i, m in enumerate(MULTIPLIERS):
+        measures.plot_buffer(
+            axes, results[_name(m)], color=OKABE_ITO[i], label=f"multiplier {m:g}", linestyle=DASHES[i]
+        )
+    axes.set_ylabel("Buffer (packets)")
+    axes.set_yscale("log")
+    drawing.legend(axes)
+    measures.last(axes, results[_name(MULTIPLIERS[0])])
+    return figure
+
+
+def _learned(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for name in ("static", "learned"):
+        short = results[f"initial-short-{name}"]
+        _, rtt = drawing.series(short, "rtt_max_ms", 2, start=SECOND_S)
+        _, mean = drawing.series(short, "rtt_mean_ms", 2, start=SECOND_S, end=SECOND_S + 5)
+        figures[f"{name}_largest_rtt_ms"] = float(rtt.max())
+        figures[f"{name}_rtt_ms"] = float(mean.mean())
+        figures[f"{name}_goodput_mbps"] = short.summary["flows"][1]["goodput_mbps"]
+        figures[f"{name}_completion_s"] = results[f"initial-long-{name}"].summary["flows"][1]["completion_s"]
+    return figures
+
+
+def _learned_says(q: Quantities) -> str:
+    faster = 100 * (1 - float(q["learned_completion_s"] or 0) / float(q["static_completion_s"] or 1))
+    return (
+        "Flows profit from what earlier ones came to. On the short path the second flow's mean RTT over its first 5 "
+        f"s is {q['learned_rtt_ms']:.1f} ms in place of {q['static_rtt_ms']:.1f} ms, at a goodput of "
+        f"{q['learned_goodput_mbps']:.1f} in place of {q['static_goodput_mbps']:.1f} Mbit/s; on the long path, which "
+        f"needs more than 100 packets, a transfer of 100 MB takes {abs(faster):.0f} % "
+        f"{'less' if faster > 0 else 'more'} time."
+    )
+
+
+def _draw_learned(results: Results) -> Figure:
+    figure, panels = drawing.panels(2, 2.0, sharex=False)
+    for axes, path in zip(panels, ("short", "long"), strict=True):
+        column = "rtt_mean_ms" if path == "short" else "throughput_mbps"
+        for i, name in enumerate(("static", "learned")):
+            t, y = drawing.series(results[f"initial-{path}-{name}"], column, 2, start=SECOND_S + 0.1)
+            label = "100 packets" if name == "static" else "learned"
+            axes.plot(t - SECOND_S, y, color=OKABE_ITO[i], linewidth=1.0, label=label)
+        axes.set_ylabel("RTT (ms)\nshort path" if path == "short" else "Throughput (Mbit/s)\nlong path")
+        axes.set_xlim(0, 15)
+    drawing.legend(panels[0])
+    panels[1].set_xlabel("Time since the second flow's start (s)")
+    return figure
+
+
+def _initial(path: str, name: str) -> Run:
+    rate, rtt = ("20 Mbit/s", "10 ms") if path == "short" else ("100 Mbit/s", "100 ms")
+    learn = name == "learned"
+    second = {"cc": "cubic", "rtt": rtt, "start": f"{SECOND_S:g} s"} | ({} if path == "short" else {"bytes": "100 MB"})
+    return Run(
+        f"initial-{path}-{name}",
+        {
+            "title": f"Cocoa, 6: a second flow on the {path} path, initial buffer {name}",
+            "duration": "75 s",
+            "link": {"rate": rate, "queue": "cocoa", "queue_params": {"learn_initial": learn}},
+            "flows": [{"cc": "cubic", "rtt": rtt, "stop": "40 s"}, second],
+        },
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="bbr3",
+        title="Open (2.1): BBR v3 and the multiplier",
+        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing reaches the end of the initial 100 "
+        "packets, and in the run of Fig. 9.",
+        question=True,
+        runs=[
+            *(
+                Run(_name(m), "cocoa-bbr", [*PATH, "flows.0.cc=bbr3", f"link.queue_params.multiplier={m}"])
+                for m in MULTIPLIERS
+            ),
+            Run("bbr1-0.5", "cocoa-bbr-half", PATH),
+            Run("bbr3-fig9", "cocoa-fig9", ["flows.0.cc=bbr3"]),
+        ],
+        measure=_bbr3,
+        conclusion=_bbr3_says,
+        drawings=[Drawing("The buffer that cocoa grants a BBR v3 flow, by multiplier.", _draw_bbr3)],
+    ),
+    Experiment(
+        key="initial",
+        title="Open (6): an initial buffer learned from earlier flows",
+        about="A CUBIC flow runs for 40 s; a second one starts at 45 s, either with the paper's initial 100 packets "
+        "or with the mean of the final buffers of earlier flows. The short path has 20 Mbit/s and 10 ms, the long "
+        "one 100 Mbit/s and 100 ms; there the second flow sends 100 MB.",
+        question=True,
+        runs=[_initial(path, name) for path in ("short", "long") for name in ("static", "learned")],
+        measure=_learned,
+        conclusion=_learned_says,
+        drawings=[
+            Drawing("The second flow: its RTT on the short path, its throughput on the long one.", _draw_learned)
+        ],
+    ),
+]

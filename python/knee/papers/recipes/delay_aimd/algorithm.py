@@ -1,0 +1,217 @@
+"""Figs. 1 to 5: the algorithm's behaviour and its reasons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, queue, rtt_min
+from knee.view.palette import flow_colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Value
+    from knee.results.result import Result
+
+#: Data before this time is ignored, s.
+SETTLED_S = 20.0
+VEGAS_FLOWS = (2, 8, 16)
+#: The span shown of the runs in which RTTmin ratchets down, s.
+RATCHET_S = 12.0
+#: When the last of the 16 flows has run for some seconds, s.
+ALL_RUN_S = 35.0
+
+
+def _measure_1(results: Results) -> dict[str, Value]:
+    means = [float(between(queue(results[f"fig1-{n}"]), ALL_RUN_S, 1e9).mean()) for n in VEGAS_FLOWS]
+    made: dict[str, Value] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
+    return made | {"grows": means[0] < means[1] < means[2]}
+
+
+def _draw_1(results: Results) -> Figure:
+    figure, (axes,) = drawing.panels(1, 2.6)
+    for n, colour in zip(VEGAS_FLOWS, flow_colours(len(VEGAS_FLOWS)), strict=True):
+        axes.plot(*queue(results[f"fig1-{n}"]), color=colour, linewidth=0.9, label=f"{n} flows")
+    axes.axhline(100, **drawing.GUIDE)
+    axes.set_xlabel("Time (s)")
+    axes.set_ylabel("Queue occupancy (packets)")
+    drawing.legend(axes)
+    return figure
+
+
+FIG_1 = Experiment(
+    key="fig1",
+    title="Fig. 1: what Vegas queues",
+    about="2, 8 and 16 Vegas flows on 5 Mbit/s, with an RTT of 30 ms and a queue of 100 packets, one starting every "
+    "2 s. Each flow keeps 2 to 4 packets in the queue, and more if it started while other flows had filled the "
+    "queue, which it then takes for part of the path. So the queue grows with the number of flows.",
+    runs=[Run(f"fig1-{n}", "daimd-fig1", [f"flows.0.count={n}"]) for n in VEGAS_FLOWS],
+    measure=_measure_1,
+    drawings=[Drawing("Queue occupancy for 2, 8 and 16 flows. Dashed: what the queue holds.", _draw_1)],
+)
+
+
+def _window_and_queue(result: Result) -> Figure:
+    figure, (window, waiting) = drawing.panels(2, 1.9)
+    drawing.plot_flows(window, result, "cwnd_packets")
+    waiting.plot(*queue(result), color=flow_colours(1)[0], linewidth=1.0)
+    window.set_ylabel("cwnd (packets)")
+    waiting.set_ylabel("Queue occupancy\n(packets)")
+    waiting.set_xlabel("Time (s)")
+    return figure
+
+
+#: The time after a backoff at which its effect is measured: some round trips, s.
+_AFTER_S = 1.5
+
+
+def _measure_2(results: Results) -> dict[str, Value]:
+    result = results["fig2"]
+    cuts = backoffs(result)
+    waiting, used = queue(result), queue(result, "utilization")
+    interval_s = float(used[0][1] - used[0][0])
+    idle = [float((1 - between(used, cut.at_s, cut.at_s + _AFTER_S)).sum()) * interval_s for cut in cuts]
+    later = [cut for cut in cuts[1:] if cut.at_s + _AFTER_S < result.summary["duration_s"]]
+    settled = [int(between(waiting, cut.at_s, cut.at_s + _AFTER_S).min()) for cut in later]
+    return {
+        "first_beta": cuts[0].beta,
+        "later_beta": float(np.mean([cut.beta for cut in later])),
+        "idle_after_first_ms": 1e3 * idle[0],
+        "idle_after_later_ms": 1e3 * max(idle[1 : len(later) + 1]),
+        "least_queue_after_later": float(max(settled)),
+        "greatest_delay_ms": float(between(queue(result, "queue_delay_max_ms"), cuts[0].at_s, 1e9).max()),
+        "lost": float(lost(result)),
+    }
+
+
+FIG_2 = Experiment(
+    key="fig2",
+    title="Fig. 2: the backoff follows the queue",
+    about="One flow of the basic algorithm on 50 Mbit/s with a delay of 120 ms, a queue of 400 packets and tau0 of "
+    "20 ms. The first backoff halves the window; the others multiply it by beta = RTTmin / RTT, after which the "
+    "queue just empties.",
+    runs=[Run("fig2", "daimd-fig2")],
+    measure=_measure_2,
+    drawings=[Drawing("Window and queue.", lambda results: _window_and_queue(results["fig2"]))],
+)
+
+
+def _plot_rtt_min(axes: Axes, results: Results, name: str) -> None:
+    result = results[name]
+    initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
+    for flow, (start, colour) in enumerate(zip(initial, flow_colours(len(initial)), strict=True), 1):
+        axes.plot(*rtt_min(result, flow, start), color=colour, linewidth=1.2)
+    axes.axhline(result.summary["flows"][0]["base_rtt_ms"], **drawing.GUIDE)
+    axes.set_ylabel("RTTmin (ms)")
+
+
+def _ratchet(results: Results, name: str) -> Figure:
+    result = results[name]
+    figure, (least, rtt, waiting) = drawing.panels(3, 1.6)
+    _plot_rtt_min(least, results, name)
+    drawing.plot_flows(rtt, result, "rtt_mean_ms")
+    waiting.plot(*queue(result), color=flow_colours(1)[0], linewidth=1.0)
+    waiting.set_xlim(0, RATCHET_S)
+    rtt.set_ylabel("RTT (ms)")
+    waiting.set_ylabel("Queue occupancy\n(packets)")
+    waiting.set_xlabel("Time (s)")
+    return figure
+
+
+def _last_rtt_mins(result: Result) -> list[float]:
+    initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
+    return [float(rtt_min(result, flow, start)[1][-1]) for flow, start in enumerate(initial, 1)]
+
+
+def _measure_3(results: Results) -> dict[str, Value]:
+    kept = rtt_min(results["fig3-kept"], 1, 200.0)[1]
+    return {"rtt_min_ms": _last_rtt_mins(results["fig3"])[0], "rtt_min_without_delta_ms": float(kept[-1])}
+
+
+FIG_3 = Experiment(
+    key="fig3",
+    title="Fig. 3: RTTmin ratchets down",
+    about="As in Fig. 2, but RTTmin is set to 200 ms at the start and keeps that value until the first backoff, as "
+    "if there had been a queue from the beginning. Since beta = delta RTTmin / RTT aims below RTTmin, each backoff "
+    "finds a smaller RTTmin, until it is the propagation delay.",
+    runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
+    measure=_measure_3,
+    drawings=[
+        Drawing(
+            "The estimate of RTTmin (dashed: the propagation delay), the RTT, and the queue.",
+            lambda results: _ratchet(results, "fig3"),
+        )
+    ],
+)
+
+
+def _measure_4(results: Results) -> dict[str, Value]:
+    return {"greatest_rtt_min_ms": max(_last_rtt_mins(results["fig4"]))}
+
+
+FIG_4 = Experiment(
+    key="fig4",
+    title="Fig. 4: ten flows find the propagation delay",
+    about="Ten flows; each starts with its own RTTmin, drawn from 120 to 240 ms.",
+    runs=[Run("fig4", "daimd-fig4")],
+    measure=_measure_4,
+    drawings=[
+        Drawing(
+            "The estimates of RTTmin (dashed: the propagation delay), the RTTs, and the queue.",
+            lambda results: _ratchet(results, "fig4"),
+        )
+    ],
+)
+
+
+def _measure_5(results: Results) -> dict[str, Value]:
+    result = results["fig5"]
+    params = result.scenario.flows[0].cc_params
+    cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]
+    t, window = drawing.series(result, "cwnd_packets", start=cuts[0], end=cuts[-1])
+    # Flat: the window is the same as one and a half round trips before.
+    back = round(0.2 / float(t[1] - t[0]))
+    flat = float(np.mean(window[back:] == window[:-back]))
+    return {
+        "epoch_over_delta0": float(np.mean(np.diff(cuts))) / (float(params["delta0"]) / 1e9),
+        "flat_percent": 100 * flat,
+        "delay_over_tau0": float(between(queue(result, "queue_delay_max_ms"), SETTLED_S, 1e9).max())
+        / (float(params["tau0"]) / 1e6),
+    }
+
+
+def _draw_5(results: Results) -> Figure:
+    result = results["fig5"]
+    params = result.scenario.flows[0].cc_params
+    figure, (window, delay) = drawing.panels(2, 1.9)
+    window.plot(*drawing.series(result, "cwnd_packets", start=15), color=flow_colours(1)[0], linewidth=1.0)
+    t, waiting = queue(result, "queue_delay_mean_ms")
+    delay.plot(t[t >= 15], waiting[t >= 15], color=flow_colours(1)[0], linewidth=1.0)
+    delay.axhline(params["tau0"] / 1e6, **drawing.GUIDE)
+    cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]
+    middle = float(np.mean(window.get_ylim()))
+    window.annotate("", (cuts[1], middle), (cuts[0], middle), arrowprops={"arrowstyle": "<->", "linewidth": 0.8})
+    window.text((cuts[0] + cuts[1]) / 2, middle, "\u0394\u2080", ha="center", va="bottom")
+    delay.text(t[-1], params["tau0"] / 1e6, "\u03c4\u2080", ha="right", va="bottom")
+    window.set_ylabel("cwnd (packets)")
+    delay.set_ylabel("Queueing delay (ms)")
+    delay.set_xlabel("Time (s)")
+    return figure
+
+
+FIG_5 = Experiment(
+    key="fig5",
+    title="Fig. 5: a flat part in the sawtooth",
+    about="One flow of the modified algorithm with a fixed Delta0 of 8 s. The window grows until the queueing delay "
+    "is tau0, then stays constant, and is reduced once Delta0 has passed since the last reduction.",
+    runs=[Run("fig5", "daimd-fig5")],
+    measure=_measure_5,
+    drawings=[Drawing("Window and queueing delay after slow start. Dashed: tau0.", _draw_5)],
+)
+
+EXPERIMENTS = (FIG_1, FIG_2, FIG_3, FIG_4, FIG_5)

@@ -1,0 +1,207 @@
+"""Figs. 7 and 8 and Table I: the knee at any number of flows, convergence, and H-TCP's epochs."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.delay_aimd.measures import backoffs, lost
+from knee.view.palette import flow_colours
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
+
+# Fig. 7.
+
+FLOWS = (1, 2, 4, 8, 16, 32, 64, 128)
+#: Fewer numbers of flows for the loss-based reference.
+HTCP_FLOWS = (1, 4, 16, 64, 128)
+_SHORT = ("duration=90 s",)
+
+
+def _link(results: Results, name: str, figure: str) -> float:
+    return float(results[name].summary["links"][0][figure])
+
+
+def _measure_7(results: Results) -> dict[str, Value]:
+    delays = [_link(results, f"fig7-{n}", "queue_delay_mean_ms") for n in FLOWS]
+    return {
+        "greatest_mean_delay_ms": max(delays),
+        "often_mean_delay_ms": _link(results, "fig7-often", "queue_delay_mean_ms"),
+        "lost": float(sum(lost(results[f"fig7-{n}"]) for n in FLOWS)),
+        "least_utilization": 100 * min(_link(results, f"fig7-{n}", "utilization") for n in FLOWS),
+        "htcp_least_mean_delay_ms": min(_link(results, f"fig7-htcp-{n}", "queue_delay_mean_ms") for n in HTCP_FLOWS),
+    }
+
+
+def _draw_7(results: Results) -> Figure:
+    figure, (use, delay) = drawing.panels(2, 1.9)
+    for prefix, flows, label, colour in zip(
+        ("fig7", "fig7-htcp"), (FLOWS, HTCP_FLOWS), ("delay-based", "H-TCP"), flow_colours(2), strict=True
+    ):
+        names = [f"{prefix}-{n}" for n in flows]
+        style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.0, "label": label}
+        use.plot(flows, [100 * _link(results, name, "utilization") for name in names], **style)
+        base = [results[name].summary["flows"][0]["base_rtt_ms"] for name in names]
+        waits = [_link(results, name, "queue_delay_mean_ms") for name in names]
+        delay.plot(flows, np.add(base, waits), **style)
+    use.set_ylim(0, 105)
+    delay.set_ylim(240, 520)
+    delay.axhline(250, **drawing.GUIDE)
+    use.set_ylabel("Link utilisation (%)")
+    delay.set_ylabel("Mean link delay (ms)")
+    delay.set_xlabel("Number of flows")
+    delay.set_xscale("log", base=2)
+    delay.set_xticks(FLOWS, [str(n) for n in FLOWS])
+    drawing.legend(use)
+    return figure
+
+
+def _table_7(results: Results, _: Quantities) -> list[Table]:
+    rows = []
+    for n in FLOWS:
+        cells = [f"{100 * _link(results, f'fig7-{n}', 'utilization'):.1f}"]
+        cells += [f"{_link(results, f'fig7-{n}', f'queue_delay_{what}_ms'):.1f}" for what in ("mean", "p95", "max")]
+        rows.append([str(n), *cells, str(lost(results[f"fig7-{n}"]))])
+    head = ["flows", "use, %", "queueing delay, mean, ms", "p95", "max", "packets lost"]
+    return [Table("The delay-based algorithm, from 60 s after each start; losses of the whole runs.", head, rows)]
+
+
+FIG_7 = Experiment(
+    key="fig7",
+    title="Fig. 7: 1 to 128 flows",
+    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, with tau0 = 50 ms. "
+    "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. All other "
+    "parameters are those of Fig. 6.",
+    runs=[
+        *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"]) for n in FLOWS),
+        Run("fig7-often", "daimd-fig7", ["flows.0.count=128", "flows.0.cc_params.delta0_factor=2"], quick=_SHORT),
+        *(
+            Run(
+                f"fig7-htcp-{n}",
+                "daimd-fig7",
+                ["flows.0.cc=htcp", "flows.0.cc_params={}", f"flows.0.count={n}"],
+                quick=_SHORT,
+            )
+            for n in HTCP_FLOWS
+        ),
+    ],
+    measure=_measure_7,
+    drawings=[Drawing("Use of the link and delay over the number of flows, as in the paper.", _draw_7)],
+    tables=_table_7,
+)
+
+# Fig. 8 and the bound of Sec. VI-C.
+
+SECOND_START_S = 100.0
+#: Nine tenths of one half, which each of two flows has at equilibrium.
+NINE_TENTHS = 0.45
+
+
+def _epochs(result: Result) -> list[tuple[float, float, float]]:
+    """Congestion epochs of the first flow: begin, end, and the second flow's share of both mean windows."""
+    cuts = [cut.at_s for cut in backoffs(result)]
+    made = []
+    for begin, end in pairwise(cuts):
+        windows = [drawing.series(result, "cwnd_packets", flow, start=begin, end=end)[1] for flow in (1, 2)]
+        means = [float(window.mean()) if len(window) else 0.0 for window in windows]
+        made.append((begin, end, means[1] / sum(means)))
+    return made
+
+
+def _measure_8(results: Results) -> dict[str, Value]:
+    result = results["fig8"]
+    after = [part for begin, end, part in _epochs(result) if end > SECOND_START_S]
+    reached = next((i for i, part in enumerate(after) if part >= NINE_TENTHS), None)
+    return {
+        "epochs": None if reached is None else float(reached),
+        # Whole epochs: the formula's, and those of a rise from 10 to 90 %.
+        "bound_half": float(math.log(0.1) // math.log(0.5)),
+        "bound_three_quarters": float(math.log(0.1) // math.log(0.75)),
+        "rise_three_quarters": float(math.log(1 / 9) // math.log(0.75)),
+        "epoch_s": float(np.mean([end - begin for begin, end, _ in _epochs(result) if end > SECOND_START_S])),
+    }
+
+
+def _draw_8(results: Results) -> Figure:
+    figure, (axes,) = drawing.panels(1, 2.6)
+    drawing.plot_flows(axes, results["fig8"], "cwnd_packets")
+    axes.set_xlabel("Time (s)")
+    axes.set_ylabel("cwnd (packets)")
+    drawing.legend(axes)
+    return figure
+
+
+FIG_8 = Experiment(
+    key="fig8",
+    title="Fig. 8: a second flow",
+    about="Two flows without slow start on 500 Mbit/s, with an RTT of 250 ms and 250 ms of buffer; the second starts "
+    "at 100 s. Each backoff multiplies the window by beta. If AIMD flows are synchronized, the second flow then has "
+    "nine tenths of its share after log 0.1 / log beta epochs. The count is of the first flow's epochs until the "
+    "second flow has 45 % of both mean windows.",
+    runs=[Run("fig8", "daimd-fig8")],
+    measure=_measure_8,
+    drawings=[Drawing("The windows of both flows.", _draw_8)],
+)
+
+# Table I.
+
+WINDOWS = (100, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+#: Size of a packet on the link, bits; the path delays it by 100 ms.
+PACKET_BITS, RTT_S = 1514 * 8, 0.1
+
+
+def _table_run(window: int) -> Run:
+    # Long enough for slow start, its aftermath and some epochs.
+    duration_s = {100: 25, 1000: 30, 2000: 30, 5000: 40, 10_000: 50, 20_000: 60}.get(window, 70)
+    changes = [
+        f"link.rate={round(window * PACKET_BITS / RTT_S)} bit/s",
+        f"link.limit={max(2, window // 100)} packets",
+        f"duration={duration_s} s",
+    ]
+    return Run(f"table1-{window}", "daimd-table1", changes)
+
+
+def _epoch_s(result: Result) -> float:
+    """The mean time between losses without the first two, which slow start affects."""
+    starts = result.events.filter(pl.col("event") == "recovery")["t_s"].to_numpy()
+    return float(np.diff(starts)[1:].mean())
+
+
+def _measure_table(results: Results) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    for window in WINDOWS:
+        epoch = _epoch_s(results[f"table1-{window}"])
+        made[f"epoch_{window}"] = epoch
+        made[f"growth_{window}"] = epoch - 1.0
+    return made
+
+
+def _table_1(_: Results, found: Quantities) -> list[Table]:
+    rows = [[str(w), f"{found[f'epoch_{w}']:.2f}", f"{found[f'growth_{w}']:.2f}"] for w in WINDOWS]
+    head = ["window, packets", "from loss to loss, s", "less its first second, s"]
+    return [Table("Congestion epochs of one flow, RTT 100 ms, backoff by half.", head, rows)]
+
+
+TABLE_1 = Experiment(
+    key="table1",
+    title="Table I: H-TCP's congestion epochs",
+    about="One flow with H-TCP's increase, a backoff by half and a small buffer, on links that hold 100 to 50 000 "
+    "packets in 100 ms. In the first second after a backoff alpha is 1; then it grows with the square of the time. "
+    "The increase is that of H-TCP's draft, on which the table is based; its quadratic factor is 1/4, where Eq. 2 of "
+    "the paper has 0.5.",
+    runs=[_table_run(window) for window in WINDOWS],
+    measure=_measure_table,
+    tables=_table_1,
+)
+
+EXPERIMENTS = (FIG_7, FIG_8, TABLE_1)

@@ -1,0 +1,113 @@
+"""Sec. I: the properties that the paper promises, at the knee among equals and after loss-based flows have left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.delay_aimd.measures import between, lost, queue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
+
+# The knee.
+
+#: Buffers of the same link, ms; the bandwidth-delay product is 50 ms.
+BUFFERS_MS = (100, 250, 1000)
+
+
+def _delay_ms(result: Result) -> float:
+    return float(result.summary["links"][0]["queue_delay_mean_ms"])
+
+
+def _measure_knee(results: Results) -> dict[str, Value]:
+    runs = [results[f"knee-{buffer}"] for buffer in BUFFERS_MS]
+    delays = [_delay_ms(run) for run in runs]
+    return {
+        "greatest_delay_ms": max(delays),
+        "delay_spread": max(delays) / min(delays),
+        "least_utilization": 100 * min(float(run.summary["links"][0]["utilization"]) for run in runs),
+        "lost": float(sum(lost(run) for run in runs)),
+    }
+
+
+def _draw_knee(results: Results) -> Figure:
+    figure, (axes,) = drawing.panels(1, 2.6)
+    for buffer in BUFFERS_MS:
+        axes.plot(*queue(results[f"knee-{buffer}"], "queue_delay_mean_ms"), linewidth=0.9, label=f"{buffer} ms")
+    axes.axhline(20, **drawing.GUIDE)
+    axes.set_xlabel("Time (s)")
+    axes.set_ylabel("Queueing delay (ms)")
+    drawing.legend(axes)
+    return figure
+
+
+def _table_knee(results: Results, _: Quantities) -> list[Table]:
+    rows = []
+    for buffer in BUFFERS_MS:
+        run = results[f"knee-{buffer}"]
+        link = run.summary["links"][0]
+        figures = [f"{100 * link['utilization']:.1f}", f"{_delay_ms(run):.1f}", f"{link['queue_delay_p95_ms']:.1f}"]
+        rows.append([f"{buffer} ms", *figures, str(lost(run))])
+    head = ["buffer", "use, %", "queueing delay, mean, ms", "p95", "packets lost"]
+    return [Table("Eight flows, from 20 to 60 s; losses of the whole runs.", head, rows)]
+
+
+KNEE = Experiment(
+    key="knee",
+    title="Sec. I: at the knee, whatever the buffer",
+    about="Eight flows on 100 Mbit/s with an RTT of 50 ms, with buffers of 100, 250 and 1000 ms. The paper promises "
+    "low delay, high use and no loss wherever only delay-based flows run, largely decoupled from the buffer.",
+    runs=[Run(f"knee-{buffer}", "daimd-equals", [f"link.limit={buffer} ms"]) for buffer in BUFFERS_MS],
+    measure=_measure_knee,
+    drawings=[Drawing("Queueing delay by buffer. Dashed: tau0.", _draw_knee)],
+    tables=_table_knee,
+)
+
+# Draining.
+
+#: When the loss-based flows leave, and from when on the queue should be low, s.
+LEFT_S, DRAINED_S = 80.0, 110.0
+
+
+def _measure_drain(results: Results) -> dict[str, Value]:
+    result = results["drain"]
+    delays = queue(result, "queue_delay_mean_ms")
+    rtt_mins = [drawing.series(result, "rtt_min_ms", flow + 1)[1] for flow in _delay_based(result)]
+    return {
+        "delay_beside_ms": float(between(delays, 40, LEFT_S).mean()),
+        "delay_after_ms": float(between(delays, DRAINED_S, 1e9).mean()),
+        "greatest_rtt_min_ms": max(float(series[-10:].min()) for series in rtt_mins),
+    }
+
+
+def _delay_based(result: Result) -> list[int]:
+    return [i for i, flow in enumerate(result.scenario.flows) if flow.cc == "daimd"]
+
+
+def _draw_drain(results: Results) -> Figure:
+    figure, (delay, rate) = drawing.panels(2, 1.9)
+    delay.plot(*queue(results["drain"], "queue_delay_mean_ms"), linewidth=1.0)
+    delay.axhline(20, **drawing.GUIDE)
+    delay.set_ylabel("Queueing delay (ms)")
+    drawing.plot_flows(rate, results["drain"], "throughput_mbps")
+    rate.set_ylabel("Throughput (Mbit/s)")
+    rate.set_xlabel("Time (s)")
+    return figure
+
+
+DRAIN = Experiment(
+    key="drain",
+    title="Secs. I and II-D: draining after loss-based flows",
+    about="Eight delay-based flows on 100 Mbit/s with a buffer of 250 ms, and two CUBIC flows from 20 to 80 s. Four of "
+    "the delay-based flows start while the buffer is full, so that their RTTmin is far above the propagation delay.",
+    runs=[Run("drain", "daimd-drain")],
+    measure=_measure_drain,
+    drawings=[Drawing("Queueing delay (dashed: tau0) and the flows' throughput.", _draw_drain)],
+)
+
+EXPERIMENTS = (KNEE, DRAIN)

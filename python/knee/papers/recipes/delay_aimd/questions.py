@@ -1,0 +1,159 @@
+"""Open questions of the paper: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.recipes.delay_aimd.measures import between, queue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
+
+
+def _windows_and_rates(result: Result) -> Figure:
+    figure, (window, rate) = drawing.panels(2, 1.9)
+    drawing.plot_flows(window, result, "cwnd_packets")
+    drawing.plot_flows(rate, result, "throughput_mbps")
+    window.set_ylabel("cwnd (packets)")
+    rate.set_ylabel("Throughput (Mbit/s)")
+    rate.set_xlabel("Time (s)")
+    drawing.legend(window)
+    return figure
+
+
+def _goodputs(result: Result) -> list[float]:
+    return [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
+
+
+# RTT fairness.
+
+_OTHERS = ("reno", "htcp", "vegas", "lola")
+
+
+def _measure_rtts(results: Results) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    for cc in ("daimd", *_OTHERS):
+        near, far = _goodputs(results[f"rtts-{cc}"])
+        made[f"ratio_{cc}"] = near / far
+        made[f"delay_{cc}"] = float(results[f"rtts-{cc}"].summary["links"][0]["queue_delay_mean_ms"])
+    made["worse_than_reno"] = float(made["ratio_daimd"] or 0) > float(made["ratio_reno"] or 0)
+    return made
+
+
+def _conclude_rtts(found: Quantities) -> str:
+    others = ", ".join(f"{cc} {found[f'ratio_{cc}']:.1f}" for cc in _OTHERS)
+    return (
+        f"With RTTs of 50 and 200 ms the near flow has {found['ratio_daimd']:.1f} times the goodput of the far one, at "
+        f"a mean queueing delay of {found['delay_daimd']:.0f} ms. On the same link: {others}. The additive increase is "
+        "scaled by time, as in H-TCP, but counts per round trip, so the near flow gains; and both back off together, "
+        "each by its own beta, which is nearer to 1 for the longer RTT."
+    )
+
+
+RTTS = Experiment(
+    key="rtts",
+    title="Sec. VI-C: RTT fairness",
+    about="The paper says that the unfairness between flows of different RTTs is similar to that of standard TCP, "
+    "but omits its measurements. Two flows of 50 and 200 ms share 100 Mbit/s with a buffer of 250 ms, with daimd and "
+    "with other algorithms.",
+    runs=[
+        Run("rtts-daimd", "daimd-rtts"),
+        *(Run(f"rtts-{cc}", "daimd-rtts", [f"flows.0.cc={cc}", f"flows.1.cc={cc}"]) for cc in _OTHERS),
+    ],
+    measure=_measure_rtts,
+    drawings=[Drawing("The two flows of daimd.", lambda results: _windows_and_rates(results["rtts-daimd"]))],
+    question=True,
+    conclusion=_conclude_rtts,
+)
+
+# Several bottlenecks.
+
+_CROSS = ("daimd", "reno")
+
+
+def _measure_parking(results: Results) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    for cc in _CROSS:
+        result = results[f"parking-{cc}"]
+        long, *short = _goodputs(result)
+        links = result.summary["links"]
+        made[f"share_{cc}"] = 100 * long / (long + sum(short) / len(short))
+        made[f"delay_{cc}"] = max(float(link["queue_delay_mean_ms"]) for link in links)
+        made[f"use_{cc}"] = 100 * min(float(link["utilization"]) for link in links)
+    return made
+
+
+def _conclude_parking(found: Quantities) -> str:
+    return (
+        f"The flow that crosses three bottlenecks has {found['share_daimd']:.0f} % of each, beside "
+        f"{found['share_reno']:.0f} % with Reno, and every queue stays low: at most {found['delay_daimd']:.1f} ms in "
+        f"the mean, where Reno's are {found['delay_reno']:.0f} ms, with each link {found['use_daimd']:.0f} % in use. "
+        "It backs off when any of the three queues adds up to its threshold, so it does so more often than each of "
+        "the others, and loses to them; it is not shut out."
+    )
+
+
+PARKING = Experiment(
+    key="parking",
+    title="Sec. VII: several bottlenecks",
+    about="Three links of 100 Mbit/s in a row: one flow crosses all of them, and one more runs on each. Max-min "
+    "fairness gives the long flow half of every link, proportional fairness a quarter.",
+    runs=[
+        Run("parking-daimd", "daimd-parking"),
+        Run("parking-reno", "daimd-parking", [f"flows.{i}.cc=reno" for i in range(4)]),
+    ],
+    measure=_measure_parking,
+    drawings=[Drawing("The four flows.", lambda results: _windows_and_rates(results["parking-daimd"]))],
+    question=True,
+    conclusion=_conclude_parking,
+)
+
+# Reverse traffic.
+
+BACK_S = (60.0, 180.0)
+
+
+def _measure_reverse(results: Results) -> dict[str, Value]:
+    spans = {"before": (20.0, BACK_S[0]), "during": (BACK_S[0] + 10, BACK_S[1]), "after": (BACK_S[1] + 20, 240.0)}
+    made: dict[str, Value] = {}
+    for run, suffix in (("reverse", ""), ("reverse-basic", "_basic")):
+        for name, span in spans.items():
+            made[f"use_{name}{suffix}"] = 100 * float(between(queue(results[run], "utilization"), *span).mean())
+            delays = between(queue(results[run], "queue_delay_mean_ms"), *span)
+            made[f"delay_{name}{suffix}"] = float(delays.mean())
+    return made
+
+
+def _conclude_reverse(found: Quantities) -> str:
+    return (
+        f"Without reverse traffic the two flows use {found['use_before']:.0f} % of the link at "
+        f"{found['delay_before']:.0f} ms of queueing delay. While CUBIC fills the queue that their ACKs wait in, they "
+        f"use {found['use_during']:.0f} %, and their own queue has {found['delay_during']:.0f} ms; afterwards "
+        f"{found['use_after']:.0f} % and {found['delay_after']:.0f} ms. They see one RTT, and cannot tell a queue on "
+        "the way back from one that they make: a delay of ACKs counts as their own. With gamma 0, whose threshold "
+        f"does not follow RTTmax, they use {found['use_before_basic']:.0f}, {found['use_during_basic']:.0f} and "
+        f"{found['use_after_basic']:.0f} %."
+    )
+
+
+REVERSE = Experiment(
+    key="reverse",
+    title="Sec. VII: reverse traffic",
+    about="Two flows on 100 Mbit/s. From 60 to 180 s a CUBIC flow runs in the other direction, through a queue of "
+    "100 ms in which their ACKs wait.",
+    runs=[
+        Run("reverse", "daimd-reverse"),
+        Run("reverse-basic", "daimd-reverse", ["flows.0.cc_params.gamma=0.0"]),
+    ],
+    measure=_measure_reverse,
+    drawings=[Drawing("All three flows.", lambda results: _windows_and_rates(results["reverse"]))],
+    question=True,
+    conclusion=_conclude_reverse,
+)
+
+EXPERIMENTS = (RTTS, PARKING, REVERSE)

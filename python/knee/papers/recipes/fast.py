@@ -1,0 +1,135 @@
+"""FAST TCP (Jin, Wei, Low: FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.recipes.common import goodputs, one_link, plot, queue_mean, shares
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Value
+
+_LINK = {"rate": "100 Mbit/s", "limit": "2000 packets"}
+#: From here on nothing moves any more, s.
+_SETTLED_S = 30.0
+_WARM = {"warmup": "30 s"}
+_RTTS_MS = (20, 50, 100, 200)
+_ALPHAS = (50, 100, 150)
+_PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
+
+
+def _draw(name: str) -> Drawing:
+    def figure(results: Results) -> Figure:
+        return plot(results[name], _PANELS)
+
+    return Drawing("Throughput and window.", figure)
+
+
+def _measure_backlog(results: Results) -> dict[str, Value]:
+    four = results["rtts"]
+    return {
+        "queue_of_one": queue_mean(results["one"], _SETTLED_S),
+        "queue_of_four": queue_mean(four, _SETTLED_S),
+        "utilization": float(results["one"].summary["links"][0]["utilization"]),
+        "far_over_near": goodputs(four)[-1] / goodputs(four)[0],
+        "drops": float(four.summary["links"][0]["drops"]),
+    }
+
+
+BACKLOG = Experiment(
+    key="backlog",
+    title="Equilibrium: alpha packets of each flow in the queue",
+    about="One flow with alpha = 100, and four with alpha = 50 and RTTs of 20, 50, 100 and 200 ms, on 100 Mbit/s. All "
+    "start at once, so that each knows its propagation delay, as the theorem supposes. In equilibrium each keeps its "
+    "alpha packets in the queue, so all have the same rate, alpha over the queueing delay, whatever their RTT.",
+    runs=[
+        Run("one", one_link([{"cc": "fast", "rtt": "50 ms"}], "60 s", _LINK, **_WARM)),
+        Run(
+            "rtts",
+            one_link(
+                [{"cc": "fast", "rtt": f"{rtt} ms", "cc_params": {"alpha": 50}} for rtt in _RTTS_MS],
+                "60 s",
+                _LINK,
+                **_WARM,
+            ),
+        ),
+    ],
+    measure=_measure_backlog,
+    drawings=[_draw("rtts")],
+)
+
+
+def _measure_weights(results: Results) -> dict[str, Value]:
+    return {f"share_{alpha}": share for alpha, share in zip(_ALPHAS, shares(results["weights"]), strict=True)}
+
+
+WEIGHTS = Experiment(
+    key="weights",
+    title="Equilibrium: shares by alpha",
+    about="Three flows with alpha = 50, 100 and 150 on 100 Mbit/s. The equilibrium maximises the sum of alpha log x, "
+    "so "
+    "their rates are as their alphas.",
+    runs=[
+        Run(
+            "weights",
+            one_link(
+                [{"cc": "fast", "rtt": "50 ms", "cc_params": {"alpha": alpha}} for alpha in _ALPHAS],
+                "60 s",
+                _LINK,
+                **_WARM,
+            ),
+        )
+    ],
+    measure=_measure_weights,
+    drawings=[_draw("weights")],
+)
+
+
+def _measure_links(results: Results) -> dict[str, Value]:
+    result = results["two-links"]
+    long, *short = goodputs(result)
+    return {
+        "long_share": long / (long + short[0]),
+        "short_ratio": short[0] / short[1],
+        "utilization": min(float(link["utilization"]) for link in result.summary["links"]),
+    }
+
+
+LINKS = Experiment(
+    key="two-links",
+    title="Equilibrium: proportional fairness over two links",
+    about="Two links of 60 Mbit/s in a row: one flow goes over both, one over each. Where all have the same alpha, "
+    "the sum "
+    "of logarithms is greatest with a third of a link for the long flow and two thirds for each short one.",
+    runs=[
+        Run(
+            "two-links",
+            {
+                "duration": "90 s",
+                "warmup": "45 s",
+                "links": [{"name": name, "rate": "60 Mbit/s", "limit": "1000 packets"} for name in ("first", "second")],
+                "flows": [
+                    {"cc": "fast", "rtt": "50 ms", "label": "both"},
+                    {"cc": "fast", "rtt": "50 ms", "label": "first", "path": ["first"]},
+                    {"cc": "fast", "rtt": "50 ms", "label": "second", "path": ["second"]},
+                ],
+            },
+        )
+    ],
+    measure=_measure_links,
+    drawings=[_draw("two-links")],
+)
+
+PAPER = Paper(
+    key="fast",
+    title="FAST TCP",
+    source="Jin, Wei, Low: FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004",
+    address="",
+    about="What the paper proves of the equilibrium: it is unique, each flow keeps alpha packets in the "
+    "queues, and the rates are weighted proportionally fair. Its measurements depend on a testbed and on versions of a "
+    "prototype that it does not describe in full; they are not repeated.",
+    experiments=[BACKLOG, WEIGHTS, LINKS],
+)

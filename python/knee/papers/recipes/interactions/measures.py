@@ -1,0 +1,200 @@
+"""Runs of competing flows, their figures, and the layout of the paper's Figs. 3 to 6."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import hypot, sqrt
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from knee.figures.metrics import jain_of
+from knee.papers import drawing
+from knee.papers.paper import Results, Run
+from knee.view.palette import INK, flow_colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
+
+#: Number of runs per experiment, as in the paper.
+RUNS = 5
+#: Runs of flows that start together: a multiple of two and of four, since each draw of start times is run with the
+#: flows in every order.
+RUNS_TOGETHER = 12
+#: Together: at random within this, ms.
+SPREAD_MS = 100
+#: After each other: the first flow this much before the second, and so on, ms.
+APART_MS = 100
+#: From run to run, the start of flow n (from 0) then moves by n times this, ms.
+SHIFT_MS = 37
+REPRESENTATIVES = ("cubic", "vegas", "bbr")
+#: Swings of throughput are measured from this time on, s.
+SETTLED_S = 5.0
+
+
+def side_by_side(
+    name: str,
+    scenario: str,
+    ccs: Sequence[str],
+    apart_ms: int | None = None,
+    changes: Sequence[str] = (),
+    together: int = RUNS_TOGETHER,
+) -> Run:
+    """Runs of flows that start together, or ``apart_ms`` after each other and a little more from run to run."""
+    flows = [f"flows.{i}.cc={cc}" for i, cc in enumerate(ccs)]
+    # Linux 4.13's BBR.
+    flows += [f"flows.{i}.cc_params.extra_acked_gain=0.0" for i, cc in enumerate(ccs) if cc == "bbr"]
+    seeds = together if apart_ms is None else RUNS
+    vary = _together(len(ccs)) if apart_ms is None else _apart(len(ccs), apart_ms)
+    return Run(name, scenario, [*flows, *changes], seeds=seeds, quick_seeds=seeds, vary=vary)
+
+
+# Cached, so that equal arguments give the same function and equal runs compare equal.
+
+
+@cache
+def _together(flows: int) -> Callable[[int], list[str]]:
+    """Random starts, the same ones for as many runs as there are flows, each time handed on to the next flow."""
+
+    def vary(k: int) -> list[str]:
+        draw, turn = divmod(k, flows)
+        chance = random.Random(draw)
+        starts = [int(SPREAD_MS * 1000 * chance.random()) for _ in range(flows)]
+        return [f"flows.{i}.start={starts[(i + turn) % flows]} us" for i in range(flows)]
+
+    return vary
+
+
+@cache
+def _apart(flows: int, apart_ms: int) -> Callable[[int], list[str]]:
+    return lambda k: [f"flows.{i}.start={i * (apart_ms + SHIFT_MS * k)} ms" for i in range(1, flows)]
+
+
+def pair(first: str, second: str, label: str = "", apart_ms: int | None = None, changes: Sequence[str] = ()) -> Run:
+    """Runs of two flows with the same RTT."""
+    name = "-".join(part for part in (first, second, label) if part)
+    return side_by_side(name, "interactions-bw", (first, second), apart_ms, changes)
+
+
+def figures(results: Results, name: str, key: str | None = None) -> dict[str, Value]:
+    """Means over the runs, each with ``key`` in front, by default the name of the run with underscores.
+
+    Of each flow ``goodput_1`` and so on, ``throughput_1`` and ``sending_1``, Mbit/s; ``ratio_1``, the goodput ratio, %;
+    ``rtt_1``, ms: as in the paper, the mean over intervals of 300 ms. Of all together ``jain``, the mean over
+    intervals; ``convergence``, s, the median.
+    """
+    runs = list(results.each(name))
+    made: dict[str, Value] = {}
+    for i in range(len(runs[0].summary["flows"])):
+        flows = [run.summary["flows"][i] for run in runs]
+        made[f"goodput_{i + 1}"] = fmean(flow["goodput_mbps"] for flow in flows)
+        made[f"throughput_{i + 1}"] = fmean(flow["throughput_mbps"] for flow in flows)
+        made[f"sending_{i + 1}"] = fmean(flow["sending_rate_mbps"] for flow in flows)
+        made[f"ratio_{i + 1}"] = 100 * fmean(flow["goodput_ratio"] for flow in flows)
+        made[f"rtt_{i + 1}"] = fmean(_rtt(run, i + 1) for run in runs)
+    made["jain"] = fmean(run.summary["fairness"]["jain_interval_mean"] for run in runs)
+    made["convergence"] = _median([run.summary["fairness"]["convergence_s"] for run in runs])
+    key = key or name.replace("-", "_")
+    return {f"{key}_{figure}": value for figure, value in made.items()}
+
+
+def exceeds(results: Results, name: str, other: str, figure: Callable[[Result], float]) -> bool:
+    """Whether a figure's mean over runs exceeds that of others by two standard errors of the difference."""
+    a, b = ([figure(run) for run in results.each(of)] for of in (name, other))
+    return fmean(a) - fmean(b) > 2 * hypot(_standard_error(a), _standard_error(b))
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def jain(result: Result) -> float:
+    """The mean over intervals of Jain's index."""
+    return float(result.summary["fairness"]["jain_interval_mean"])
+
+
+def _rtt(result: Result, flow: int) -> float:
+    """The mean RTT of a flow over intervals, ms."""
+    mean = result.samples.filter(pl.col("flow") == flow)["rtt_mean_ms"].drop_nans().mean()
+    return float(mean) if isinstance(mean, float) else float("nan")
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    """The median, where None is beyond all others."""
+    ordered = sorted(float("inf") if value is None else value for value in values)
+    median = ordered[len(ordered) // 2]
+    return None if median == float("inf") else median
+
+
+def share(found: Quantities, key: str, flow: int, flows: int = 2) -> float:
+    """A flow's part of all goodputs, %."""
+    goodputs = [float(found[f"{key}_goodput_{i + 1}"] or 0) for i in range(flows)]
+    return 100 * goodputs[flow - 1] / sum(goodputs)
+
+
+def swing(result: Result) -> float:
+    """How far apart the 5 % and 95 % quantiles of a flow's throughput are once settled, Mbit/s; mean of the flows."""
+    x = pl.col("throughput_mbps")
+    late = result.samples.filter(pl.col("t_s") > SETTLED_S).group_by("flow", maintain_order=True)
+    mean = late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean()
+    return float(mean) if isinstance(mean, float) else float("nan")
+
+
+def columns(results: Results, runs: Sequence[tuple[str, str]], most_mbps: float = 105) -> Figure:
+    """The paper's form: RTT, throughput and Jain's index over time, a column for each run (name, title)."""
+    figure, axes = drawing.panels(3 * len(runs), 1.35, columns=len(runs))
+    rtt, rate, index = (axes[i * len(runs) : (i + 1) * len(runs)] for i in range(3))
+    for at, (name, title) in enumerate(runs):
+        result = results[name]
+        drawing.plot_flows(rtt[at], result, "rtt_mean_ms")
+        drawing.plot_flows(rate[at], result, "throughput_mbps")
+        _plot_jain(index[at], result)
+        rtt[at].set_title(title, fontsize=9, loc="left")
+        rtt[at].set_ylim(bottom=0)
+        rate[at].set_ylim(0, most_mbps)
+        index[at].set_xlabel("Time (s)")
+        _name_flows(rtt[at], result)
+    for row, label in zip((rtt, rate, index), ("RTT (ms)", "Throughput\n(Mbit/s)", "Jain's index"), strict=True):
+        row[0].set_ylabel(label)
+    return figure
+
+
+def _plot_jain(axes: Axes, result: Result) -> None:
+    index = (
+        result.samples.group_by("t_s", maintain_order=True)
+        .agg(jain=jain_of(pl.col("throughput_mbps")))
+        .drop_nulls()
+        .sort("t_s")
+    )
+    axes.plot(index["t_s"].to_numpy(), index["jain"].to_numpy(), color=INK, linewidth=0.9)
+    axes.set_ylim(0, 1.05)
+
+
+def _name_flows(axes: Axes, result: Result) -> None:
+    """The flows' names above the axes, in their colours."""
+    flows = result.summary["flows"]
+    mixed = len({flow["cc"] for flow in flows}) > 1
+    for i, (flow, colour) in enumerate(zip(flows, flow_colours(len(flows)), strict=True)):
+        text = flow["cc"] if mixed else flow["label"].removeprefix("flow ").removesuffix(" ms")
+        axes.text(
+            1 - 0.2 * (len(flows) - 1 - i),
+            1.02,
+            text,
+            color=colour,
+            fontsize=6.5,
+            transform=axes.transAxes,
+            ha="right",
+            va="bottom",
+        )
+
+
+def text(value: Value, places: int = 1) -> str:
+    """A quantity in a table."""
+    return "none" if value is None else f"{value:.{places}f}"

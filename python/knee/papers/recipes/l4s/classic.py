@@ -1,0 +1,51 @@
+"""Prague in queues that mark it as classic traffic: what the warnings of ``knee run`` are about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knee.papers.items import Quantities, Value
+from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.l4s.common import flow, link, ratio
+
+QUEUES: dict[str, tuple[str, dict[str, Any]]] = {
+    "fq_codel": ("fq_codel, one queue", {"queue": "fq_codel", "queue_params": {"flows": 1}}),
+    "fq_codel_1ms": (
+        "fq_codel, one queue, 1 ms / 20 ms",
+        {"queue": "fq_codel", "queue_params": {"flows": 1, "target": "1 ms", "interval": "20 ms"}},
+    ),
+    "pie": ("pie", {"queue": "pie", "queue_params": {"ecn": True}}),
+    "pie_5ms": (
+        "pie, 100 packets, 5 ms",
+        {"queue": "pie", "queue_params": {"ecn": True, "target": "5 ms"}, "limit": "100 packets"},
+    ),
+}
+_ECN = {"ecn": True, "noecn": False}
+
+
+def _run(key: str, ecn: str) -> Run:
+    flows = [flow("prague", 20, cc_params={"rtt_target": "0 s"}), flow("cubic", 20, ecn=_ECN[ecn])]
+    scenario = link(50, flows, "120 s", "60 s", queue=QUEUES[key][1])
+    return Run(f"classic-{key}-{ecn}", scenario, quick=["duration=60 s", "warmup=30 s"])
+
+
+def _measure(results: Results) -> dict[str, Value]:
+    return {f"{key}_{ecn}": ratio(results[f"classic-{key}-{ecn}"]) for key in QUEUES for ecn in _ECN}
+
+
+def _tables(_: Results, made: Quantities) -> list[Table]:
+    rows = [[QUEUES[key][0], *(f"{made[f'{key}_{ecn}']:.0f}" for ecn in _ECN)] for key in QUEUES]
+    return [Table("Prague's rate over CUBIC's.", ["queue", "CUBIC with ECN", "CUBIC without"], rows)]
+
+
+CLASSIC = Experiment(
+    key="classic",
+    title="Prague in a queue that marks it like classic traffic",
+    about="Prague beside CUBIC in one queue of 50 Mbit/s and 20 ms whose AQM knows nothing of L4S, as in Heist and "
+    "Morton's table (heistp/l4s-tests, s6_steady_state.md). knee run warns of such pairs of a flow and a queue. The "
+    "table's rows with RED, whose settings are not all given, and with Reno are left out: beside Reno, Prague takes "
+    "11 to 18 times its rate here and 26 to 60 times there, which is not explained.",
+    runs=[_run(key, ecn) for key in QUEUES for ecn in _ECN],
+    measure=_measure,
+    tables=_tables,
+)

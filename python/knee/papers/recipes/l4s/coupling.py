@@ -1,0 +1,117 @@
+"""The claims of RFC 9332 and of the DualQ paper: equal rates, a short L queue, no loss, a full link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.items import Quantities, Value
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, series, wait_ms
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RATES_MBPS = (4, 12, 40, 120, 200)
+RTTS_MS = {"prague": (5, 10, 20, 50, 100), "dctcp": (5, 20, 100)}
+SCALABLE = {"prague": "Prague", "dctcp": "DCTCP"}
+#: The duration of quick runs, of which the first ten seconds do not count.
+_QUICK = ("duration=30 s", "warmup=10 s")
+
+
+def _name(cc: str, rate: int, rtt: int) -> str:
+    return f"{cc}-{rate}-{rtt}"
+
+
+def _run(cc: str, rate: int, rtt: int) -> Run:
+    flows = [flow(cc, rtt, label=SCALABLE[cc]), flow("cubic", rtt, ecn=True, label="CUBIC")]
+    return Run(_name(cc, rate, rtt), link(rate, flows, "80 s", "30 s"), quick=_QUICK)
+
+
+def _measure(results: Results) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    for cc in SCALABLE:
+        for rate in RATES_MBPS:
+            each = [results[_name(cc, rate, rtt)] for rtt in RTTS_MS[cc]]
+            for rtt, result in zip(RTTS_MS[cc], each, strict=True):
+                made[f"{cc}_{rate}_{rtt}_ratio"] = ratio(result)
+                made[f"{cc}_{rate}_{rtt}_p99_ms"] = wait_ms(result, 0, rate)
+                made[f"{cc}_{rate}_{rtt}_classic_ms"] = wait_ms(result, 1, rate)
+            made[f"{cc}_{rate}_p99_ms"] = max(wait_ms(result, 0, rate) for result in each)
+            made[f"{cc}_{rate}_p50_ms"] = max(wait_ms(result, 0, rate, "p50") for result in each)
+            made[f"{cc}_{rate}_used"] = min(float(result.summary["links"][0]["utilization"]) for result in each)
+            made[f"{cc}_{rate}_lost"] = float(sum(result.summary["flows"][0]["lost_packets"] for result in each))
+            made[f"{cc}_{rate}_sent"] = float(sum(result.summary["flows"][0]["sent_packets"] for result in each))
+        worst = [apart(float(made[f"{cc}_{rate}_{rtt}_ratio"] or 0)) for rate in RATES_MBPS for rtt in RTTS_MS[cc]]
+        made[f"{cc}_worst"] = max(worst)
+        made[f"{cc}_used"] = min(float(made[f"{cc}_{rate}_used"] or 0) for rate in RATES_MBPS)
+        lost, sent = (sum(series(made, (f"{cc}_{rate}_{of}" for rate in RATES_MBPS))) for of in ("lost", "sent"))
+        made[f"{cc}_lost_percent"] = 100 * lost / sent
+    fast = [rate for rate in RATES_MBPS if rate >= 40]
+    made["fast_p50_ms"] = max(float(made[f"prague_{rate}_p50_ms"] or 0) for rate in fast)
+    made["fast_p99_ms"] = max(float(made[f"{cc}_{rate}_p99_ms"] or 0) for rate in fast for cc in SCALABLE)
+    # Beyond the step of 1 ms, in packets of the slowest link.
+    made["slow_p99_packets"] = (float(made["prague_4_p99_ms"] or 0) - 1) / packet_ms(4)
+    return made
+
+
+def _tables(_: Results, made: Quantities) -> list[Table]:
+    def head(cc: str) -> list[str]:
+        return ["link, Mbit/s", *(f"{rtt} ms" for rtt in RTTS_MS[cc])]
+
+    def rows(cc: str) -> list[list[str]]:
+        return [[str(rate), *(f"{made[f'{cc}_{rate}_{rtt}_ratio']:.2f}" for rtt in RTTS_MS[cc])] for rate in RATES_MBPS]
+
+    waits = [
+        [
+            str(rate),
+            *(
+                f"{made[f'prague_{rate}_{rtt}_p99_ms']:.1f} ({made[f'prague_{rate}_{rtt}_classic_ms']:.0f})"
+                for rtt in RTTS_MS["prague"]
+            ),
+        ]
+        for rate in RATES_MBPS
+    ]
+    return [
+        *(Table(f"{name}'s rate over CUBIC's, by RTT.", head(cc), rows(cc)) for cc, name in SCALABLE.items()),
+        Table("How long Prague's packets wait, 99th percentile, ms; in brackets CUBIC's.", head("prague"), waits),
+    ]
+
+
+def _draw(results: Results) -> Figure:
+    made = _measure(results)
+    figure, panels = drawing.panels(3, 2.4, columns=3, sharex=False)
+    for axes, (cc, name) in zip(panels, SCALABLE.items(), strict=False):
+        for rtt in RTTS_MS[cc]:
+            ratios = series(made, (f"{cc}_{rate}_{rtt}_ratio" for rate in RATES_MBPS))
+            colour = f"C{RTTS_MS['prague'].index(rtt)}"
+            axes.plot(RATES_MBPS, ratios, "o-", color=colour, label=f"{rtt} ms")
+        axes.axhline(1, **drawing.GUIDE)
+        axes.set(yscale="log", ylim=(0.25, 4), yticks=(0.25, 0.5, 1, 2, 4), title=f"{name} over CUBIC")
+        axes.set_yticklabels(("1/4", "1/2", "1", "2", "4"))
+        axes.minorticks_off()
+    for cc, name in SCALABLE.items():
+        panels[2].plot(RATES_MBPS, series(made, (f"{cc}_{rate}_p99_ms" for rate in RATES_MBPS)), "o-", label=name)
+    panels[2].axhline(2, **drawing.GUIDE)
+    panels[2].set(yscale="log", ylim=(0.1, 20), yticks=(0.1, 1, 10), title="p99 of the wait (ms)")
+    panels[2].set_yticklabels(("0.1", "1", "10"))
+    panels[2].minorticks_off()
+    for axes in panels:
+        axes.set(xscale="log", xticks=RATES_MBPS, xlabel="Link (Mbit/s)")
+        axes.set_xticklabels([str(rate) for rate in RATES_MBPS])
+        axes.minorticks_off()
+    panels[0].legend(title="RTT", fontsize="x-small", ncols=2)
+    panels[2].legend(fontsize="x-small")
+    return figure
+
+
+COUPLING = Experiment(
+    key="coupling",
+    title="Equal rates and a short queue from 4 to 200 Mbit/s",
+    about="A flow with Prague, or with DCTCP and ECT(1), beside one with CUBIC and ECN, both of the same RTT, for "
+    "80 s of which the last 50 count. A wait is an RTT less the path's and less the sending of the packet itself.",
+    runs=[_run(cc, rate, rtt) for cc in SCALABLE for rate in RATES_MBPS for rtt in RTTS_MS[cc]],
+    measure=_measure,
+    tables=_tables,
+    drawings=[Drawing("Rates over CUBIC's, and the largest 99th percentile of the wait over all RTTs.", _draw)],
+)

@@ -1,0 +1,147 @@
+"""A household behind cocoa, DualPI2, CAKE, fq_codel and a FIFO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from knee.papers import drawing
+from knee.papers.items import Quantities, Value
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.l4s.common import mean_of, series
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.results.result import Result
+
+_DOWN_MBPS, _UP_MBPS = 40, 10
+_PAGES = 20
+#: Each queue discipline with its settings, and whether it marks L4S traffic and other ECN traffic.
+_QUEUES: dict[str, tuple[dict[str, Any], bool, bool]] = {
+    "pfifo": ({"queue": "pfifo"}, False, False),
+    "cocoa": ({"queue": "cocoa"}, False, False),
+    "cake": ({"queue": "cake"}, False, True),
+    "fq_codel": (
+        {
+            "queue": "fq_codel",
+            "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
+        },
+        True,
+        True,
+    ),
+    "dualpi2": ({"queue": "dualpi2", "queue_params": {"min_qlen_step": 2}}, True, True),
+}
+#: The long flows, in the order of the scenario: near, far and L4S downloads, then the uploads.
+_LONG = ("near", "far", "low", "up", "low_up")
+_NAMES = ("near, 15 ms", "far, 80 ms", "low delay, 20 ms", "upload, 30 ms", "low delay up, 20 ms")
+
+
+def _run(queue: str) -> Run:
+    discipline, l4s, ecn = _QUEUES[queue]
+    classic: dict[str, Any] = {"cc": "cubic", "ecn": ecn}
+    low: dict[str, Any] = {"cc": "prague"} if l4s else classic
+    limit = {"limit": "200 kB"}, {"limit": "50 kB"}
+    down, up = limit if queue == "pfifo" else ({}, {})
+    access = {
+        "name": "access",
+        "rate": f"{_DOWN_MBPS} Mbit/s",
+        **discipline,
+        **down,
+        "reverse": {"rate": f"{_UP_MBPS} Mbit/s", **discipline, **up},
+    }
+    flows = [
+        {**classic, "rtt": "15 ms"},
+        {**classic, "rtt": "80 ms"},
+        {**low, "rtt": "20 ms"},
+        {**classic, "rtt": "30 ms", "direction": "reverse"},
+        {**low, "rtt": "20 ms", "direction": "reverse"},
+        {**classic, "rtt": "30 ms", "bytes": "300 kB", "start": "10 s", "count": _PAGES, "stagger": "2300 ms"},
+    ]
+    named = [{**flow, "label": name} for flow, name in zip(flows, (*_NAMES, "page"), strict=True)]
+    scenario = {"title": f"A household behind {queue}", "duration": "60 s", "warmup": "10 s"}
+    return Run(f"home-{queue}", scenario | {"links": [access], "flows": named}, seeds=3, quick_seeds=1)
+
+
+def _page_ms(result: Result) -> float:
+    times = [flow["completion_s"] for flow in result.summary["flows"][len(_LONG) :]]
+    done = [1000 * float(time) for time in times if time is not None]
+    return sum(done) / len(done)
+
+
+def _measure(results: Results) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    for queue in _QUEUES:
+        name = f"home-{queue}"
+        made[f"{queue}_page_ms"] = results.mean(name, _page_ms)
+        made[f"{queue}_used"] = results.mean(name, lambda r: 100 * float(r.summary["links"][0]["utilization"]))
+        for i, key in enumerate(_LONG):
+            made[f"{queue}_{key}"] = mean_of(results, name, i, "goodput_mbps")
+            made[f"{queue}_{key}_ms"] = mean_of(results, name, i, "queue_delay_mean_ms")
+        rates = [float(made[f"{queue}_{key}"] or 0) for key in _LONG[:3]]
+        made[f"{queue}_apart"] = max(rates) / min(rates)
+    return made
+
+
+def _tables(_: Results, made: Quantities) -> list[Table]:
+    def rows(suffix: str, *more: str) -> list[list[str]]:
+        columns = [*(f"{key}{suffix}" for key in _LONG), *more]
+        return [[queue, *(f"{made[f'{queue}_{column}']:.1f}" for column in columns)] for queue in _QUEUES]
+
+    return [
+        Table(
+            "Goodput, Mbit/s, and how much of the downlink is used.", ["queue", *_NAMES, "used, %"], rows("", "used")
+        ),
+        Table(
+            "Mean queueing delay, and how long a page of 300 kB takes, ms.",
+            ["queue", *_NAMES, "page"],
+            rows("_ms", "page_ms"),
+        ),
+    ]
+
+
+def _says(made: Quantities) -> str:
+    def of(queue: str, key: str, digits: int = 1) -> str:
+        return f"{made[f'{queue}_{key}']:.{digits}f}"
+
+    return (
+        f"For a home with several flows, a queue per flow. cocoa and CAKE give pages in {of('cocoa', 'page_ms', 0)} "
+        f"and {of('cake', 'page_ms', 0)} ms, DualPI2 in {of('dualpi2', 'page_ms', 0)}, a FIFO in "
+        f"{of('pfifo', 'page_ms', 0)}. Under cocoa the fastest download has {of('cocoa', 'apart')} times the rate of "
+        f"the slowest (far) one, under CAKE {of('cake', 'apart')}, under DualPI2 {of('dualpi2', 'apart')}. cocoa "
+        f"leaves each flow the delay that it makes: CUBIC waits {of('cocoa', 'low_ms')} ms, where CAKE holds it to "
+        f"{of('cake', 'low_ms')}; it marks nothing, so Prague has nothing to gain from it. Prague waits "
+        f"{of('dualpi2', 'low_ms')} ms under DualPI2 and takes {of('dualpi2', 'low')} Mbit/s of {_DOWN_MBPS}, since "
+        "CUBIC's packets and ACKs wait in the classic queues of both ways; under fq_codel with a threshold for "
+        f"ECT(1) it waits {of('fq_codel', 'low_ms')} ms and takes {of('fq_codel', 'low')}."
+    )
+
+
+def _draw(results: Results) -> Figure:
+    made = _measure(results)
+    figure, panels = drawing.panels(2, 2.4, columns=2, sharex=False)
+    places = range(len(_QUEUES))
+    for offset, (key, name) in enumerate(zip(_LONG[:3], _NAMES[:3], strict=True)):
+        shifted = [place + 0.25 * (offset - 1) for place in places]
+        panels[0].bar(shifted, series(made, (f"{queue}_{key}" for queue in _QUEUES)), 0.22, label=name)
+        panels[1].bar(shifted, series(made, (f"{queue}_{key}_ms" for queue in _QUEUES)), 0.22, label=name)
+    for axes, title in zip(panels, ("Goodput (Mbit/s)", "Mean queueing delay (ms)"), strict=True):
+        axes.set(title=title, xticks=list(places))
+        axes.set_xticklabels(list(_QUEUES), fontsize="small")
+    panels[1].legend(fontsize="x-small")
+    return figure
+
+
+HOUSEHOLD = Experiment(
+    key="household",
+    title="What should a home's router run?",
+    about="40 Mbit/s down and 10 up. Two downloads with CUBIC, from a near and a far server, one download and one "
+    "upload with low delay in mind, one upload with CUBIC, and twenty pages of 300 kB one after the other. The "
+    "flows with low delay in mind are Prague where the queue marks L4S traffic (DualPI2 and fq_codel), else CUBIC; "
+    "ECN is on where the queue marks. The FIFO has 40 ms of buffer. Means of three seeds.",
+    question=True,
+    runs=[_run(queue) for queue in _QUEUES],
+    measure=_measure,
+    tables=_tables,
+    conclusion=_says,
+    drawings=[Drawing("The three long downloads.", _draw)],
+)

@@ -1,0 +1,124 @@
+"""Section VII: LoLa with loss-based flows, with and without a queue that isolates flows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.lola import measures
+from knee.view.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+
+#: Queues by name: those that all flows share, and those with one per flow.
+SHARED = {"pfifo": "pfifo, 825 packets", "codel": "CoDel", "pie": "PIE"}
+ISOLATING = {"fq": "fq", "fq_codel": "fq_codel", "cake": "cake", "cocoa": "cocoa"}
+OTHERS = ("reno", "cubic")
+START_S = 20.0
+
+
+def _name(other: str, queue: str) -> str:
+    return f"beside-{other}-{queue}"
+
+
+def _run(other: str, queue: str) -> Run:
+    link = {"rate": "100 Mbit/s", "queue": queue} | ({"limit": "825 packets"} if queue == "pfifo" else {})
+    return Run(
+        _name(other, queue),
+        {
+            "title": f"LoLa beside {other} through {queue}",
+            "duration": "90 s",
+            "link": link,
+            "flows": [{"cc": "lola", "rtt": "21 ms"}, {"cc": other, "rtt": "21 ms", "start": "1 s"}],
+        },
+        quick=["duration=60 s"],
+    )
+
+
+def _share(results: Results, other: str, queue: str) -> float:
+    """LoLa's share of both flows' throughput, %."""
+    mine, theirs = (
+        measures.mean(results[_name(other, queue)], "throughput_mbps", flow, start=START_S) for flow in (1, 2)
+    )
+    return 100 * mine / (mine + theirs)
+
+
+def _measure(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for other in OTHERS:
+        for queue in [*SHARED, *ISOLATING]:
+            result = results[_name(other, queue)]
+            figures[f"{other}_{queue}_share"] = _share(results, other, queue)
+            figures[f"{other}_{queue}_rtt_ms"] = measures.mean(result, "rtt_mean_ms", 1, start=START_S)
+            figures[f"{other}_{queue}_utilization"] = 100 * float(result.summary["links"][0]["utilization"])
+    figures["largest_shared"] = max(float(figures[f"{o}_{q}_share"] or 0) for o in OTHERS for q in SHARED)
+    figures["least_isolated"] = min(float(figures[f"{o}_{q}_share"] or 0) for o in OTHERS for q in ISOLATING)
+    figures["rtt_isolated_ms"] = max(float(figures[f"{o}_{q}_rtt_ms"] or 0) for o in OTHERS for q in ISOLATING)
+    return figures
+
+
+def _rows(results: Results, q: Quantities) -> Sequence[Table]:
+    head = ["", *(f"{what}, beside {other}" for other in OTHERS for what in ("share %", "RTT ms", "link in use %"))]
+    rows = [
+        [
+            label,
+            *(f"{q[f'{other}_{queue}_{what}']:.1f}" for other in OTHERS for what in ("share", "rtt_ms", "utilization")),
+        ]
+        for queue, label in (SHARED | ISOLATING).items()
+    ]
+    return [Table("LoLa's part of the throughput, its mean RTT, and the use of the link.", head, rows)]
+
+
+def _draw(results: Results) -> Figure:
+    figure, panels = drawing.panels(2, 2.5, columns=2, sharex=False)
+    queues = [*SHARED, *ISOLATING]
+    q = _measure(results)
+    for axes, what, label in zip(
+        panels, ("share", "rtt_ms"), ("LoLa's share (%)", "LoLa's mean RTT (ms)"), strict=True
+    ):
+        for i, other in enumerate(OTHERS):
+            places = [k + 0.38 * (i - 0.5) for k in range(len(queues))]
+            values = [float(q[f"{other}_{queue}_{what}"] or 0) for queue in queues]
+            axes.bar(places, values, 0.36, color=OKABE_ITO[i], label=f"beside {other}")
+        axes.set_xticks(range(len(queues)), queues, rotation=30, ha="right")
+        axes.axvline(len(SHARED) - 0.5, **drawing.GUIDE)
+        axes.set_ylabel(label)
+        axes.grid(False, axis="x")
+    panels[0].axhline(50, **drawing.GUIDE)
+    panels[1].axhline(21, **drawing.GUIDE)
+    drawing.legend(panels[0])
+    return figure
+
+
+def _says(q: Quantities) -> str:
+    return (
+        "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at "
+        f"most {q['largest_shared']:.0f} % of the throughput are left to it, since the other flow's queue looks to it "
+        f"like its own congestion. A queue per flow isolates it: it gets at least {q['least_isolated']:.0f} % at a "
+        f"mean RTT of at most {q['rtt_isolated_ms']:.1f} ms, near its base RTT of 21 ms plus half of the target. So "
+        "LoLa needs no change to live beside loss-based flows where the bottleneck isolates flows; an AQM alone is "
+        "not enough."
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="beside",
+        title="Open (VII): beside loss-based flows",
+        about="The paper names fair coexistence with loss-based flows, with an AQM at the bottleneck, as future "
+        "work. A LoLa flow and a Reno or CUBIC flow share 100 Mbit/s with a base RTT of 21 ms, through shared queues "
+        "(left of the dashed line) and through queues with one per flow.",
+        question=True,
+        runs=[_run(other, queue) for other in OTHERS for queue in [*SHARED, *ISOLATING]],
+        measure=_measure,
+        conclusion=_says,
+        drawings=[Drawing("LoLa's part of the throughput of both, and its mean RTT.", _draw)],
+        tables=_rows,
+    )
+]

@@ -1,0 +1,303 @@
+"""Figs. 4, 5 and 6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from knee.figures.thin import thin_line
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.recipes.lola import measures
+from knee.view.palette import MUTED, ROUND_GREY
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Value
+
+#: When flow 2 starts, s.
+SECOND_S = 20.0
+#: The span of the windows shown in Fig. 4b, s.
+SHOWN_S = (16.0, 60.0)
+#: When all eighteen flows of Fig. 6 run and the last one has settled, s.
+ALL_RUN_S = (72.0, 200.0)
+#: At the end of a round the smaller window is at least so much of the larger one: a fair share in Fig. 4b.
+FAIR = 0.9
+
+FIG4A = Run("fig4a", "lola-fig4a", quick=["duration=75 s"])
+FIG4C = {
+    5: Run("fig4c-5ms", "lola-fig4c-5ms", quick=["duration=50 s"]),
+    21: FIG4A,
+    61: Run("fig4c-61ms", "lola-fig4c-61ms", quick=["duration=60 s"]),
+    101: Run("fig4c-101ms", "lola-fig4c-101ms", quick=["duration=70 s"]),
+}
+FIG4D = Run("fig4d", "lola-fig4d")
+FIG5 = Run("fig5", "lola-fig5", quick=["duration=80 s"])
+FIG5_FILTERED = Run(
+    "fig5-filtered",
+    "lola-fig5",
+    ["duration=60 s", *(f"flows.{i}.cc_params.filter_slow_start=true" for i in range(2))],
+)
+# The short form ends before the first flow does.
+FIG6 = Run("fig6", "lola-fig6", quick=["duration=110 s"])
+
+
+def _end(results: Results, name: str) -> float:
+    return float(results[name].summary["duration_s"])
+
+
+def _fig4a(results: Results) -> dict[str, Value]:
+    result = results["fig4a"]
+    shares = [measures.mean(result, "throughput_mbps", flow, start=50) / 1000 for flow in (1, 2)]
+    links = result.links
+    total = 10 * links.filter(links["t_s"] > 5)["utilization"].to_numpy()
+    return {
+        "flow1_gbps": shares[0],
+        "flow2_gbps": shares[1],
+        "total_gbps": float(total.mean()),
+        "lost_packets": float(sum(flow["lost_packets"] for flow in result.summary["flows"])),
+    }
+
+
+def _draw_throughput(results: Results, name: str, scale: float, unit: str, top: float) -> Figure:
+    result = results[name]
+    figure, (axes,) = drawing.panels(1, 2.7)
+    drawing.plot_total(axes, result, scale=scale)
+    measures.plot_two(axes, result, "throughput_mbps", scale=scale)
+    axes.set_ylabel(f"Throughput ({unit})")
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(0, result.summary["duration_s"])
+    axes.set_ylim(0, top)
+    drawing.legend(axes)
+    return figure
+
+
+def _fig4b(results: Results) -> dict[str, Value]:
+    result = results["fig4a"]
+    spans = [span for span in measures.rounds(result) if span[0] >= SECOND_S and span[1] - span[0] > 1]
+    windows = [drawing.series(result, "cwnd_packets", flow) for flow in (1, 2)]
+    at_end = [[float(np.interp(end, t, y)) for t, y in windows] for _, end in spans]
+    fair = [k for k, (first, second) in enumerate(at_end, start=1) if min(first, second) >= FAIR * max(first, second)]
+    cycles = np.diff([start for start, _ in spans])
+    moved = []
+    for start, end in spans[: fair[0] - 1 if fair else None]:
+        _, held = drawing.series(result, "cwnd_packets", 1, start=start + 0.1, end=end - 0.1)
+        moved.append(100 * (held.max() / held.min() - 1))
+    return {
+        "rounds_to_fair": float(fair[0]) if fair else None,
+        "fair_at_s": spans[fair[0] - 1][1] if fair else None,
+        "cycle_s": float(np.mean(cycles[:4])),
+        "cwnd_before": measures.mean(result, "cwnd_packets", 1, start=SHOWN_S[0], end=SECOND_S),
+        "held_percent": float(max(moved)) if moved else None,
+    }
+
+
+def _draw_fig4b(results: Results) -> Figure:
+    result = results["fig4a"]
+    figure, (axes,) = drawing.panels(1, 2.9)
+    measures.plot_two(axes, result, "cwnd_packets", start=SHOWN_S[0] - 0.1, end=SHOWN_S[1])
+    spans = [(start, end - start) for start, end in measures.rounds(result)]
+    axes.broken_barh(
+        spans,
+        (0, 1),
+        transform=axes.get_xaxis_transform(),
+        color=ROUND_GREY,
+        linewidth=0,
+        zorder=0,
+        label="rounds of flow 1",
+    )
+    axes.set_ylabel("CWnd (packets)")
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(*SHOWN_S)
+    axes.set_ylim(0, None)
+    drawing.legend(axes)
+    return figure
+
+
+def _fig4c(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for base, run in FIG4C.items():
+        # By then both slow starts are over, and with 5 ms also the second flow's catching up.
+        highest, lowest = measures.peaks(results[run.name], start=35)
+        figures[f"peak_{base}ms"] = float(np.median(highest))
+        figures[f"lowest_{base}ms"] = float(np.median(lowest))
+    return figures
+
+
+def _draw_fig4c(results: Results) -> Figure:
+    figure, (axes,) = drawing.panels(1, 3.4)
+    end = min(_end(results, run.name) for run in FIG4C.values())
+    for base, run in FIG4C.items():
+        result = results[run.name]
+        if base == 21:
+            measures.plot_two(axes, result, "rtt_max_ms", end=end)
+        else:
+            x, y = thin_line(*drawing.series(result, "rtt_max_ms", end=end))
+            axes.plot(x, y, color=MUTED, linewidth=0.8, label=f"base RTT {base} ms")
+        axes.axhline(base, **drawing.GUIDE)
+    axes.set_ylabel("RTT (ms)")
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(0, end)
+    axes.set_ylim(0, 135)
+    drawing.legend(axes)
+    return figure
+
+
+def _fig4d(results: Results) -> dict[str, Value]:
+    result = results["fig4d"]
+    return {
+        "flow1_gbps": measures.mean(result, "throughput_mbps", 1, start=70) / 1000,
+        "flow2_gbps": measures.mean(result, "throughput_mbps", 2, start=70) / 1000,
+        "jain": measures.jain(result, start=70),
+    }
+
+
+def _fig5(results: Results) -> dict[str, Value]:
+    result = results["fig5"]
+    converged = result.summary["fairness"]["convergence_s"]
+    # Without both slow starts.
+    late = [drawing.series(result, "rtt_max_ms", flow, start=SECOND_S + 2)[1] for flow in (1, 2)]
+    start = drawing.series(result, "rtt_max_ms", 1, end=SECOND_S)[1]
+    filtered = drawing.series(results["fig5-filtered"], "rtt_max_ms", 1, end=SECOND_S)[1]
+    return {
+        "flow1_mbps": measures.mean(result, "throughput_mbps", 1, start=30),
+        "flow2_mbps": measures.mean(result, "throughput_mbps", 2, start=30),
+        "fair_s": converged,
+        "rtt_highest_ms": float(max(np.nanmax(x) for x in late)),
+        "rtt_peak_ms": float(np.median(measures.peaks(result, start=SECOND_S + 2)[0])) + 21,
+        "slow_start_ms": float(np.nanmax(start)),
+        "slow_start_filtered_ms": float(np.nanmax(filtered)),
+        "utilization_percent": 100 * float(result.summary["links"][0]["utilization"]),
+    }
+
+
+def _draw_rtt(results: Results) -> Figure:
+    result = results["fig5"]
+    figure, (axes,) = drawing.panels(1, 2.7)
+    measures.plot_two(axes, result, "rtt_max_ms")
+    x, y = thin_line(*drawing.series(results["fig5-filtered"], "rtt_max_ms", 1, end=SECOND_S))
+    axes.plot(x, y, color=MUTED, linewidth=0.8, zorder=1, label="flow 1, slow start with filtered RTTs")
+    axes.axhline(21, **drawing.GUIDE)
+    axes.set_ylabel("RTT (ms)")
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(0, result.summary["duration_s"])
+    axes.set_ylim(0, 95)
+    drawing.legend(axes)
+    return figure
+
+
+def _fig6(results: Results) -> dict[str, Value]:
+    result = results["fig6"]
+    end = min(ALL_RUN_S[1], _end(results, "fig6"))
+    flows = result.summary["flows"]
+    highest, _ = measures.peaks(result, start=ALL_RUN_S[0])
+    everyone = [measures.mean(result, "cwnd_packets", flow["flow"], start=ALL_RUN_S[0] + 8, end=end) for flow in flows]
+    return {
+        "lost_packets": float(sum(flow["lost_packets"] for flow in flows)),
+        "dropped_packets": float(sum(link["drops"] for link in result.summary["links"])),
+        "peak_ms": float(np.median(highest[highest > 0])),
+        "jain_all": measures.jain(result, start=ALL_RUN_S[0], end=end),
+        "window_ratio": max(everyone) / min(everyone),
+    }
+
+
+def _draw_windows(results: Results) -> Figure:
+    result = results["fig6"]
+    figure, (axes,) = drawing.panels(1, 2.9)
+    drawing.plot_flows(axes, result, "cwnd_packets")
+    axes.set_ylabel("CWnd (packets)")
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(0, min(ALL_RUN_S[1], _end(results, "fig6")))
+    axes.set_ylim(0, None)
+    return figure
+
+
+def _draw_many_rtt(results: Results) -> Figure:
+    result = results["fig6"]
+    figure, (axes,) = drawing.panels(1, 2.5)
+    measures.plot_two(axes, result, "rtt_max_ms")
+    for guide in (21, 26):
+        axes.axhline(guide, **drawing.GUIDE)
+    axes.set_ylabel("RTT (ms)")
+    axes.set_xlabel("Time (s)")
+    axes.set_xlim(0, min(ALL_RUN_S[1], _end(results, "fig6")))
+    axes.set_ylim(0, 35)
+    drawing.legend(axes)
+    return figure
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="fig4a",
+        title="Fig. 4a: throughput of two flows",
+        about="Two flows on 10 Gbit/s with a base RTT of 21 ms; the second starts after 20 s.",
+        runs=[FIG4A],
+        measure=_fig4a,
+        drawings=[
+            Drawing(
+                "Fig. 4a: throughput of both flows and their sum.",
+                lambda results: _draw_throughput(results, "fig4a", 1e-3, "Gbit/s", 10.5),
+            )
+        ],
+    ),
+    Experiment(
+        key="fig4b",
+        title="Fig. 4b: windows and rounds",
+        about="The run of Fig. 4a between 16 and 60 s.",
+        runs=[FIG4A],
+        measure=_fig4b,
+        drawings=[Drawing("Fig. 4b: congestion windows; rounds of flow 1 are grey.", _draw_fig4b)],
+    ),
+    Experiment(
+        key="fig4c",
+        title="Fig. 4c: RTT at four base RTTs",
+        about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
+        "one tailored decrease and the next; the median of all peaks from 35 s on is compared with the paper.",
+        runs=list(FIG4C.values()),
+        measure=_fig4c,
+        drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
+    ),
+    Experiment(
+        key="fig4d",
+        title="Fig. 4d: different RTTs",
+        about="Flow 1 has a base RTT of 21 ms, flow 2 one of 101 ms.",
+        runs=[FIG4D],
+        measure=_fig4d,
+        drawings=[
+            Drawing(
+                "Fig. 4d: throughput of both flows and their sum.",
+                lambda results: _draw_throughput(results, "fig4d", 1e-3, "Gbit/s", 10.5),
+            )
+        ],
+    ),
+    Experiment(
+        key="fig5",
+        title="Figs. 5a and 5b: 100 Mbit/s",
+        about="The two flows of Fig. 4a on 100 Mbit/s.",
+        runs=[FIG5, FIG5_FILTERED],
+        measure=_fig5,
+        drawings=[
+            Drawing(
+                "Fig. 5a: throughput of both flows and their sum.",
+                lambda results: _draw_throughput(results, "fig5", 1.0, "Mbit/s", 105),
+            ),
+            Drawing("Fig. 5b: highest RTT of each 100 ms.", _draw_rtt),
+        ],
+    ),
+    Experiment(
+        key="fig6",
+        title="Figs. 6a and 6b: many starting flows",
+        about="Eighteen flows on 10 Gbit/s; one starts every 4 s, and each runs for 200 s.",
+        runs=[FIG6],
+        measure=_fig6,
+        drawings=[
+            Drawing("Fig. 6a: congestion windows of all flows, colours in the order of their starts.", _draw_windows),
+            Drawing(
+                "Fig. 6b: highest RTT of each 100 ms of two flows; the base and the target are dashed.",
+                _draw_many_rtt,
+            ),
+        ],
+    ),
+]

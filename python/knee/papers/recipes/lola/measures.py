@@ -1,0 +1,69 @@
+"""Measurements for LoLa's figures: rounds of fair flow balancing, RTT peaks and shares."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from knee.figures import metrics
+from knee.figures.thin import thin_line
+from knee.papers import drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from knee.figures.thin import Floats
+    from knee.results.result import Result
+
+#: The paper's colours of flow 1 and flow 2.
+GREEN, BLUE = "#009E73", "#0072B2"
+COLOURS = (GREEN, BLUE)
+
+
+def rounds(result: Result, flow: int = 1) -> list[tuple[float, float]]:
+    """A flow's rounds of fair flow balancing, from entering that state until leaving it, s."""
+    mine = result.events.filter(pl.col("flow") == flow).sort("t_s", maintain_order=True)
+    phases = mine.filter(pl.col("event").is_in(["fair_flow_balancing", "cwnd_hold", "cubic_increase", "slow_start"]))
+    t, names = phases["t_s"].to_list(), phases["event"].to_list()
+    ends = [*t[1:], result.summary["duration_s"]]
+    return [(a, b) for a, b, name in zip(t, ends, names, strict=True) if name == "fair_flow_balancing"]
+
+
+def decreases(result: Result, flow: int = 1, *, start: float = 0.0) -> list[float]:
+    """Times of a flow's tailored decreases, s."""
+    at = result.events.filter((pl.col("flow") == flow) & (pl.col("event") == "tailored_decrease"))["t_s"]
+    return [t for t in at.to_list() if t >= start]
+
+
+def peaks(result: Result, *, start: float, flow: int = 1) -> tuple[Floats, Floats]:
+    """Highest and lowest RTT above the base between one tailored decrease and the next, ms."""
+    at = decreases(result, flow, start=start)
+    base = result.summary["flows"][flow - 1]["base_rtt_ms"]
+    highest, lowest = [], []
+    for a, b in pairwise(at):
+        _, most = drawing.series(result, "rtt_max_ms", flow, start=a, end=b + 0.1)
+        _, least = drawing.series(result, "rtt_min_ms", flow, start=a, end=b + 0.1)
+        highest.append(np.nanmax(most) - base)
+        lowest.append(np.nanmin(least) - base)
+    return np.array(highest), np.array(lowest)
+
+
+def mean(result: Result, column: str, flow: int, *, start: float, end: float = np.inf) -> float:
+    """Mean of a column of a flow's samples."""
+    return float(np.nanmean(drawing.series(result, column, flow, start=start + 1e-6, end=end + 1e-6)[1]))
+
+
+def jain(result: Result, *, start: float, end: float = np.inf) -> float:
+    """Jain's index of the flows' mean throughputs between two times."""
+    flows = [flow["flow"] for flow in result.summary["flows"]]
+    return metrics.jain(mean(result, "throughput_mbps", flow, start=start, end=end) for flow in flows) or np.nan
+
+
+def plot_two(axes: Axes, result: Result, column: str, *, scale: float = 1.0, **window: float) -> None:
+    """A column of both flows in the paper's colours."""
+    for flow, colour in enumerate(COLOURS, start=1):
+        x, y = thin_line(*drawing.series(result, column, flow, **window))
+        axes.plot(x, y * scale, color=colour, linewidth=0.9, label=f"flow {flow}")

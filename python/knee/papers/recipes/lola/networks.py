@@ -1,0 +1,183 @@
+"""Section V-A: LoLa's parameters, "not thoroughly optimized", over a range of networks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.lola import measures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
+
+RATES = (10, 50, 100, 1000)
+RTTS = (5, 21, 100, 200)
+#: Variations of one parameter at a time; q_low goes with q_target, at a fifth of it.
+VARIED: dict[str, dict[str, str]] = {
+    "as in the paper": {},
+    "Q_target 2.5 ms": {"q_target": "2500 us", "q_low": "500 us"},
+    "Q_target 10 ms": {"q_target": "10 ms", "q_low": "2 ms"},
+    "φ 17.5": {"phi": "17.5"},
+    "φ 70": {"phi": "70"},
+    "t_sync 100 ms": {"t_sync": "100 ms"},
+    "t_sync 500 ms": {"t_sync": "500 ms"},
+    "t_measure 20 ms": {"t_measure": "20 ms"},
+    "t_measure 80 ms": {"t_measure": "80 ms"},
+    "γ 0.90": {"gamma": "0.9"},
+    "γ 0.98": {"gamma": "0.98"},
+}
+#: The network in which the parameters are varied: Mbit/s and ms.
+NETWORKS = ((10, 21), (100, 21), (1000, 100))
+SECOND_S, LATE_S = 20.0, 60.0
+
+
+def _run(rate: int, rtt: int, label: str = "as in the paper") -> Run:
+    params = VARIED[label]
+    number = list(VARIED).index(label)
+    flow = {"cc": "lola", "rtt": f"{rtt} ms"}
+    return Run(
+        f"network-{rate}-{rtt}" + (f"-v{number}" if number else ""),
+        {
+            "title": f"LoLa on {rate} Mbit/s and {rtt} ms, {label}",
+            "duration": "120 s",
+            "link": {"rate": f"{rate} Mbit/s", "limit": "100 MB"},
+            "flows": [flow, flow | {"start": f"{SECOND_S:g} s"}],
+        },
+        [f"flows.{i}.cc_params.{key}={value}" for i in range(2) for key, value in params.items()],
+        quick=["duration=85 s"],
+    )
+
+
+def _outcome(result: Result) -> dict[str, float]:
+    link = result.links.filter(result.links["t_s"] > LATE_S)
+    fair = result.summary["fairness"]["convergence_s"]
+    return {
+        "utilization": 100 * float(link["utilization"].to_numpy().mean()),
+        "delay": float(np.nanmean(link["queue_delay_mean_ms"].to_numpy())),
+        "jain": measures.jain(result, start=LATE_S),
+        "fair": float("nan") if fair is None else fair,
+        "lost": float(sum(flow["lost_packets"] for flow in result.summary["flows"])),
+    }
+
+
+def _grid(results: Results) -> dict[tuple[int, int], dict[str, float]]:
+    return {(rate, rtt): _outcome(results[_run(rate, rtt).name]) for rate in RATES for rtt in RTTS}
+
+
+def _measure(results: Results) -> dict[str, Value]:
+    grid = _grid(results)
+    figures: dict[str, Value] = {
+        "least_utilization": min(cell["utilization"] for cell in grid.values()),
+        "largest_delay_ms": max(cell["delay"] for cell in grid.values()),
+        "largest_delay_from_50_ms": max(cell["delay"] for (rate, _), cell in grid.items() if rate >= 50),
+        "least_utilization_from_50": min(cell["utilization"] for (rate, _), cell in grid.items() if rate >= 50),
+        "least_jain": min(cell["jain"] for cell in grid.values()),
+        "least_jain_from_50": min(cell["jain"] for (rate, _), cell in grid.items() if rate >= 50),
+        "lost_packets": sum(cell["lost"] for cell in grid.values()),
+    }
+    for label in VARIED:
+        for rate, rtt in NETWORKS:
+            for key, value in _outcome(results[_run(rate, rtt, label).name]).items():
+                figures[f"{label} {rate} {rtt} {key}"] = value
+    figures["fair_1000_200_s"] = grid[1000, 200]["fair"]
+    figures["speedup_of_small_phi"] = (
+        figures["as in the paper 1000 100 fair"] / figures["φ 17.5 1000 100 fair"]  # type: ignore[operator]
+    )
+    figures["delay_of_small_phi_ms"] = figures["φ 17.5 10 21 delay"]
+    return figures
+
+
+def _draw_grid(results: Results) -> Figure:
+    grid = _grid(results)
+    figure, panels = drawing.panels(4, 2.3, columns=2, sharex=False)
+    kinds = {
+        "utilization": ("Link in use (%)", "viridis", "{:.0f}"),
+        "delay": ("Mean queueing delay (ms)", "magma_r", "{:.1f}"),
+        "jain": ("Jain's index", "viridis", "{:.2f}"),
+        "fair": ("Fair after (s)", "magma_r", "{:.0f}"),
+    }
+    for axes, (key, (title, colours, form)) in zip(panels, kinds.items(), strict=True):
+        cells = np.array([[grid[rate, rtt][key] for rtt in RTTS] for rate in RATES])
+        axes.imshow(cells, cmap=colours, aspect="auto")
+        for i, row in enumerate(cells):
+            for j, value in enumerate(row):
+                text = "never" if np.isnan(value) else form.format(value)
+                share = (
+                    0.0 if np.isnan(value) else (value - np.nanmin(cells)) / (np.nanmax(cells) - np.nanmin(cells) or 1)
+                )
+                dark = share < 0.5 if colours == "viridis" else share > 0.5
+                axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        axes.set_xticks(range(len(RTTS)), [f"{rtt}" for rtt in RTTS])
+        axes.set_yticks(range(len(RATES)), [f"{rate}" for rate in RATES])
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.grid(False)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+    for axes in panels[2:]:
+        axes.set_xlabel("Base RTT (ms)")
+    for axes in panels[::2]:
+        axes.set_ylabel("Rate (Mbit/s)")
+    return figure
+
+
+def _rows(results: Results, q: Quantities) -> Sequence[Table]:
+    what = {"utilization": "in use %", "delay": "queued ms", "jain": "Jain", "fair": "fair after s"}
+    head = ["", *(f"{rate} Mbit/s, {rtt} ms: {label}" for rate, rtt in NETWORKS for label in what.values())]
+
+    def cell(value: Value, key: str) -> str:
+        if value is None or value != value:
+            return "never"
+        return f"{value:.3f}" if key == "jain" else f"{value:.1f}"
+
+    rows = [
+        [label, *(cell(q[f"{label} {rate} {rtt} {key}"], key) for rate, rtt in NETWORKS for key in what)]
+        for label in VARIED
+    ]
+    return [Table("One parameter changed at a time; figures from 60 s on.", head, rows)]
+
+
+def _says(q: Quantities) -> str:
+    def at(label: str, key: str, rate: int, rtt: int) -> float:
+        return float(q[f"{label} {rate} {rtt} {key}"] or 0)
+
+    paper = "as in the paper"
+    return (
+        f"From 50 Mbit/s up the paper's parameters keep at least {q['least_utilization_from_50']:.0f} % of the link "
+        f"in use with at most {q['largest_delay_from_50_ms']:.1f} ms of mean queueing delay and no loss; at 10 "
+        f"Mbit/s, where the target is 4 packets, it is {q['least_utilization']:.0f} % and {q['largest_delay_ms']:.1f} "
+        "ms. What depends on the network is the time to fairness: on 1 Gbit/s with 100 ms it takes "
+        f"{at(paper, 'fair', 1000, 100):.0f} s, and with 200 ms more than the 100 s of the run. φ is the parameter to "
+        f"scale: half of it takes {at('φ 17.5', 'fair', 1000, 100):.0f} s there, but at 10 Mbit/s and 21 ms it raises "
+        f"the delay from {at(paper, 'delay', 10, 21):.1f} to {at('φ 17.5', 'delay', 10, 21):.1f} ms, where twice of "
+        f"it gives {at('φ 70', 'delay', 10, 21):.1f} ms. Doubling Q_target speeds fairness up too "
+        f"({at('Q_target 10 ms', 'fair', 1000, 100):.0f} s), for {at('Q_target 10 ms', 'delay', 1000, 100):.1f} in "
+        f"place of {at(paper, 'delay', 1000, 100):.1f} ms of delay. t_sync, t_measure and γ matter less."
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="networks",
+        title="Open (V-A): the parameters over a range of networks",
+        about="The paper says that its parameters are not thoroughly optimized, and leaves good values for a broad "
+        "range of networks to future work. Two flows, the second starting after 20 s, run on 10 to 1000 Mbit/s with "
+        "base RTTs of 5 to 200 ms; then each parameter is halved and doubled on three of the networks.",
+        question=True,
+        runs=[
+            *(_run(rate, rtt) for rate in RATES for rtt in RTTS),
+            *(_run(rate, rtt, label) for label in VARIED for rate, rtt in NETWORKS if label != "as in the paper"),
+        ],
+        measure=_measure,
+        conclusion=_says,
+        drawings=[Drawing("The paper's parameters: two flows on each network, from 60 s on.", _draw_grid)],
+        tables=_rows,
+    )
+]

@@ -1,0 +1,195 @@
+"""Several bottlenecks, which Section VII mentions, and reverse traffic, which fills the ACK path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.figures.metrics import jain
+from knee.papers import drawing
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.lola import measures
+from knee.view.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Quantities, Value
+
+CCS = ("lola", "daimd", "vegas", "cubic")
+LINKS = (1, 2, 3)
+REVERSE = {"none": "none", "lola": "LoLa", "cubic": "CUBIC"}
+LATE_S = 40.0
+
+
+def _lot(cc: str, count: int) -> Run:
+    names = [f"link {i + 1}" for i in range(count)]
+    long = {"cc": cc, "rtt": "60 ms", "label": "long"}
+    cross = [{"cc": cc, "rtt": "60 ms", "path": [name], "label": f"cross {i + 1}"} for i, name in enumerate(names)]
+    return Run(
+        f"lot-{cc}-{count}",
+        {
+            "title": f"{cc}: a flow across {count} bottlenecks, and one across each",
+            "duration": "120 s",
+            "links": [{"name": name, "rate": "100 Mbit/s", "limit": "1 MB"} for name in names],
+            "flows": [long, *cross],
+        },
+        quick=["duration=80 s"],
+    )
+
+
+def _long_share(results: Results, cc: str, count: int) -> float:
+    """The long flow's share of a link, %."""
+    return measures.mean(results[f"lot-{cc}-{count}"], "throughput_mbps", 1, start=LATE_S)
+
+
+def _lots(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for cc in CCS:
+        for count in LINKS:
+            figures[f"{cc}_{count}_share"] = _long_share(results, cc, count)
+            links = results[f"lot-{cc}-{count}"].summary["links"]
+            figures[f"{cc}_{count}_delay_ms"] = sum(link["queue_delay_mean_ms"] for link in links)
+            figures[f"{cc}_{count}_utilization"] = 100 * min(float(link["utilization"]) for link in links)
+    return figures
+
+
+def _draw_lots(results: Results) -> Figure:
+    figure, panels = drawing.panels(2, 2.4, columns=2, sharex=False)
+    q = _lots(results)
+    for i, cc in enumerate(CCS):
+        for axes, what in zip(panels, ("share", "delay_ms"), strict=True):
+            axes.plot(
+                LINKS,
+                [float(q[f"{cc}_{count}_{what}"] or 0) for count in LINKS],
+                "o-",
+                color=OKABE_ITO[i],
+                linewidth=1.0,
+                markersize=4,
+                label=cc,
+            )
+    panels[0].set_ylabel("Long flow (Mbit/s)")
+    panels[0].axhline(50, **drawing.GUIDE)
+    panels[0].set_ylim(0, 60)
+    panels[1].set_ylabel("Queueing delay of\nthe long flow (ms)")
+    panels[1].set_yscale("log")
+    for axes in panels:
+        axes.set_xticks(LINKS)
+        axes.set_xlabel("Bottlenecks in a row")
+    drawing.legend(panels[0])
+    return figure
+
+
+def _lots_say(q: Quantities) -> str:
+    return (
+        "A LoLa flow that crosses three bottlenecks, beside one LoLa flow on each, is left with "
+        f"{q['lola_3_share']:.1f} of 100 Mbit/s, and with {q['lola_2_share']:.1f} across two; CUBIC keeps "
+        f"{q['cubic_3_share']:.0f} across three, delay-based AIMD {q['daimd_3_share']:.0f}, Vegas "
+        f"{q['vegas_3_share']:.0f}. The long flow sees the sum of all queues and takes it for one: it leaves its "
+        "rounds before the others do and takes out what is queued at all of them, and balancing gives each flow the "
+        "same amount of queued data, not the same at each link. The paper is right to expect multi bottleneck "
+        f"scenarios to need more than the delay. The links stay in use to {q['lola_3_utilization']:.0f} %."
+    )
+
+
+def _reverse(cc: str, other: str) -> Run:
+    flow = {"cc": cc, "rtt": "40 ms"}
+    back = [] if other == "none" else [{"cc": other, "rtt": "40 ms", "direction": "reverse", "label": "reverse"}]
+    return Run(
+        f"reverse-{cc}-{other}",
+        {
+            "title": f"{cc}: two flows, reverse traffic {other}",
+            "duration": "90 s",
+            "link": {
+                "rate": "100 Mbit/s",
+                "limit": "500 packets",
+                "reverse": {"rate": "100 Mbit/s", "limit": "500 packets"},
+            },
+            "flows": [flow, flow | {"start": "10 s"}, *back],
+        },
+        quick=["duration=60 s"],
+    )
+
+
+def _reverses(results: Results) -> dict[str, Value]:
+    figures: dict[str, Value] = {}
+    for cc in ("lola", "daimd", "cubic"):
+        for other in REVERSE:
+            result = results[f"reverse-{cc}-{other}"]
+            rates = [measures.mean(result, "throughput_mbps", flow, start=30) for flow in (1, 2)]
+            figures[f"{cc}_{other}_mbps"] = sum(rates)
+            figures[f"{cc}_{other}_jain"] = jain(rates)
+            figures[f"{cc}_{other}_delay_ms"] = result.summary["links"][0]["queue_delay_mean_ms"]
+    return figures
+
+
+def _draw_reverse(results: Results) -> Figure:
+    figure, panels = drawing.panels(3, 1.6)
+    for axes, (other, label) in zip(panels, REVERSE.items(), strict=True):
+        measures.plot_two(axes, results[f"reverse-lola-{other}"], "throughput_mbps")
+        axes.set_ylabel(f"Mbit/s\nreverse: {label}")
+        axes.set_ylim(0, 105)
+    drawing.legend(panels[0])
+    panels[-1].set_xlabel("Time (s)")
+    panels[-1].set_xlim(0, results["reverse-lola-none"].summary["duration_s"])
+    return figure
+
+
+def _reverse_rows(results: Results, q: Quantities) -> Sequence[Table]:
+    head = [
+        "",
+        *(f"{what}, reverse: {label}" for label in REVERSE.values() for what in ("Mbit/s", "Jain", "queued ms")),
+    ]
+    rows = [
+        [
+            cc,
+            *(
+                f"{q[f'{cc}_{other}_{what}']:.{3 if what == 'jain' else 1}f}"
+                for other in REVERSE
+                for what in ("mbps", "jain", "delay_ms")
+            ),
+        ]
+        for cc in ("lola", "daimd", "cubic")
+    ]
+    return [Table("Throughput of both forward flows, Jain's index, and mean delay in the forward queue.", head, rows)]
+
+
+def _reverse_says(q: Quantities) -> str:
+    return (
+        f"Reverse traffic that keeps its own queue short costs LoLa little: {q['lola_lola_mbps']:.0f} of "
+        f"{q['lola_none_mbps']:.0f} Mbit/s remain beside a LoLa flow in the other direction. A CUBIC flow there fills "
+        "the queue that LoLa's ACKs wait in, which LoLa cannot tell from its own congestion: "
+        f"{q['lola_cubic_mbps']:.1f} Mbit/s remain, with delay-based AIMD {q['daimd_cubic_mbps']:.0f}, with CUBIC "
+        f"itself {q['cubic_cubic_mbps']:.0f}. One-way delays or explicit feedback would be needed to tell the two "
+        "apart."
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        key="lots",
+        title="Open (VII): several bottlenecks",
+        about="One flow crosses one to three links of 100 Mbit/s and shares each with another flow; all base RTTs "
+        "are 60 ms, the buffers 1 MB. At 50 Mbit/s (dashed) the shares are max-min fair.",
+        question=True,
+        runs=[_lot(cc, count) for cc in CCS for count in LINKS],
+        measure=_lots,
+        conclusion=_lots_say,
+        drawings=[
+            Drawing("The long flow's throughput, and the mean queueing delays of its links together.", _draw_lots)
+        ],
+    ),
+    Experiment(
+        key="reverse",
+        title="Open: reverse traffic",
+        about="Two flows of one kind with a base RTT of 40 ms on 100 Mbit/s in both directions, with nothing, a LoLa "
+        "flow or a CUBIC flow in the other direction; all queues hold 500 packets.",
+        question=True,
+        runs=[_reverse(cc, other) for cc in ("lola", "daimd", "cubic") for other in REVERSE],
+        measure=_reverses,
+        conclusion=_reverse_says,
+        drawings=[Drawing("Two LoLa flows by what runs in the other direction.", _draw_reverse)],
+        tables=_reverse_rows,
+    ),
+]

@@ -1,0 +1,107 @@
+"""TIMELY (Mittal et al., SIGCOMM 2015), and what Zhu et al. ("ECN or Delay", CoNEXT 2016) found of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.recipes.common import mean, one_link, plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.papers.items import Value
+
+_LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
+#: A completion per 16 kB; packets leave one by one at the rate, so that no burst of a flow's own shows in its RTT.
+_FLOW = {"cc": "timely", "rtt": "20 us", "cc_params": {"segment": "16 kB"}}
+_ALONE = {"tcp": {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}, "interval": "1 ms"}
+_FLOWS = (2, 4, 8)
+_LATE_MS = (0, 1, 3, 10, 30)
+#: The part of a run that counts, s.
+_FROM_S, _TO_S = 0.4, 0.5
+
+
+def _measure_rate(results: Results) -> dict[str, Value]:
+    runs = [results[f"flows-{n}"].summary for n in _FLOWS]
+    return {
+        "least_utilization": min(float(run["links"][0]["utilization"]) for run in runs),
+        "greatest_p99_us": 1000 * max(float(flow["rtt_p99_ms"]) for run in runs for flow in run["flows"]),
+        "drops": float(sum(run["links"][0]["drops"] for run in runs)),
+    }
+
+
+RATE = Experiment(
+    key="line-rate",
+    title="Near line rate at low delay",
+    about="2, 4 and 8 flows on 10 Gbit/s with a base RTT of 20 us, T_low of 50 us and T_high of 500 us. The flows "
+    "start 130 "
+    "us apart.",
+    runs=[
+        Run(
+            f"flows-{n}",
+            one_link([{**_FLOW, "count": n, "stagger": "130 us"}], "500 ms", _LINK, warmup="200 ms", **_ALONE),
+        )
+        for n in _FLOWS
+    ],
+    measure=_measure_rate,
+    drawings=[
+        Drawing(
+            "Rates and RTTs of four flows.",
+            lambda results: plot(
+                results["flows-4"], {"throughput_mbps": "Throughput (Mbit/s)", "rtt_mean_ms": "RTT (ms)"}
+            ),
+        )
+    ],
+)
+
+
+def _shares(results: Results) -> list[float]:
+    each = []
+    for late in _LATE_MS:
+        first, second = (mean(results[f"late-{late}"], flow, "throughput_mbps", _FROM_S, _TO_S) for flow in (1, 2))
+        each.append(first / (first + second))
+    return each
+
+
+def _measure_starts(results: Results) -> dict[str, Value]:
+    shares = _shares(results)
+    used = [float(results[f"late-{late}"].summary["links"][0]["utilization"]) for late in _LATE_MS]
+    return {"spread": max(shares) - min(shares), "least_utilization": min(used)}
+
+
+def _draw_start(late: int) -> Drawing:
+    def figure(results: Results) -> Figure:
+        return plot(results[f"late-{late}"], {"throughput_mbps": "Throughput (Mbit/s)"})
+
+    return Drawing(f"The second flow starts {late} ms after the first.", figure)
+
+
+STARTS = Experiment(
+    key="starts",
+    title="No unique fixed point",
+    about="Two flows, of which the second starts 0, 1, 3, 10 or 30 ms after the first. Nothing leads them to the fair "
+    "share: below T_low both only increase, and above it the gradient says how the queue moves, not who fills it. So "
+    "where they end depends on how they began.",
+    runs=[
+        Run(f"late-{late}", one_link([_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE))
+        for late in _LATE_MS
+    ],
+    measure=_measure_starts,
+    drawings=[
+        _draw_start(1),
+        _draw_start(3),
+    ],
+)
+
+PAPER = Paper(
+    key="timely",
+    title="TIMELY",
+    source="Mittal et al.: TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015; Zhu et al.: ECN or "
+    "Delay: "
+    "Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
+    address="",
+    about="Statements of the two abstracts, on one link of 10 Gbit/s. The first paper's own figures are of hundreds of "
+    "machines on a Clos network with PFC, which knee does not have.",
+    experiments=[RATE, STARTS],
+)

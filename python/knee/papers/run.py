@@ -1,0 +1,178 @@
+"""Runs papers, judges their items, and stores the verdicts next to the pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from knee import _core
+from knee.errors import FolderError
+from knee.papers import items, page
+from knee.papers.items import Item, Quantities, Verdict
+from knee.papers.outcome import Done, Judged, PaperRows, Row
+from knee.papers.paper import Experiment, Paper, Results
+from knee.results import tree
+from knee.results.manifest import PROGRAM, commit
+from knee.study import batch
+from knee.system import files
+
+#: The file that identifies a folder of reproductions and holds the verdicts.
+MARK = "reproduce.json"
+FORMAT = 1
+
+
+def reproduce(
+    papers: Sequence[Paper],
+    out: Path,
+    *,
+    ground: str = "sim",
+    short: bool = False,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+) -> list[PaperRows]:
+    """Runs papers into ``out`` and writes their pages; returns the lines of all papers in ``out``.
+
+    Existing results of the same program are reused.
+
+    Raises:
+        InputError: ``out`` contains something else, or there is no such ground.
+        RunError: a run failed.
+    """
+    kept = _open(out, ground, short)
+    jobs = [job for paper in papers for job in _jobs(paper, ground, short)]
+    refusals: dict[str, str] = {}
+    folders = batch.run(
+        jobs,
+        out / "runs",
+        workers=workers,
+        progress=progress,
+        refused=None if ground == "sim" else lambda job, error: refusals.update({job.name: str(error)}),
+        command=command,
+    )
+    where = dict(zip([job.name for job in jobs], folders, strict=True))
+    for paper in papers:
+        done = [_judge(experiment, paper, where, refusals, short) for experiment in paper.experiments]
+        page.write_paper(paper, done, out / f"{paper.key}.html", ground=ground, short=short)
+        kept[paper.key] = PaperRows(paper.key, paper.title, page.rows(done))
+    from knee.papers.recipes import NAMES
+
+    ordered = [kept[name] for name in NAMES if name in kept]
+    page.write_summary(ordered, out / "report.html", ground=ground, short=short)
+    _keep(out, ground, short, ordered)
+    return ordered
+
+
+def _name(paper: Paper, run: str, seed: int, seeds: int) -> str:
+    return f"{paper.key}/{run}" + (f"-seed{seed}" if seeds > 1 else "")
+
+
+def _jobs(paper: Paper, ground: str, short: bool) -> list[batch.Job]:
+    jobs = []
+    for name, run in paper.runs().items():
+        scenarios = run.resolve(short)
+        jobs += [batch.Job(_name(paper, name, s.seed, len(scenarios)), s, ground) for s in scenarios]
+    return jobs
+
+
+def _judge(
+    experiment: Experiment, paper: Paper, where: dict[str, Path | None], refusals: dict[str, str], short: bool
+) -> Done:
+    folders: dict[str, list[Path]] = {}
+    if experiment.awaits:
+        return _not_run(experiment, paper, experiment.awaits)
+    for run in experiment.runs:
+        scenarios = run.resolve(short)
+        for scenario in scenarios:
+            name = _name(paper, run.name, scenario.seed, len(scenarios))
+            folder = where[name]
+            if folder is None:
+                return _not_run(experiment, paper, refusals[name])
+            folders.setdefault(run.name, []).append(folder)
+    results = Results(folders, short=short)
+    quantities = experiment.measure(results)
+    return Done(experiment, verdicts(paper, experiment, quantities, short=short), results, quantities)
+
+
+def _not_run(experiment: Experiment, paper: Paper, why: str) -> Done:
+    judged = [Judged(item, finding, Verdict.NOT_RUN) for item, finding in _items(paper, experiment, short=False)]
+    return Done(experiment, judged, None, {}, why)
+
+
+def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[Item, bool]]:
+    known = items.load(paper.key)
+    mine = [item for item in known.of(experiment.key) if item.quick or not short]
+    return [(item, item in known.finding) for item in mine]
+
+
+def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
+    """The verdicts on an experiment's items; the short form omits items that need the full length."""
+    judged = []
+    for item, finding in _items(paper, experiment, short=short):
+        judged.append(
+            Judged(
+                item,
+                finding,
+                item.verdict(quantities),
+                quantities[item.computed],
+                quantities[item.check.computed] if item.check else None,
+                item.explained(quantities),
+            )
+        )
+    return judged
+
+
+def _layout() -> tree.Layout:
+    """What a folder of reproductions may have; each run's own folder is checked as it is written."""
+    from knee.papers.recipes import NAMES
+
+    pages = "|".join(re.escape(name) for name in NAMES)
+    return {
+        rf"{re.escape(MARK)}|report\.html|({pages})\.html": tree.FILE,
+        "runs": {pages: {".+": tree.RESULT}},
+    }
+
+
+def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
+    """Creates or reuses the folder, and returns its results of papers that were run the same way."""
+    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
+        found = f"{out} was not written by knee reproduce, so it is not replaced"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    tree.refuse_foreign(out, _layout())
+    try:
+        data = json.loads((out / MARK).read_bytes()) if (out / MARK).is_file() else {}
+    except ValueError:
+        data = {}
+    same = data.get("format") == FORMAT and (data.get("ground"), data.get("quick")) == (ground, short)
+    if not data:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+        _keep(out, ground, short, [])
+    try:
+        return {paper["key"]: _rows(paper) for paper in data["papers"]} if same else {}
+    except (KeyError, TypeError):
+        # An older version stored other columns, so run its papers again.
+        return {}
+
+
+def _rows(paper: dict[str, Any]) -> PaperRows:
+    return PaperRows(paper["key"], paper["title"], [Row(**row) for row in paper["rows"]])
+
+
+def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> None:
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "program": PROGRAM,
+        "version": _core.version(),
+        "commit": commit(),
+        "ground": ground,
+        "quick": short,
+        "papers": [asdict(paper) for paper in papers],
+    }
+    files.write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

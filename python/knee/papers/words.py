@@ -1,0 +1,59 @@
+"""Formats values and tolerances for people."""
+
+from __future__ import annotations
+
+import math
+
+from knee.papers.items import Comparison, Value, Verdict
+
+
+def value(found: Value, unit: str = "") -> str:
+    """A quantity with its unit, four digits."""
+    if found is None or (isinstance(found, float) and math.isnan(found)):
+        return "none"
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    return f"{number(found)} {unit}".strip()
+
+
+def number(x: float, digits: int = 4) -> str:
+    """Four digits at most, no exponent, thin spaces between thousands."""
+    if x == 0 or not math.isfinite(x):
+        return f"{x:g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
+    text = f"{x:,.{min(places, 3)}f}".replace(",", "\u2009")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def expected(comparison: Comparison) -> str:
+    """The expected value and the direction of the bound."""
+    if comparison.compare == "claim":
+        return "yes"
+    # With all digits of the paper.
+    text = f"{number(comparison.value, 7)} {comparison.unit}".strip()
+    return f"{comparison.compare} {text}" if comparison.compare in ("at least", "at most") else text
+
+
+def room(comparison: Comparison) -> str:
+    """The tolerance; empty where there is none."""
+    size, relative = comparison.tolerance
+    if size == 0:
+        return ""
+    if comparison.compare == "ratio":
+        return f"within a factor of {number(size)}"
+    sign = {"at least": "−", "at most": "+"}.get(comparison.compare, "±")
+    return f"{sign} {number(100 * size)} %" if relative else f"{sign} {value(size, comparison.unit)}"
+
+
+def tolerance(comparison: Comparison) -> str:
+    """The tolerance and its reason; empty where there is none."""
+    return ": ".join(part for part in (room(comparison), comparison.reason) if part)
+
+
+def verdict(kind: str, *, explained: bool, finding: bool) -> str:
+    """A verdict as tables show it: a difference with whether a run shows its cause; whether a finding is true."""
+    if finding:
+        return {Verdict.REPRODUCED: "true", Verdict.DIFFERS: "not true"}.get(Verdict(kind), kind)
+    if kind == Verdict.DIFFERS:
+        return "differs, explained" if explained else "differs, cause unknown"
+    return kind

@@ -1,0 +1,204 @@
+"""The result of a run: figures, time series, events; saved as a folder and loaded from one."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from knee.errors import FolderError, RunError
+from knee.figures import FORMAT
+from knee.figures.applications.figures import Tables
+from knee.results.folder import (
+    DATA,
+    EXTRA,
+    FRAMES,
+    MANIFEST,
+    manifest_of,
+    problems,
+    seal,
+    sealed,
+    without_digests,
+    writing,
+)
+from knee.scenario import Scenario, from_toml
+from knee.system import files, forked
+from knee.system.text import to_json
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: The longest resolved scenario, bytes: it has a table for each group of flows.
+_MAX_SCENARIO = 256 << 20
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What came out of a run; the contract's section 3 says what each part holds.
+
+    Attributes:
+        summary: figures per flow and link and fairness, as in ``summary.json``.
+        manifest: with what, where and when it was made, as in ``manifest.json``.
+        scenario_toml: the resolved scenario, every default written out.
+        samples: a row per flow and interval; rates in Mbit/s, times in ms, flows counted from 1.
+        links: a row per link and interval.
+        events: state changes of algorithms, timeouts, drops.
+        tables: what it has beside that: completions, delays of datagrams, distributions.
+        verified: False where it was loaded from a folder without digests, as earlier versions wrote them: damage would
+            not have been noticed.
+    """
+
+    summary: dict[str, Any]
+    manifest: dict[str, Any]
+    scenario_toml: str
+    samples: pl.DataFrame
+    links: pl.DataFrame
+    events: pl.DataFrame
+    verified: bool = True
+    tables: Tables = field(default_factory=Tables)
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The resolved scenario."""
+        return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
+
+    @property
+    def completions(self) -> pl.DataFrame:
+        """A row for each transfer, request, page, handshake, segment of video and stall; empty where there is none."""
+        return self.tables.completions
+
+    @property
+    def delays(self) -> pl.DataFrame:
+        """A row per interval and flow of datagrams, or probe; empty where there is none."""
+        return self.tables.delays
+
+    @property
+    def distributions(self) -> pl.DataFrame:
+        """How RTTs, one-way delays and queueing delays are distributed, as counts and as a CDF."""
+        return self.tables.distributions
+
+    def plot(self, what: str = "overview") -> Figure:
+        """An interactive figure; ``what`` is one of the report's views."""
+        from knee.view import report
+
+        return report.plot(self, what)
+
+    def report(self, path: str | Path) -> None:
+        """Writes the report, one HTML file that needs nothing else."""
+        from knee.view import report
+
+        report.write_report(self, Path(path))
+
+    def save(self, folder: str | Path, *, report: bool = True, png: bool = False) -> Path:
+        """Writes the result folder, whole or not at all, and gives its path.
+
+        Raises:
+            FolderError: something is there that is not a knee result, or that knee did not write.
+            RunError: writing failed, as on a full disk; or the report could not be drawn, and the folder has the rest.
+        """
+        with writing(Path(folder)) as partial:
+            undrawn = self.write_into(partial, report=report, png=png)
+        if undrawn is not None:
+            raise no_report(undrawn, Path(folder))
+        return Path(folder)
+
+    def write_into(self, folder: Path, *, report: bool = True, png: bool = False) -> Exception | None:
+        """Writes the files of a result into an existing folder; gives the error that kept the report from being drawn.
+
+        Then everything else is there: a run may have taken hours, and its report can be drawn again.
+
+        Raises:
+            RunError: something else cannot be written.
+        """
+        try:
+            (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
+            (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
+            for name in FRAMES:
+                files.write_frame(folder / f"{name}.parquet", getattr(self, name))
+            for name in EXTRA:
+                if len(frame := getattr(self.tables, name)):
+                    files.write_frame(folder / f"{name}.parquet", frame)
+            undrawn = self._draw_into(folder, report=report, png=png)
+            seal(folder, self.manifest)
+        except OSError as error:
+            raise files.unwritable(folder, error, "The result") from None
+        return undrawn
+
+    def _draw_into(self, folder: Path, *, report: bool, png: bool) -> Exception | None:
+        from knee.view import report as reports
+
+        try:
+            if report:
+                reports.write_report(self, folder / "report.html")
+            if png:
+                (folder / "figures").mkdir()
+                reports.write_figures(self, folder / "figures")
+        except Exception as error:
+            (folder / "report.html").unlink(missing_ok=True)
+            shutil.rmtree(folder / "figures", ignore_errors=True)
+            return error
+        return None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Result:
+        """The result in a folder, its files compared with the digests that were taken when they were written.
+
+        Raises:
+            FolderError: it is not a result, or one of a newer format, or damaged; names the file, and the key.
+            RunError: this process was forked from one that had used results.
+        """
+        forked.check()
+        # A run that only writes a result needs none of its models.
+        from knee.results import schema
+
+        folder = Path(folder)
+        manifest = manifest_of(folder)
+        if manifest is None:
+            raise FolderError(f"{folder} is not a knee result; expected a folder written by knee run.")
+        if manifest["format"] > FORMAT:
+            found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
+            raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
+        extra = [name for name in EXTRA if f"{name}.parquet" in manifest.get("files", {})]
+        for name, what in problems(folder, [*DATA, *(f"{name}.parquet" for name in extra)]).items():
+            raise schema.damaged(folder / name, f"it {what}")
+        return cls(
+            summary=schema.read_json(folder / "summary.json", schema.Summary),
+            manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),
+            scenario_toml=_text(folder / "scenario.toml"),
+            **{name: schema.read_table(folder / f"{name}.parquet") for name in FRAMES},
+            tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
+            verified=sealed(manifest),
+        )
+
+    def _repr_html_(self) -> str:
+        """The overview figure and the table of flows, in a notebook; loads nothing from elsewhere."""
+        from knee.view import report
+
+        return report.snippet(self)
+
+    def __repr__(self) -> str:
+        """The outcome in one line."""
+        from knee.view.report import headline
+
+        return f"<knee.Result {self.summary['name']}: {headline(self.summary)}>"
+
+
+def no_report(error: Exception, folder: Path) -> RunError:
+    """What to raise where a run is done and saved, but for its report."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    found = f"The report in {folder} could not be drawn ({type(error).__name__}: {reason})"
+    return RunError(f"{found}; the rest of the result was written.")
+
+
+def _text(path: Path) -> str:
+    from knee.results.schema import damaged
+
+    try:
+        return files.read(path, _MAX_SCENARIO).decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise damaged(path, f"it cannot be read ({reason})") from None

@@ -1,0 +1,187 @@
+"""The schema of ``manifest.json``, ``summary.json`` and the tables of a result, checked when one is loaded.
+
+Additional keys are accepted, since later versions may add some. ``docs/scenarios.md`` documents the format.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from knee.errors import FolderError, key_of
+from knee.scenario.units import shown
+from knee.system import files
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Largest file that is read; the summary of a million flows has about 600 MB.
+_MAX_JSON = 1 << 30
+
+Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    # Built when the first result is read; runs that only write results do not need it.
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
+
+
+class FlowFigures(_Part):
+    """The figures of a flow."""
+
+    flow: Annotated[int, Field(ge=1)]
+    label: str
+    cc: str
+    transport: str
+    direction: str = "forward"
+    start_s: Figure
+    base_rtt_ms: Figure
+    goodput_mbps: Figure | None
+    throughput_mbps: Figure
+    sending_rate_mbps: Figure
+    goodput_ratio: Figure | None
+    rtt_mean_ms: Figure | None
+    rtt_min_ms: Figure | None
+    rtt_p50_ms: Figure | None
+    rtt_p95_ms: Figure | None
+    rtt_p99_ms: Figure | None
+    rtt_max_ms: Figure | None
+    queue_delay_mean_ms: Figure | None
+    cwnd_mean_packets: Figure | None
+    sent_packets: Count
+    lost_packets: Count
+    retransmitted_packets: Count | None
+    timeouts: Count | None
+    completion_s: Figure | None
+
+
+class LinkFigures(_Part):
+    """The figures of a link."""
+
+    link: str
+    utilization: Figure
+    queue_delay_mean_ms: Figure | None
+    queue_delay_p95_ms: Figure | None
+    queue_delay_p99_ms: Figure | None
+    queue_delay_max_ms: Figure | None
+    drops: Count
+    ack_drops: Count | None = None
+    marks: Count
+
+
+class Fairness(_Part):
+    """How fairly the flows share."""
+
+    jain: Figure | None
+    jain_interval_mean: Figure | None
+    convergence_s: Figure | None
+
+
+class Summary(_Part):
+    """``summary.json``."""
+
+    format: Annotated[int, Field(ge=1)]
+    name: str
+    title: str = ""
+    ground: str
+    seed: Count
+    duration_s: Figure
+    wall_s: Figure
+    packets: Count
+    flows: Annotated[list[FlowFigures], Field(min_length=1)]
+    links: Annotated[list[LinkFigures], Field(min_length=1)]
+    fairness: Fairness
+    remarks: list[str] = []
+    failed_programs: list[str] = []
+
+
+class Manifest(_Part):
+    """``manifest.json`` without the digests, which are verified before."""
+
+    format: Annotated[int, Field(ge=1)]
+    program: str
+    version: str
+    commit: str | None = None
+    fingerprint: str | None = None
+    command: str | None = None
+    ground: str
+    kernel: str | None = None
+    seed: Count
+    wall_s: Figure
+    packets: Count
+
+
+#: The columns of each table that hold numbers, and those that hold words.
+TABLES = {
+    "samples": (
+        "t_s flow goodput_mbps throughput_mbps sending_rate_mbps rtt_mean_ms rtt_min_ms rtt_max_ms srtt_ms "
+        "cwnd_packets in_flight_packets pacing_rate_mbps lost_packets retransmitted_packets",
+        "state",
+    ),
+    "links": (
+        "t_s backlog_packets backlog_bytes queue_delay_mean_ms queue_delay_max_ms drops marks utilization",
+        "link",
+    ),
+    "events": ("t_s flow value", "link event"),
+    "completions": ("t_s flow started_s time_ms bytes value", "label what"),
+    "delays": ("t_s flow probe sent received lost owd_mean_ms owd_max_ms rtt_mean_ms rtt_max_ms", "label"),
+    "distributions": ("flow probe value_ms count cdf", "quantity label"),
+}
+
+
+def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
+    """The content of a JSON file of a result, after checking it against its schema.
+
+    Raises:
+        FolderError: names the file, the key and the value found.
+    """
+    try:
+        content = json.loads(files.read(path, _MAX_JSON), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise damaged(path, f"it cannot be read ({reason})") from None
+    try:
+        form.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = "it is missing" if first["type"] == "missing" else f"{shown(first['input'])} is not allowed there"
+        if not first["loc"]:
+            found = f"it contains {shown(content)} instead of a table"
+        raise damaged(path, ": ".join(part for part in (key_of(first["loc"]), found) if part)) from None
+    return dict(content)
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is not a number")
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """A table of a result.
+
+    Raises:
+        FolderError: it cannot be read, or lacks a column.
+    """
+    import polars as pl
+
+    try:
+        # Without this, polars would read a folder called "g[a-z]*" as a pattern.
+        frame = pl.read_parquet(path, glob=False)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise damaged(path, f"it cannot be read ({reason})") from None
+    numbers, words = (columns.split() for columns in TABLES[path.stem])
+    for name in [*numbers, *words]:
+        if name not in frame.columns:
+            raise damaged(path, f"there is no column {name}")
+        if (name in numbers) != frame.schema[name].is_numeric() and frame.schema[name] != pl.Null:
+            raise damaged(path, f"the column {name} holds {frame.schema[name]}")
+    return frame
+
+
+def damaged(path: Path, what: str) -> FolderError:
+    """The error for a damaged file of a result."""
+    return FolderError(f"{path.parent} is a damaged knee result: {path.name}: {what}; rerun its scenario.")

@@ -1,0 +1,234 @@
+"""The registries of the core: congestion controls, queue disciplines, models of links, and their parameters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from knee import _core
+from knee.errors import Refused
+from knee.own import OWN, CongestionControl, classes
+from knee.scenario.units import (
+    MAX_BYTES,
+    MAX_PACKETS,
+    MAX_RATE,
+    MAX_TIME,
+    format_bytes,
+    format_rate,
+    format_time,
+    near,
+    parse_bytes,
+    parse_count,
+    parse_rate,
+    parse_time,
+    shown,
+)
+
+#: A parameter's value in base units: ns, bit/s, bytes, a count, a number, a switch or a word.
+Value = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class Param:
+    """The declaration of a parameter; ``default``, ``min`` and ``max`` are in base units."""
+
+    name: str
+    kind: str
+    default: Value
+    min: Value
+    max: Value
+    source: str
+    about: str
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> str:
+        """The accepted values, for an error message."""
+        if self.kind == "choice":
+            return f"expected one of {', '.join(self.words)}"
+        if self.kind == "bool":
+            return "expected true or false"
+        return f"expected {self.span}"
+
+    @property
+    def span(self) -> str:
+        """The range as text, without the upper end if that exceeds any network."""
+        most = {"time": MAX_TIME, "rate": MAX_RATE, "bytes": MAX_BYTES, "count": MAX_PACKETS}.get(self.kind)
+        if most is not None and isinstance(self.max, int) and self.max >= most:
+            return f"{self.text(self.min)} or more"
+        return f"{self.text(self.min)} to {self.text(self.max)}"
+
+    def parse(self, value: object) -> Value:
+        """Parses a value of a scenario file into base units.
+
+        Raises:
+            Refused: it has the wrong type or unit, or is out of range.
+        """
+        parsed = self._parse(value)
+        # Booleans and words have no range; NaN fails the comparison.
+        if self.kind not in ("bool", "choice") and not self.min <= parsed <= self.max:  # type: ignore[operator]
+            raise Refused(f"{shown(value)} is out of range", self.accepted)
+        return parsed
+
+    def _parse(self, value: object) -> Value:
+        match self.kind:
+            case "time":
+                return parse_time(value)
+            case "rate":
+                return parse_rate(value, zero=True)
+            case "bytes":
+                return parse_bytes(value)
+            case "count":
+                return parse_count(value)
+            case "bool" if isinstance(value, bool):
+                return value
+            case "ratio" if isinstance(value, int | float) and not isinstance(value, bool):
+                if isinstance(value, int) and abs(value) > 2**53:
+                    raise Refused(f"{shown(value)} is out of range", self.accepted)
+                return float(value)
+            case "choice" if isinstance(value, str) and value in self.words:
+                return value
+        raise Refused(f"{shown(value)} has the wrong type", self.accepted)
+
+    def plain(self, value: Value) -> Value:
+        """The value as scenario files write it; ``parse`` returns the same value for it."""
+        match self.kind:
+            case "time":
+                return format_time(int(value))
+            case "rate":
+                return format_rate(int(value))
+            case "bytes":
+                return format_bytes(int(value))
+        return value
+
+    def text(self, value: Value) -> str:
+        """The value as listings show it."""
+        plain = self.plain(value)
+        return str(plain).lower() if isinstance(plain, bool) else str(plain)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A congestion control, a queue discipline or a model of a link.
+
+    Attributes:
+        family: of a congestion control; empty for all others.
+        phases: names of a congestion control's phases, by number.
+        needs: what a congestion control requires of the sender: ``pacing``, ``full_control``, ``ecn``.
+    """
+
+    name: str
+    about: str
+    source: str
+    params: dict[str, Param]
+    family: str = ""
+    phases: tuple[str, ...] = ()
+    needs: dict[str, Any] = field(default_factory=dict)
+
+    def resolve(self, given: dict[str, Value]) -> dict[str, Value]:
+        """Values of all parameters in base units: those given, and defaults for the others."""
+        values = {name: param.default for name, param in self.params.items()}
+        for name, value in given.items():
+            param = self.params.get(name)
+            if param is None:
+                raise Refused(f"{self.name} has no such parameter", near(name, list(self.params)), key=name)
+            try:
+                values[name] = param.parse(value)
+            except Refused as refused:
+                raise Refused(refused.found, refused.accepted, key=name) from None
+        return values
+
+    def plain(self, values: dict[str, Value]) -> dict[str, Value]:
+        """Resolved values as scenario files write them."""
+        return {name: self.params[name].plain(value) for name, value in values.items()}
+
+    def tagged(self, values: dict[str, Value]) -> dict[str, dict[str, Value]]:
+        """Resolved values in the core's form, each tagged with its kind."""
+        return {name: {self.params[name].kind: value} for name, value in values.items()}
+
+
+def _entry(raw: dict[str, Any]) -> Entry:
+    params = {param["name"]: Param(**param) for param in raw["params"]}
+    return Entry(**{**raw, "params": params, "phases": tuple(raw.get("phases", ()))})
+
+
+@cache
+def _registry() -> dict[str, dict[str, Entry]]:
+    return {part: {e["name"]: _entry(e) for e in entries} for part, entries in json.loads(_core.registry()).items()}
+
+
+def congestion_controls() -> dict[str, Entry]:
+    """All congestion controls by name, in the order of listings; classes written in Python come last."""
+    return _registry()["cc"] | {name: _own_entry(name, own) for name, own in classes().items()}
+
+
+def quic_controllers() -> dict[str, Entry]:
+    """The controllers that the QUIC stack brings itself, by name; only flows over QUIC can have them."""
+    return _registry()["quic"]
+
+
+def flow_controls() -> dict[str, Entry]:
+    """All that a flow's ``cc`` can name: congestion controls, then the QUIC stack's own controllers."""
+    return congestion_controls() | quic_controllers()
+
+
+def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
+    about = (own.__doc__ or "").partition("\n")[0]
+    needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
+    return Entry(name, about, "Python", {}, family="own", phases=("running",), needs=needs)
+
+
+def queues() -> dict[str, Entry]:
+    """All queue disciplines by name, in the order of listings."""
+    return _registry()["queues"]
+
+
+def link_models() -> dict[str, Entry]:
+    """How a link sends at its rate, by name, in the order of listings."""
+    return _registry()["links"]
+
+
+def loss_models() -> dict[str, Entry]:
+    """How a link loses packets before its queue, by name."""
+    return _registry()["losses"]
+
+
+def delay_models() -> dict[str, Entry]:
+    """Distributions of the extra delay behind a link, by name."""
+    return _registry()["delays"]
+
+
+def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
+    """Rejects parameters of a link model that contradict each other or the rate, in bit/s.
+
+    Raises:
+        Refused: names the parameter.
+    """
+    conflict = _core.link_conflict(name, json.dumps(link_models()[name].tagged(values)), rate)
+    if conflict is not None:
+        key, found, accepted = conflict
+        raise Refused(found, accepted, key=key)
+
+
+def access_delay(name: str, values: dict[str, Value], rate: int) -> int:
+    """How long a packet may wait at a link of this model although no other does, ns; ``rate`` in bit/s."""
+    return _core.link_access(name, json.dumps(link_models()[name].tagged(values)), rate)
+
+
+def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
+    """The entry called ``name``.
+
+    Raises:
+        Refused: there is none; the error lists similar names.
+    """
+    if not isinstance(name, str):
+        raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
+    entry = known.get(name)
+    if entry is None and name.startswith(OWN):
+        found = f"{shown(name)} is a Python class, which a file cannot name"
+        raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")
+    if entry is None:
+        raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))
+    return entry

@@ -1,0 +1,119 @@
+"""``knee matrix``: every congestion control against every other, over one link.
+
+Each run uses the shipped scenario ``matrix`` with two algorithms; the first of an ordered pair starts first.
+``table.py`` has the columns of the table, ``page.py`` the page and ``picture.py`` the picture.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee.errors import InputError, Refused, RunError
+from knee.own import CongestionControl, name_of
+from knee.scenario import Scenario, load, registry
+from knee.scenario.remarks import remarks as of_scenario
+from knee.system import files
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCENARIO = "matrix"
+
+
+def algorithms(names: Sequence[str | type[CongestionControl]] | None = None) -> list[str]:
+    """The algorithms of a matrix, grouped by family in the registry's order; by default all.
+
+    Raises:
+        InputError: a name is unknown or given twice.
+    """
+    names = None if names is None else [str(name_of(name)) for name in names]
+    every = registry.congestion_controls()
+    known = {name: entry for name, entry in every.items() if entry.family != "own" or name in (names or ())}
+    for name in names or ():
+        try:
+            registry.find("congestion control", name, known)
+        except Refused as refused:
+            raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
+    twice = [name for name in names or () if list(names or ()).count(name) > 1]
+    if twice:
+        raise InputError(f"--cc names {twice[0]} twice; name it once.")
+    return [name for name in known if not names or name in names]
+
+
+def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Every ordered pair, including each algorithm with itself."""
+    return [(first, second) for first in names for second in names]
+
+
+def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
+    """The scenario of an ordered pair.
+
+    Raises:
+        ScenarioError: a change is rejected.
+        InputError: the changes leave more or fewer than two flows.
+    """
+    made = load(SCENARIO, [*changes, f"flows.0.cc={first}", f"flows.1.cc={second}"])
+    if len(made.labels) != 2:
+        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
+    return made
+
+
+def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
+    """What is to be said of the algorithms on this link, such as that its queue does not mark for one that needs it."""
+    told = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
+    return list(dict.fromkeys(told))
+
+
+def run(
+    names: Sequence[str],
+    out: Path,
+    *,
+    changes: Sequence[str] = (),
+    seeds: int = 1,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    dask: Any = None,
+    again: bool = False,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+) -> pl.DataFrame:
+    """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
+
+    It is a sweep over the two algorithms (:func:`knee.study.sweeps.run`), so finished runs are not made again. ``out``
+    also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``.
+
+    Raises:
+        InputError: something was rejected; nothing has been written.
+        RunError: runs failed; the results of the others are kept for the next call.
+    """
+    from knee.study import sweeps
+    from knee.study.matrices import table
+    from knee.study.sweeps import sweepfile
+    from knee.view.matrix import page, picture
+
+    first = scenario(names[0], names[0], changes)
+    axes = {"flows.0.cc": list(names), "flows.1.cc": list(names)}
+    definition = sweepfile.read(SCENARIO, axes, changes=changes, seeds=seeds)
+    made = sweeps.run(
+        definition, out, workers=workers, executor=executor, dask=dask, again=again, progress=progress, command=command
+    )
+    failed = made.failed
+    if not failed.is_empty():
+        row = failed.row(0, named=True)
+        pair = f"{row['flows.0.cc']} and {row['flows.1.cc']}"
+        raise RunError(f"{failed.height} of {len(made)} runs failed; the first, {pair}: {row['error']}")
+    frame = table.from_sweep(made, str(first.links[0].queue))
+    with files.replacing(out / "matrix.parquet") as beside:
+        files.write_frame(beside, frame)
+    files.write(out / "matrix.png", picture.png(frame))
+    place = {pair: 1 + i * seeds for i, pair in enumerate(pairs(names))}
+
+    def where(one: str, other: str, _: str) -> page.Place:
+        return page.Place(command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}")
+
+    files.write(out / "matrix.html", page.page(frame, first, out, where, remarks(names, changes)))
+    return frame

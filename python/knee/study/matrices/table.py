@@ -1,0 +1,103 @@
+"""The table of a matrix, with the figures of each ordered pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from knee.figures.metrics import jain, loss
+from knee.scenario import registry
+
+if TYPE_CHECKING:
+    from knee.study.sweeps import Sweep
+
+#: The columns with type and meaning. ``first`` is the algorithm that starts first, ``second`` the other.
+COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
+    "first": (pl.String, "the algorithm of the flow that starts first"),
+    "second": (pl.String, "the algorithm of the other flow"),
+    "first_family": (pl.String, "its family"),
+    "second_family": (pl.String, "its family"),
+    "queue": (pl.String, "the queue discipline"),
+    "seed": (pl.Int64, "the seed"),
+    "share": (pl.Float64, "the first flow's share of the total throughput, 0 to 1"),
+    "jain": (pl.Float64, "Jain's index of the two throughputs, 0.5 to 1"),
+    "rtt_inflation": (pl.Float64, "the first flow's mean RTT divided by its base RTT"),
+    "loss": (pl.Float64, "the first flow's lost packets divided by those it sent"),
+    "first_throughput_mbps": (pl.Float64, "throughput of the first"),
+    "second_throughput_mbps": (pl.Float64, "throughput of the other"),
+    "first_goodput_mbps": (pl.Float64, "goodput of the first"),
+    "second_goodput_mbps": (pl.Float64, "goodput of the other"),
+    "first_rtt_mean_ms": (pl.Float64, "mean RTT of the first"),
+    "second_rtt_mean_ms": (pl.Float64, "mean RTT of the other"),
+    "first_loss": (pl.Float64, "the same as loss"),
+    "second_loss": (pl.Float64, "lost packets of the other flow divided by those it sent"),
+    "utilization": (pl.Float64, "utilization of the link, 0 to 1"),
+    "queue_delay_mean_ms": (pl.Float64, "mean queueing delay of the link"),
+}
+
+
+def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
+    """The row of one run's summary."""
+    known = registry.congestion_controls()
+    flows, link = summary["flows"], summary["links"][0]
+    rates = [flow["throughput_mbps"] for flow in flows]
+    losses = [loss([flow]) for flow in flows]
+    made: dict[str, Any] = {
+        "queue": queue,
+        "seed": summary["seed"],
+        "share": rates[0] / sum(rates) if sum(rates) > 0 else None,
+        "jain": jain(rates),
+        "rtt_inflation": _over(flows[0]["rtt_mean_ms"], flows[0]["base_rtt_ms"]),
+        "loss": losses[0],
+        "utilization": link["utilization"],
+        "queue_delay_mean_ms": link["queue_delay_mean_ms"],
+    }
+    for which, flow, lost in zip(("first", "second"), flows, losses, strict=True):
+        made[which] = flow["cc"]
+        made[f"{which}_family"] = known[flow["cc"]].family
+        made[f"{which}_loss"] = lost
+        for figure in ("throughput_mbps", "goodput_mbps", "rtt_mean_ms"):
+            made[f"{which}_{figure}"] = flow[figure]
+    return made
+
+
+def _over(value: float | None, base: float) -> float | None:
+    return None if value is None else value / base
+
+
+def frame(folders: Sequence[Path]) -> pl.DataFrame:
+    """The table of the runs in ``folders``, in that order."""
+    rows = []
+    for folder in folders:
+        summary = json.loads((folder / "summary.json").read_bytes())
+        rows.append(row(summary, _queue(folder)))
+    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
+
+
+def from_sweep(sweep: Sweep, queue: str) -> pl.DataFrame:
+    """The table of a sweep over the algorithms of the two flows, in the order of its runs."""
+    flows = sweep.flows.sort("run", "flow").collect().partition_by("run", maintain_order=True)
+    links = {row["run"]: row for row in sweep.links.collect().iter_rows(named=True)}
+    seeds = dict(sweep.runs.select("run", "seed").collect().iter_rows())
+    rows = []
+    for pair in flows:
+        run = pair["run"][0]
+        rows.append(row({"seed": seeds[run], "flows": pair.to_dicts(), "links": [links[run]]}, queue))
+    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
+
+
+def _queue(folder: Path) -> str:
+    import tomllib
+
+    scenario = tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8"))
+    return str(scenario["link"]["queue"])
+
+
+def means(frame: pl.DataFrame) -> pl.DataFrame:
+    """A row per ordered pair and queue with means over the seeds, in the table's order."""
+    keys = ["first", "second", "first_family", "second_family", "queue"]
+    return frame.drop("seed").group_by(keys, maintain_order=True).agg(pl.all().mean())

@@ -1,0 +1,452 @@
+"""``knee search``: the scenario, within bounds, that makes a figure largest or smallest.
+
+``plan.py`` says what a search goes through. :func:`run` makes a search, :func:`open_search` reads one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee import grounds
+from knee.errors import FolderError, KneeError
+from knee.results.manifest import fingerprint
+from knee.study import sweeps
+from knee.study.searches.plan import Goal, Plan
+from knee.study.sweeps import Sweep, place, sweepfile
+from knee.study.sweeps.place import FINDINGS, MARK, SEARCH, SEARCH_PAGE, SEARCH_TABLE, TRIED
+from knee.system import files
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from knee.study.searches.evaluate import Evaluator
+    from knee.study.searches.findings import Finding, Trial
+    from knee.study.searches.proposals import Proposals
+    from knee.study.sweeps.dataset import Writer
+
+FORMAT = 1
+#: Points that are checked before the first run.
+_CHECKED = 500
+#: The part of the progress that the trials are; the rest is for the findings.
+_SEARCHING = 0.85
+#: The longest file of a search that is read, in bytes.
+_MAX_JSON = 256 << 20
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that was made.
+
+    Attributes:
+        folder: where it is.
+        plan: what was searched.
+        sweep: the runs of its trials, as a sweep's.
+        trials: a row per trial: ``trial``, ``run`` (its first), the keys, the goals' values, ``counts`` (whether it is
+            beyond the threshold), and ``error`` where a run failed.
+        findings: what was found, that nearest to the goal first; with two goals, the Pareto front.
+        stated: the values of the scenario as the file has it, where it says all that is chosen.
+        aside: where the data of another search was put that was in the folder before.
+    """
+
+    folder: Path
+    plan: Plan
+    sweep: Sweep
+    trials: pl.DataFrame
+    findings: list[Finding]
+    stated: tuple[float, ...] | None = None
+    aside: Path | None = None
+
+    @property
+    def failed(self) -> pl.DataFrame:
+        """The trials with a run that failed."""
+        import polars as pl
+
+        return self.trials.filter(pl.col("error").is_not_null())
+
+    @property
+    def qualified(self) -> list[tuple[int, int, tuple[float, ...], int | None]]:
+        """What was found: trial, its first run, its values, and the number of the finding that it was saved as.
+
+        With a threshold these are all trials beyond it, those nearest to the goal first; else those that were saved.
+        """
+        import polars as pl
+
+        saved = {finding.trial: i for i, finding in enumerate(self.findings, 1)}
+        names = [goal.figure for goal in self.plan.goals]
+        asked = self.plan.goals[0].threshold is not None
+        chosen = self.trials.filter(pl.col("counts") if asked else pl.col("trial").is_in(list(saved)))
+        if asked:
+            chosen = chosen.sort(names[0], descending=self.plan.goals[0].sense == "max", maintain_order=True)
+        else:
+            chosen = chosen.sort(pl.col("trial").replace_strict(saved, default=None), maintain_order=True)
+        rows = chosen.select("trial", "run", *names).iter_rows()
+        return [(trial, run, tuple(values), saved.get(trial)) for trial, run, *values in rows]
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """A matplotlib figure of the trials, written to ``path`` (.png, .svg or .pdf) if that is given.
+
+        Raises:
+            InputError: the format is not known.
+        """
+        from knee.view.search import pictures
+
+        if path is not None:
+            pictures.write(self, Path(path))
+        return pictures.draw(self)
+
+    def write_page(self) -> None:
+        """Writes ``search.html`` and ``search.parquet``, the table of the trials.
+
+        Raises:
+            RunError: they cannot be written, as on a full disk.
+        """
+        from knee.view.search import page
+
+        with files.replacing(self.folder / SEARCH_TABLE) as beside:
+            files.write_frame(beside, self.trials)
+        files.write(self.folder / SEARCH_PAGE, page.page(self))
+
+    def __repr__(self) -> str:
+        """Where it is and what varies."""
+        keys = ", ".join(self.plan.keys)
+        return f"<knee search {self.folder}: {self.trials.height} trials over {keys}, {len(self.findings)} findings>"
+
+
+def open_search(folder: str | Path) -> Search:
+    """The finished search in a folder.
+
+    Raises:
+        FolderError: the folder has none, or one that is not finished or cannot be read.
+    """
+    import polars as pl
+
+    from knee.study.searches.findings import Finding
+    from knee.study.searches.searchfile import reread
+
+    folder = Path(folder)
+    about = place.read_mark(folder / SEARCH, FORMAT)
+    if about is None:
+        raise FolderError(f"{folder} has no search; expected a folder written by knee search.")
+    if "findings" not in about:
+        raise FolderError(f"The search in {folder} is not finished; the same command goes on with it.")
+    findings = [
+        Finding(
+            Path(each["file"]),
+            each["trial"],
+            each["run"],
+            tuple(each["found"]),
+            tuple(each["values"]),
+            each["data"],
+            each["figures"],
+        )
+        for each in about["findings"]
+    ]
+    try:
+        trials = pl.read_parquet(folder / SEARCH_TABLE)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FolderError(
+            f"{folder / SEARCH_TABLE} cannot be read ({reason}); the same command writes it anew."
+        ) from None
+    stated = about["stated"] and tuple(about["stated"])
+    return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
+
+
+def run(
+    plan: Plan,
+    out: str | Path,
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    dask: Any = None,
+    again: bool = False,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+    max_memory: int | str | None = None,
+) -> Search:
+    """Makes a search into ``out``, or what is missing of it there. A run that fails is recorded.
+
+    Args:
+        plan: what to search (:func:`knee.study.searches.searchfile.read`).
+        out: its folder.
+        workers: how many runs at once in this process; default: one per core, and one on a ground in real time.
+        executor: do the runs there instead, such as in a ``ProcessPoolExecutor``.
+        dask: do them on this cluster: a scheduler's address, or a ``distributed.Client``.
+        again: start anew, and drop what is there.
+        progress: called now and then with the fraction of the work that is done.
+        command: the command line that asks for it.
+        max_memory: what a run may need, as of :func:`knee.run`.
+
+    Raises:
+        InputError: something was refused; nothing has been written.
+        RunError: something cannot be written, or a cluster's workers have another program.
+    """
+    from knee.study.searches.evaluate import Evaluator
+    from knee.study.sweeps import cluster, dataset, execute
+    from knee.system import forked
+
+    forked.check()
+    out = Path(out)
+    corners = plan.corners()
+    checked = sweepfile.check(corners, max_memory=max_memory, most=_CHECKED)
+    place.check_folder(out, SEARCH, "knee search")
+    _check_findings(out)
+    program = fingerprint()
+    with ExitStack() as stack:
+        if dask is not None:
+            executor, at_once = stack.enter_context(cluster.connected(dask))
+        else:
+            if executor is None:
+                for name in {scenario.run.ground for scenario in checked.largest}:
+                    grounds.ready(name)
+            most = sweeps.workers_for(plan.batch * plan.runs_each, checked, workers, None)
+            at_once = partial(int, most) if executor is None else partial(execute.size, executor)
+        folder = place.prepared(out, again=again, stack=stack)
+        dataset.tidy(folder)
+        about = _about(plan, program, command)
+        aside, trials = _continued(folder, about)
+        writer = dataset.Writer(folder, plan.definition([]))
+        evaluator = Evaluator(program, executor, at_once, _known(folder), command)
+        work = _Work(folder, plan, about, evaluator, writer, progress or (lambda fraction: None), trials)
+        try:
+            made = work.search()
+        finally:
+            # Also what was done before an interruption.
+            writer.flush()
+        return work.finish(made, aside)
+
+
+def _check_findings(folder: Path) -> None:
+    """Rejects a folder with a finding that somebody has changed, since it would be written anew.
+
+    Raises:
+        FolderError: names it.
+    """
+    for each in (place.read_mark(folder / SEARCH, FORMAT) or {}).get("findings", ()):
+        path = folder / FINDINGS / Path(each["file"]).name
+        if "sha256" in each and path.is_file() and files.digest(path) != each["sha256"]:
+            raise FolderError(
+                f"{path} was changed since knee wrote it, so it is not replaced; rename it, move it elsewhere, or name "
+                "another folder with --out."
+            )
+
+
+class _Work:
+    """A search while it is made."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        about: Mapping[str, Any],
+        evaluator: Evaluator,
+        writer: Writer,
+        progress: Callable[[float], None],
+        trials: int,
+    ) -> None:
+        self._folder, self._plan, self._about = folder, plan, dict(about)
+        self._evaluator, self._writer, self._progress = evaluator, writer, progress
+        #: Trials that are there already; a search is only ever extended.
+        self._there = trials
+        self._wanted = max(plan.trials, trials)
+        self._rows: list[list[Any]] = []
+
+    def search(self) -> list[Trial]:
+        """Makes the trials, batch by batch; runs that are known are not made again."""
+        from knee.study.searches.proposals import Proposals
+
+        files.write(self._folder / SEARCH, _json(self._about))
+        if not (self._folder / MARK).is_file():
+            self._mark()
+        proposals = Proposals(self._plan)
+        made: list[Trial] = []
+        while len(made) < self._wanted:
+            batch = self._batch(proposals, len(made))
+            if not batch:
+                break
+            made += batch
+        return made
+
+    def _batch(self, proposals: Proposals, before: int) -> list[Trial]:
+        from knee.study.searches.findings import Trial
+
+        # The whole batch is asked for even where fewer are wanted, so that more trials later go on in the same way.
+        asked = proposals.ask()[: self._wanted - before]
+        self._rows += [proposal.row for proposal in asked]
+        each = self._plan.runs_each
+        runs = range(before * each + 1, (before + len(asked)) * each + 1)
+        definition = self._plan.definition(self._rows)
+        self._writer.definition = definition
+        if len(self._rows) > self._there:
+            self._mark()
+
+        def progress(fraction: float) -> None:
+            self._progress(_SEARCHING * min((before + fraction * len(asked)) / self._wanted, 1.0))
+
+        (figures,) = self._evaluator.run([(definition, runs)], self._writer.add, progress)
+        trials = []
+        for i, proposal in enumerate(asked):
+            values = self._plan.values(figures[i * each : (i + 1) * each])
+            proposals.tell(proposal, values)
+            trials.append(Trial(before + i + 1, proposal, values))
+        return trials
+
+    def _mark(self) -> None:
+        """Writes what makes the folder a sweep's: the choices so far."""
+        definition = self._plan.definition(self._rows)
+        about = sweeps.about_of(definition, self._about["fingerprint"], self._about["command"], None)
+        files.write(self._folder / MARK, _json(about))
+
+    def finish(self, trials: list[Trial], aside: Path | None) -> Search:
+        """Finds and writes the findings."""
+        from knee.study.searches.findings import Finder
+
+        definition = self._plan.definition(self._rows)
+        table = _table(self._plan, trials, definition, self._evaluator)
+
+        def progress(fraction: float) -> None:
+            self._progress(_SEARCHING + (1 - _SEARCHING) * fraction)
+
+        tried = set(self._evaluator.known)
+        try:
+            findings = Finder(self._plan, self._folder, definition, self._evaluator, progress).find(trials)
+            stated = self._stated()
+        finally:
+            known = _read_json(self._folder / TRIED)
+            known |= {key: dict(row) for key, row in self._evaluator.known.items() if key not in tried}
+            files.write(self._folder / TRIED, _json(known))
+        sweep = sweeps.open_sweep(self._folder)
+        self._about |= {
+            "trials": len(trials),
+            "failed": table["error"].count(),
+            "stated": stated,
+            "findings": [
+                {"file": str(each.file), "trial": each.trial, "run": each.run, "found": each.found}
+                | {"values": each.values, "data": each.data, "figures": each.figures}
+                | {"sha256": files.digest(self._folder / each.file)}
+                for each in findings
+            ],
+        }
+        files.write(self._folder / SEARCH, _json(self._about))
+        return Search(self._folder, self._plan, sweep, table, findings, stated, aside)
+
+    def _stated(self) -> tuple[float, ...] | None:
+        """The values of the scenario as the file has it; None where it does not say what is chosen, or has none."""
+        from knee.errors import Refused
+        from knee.study.sweeps.definition import VARIABLE, stated
+
+        definition = self._plan.as_stated()
+        try:
+            for key in self._plan.keys:
+                if not key.startswith(VARIABLE):
+                    stated(self._plan.base, key.replace("*", "0"))
+            (rows,) = self._evaluator.run([(definition, range(1, len(definition) + 1))])
+        except (KneeError, Refused):
+            return None
+        return self._plan.values(rows)
+
+
+def _about(plan: Plan, program: str, command: str | None) -> dict[str, Any]:
+    return {
+        **sweeps.about_of(plan.definition([]), program, command, None),
+        "format": FORMAT,
+        "optuna": version("optuna"),
+        "identity": json.loads(json.dumps(plan.identity())),
+        "plan": {"base": plan.base, "table": plan.table, "where": plan.where, "name": plan.name},
+    }
+
+
+def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int]:
+    """Where the data of another search is now that was here, and the number of trials that are here of this one."""
+    from knee.study.sweeps import dataset
+
+    before = place.read_mark(folder / SEARCH, FORMAT)
+    if before is None:
+        return None, 0
+    same = all(before.get(key) == about[key] for key in ("fingerprint", "optuna", "identity"))
+    if not same:
+        aside = place.next_aside(folder)
+        for name in (place.DATA, MARK, TRIED, FINDINGS, SEARCH_TABLE, SEARCH_PAGE, SEARCH):
+            if (folder / name).exists():
+                (folder / name).rename(aside / name)
+        return aside, 0
+    for _ in dataset.rows_of(folder):
+        # A part that cannot be read is named here.
+        pass
+    dataset.drop_failed(folder)
+    for finding in before.get("findings", ()):
+        # They are written anew, and fewer of them if the search now finds fewer.
+        (folder / FINDINGS / Path(finding["file"]).name).unlink(missing_ok=True)
+    there = _read_json(folder / MARK)
+    return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
+
+
+def _known(folder: Path) -> dict[str, Any]:
+    """The figures of the runs that are in a folder, by their digests."""
+    import polars as pl
+
+    from knee.study.sweeps import dataset
+    from knee.study.sweeps.table import FIGURES
+
+    known = _read_json(folder / TRIED)
+    for part in dataset.parts_of(folder, "runs"):
+        try:
+            frame = pl.read_parquet(part, columns=["digest", *FIGURES])
+        except (OSError, pl.exceptions.PolarsError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None
+        known |= {row.pop("digest"): row for row in frame.iter_rows(named=True)}
+    return known
+
+
+def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Evaluator) -> pl.DataFrame:
+    """The table of the trials."""
+    import polars as pl
+
+    from knee.study.sweeps.columns import columns
+
+    numbers = [trial.number for trial in trials]
+    each = plan.runs_each
+    points = [definition.point((number - 1) * each + 1) for number in numbers]
+    varied = set(plan.keys) | {key for key, _ in plan.derived}
+    given: dict[str, Any] = {"trial": pl.Series(numbers, dtype=pl.Int64)}
+    given["run"] = pl.Series([(number - 1) * each + 1 for number in numbers], dtype=pl.Int64)
+    for column in columns(definition):
+        if column.key in varied:
+            values = [column.typed(point.values[column.key]) for point in points]
+            given[column.name] = pl.Series(values, dtype=column.dtype(), strict=False)
+    for i, goal in enumerate(plan.goals):
+        values = [None if trial.values is None else trial.values[i] for trial in trials]
+        given[goal.figure] = pl.Series(values, dtype=pl.Float64)
+    counts = [trial.values is not None and all(map(Goal.counts, plan.goals, trial.values)) for trial in trials]
+    given["counts"] = pl.Series(counts, dtype=pl.Boolean)
+    errors = []
+    program = fingerprint()
+    for number in numbers:
+        runs = definition.points(range((number - 1) * each + 1, number * each + 1)) if evaluator.failed else ()
+        found = (evaluator.failed.get(definition.digest(point, program)) for point in runs)
+        errors.append(next((error for error in found if error is not None), None))
+    given["error"] = pl.Series(errors, dtype=pl.String)
+    return pl.DataFrame(given)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(files.read(path, _MAX_JSON))
+    except (OSError, ValueError):
+        # It only saves work.
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False, default=str)

@@ -1,0 +1,107 @@
+"""Runs the points of a search, each once, where the runs of a sweep can be made (:mod:`knee.study.sweeps.execute`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from knee.errors import KneeError
+from knee.study.batch import work
+from knee.study.sweeps import execute
+from knee.study.sweeps.definition import Definition
+from knee.study.sweeps.table import FIGURES
+from knee.study.sweeps.work import Assignment, Part, Task
+
+#: The figures of a run, by name.
+Figures = Mapping[str, float | None]
+
+
+class Evaluator:
+    """Makes runs, and knows those that were made.
+
+    Attributes:
+        known: the figures of runs, by their digests.
+        failed: the errors of runs that failed, by their digests.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        executor: Executor | None,
+        at_once: Callable[[], int],
+        known: dict[str, Figures],
+        command: str | None = None,
+    ) -> None:
+        self._program, self._executor, self._at_once, self._command = program, executor, at_once, command
+        self.known = known
+        self.failed: dict[str, str] = {}
+
+    def run(
+        self,
+        wanted: Sequence[tuple[Definition, Sequence[int]]],
+        done: Callable[[Part], None] = lambda part: None,
+        progress: Callable[[float], None] | None = None,
+    ) -> list[list[Figures | None]]:
+        """The figures of some runs of some definitions, in order; None for a run that fails.
+
+        Args:
+            wanted: the definitions, each with the numbers of the runs that are wanted of it.
+            done: called with the rows of each run that was made now.
+            progress: called now and then with the part of the runs that are done.
+
+        Raises:
+            RunError: the runs cannot be made or written, as on a full disk.
+        """
+        digests: list[list[str]] = []
+        tasks: dict[str, tuple[float, Task]] = {}
+        for definition, runs in wanted:
+            base = json.dumps(definition.base)
+            digests.append([])
+            for point in definition.points(runs):
+                digest = definition.digest(point, self._program)
+                digests[-1].append(digest)
+                if digest in self.known or digest in self.failed or digest in tasks:
+                    continue
+                where = f"{definition.where} with {point}" if point.values else definition.where
+                assigned = Assignment(point.run, point.changes, digest, where)
+                task = Task(
+                    base, definition.name, (assigned,), self._program, command=self._command, own=definition.own
+                )
+                tasks[digest] = _work(definition, point), task
+        self._do(tasks, done, progress)
+        return [[self.known.get(digest) for digest in each] for each in digests]
+
+    def _do(
+        self,
+        tasks: Mapping[str, tuple[float, Task]],
+        done: Callable[[Part], None],
+        progress: Callable[[float], None] | None,
+    ) -> None:
+        whole = max(len(tasks), 1)
+        finished = 0
+
+        def under_way(fractions: Mapping[int, float]) -> None:
+            if progress is not None:
+                progress(min((finished + sum(fractions.values())) / whole, 1.0))
+
+        # The longest first, so that no core is idle.
+        ordered: Iterator[Task] = iter([task for _, task in sorted(tasks.values(), key=lambda each: -each[0])])
+        for part in execute.parts(ordered, self._executor, self._at_once, under_way):
+            for row in part.runs:
+                finished += 1
+                if row["error"] is None:
+                    self.known[row["digest"]] = {name: row[name] for name in FIGURES}
+                else:
+                    self.failed[row["digest"]] = row["error"]
+            done(part)
+            under_way({})
+
+
+def _work(definition: Definition, point: Any) -> float:
+    """Estimated packets of a run; none where its scenario is refused, which the run will say."""
+    try:
+        return work(definition.scenario(point))
+    except KneeError:
+        return 0.0

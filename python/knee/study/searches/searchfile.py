@@ -1,0 +1,361 @@
+"""Reads searches: scenario files with a table ``[search]``, and what the command line or Python add to them.
+
+::
+
+    [search]
+    figure = "queue_delay_p95_ms"                        # or two, with two goals: a Pareto front
+    goal = "max"                                         # or "min"
+    exceeds = 10                                         # findings only beyond this; with "min": below = ...
+    trials = 200
+
+    [search.over]                                        # the bounds, in the words of a sweep's axes
+    link.rate = "loguniform(1 Mbit/s, 1 Gbit/s)"
+    flows.0.rtt = ["5 ms", "20 ms", "80 ms"]
+    var.bdps = "uniform(0.5, 4)"
+
+    [search.derive]
+    link.limit = "var.bdps * link.rate * flows.0.rtt"
+
+    [search.against]                                     # compare each scenario with this variant of it
+    link.queue = "fq"
+
+    [search.across]                                      # run each choice across all of these
+    link.delay = ["5 ms", "50 ms"]
+
+Everything is checked before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from knee.errors import InputError, Refused, ScenarioError
+from knee.own import classes
+from knee.scenario import expressions
+from knee.scenario.loading import beside, tables
+from knee.scenario.overrides import parse_value
+from knee.scenario.units import near, shown
+from knee.study.searches.plan import Axis, Goal, Plan
+from knee.study.sweeps.definition import Group, stated
+from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, flat, groups_of
+from knee.study.sweeps.table import FIGURES
+from knee.study.sweeps.values import Sampled, values
+
+#: The searches shipped with the program, by name.
+SHIPPED = {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.toml"))}
+#: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
+SAMPLERS = ("tpe", "random", "nsga2")
+#: Most choices that are tried, and most that are proposed together.
+MOST_TRIALS, MOST_BATCH = 100_000, 1000
+_SENSES, _SUMMARIES, _COMPARISONS = ("max", "min"), ("mean", "worst"), ("ratio", "difference")
+
+#: The keys of ``[search]``: Python's types of their values, and what an error says is expected.
+_KEYS: dict[str, tuple[tuple[type, ...], str]] = {
+    "figure": ((str, list), 'the name of a figure such as "jain", or a list of two'),
+    "goal": ((str, list), '"max" or "min", or a list of two'),
+    "exceeds": ((int, float), "a number"),
+    "below": ((int, float), "a number"),
+    "over": ((dict,), "a table of keys with their bounds"),
+    "zip": ((list,), "a list of lists of keys"),
+    "derive": ((dict,), "a table of keys with expressions"),
+    "across": ((dict,), "a table of keys with their values"),
+    "summarize": ((str,), '"mean" or "worst"'),
+    "against": ((dict,), "a table of keys with the values of the other variant"),
+    "compare": ((str,), '"ratio" or "difference"'),
+    "seeds": ((int,), "a whole number"),
+    "trials": ((int,), "a whole number"),
+    "batch": ((int,), "a whole number"),
+    "search_seed": ((int,), "a whole number"),
+    "sampler": ((str,), f"one of {', '.join(SAMPLERS)}"),
+    "findings": ((int,), "a whole number"),
+    "shrink": ((bool,), "true or false"),
+    "tolerance": ((int, float), "a number from 0 to 1"),
+    "keep": ((list,), "a list of keys"),
+    "free": ((list,), "a list of keys"),
+}
+_WORDS = {"goal": _SENSES, "summarize": _SUMMARIES, "compare": _COMPARISONS, "sampler": SAMPLERS}
+_RANGES: dict[str, tuple[float, float]] = {
+    "seeds": (1, 1000),
+    "trials": (1, MOST_TRIALS),
+    "batch": (1, MOST_BATCH),
+    "search_seed": (0, 2**32 - 1),
+    "findings": (0, 100),
+    "tolerance": (0, 1),
+}
+
+
+def read(
+    source: str | Path | Mapping[str, Any],
+    over: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    changes: Sequence[str] = (),
+    zips: Sequence[Sequence[str]] = (),
+    derive: Mapping[str, str] | Sequence[str] = (),
+    across: Mapping[str, Any] | Sequence[str] = (),
+    against: Mapping[str, Any] | Sequence[str] = (),
+    **given: Any,
+) -> Plan:
+    """The plan of a search.
+
+    Args:
+        source: a file, with or without ``[search]``; the name of a shipped scenario or search; or plain data.
+        over: bounds, beside or in place of the file's: ``{"link.rate": "uniform(...)"}``, or texts as of ``--over``.
+        changes: changes to the scenario, as of ``--set``.
+        zips: lists of keys that are chosen together.
+        derive: keys and expressions, or texts as of ``--derive``.
+        across: keys and values that every choice is run across, or texts as of ``--across``.
+        against: keys and values of the other variant, or texts as of ``--against``.
+        given: other keys of ``[search]``, in place of the file's; None leaves the file's.
+
+    Raises:
+        InputError: names the file, the key, what was found and what would be accepted.
+    """
+    path = None
+    if isinstance(source, Mapping):
+        data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
+    else:
+        data, path = tables(SHIPPED.get(str(source), source))
+        where, name = str(path), path.stem
+    try:
+        table = _table(data.pop("search", {}))
+        if "sweep" in data:
+            raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
+        table |= {key: value for key, value in _checked(given).items() if value is not None}
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+    given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
+    if path is not None:
+        given_over, given_across, given_against = (
+            beside(each, path) for each in (given_over, given_across, given_against)
+        )
+    table["over"] = table.get("over", {}) | given_over
+    table["across"] = table.get("across", {}) | given_across
+    table["derive"] = table.get("derive", {}) | derived_of(derive)
+    table["against"] = table.get("against", {}) | given_against
+    table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
+    base = base_of(data, changes, where, name)
+    try:
+        return _plan(base, table, where, name)
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+
+
+def _table(table: Any) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise Refused(f"{shown(table)} is not a table", "expected [search] with a table over", key="search")
+    made = _checked(table)
+    for key in ("over", "derive", "across", "against"):
+        if key in made:
+            made[key] = flat(made[key])
+    return made
+
+
+def _checked(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of ``[search]``, with values of the right types and in their ranges; None passes."""
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise Refused("unknown key", near(key, list(_KEYS)), key=f"search.{key}")
+        if value is None:
+            continue
+        kinds: Any
+        kinds, accepted = _KEYS[key]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise Refused(f"{shown(value)} has the wrong type", f"expected {accepted}", key=f"search.{key}")
+        words: list[Any] = value if isinstance(value, list) else [value]
+        for word in words:
+            if key in _WORDS and word not in _WORDS[key]:
+                raise Refused(f"{shown(word)} is not known", near(str(word), list(_WORDS[key])), key=f"search.{key}")
+        low, high = _RANGES.get(key, (0, 0))
+        if key in _RANGES and not low <= value <= high:
+            raise Refused(f"{value} is out of range", f"expected {low:g} to {high:.10g}", key=f"search.{key}")
+        if key == "zip" and not all(isinstance(keys, list) for keys in value):
+            raise Refused(
+                "it is not a list of lists of keys", 'such as [["link.rate", "link.limit"]]', key="search.zip"
+            )
+    return dict(table)
+
+
+def _variant(against: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    if isinstance(against, Mapping):
+        return dict(against)
+    made = {}
+    for text in against:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise InputError(f"--against: {text!r} is not a key with a value; expected such as link.queue=fq.")
+        made[key] = parse_value(value)
+    return made
+
+
+def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) -> Plan:
+    goals = _goals(table)
+    axes = _axes(table)
+    across = _across(table)
+    for key, text in table["derive"].items():
+        if key in table["over"] or key in table["across"]:
+            raise Refused("it has values and an expression", "expected one of them", key=key)
+        if not isinstance(text, str):
+            raise Refused(f"{shown(text)} is not an expression", "expected text in quotes", key=f"search.derive.{key}")
+        try:
+            expressions.parse(text)
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"search.derive.{key}") from None
+    against = _against(base, table)
+    check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]])
+    check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
+    chosen = [key for axis in axes for key in axis.keys]
+    if table.get("seeds", 1) > 1 and "seed" in chosen:
+        raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")
+    for which in ("keep", "free"):
+        for key in table.get(which, ()):
+            if not isinstance(key, str):
+                raise Refused(f"{shown(key)} is not a key", 'expected such as "duration"', key=f"search.{which}")
+    both = next((key for key in table.get("free", ()) if key in table.get("keep", ())), None)
+    if both is not None:
+        raise Refused(f"{shown(both)} is also in keep", "expected it in one of them", key="search.free")
+    named = {flow.get("cc") for flow in base.get("flows", ()) if isinstance(flow, dict)}
+    groups = [*(axis.rows for axis in axes), *(group.rows for group in across), against.rows if against else ()]
+    named |= {value for rows in groups for row in rows for value in row if isinstance(value, str)}
+    own = {key: of for key, of in classes().items() if key in named}
+    plain = {field.name for field in fields(Plan)} & {*_RANGES, "summarize", "compare", "sampler", "shrink"}
+    options = {key: table[key] for key in plain if key in table}
+    derived = tuple(table["derive"].items())
+    keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
+    over = {key: str(given) if isinstance(given, Sampled) else given for key, given in table["over"].items()}
+    return Plan(
+        name,
+        where,
+        base,
+        goals,
+        axes,
+        derived,
+        tuple(across),
+        against=against,
+        keep=keep,
+        free=free,
+        own=own,
+        table=table | {"over": over},
+        **options,
+    )
+
+
+def reread(plain: Mapping[str, Any]) -> Plan:
+    """The plan that a search's folder has."""
+    return _plan(plain["base"], plain["table"], plain["where"], plain["name"])
+
+
+def _goals(table: dict[str, Any]) -> tuple[Goal, ...]:
+    figures, senses = (given if isinstance(given, list) else [given] for given in _required(table))
+    if len(figures) > 2 or len(figures) != len(senses):
+        found = f"{len(figures)} figures have {len(senses)} goals"
+        raise Refused(found, "expected a goal for each figure, and at most two", key="search.goal")
+    for figure in figures:
+        if figure not in FIGURES:
+            raise Refused(f"there is no figure {shown(figure)}", near(str(figure), list(FIGURES)), key="search.figure")
+    if len(set(figures)) < len(figures):
+        raise Refused(f"{shown(figures[0])} is there twice", "expected two figures", key="search.figure")
+    bounds = {"max": "exceeds", "min": "below"}
+    threshold = None
+    for sense, key in bounds.items():
+        if key not in table:
+            continue
+        if len(figures) > 1:
+            raise Refused("a search for two figures has no threshold", "leave it out", key=f"search.{key}")
+        if senses[0] != sense:
+            accepted = f'expected {bounds[senses[0]]}, or goal = "{sense}"'
+            raise Refused(f'it does not go with goal = "{senses[0]}"', accepted, key=f"search.{key}")
+        threshold = float(table[key])
+    return tuple(Goal(figure, sense, threshold) for figure, sense in zip(figures, senses, strict=True))
+
+
+def _required(table: Mapping[str, Any]) -> tuple[Any, Any]:
+    for key, option in (("figure", "--figure NAME"), ("goal", "--goal max or --goal min")):
+        if key not in table:
+            accepted = f"expected {key} in [search], or {option}"
+            names = f"; the figures are: {', '.join(FIGURES)}" if key == "figure" else ""
+            raise Refused("it is missing", accepted + names, key=f"search.{key}")
+    return table["figure"], table["goal"]
+
+
+def _axes(table: Mapping[str, Any]) -> tuple[Axis, ...]:
+    lists: dict[str, list[Any]] = {}
+    ranges: dict[str, Sampled] = {}
+    for key, given in table["over"].items():
+        found = given if isinstance(given, Sampled) else values(key, given)
+        if isinstance(found, Sampled):
+            ranges[key] = found
+        elif len(found) < 2:
+            accepted = "expected bounds such as uniform(5 ms, 50 ms), or two or more values"
+            raise Refused(f"{shown(found[0])} is its only value", accepted, key=f"search.over.{key}")
+        else:
+            lists[key] = found
+    if not table["over"]:
+        accepted = (
+            "expected a table [search.over], or --over KEY=BOUNDS such as link.rate='loguniform(1 Mbit/s, 1 Gbit/s)'"
+        )
+        raise Refused("the search has no bounds", accepted, key="search.over")
+    for keys in table["zip"]:
+        sampled = next((key for key in keys if key in ranges), None)
+        if sampled is not None:
+            accepted = "expected lists of values; derive the other from it"
+            raise Refused(f"{sampled} is a range, and ranges are not tied", accepted, key="search.zip")
+    groups = groups_of(lists, table["zip"])
+    made = [Axis(group.keys, group.rows) for group in groups] + [
+        Axis((key,), span=span) for key, span in ranges.items()
+    ]
+    order = {key: i for i, key in enumerate(table["over"])}
+    return tuple(sorted(made, key=lambda axis: order[axis.keys[0]]))
+
+
+def _across(table: Mapping[str, Any]) -> list[Group]:
+    """The family of networks: a grid, as of a sweep."""
+    lists: dict[str, list[Any]] = {}
+    for key, given in table["across"].items():
+        if key in table["over"]:
+            raise Refused(
+                "it is chosen, and what is chosen is run across its values", "expected one of over and across", key=key
+            )
+        found = values(key, given)
+        if isinstance(found, Sampled):
+            raise Refused(
+                "it is a range", "expected values, or a range with a number such as linear(5 ms, 50 ms, 10)", key=key
+            )
+        lists[key] = found
+    return groups_of(lists, [])
+
+
+def _against(base: Mapping[str, Any], table: Mapping[str, Any]) -> Group | None:
+    other = table["against"]
+    if not other:
+        if "compare" in table:
+            raise Refused("there is nothing to compare with", "expected a table [search.against]", key="search.compare")
+        return None
+    mine = []
+    for key, value in other.items():
+        if key in table["over"] or key in table["across"] or key in table["derive"]:
+            raise Refused(
+                "it varies, and is also what is compared", "expected one of them", key=f"search.against.{key}"
+            )
+        try:
+            there = [stated(base, name) for name in _each(base, key)]
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=f"search.against.{key}") from None
+        if any(one != there[0] for one in there):
+            raise Refused("the scenario has several values there", "name one of them", key=f"search.against.{key}")
+        if there[0] == value:
+            accepted = "expected another value"
+            raise Refused(f"{shown(value)} is the scenario's own", accepted, key=f"search.against.{key}")
+        mine.append(there[0])
+    return Group(tuple(other), [mine, list(other.values())])
+
+
+def _each(base: Mapping[str, Any], key: str) -> list[str]:
+    """A key, with each number in place of ``*``."""
+    before, star, after = key.partition(".*.")
+    if not star:
+        return [key]
+    there = stated(base, before)
+    return [f"{before}.{i}.{after}" for i in range(len(there))] if isinstance(there, list) and there else [key]

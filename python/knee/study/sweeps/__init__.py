@@ -1,0 +1,409 @@
+"""``knee sweep``: a scenario at thousands of points, on all cores or a cluster, into one data set.
+
+``definition.py`` says what a run of a sweep goes through. :func:`run` makes a sweep, :func:`open_sweep` reads one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee import _core, grounds
+from knee.errors import FolderError, InputError
+from knee.grounds import memory
+from knee.results.folder import PROGRAM
+from knee.results.manifest import commit, fingerprint
+from knee.study.sweeps import sweepfile
+from knee.study.sweeps.definition import Definition, Point
+from knee.study.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
+from knee.system import files
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from knee.results.result import Result
+    from knee.scenario import Scenario
+    from knee.study.sweeps.work import Part, Task
+
+FORMAT = 2
+#: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
+_TASK_PACKETS, _TASK_RUNS, _TASKS_PER_WORKER = 4_000_000, 64, 8
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep that was run, or is running: its tables, and its runs.
+
+    Attributes:
+        folder: where it is.
+        definition: what it runs.
+        about: with what it was made.
+        aside: where the data set of another sweep was put that was in the folder before; None if there was none.
+    """
+
+    folder: Path
+    definition: Definition
+    about: Mapping[str, Any]
+    aside: Path | None = None
+
+    @property
+    def runs(self) -> pl.LazyFrame:
+        """A row per run: ``run``, the varied keys, ``seed``, the figures, and ``error`` where it failed; in order."""
+        return self._table("runs").sort("run")
+
+    @property
+    def flows(self) -> pl.LazyFrame:
+        """A row per flow of each run, with the varied keys; runs are in the order in which they finished."""
+        return self._table("flows")
+
+    @property
+    def links(self) -> pl.LazyFrame:
+        """A row per link and direction of each run, with the varied keys."""
+        return self._table("links")
+
+    @property
+    def samples(self) -> pl.LazyFrame:
+        """The time series of the flows, where they were asked for; with ``run`` and the varied keys."""
+        return self._table("samples")
+
+    @property
+    def link_samples(self) -> pl.LazyFrame:
+        """The time series of the links, where they were asked for."""
+        return self._table("link_samples")
+
+    @property
+    def events(self) -> pl.LazyFrame:
+        """The events of all runs, where time series were asked for."""
+        return self._table("events")
+
+    @property
+    def failed(self) -> pl.DataFrame:
+        """The runs that failed: ``run``, the varied keys, and ``error``."""
+        import polars as pl
+
+        from knee.study.sweeps import dataset
+
+        given = [column.name for column in self.columns]
+        failed = self.runs.filter(pl.col("error").is_not_null()).select("run", *given, "seed", "error")
+        return dataset.collected(failed, self.folder)
+
+    @property
+    def columns(self) -> list[Any]:
+        """The columns of the varied keys (:class:`knee.study.sweeps.columns.Column`)."""
+        from knee.study.sweeps.columns import columns
+
+        return columns(self.definition)
+
+    def _table(self, name: str) -> pl.LazyFrame:
+        from knee.study.sweeps import dataset
+
+        return dataset.scan(self.folder, name, self.definition)
+
+    def point(self, run: int) -> Point:
+        """The point of a run.
+
+        Raises:
+            InputError: there is no such run, or it needs a class that only its program has.
+        """
+        if not 1 <= run <= len(self.definition):
+            raise InputError(f"{self.folder} has no run {run}; expected 1 to {len(self.definition)}.")
+        return self.definition.point(run)
+
+    def scenario(self, run: int) -> Scenario:
+        """The scenario of a run, which makes the same figures again, bit for bit, with the same program."""
+        from knee.scenario.loading import retitled
+
+        own = self.about.get("own") or []
+        point = self.point(run)
+        missing = [name for name in own if name not in self.definition.own]
+        if missing:
+            found = f"The runs of {self.folder} need the Python class {missing[0]}, which a data set cannot hold"
+            raise InputError(f"{found}; in Python, run the scenario with the class itself.")
+        made = self.definition.scenario(point)
+        return retitled(made, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
+
+    def changed(self, run: int) -> bool:
+        """Whether a run was made with other contents of the files that its scenario names, or by another program."""
+        import polars as pl
+
+        from knee.study.sweeps import dataset
+
+        made = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
+        digest = self.definition.digest(self.point(run), self.about["fingerprint"])
+        return not made.is_empty() and made.item(0, 0) != digest
+
+    def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
+        """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""
+        from knee.grounds import runner
+
+        return runner.run(self.scenario(run), self.about.get("ground"), out, **options)
+
+    def plot(self, path: str | Path | None = None, **choice: Any) -> Figure:
+        """A matplotlib figure of the sweep, written to ``path`` (.png, .svg or .pdf) if that is given.
+
+        Args:
+            path: the file.
+            choice: the fields of :class:`knee.view.sweep.pictures.Picture`: ``kind``, ``figure``, ``over``, ``by``,
+                ``panels`` and ``at``.
+
+        Raises:
+            InputError: a key, a figure or the format is not known.
+        """
+        from knee.view.sweep import pictures
+
+        picture = pictures.Picture(**choice)
+        if path is not None:
+            pictures.write(self, picture, Path(path))
+        return pictures.draw(self, picture)
+
+    def write_page(self) -> None:
+        """Writes ``sweep.parquet``, the table of the runs in one file, and ``sweep.html``.
+
+        Raises:
+            RunError: they cannot be written, as on a full disk.
+        """
+        from knee.study.sweeps import dataset
+        from knee.view.sweep import page
+
+        runs = dataset.collected(self.runs, self.folder)
+        with files.replacing(self.folder / TABLE) as beside:
+            files.write_frame(beside, runs)
+        files.write(self.folder / PAGE, page.page(self, runs))
+
+    def __len__(self) -> int:
+        """The number of runs that it has when it is finished."""
+        return len(self.definition)
+
+    def __repr__(self) -> str:
+        """Where it is and what varies."""
+        return f"<knee sweep {self.folder}: {len(self)} runs over {', '.join(self.definition.keys) or 'seeds'}>"
+
+
+def open_sweep(folder: str | Path) -> Sweep:
+    """The sweep in a folder, also while it is running, as lazy polars frames.
+
+    Raises:
+        FolderError: the folder has none, or one that this version cannot read.
+    """
+    folder = Path(folder)
+    about = read_mark(folder / MARK, FORMAT)
+    if about is None:
+        raise FolderError(f"{folder} has no sweep; expected a folder written by knee sweep or knee matrix.")
+    return Sweep(folder, Definition.read(about["definition"]), about)
+
+
+def run(
+    definition: Definition,
+    out: str | Path,
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    dask: Any = None,
+    series: bool = False,
+    save_runs: bool = False,
+    ground: str | None = None,
+    again: bool = False,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+    max_memory: int | str | None = None,
+) -> Sweep:
+    """Runs a sweep into ``out``, or what is missing of it there. Runs that fail are rows with their error.
+
+    Args:
+        definition: what to run (:func:`knee.study.sweeps.sweepfile.read`).
+        out: the folder of the data set.
+        workers: how many runs at once in this process; default: one per core, and one on a ground in real time.
+        executor: do the runs there instead, such as in a ``ProcessPoolExecutor``.
+        dask: do them on this cluster: a scheduler's address, or a ``distributed.Client``.
+        series: also write the time series and events of all runs.
+        save_runs: also write a result folder for each run, to ``out/runs/NUMBER``.
+        ground: where the scenarios run; default: where they say.
+        again: start anew, and drop what is there.
+        progress: called now and then with the fraction of the work that is done.
+        command: the command line that asks for it.
+        max_memory: what a run may need, as of :func:`knee.run`.
+
+    Raises:
+        InputError: something was refused; nothing has been written.
+        RunError: the rows cannot be written, or a cluster's workers have another program.
+    """
+    from knee.study.sweeps import cluster, dataset, execute
+    from knee.system import forked
+
+    forked.check()
+    out = Path(out)
+    if series and save_runs:
+        raise InputError("--series and --save-runs are both given; the folders of runs have their time series anyway.")
+    checked = sweepfile.check(definition, ground, max_memory)
+    check_folder(out)
+    program = fingerprint()
+    with ExitStack() as stack:
+        if dask is not None:
+            executor, at_once = stack.enter_context(cluster.connected(dask))
+        else:
+            if executor is None:
+                for name in {ground or scenario.run.ground for scenario in checked.largest}:
+                    grounds.ready(name)
+            most = workers_for(len(definition), checked, workers, ground)
+            at_once = partial(int, most) if executor is None else partial(execute.size, executor)
+        folder = prepared(out, again=again, stack=stack)
+        dataset.tidy(folder)
+        done, aside = _continued(folder, definition, program)
+        about = about_of(definition, program, command, ground)
+        files.write(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False))
+        todo = _order(definition, done, checked)
+        writer = dataset.Writer(folder, definition)
+        runs = str((folder / RUNS).absolute()) if save_runs else None
+        tasks = _tasks(
+            definition, todo, checked, program, at_once(), ground=ground, series=series, folder=runs, command=command
+        )
+        report = _Progress(checked, len(definition), len(done), progress)
+        try:
+            for part in execute.parts(tasks, executor, at_once, report.under_way):
+                writer.add(part)
+                report.finished(part)
+        finally:
+            # Also what was done before an interruption.
+            writer.flush()
+        dataset.check_whole(folder, len(definition))
+    return Sweep(folder, definition, about, aside)
+
+
+def about_of(definition: Definition, program: str, command: str | None, ground: str | None) -> dict[str, Any]:
+    """What :data:`MARK` says."""
+    return {
+        "format": FORMAT,
+        "program": PROGRAM,
+        "version": _core.version(),
+        "commit": commit(),
+        "fingerprint": program,
+        "command": command,
+        "ground": ground,
+        "own": sorted(definition.own),
+        "definition": definition.plain(),
+    }
+
+
+def workers_for(runs: int, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
+    """How many runs at once in this process: as many as asked for, and as fit into memory together."""
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise InputError(f"{workers!r} workers are not a whole number from 1.")
+    real_time = any(grounds.find(ground or scenario.run.ground).real_time for scenario in checked.largest)
+    if workers is None:
+        workers = 1 if real_time else os.cpu_count() or 1
+    return memory.together(checked.largest, min(workers, runs))
+
+
+def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[int], Path | None]:
+    """The runs that are there already and need not be made again.
+
+    Where the folder has runs that this sweep or this program would not make, their data set is put aside.
+
+    Returns:
+        The numbers of the runs, and where the data set of another sweep is now, if there was one.
+
+    Raises:
+        FolderError: what is there cannot be read, or has runs of other traces or classes.
+    """
+    from knee.study.sweeps import dataset
+
+    about = read_mark(folder / MARK, FORMAT)
+    if about is None:
+        return set(), None
+    there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
+    same = about["fingerprint"] == program and about["definition"] == json.loads(json.dumps(definition.plain()))
+    aside = None
+    if not same and there:
+        # Points of other variables may be the same scenario, so a digest may have several runs.
+        new: dict[str, list[int]] = {}
+        for point in definition.points(range(len(definition), 0, -1)):
+            new.setdefault(definition.digest(point, program), []).append(point.run)
+        numbers = {run: new[digest].pop() for run, digest in sorted(there) if new.get(digest)}
+        if len(numbers) < len(there):
+            aside = next_aside(folder)
+            # First, so that the data set is whole wherever it is, whatever happens next.
+            files.write(aside / MARK, (folder / MARK).read_bytes())
+        dataset.carry(folder, numbers, Definition.read(about["definition"]), definition, aside)
+        there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
+    dataset.drop_failed(folder)
+    if same:
+        # A file may have changed meanwhile, which the definition does not show.
+        first = next(iter(there), None)
+        if first is not None and definition.digest(definition.point(first[0]), program) != first[1]:
+            raise FolderError(
+                f"{folder} has runs of other traces, files or classes; name another folder, or use --again."
+            )
+    return {run for run, _ in there}, aside
+
+
+def _order(definition: Definition, done: set[int], checked: sweepfile.Checked) -> Iterator[int]:
+    """The runs that are to be made; where their lengths are known the longest first, so that no core is idle."""
+    todo = (run for run in range(1, len(definition) + 1) if run not in done)
+    if checked.whole and len(set(checked.work.values())) > 1:
+        return iter(sorted(todo, key=lambda run: -checked.work[run]))
+    return todo
+
+
+def _tasks(
+    definition: Definition,
+    todo: Iterator[int],
+    checked: sweepfile.Checked,
+    program: str,
+    workers: int,
+    **options: Any,
+) -> Iterator[Task]:
+    """Tasks of runs that together take some tenths of a second."""
+    from knee.study.sweeps.work import Assignment, Task
+
+    base = json.dumps(definition.base)
+    share = checked.mean_work * len(definition) / (workers * _TASKS_PER_WORKER)
+    most = min(_TASK_PACKETS, share)
+
+    def task(runs: Sequence[int]) -> Task:
+        assigned = tuple(
+            Assignment(point.run, point.changes, definition.digest(point, program), f"{definition.where} with {point}")
+            for point in definition.points(runs)
+        )
+        return Task(base, definition.name, assigned, program, own=definition.own, **options)
+
+    gathered: list[int] = []
+    size = 0.0
+    for run in todo:
+        gathered.append(run)
+        size += checked.work.get(run, checked.mean_work)
+        if size >= most or len(gathered) >= _TASK_RUNS:
+            yield task(gathered)
+            gathered, size = [], 0.0
+    if gathered:
+        yield task(gathered)
+
+
+class _Progress:
+    """The fraction of the work that is done."""
+
+    def __init__(
+        self, checked: sweepfile.Checked, runs: int, done: int, progress: Callable[[float], None] | None
+    ) -> None:
+        self._checked, self._progress = checked, progress
+        self._whole = max(checked.mean_work * (runs - done), 1.0)
+        self._done = 0.0
+
+    def _work(self, run: int) -> float:
+        return self._checked.work.get(run, self._checked.mean_work)
+
+    def finished(self, part: Part) -> None:
+        self._done += sum(self._work(row["run"]) for row in part.runs)
+        self.under_way({})
+
+    def under_way(self, fractions: Mapping[int, float]) -> None:
+        if self._progress is not None:
+            here = sum(self._work(run) * fraction for run, fraction in fractions.items())
+            self._progress(min((self._done + here) / self._whole, 1.0))

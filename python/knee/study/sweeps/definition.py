@@ -1,0 +1,256 @@
+"""What a sweep runs: a scenario, the keys that vary, and the points of the grid that they make.
+
+A run of a sweep goes this way, and no other::
+
+    file + options -> Definition -> Point (its values) -> Scenario -> specification -> core -> rows -> Parquet part
+
+``sweepfile.py`` reads a :class:`Definition`; a :class:`Point` is worked out from its number whenever it is needed, so
+that a million of them take no memory; ``work.py`` takes points to rows, wherever that happens; ``dataset.py`` writes.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from knee.errors import Refused, ScenarioError
+from knee.own import CongestionControl, described
+from knee.scenario import Scenario, expressions, from_dict, traces
+from knee.scenario.overrides import put
+from knee.system import files
+
+#: Variables of a sweep, which are no keys of the scenario.
+VARIABLE = "var."
+#: Longest part of an error that names a point's values, characters.
+_TOLD = 160
+
+
+@dataclass(frozen=True)
+class Group:
+    """Keys that vary together: one axis, axes that are tied, or those that samples are taken of.
+
+    Attributes:
+        keys: the keys.
+        rows: their values, a row for each step.
+        span: where rows are added while it runs, as by a search, rows that stand for all that may come; they decide on
+            the types of the columns.
+    """
+
+    keys: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    span: Sequence[Sequence[Any]] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the grid with one seed: what one run is made of.
+
+    Attributes:
+        run: its number, from 1.
+        values: what the varied keys and variables have, derived ones last.
+        seed: the seed, unless it is among the values.
+    """
+
+    run: int
+    values: dict[str, Any]
+    seed: int
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is to be set in the scenario."""
+        given = {key: value for key, value in self.values.items() if not key.startswith(VARIABLE)}
+        return {"seed": self.seed} | given
+
+    def __str__(self) -> str:
+        """The values in words."""
+        told = ", ".join(f"{key} = {value}" for key, value in self.values.items())
+        return told if len(told) <= _TOLD else told[: _TOLD - 3] + "..."
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A sweep.
+
+    Attributes:
+        name: the scenario's default name.
+        where: the file, as errors call it.
+        base: the scenario's plain data.
+        groups: what varies; the last varies fastest, but for the seeds of a point, which are together.
+        derived: keys and their expressions, each of which may use those before.
+        seeds: runs of each point, with seeds that count up from the scenario's.
+        own: congestion controls written in Python, by the names that scenarios have for them.
+    """
+
+    name: str
+    where: str
+    base: Mapping[str, Any]
+    groups: tuple[Group, ...]
+    derived: tuple[tuple[str, str], ...] = ()
+    seeds: int = 1
+    own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return prod(len(group.rows) for group in self.groups) * self.seeds
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys and variables that vary, derived ones last."""
+        return [*(key for group in self.groups for key in group.keys), *(key for key, _ in self.derived)]
+
+    @cached_property
+    def _first_seed(self) -> int:
+        seed = self.base.get("seed", 1)
+        return seed if isinstance(seed, int) else 1
+
+    def point(self, run: int) -> Point:
+        """The point of a run.
+
+        Raises:
+            ScenarioError: a derived key cannot be worked out.
+        """
+        rest, k = divmod(run - 1, self.seeds)
+        rows: list[Sequence[Any]] = []
+        for group in reversed(self.groups):
+            rest, at = divmod(rest, len(group.rows))
+            rows.append(group.rows[at])
+        values: dict[str, Any] = {}
+        for group, row in zip(self.groups, reversed(rows), strict=True):
+            values.update(zip(group.keys, row, strict=True))
+        point = Point(run, values, self._first_seed + k)
+        if self.derived:
+            self._derive(point)
+        return point
+
+    def points(self, runs: Sequence[int]) -> Iterator[Point]:
+        """The points of some runs."""
+        return (self.point(run) for run in runs)
+
+    def _derive(self, point: Point) -> None:
+        data = self.data(point)
+        for key, text in self.derived:
+            try:
+                value = expressions.parse(text).value(lambda name: self._read(name, data, point.values))
+                point.values[key] = value
+                if not key.startswith(VARIABLE):
+                    put(data, key, value)
+            except Refused as refused:
+                raise ScenarioError(self._place(point), key, refused.found, refused.accepted) from None
+
+    def _read(self, key: str, data: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+        """What a key or variable of an expression has."""
+        if key in values:
+            return values[key]
+        if key.startswith(VARIABLE):
+            there = [name for name in self.keys if name.startswith(VARIABLE)]
+            told = f"there are: {', '.join(there)}" if there else "there are no variables"
+            raise Refused(f"there is no variable {key}", told)
+        try:
+            return stated(data, key)
+        except Refused as refused:
+            raise Refused(f"{refused.found}, which its expression needs", refused.accepted) from None
+
+    def data(self, point: Point) -> dict[str, Any]:
+        """The plain data of a point's scenario, not yet checked.
+
+        Raises:
+            ScenarioError: the scenario has no such key.
+        """
+        data = copy.deepcopy(dict(self.base))
+        for key, value in point.changes.items():
+            try:
+                put(data, key, copy.deepcopy(value))
+            except Refused as refused:
+                where = refused.key or key
+                raise ScenarioError(self._place(point), where, refused.found, refused.accepted) from None
+        return data
+
+    def _place(self, point: Point) -> str:
+        return f"{self.where} with {point}" if point.values else self.where
+
+    def scenario(self, point: Point) -> Scenario:
+        """The scenario of a point.
+
+        Raises:
+            ScenarioError: names the point, the key, what was found and what would be accepted.
+        """
+        return from_dict(self.data(point), where=self._place(point), name=self.name)
+
+    @cached_property
+    def _common(self) -> str:
+        """What all runs have in common, as far as it decides on their figures, as a digest."""
+        given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
+        own = [described(name, of) for name, of in sorted(self.own.items())]
+        text = json.dumps([given, own, self._files()], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(errors="surrogatepass")).hexdigest()
+
+    def _files(self) -> dict[str, str]:
+        """Digests of the files that the scenarios name: another content under the same name is another scenario."""
+        found: dict[str, str] = {}
+        given = (
+            name
+            for group in self.groups
+            for i, key in enumerate(group.keys)
+            for row in group.span or group.rows
+            if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in traces.FILE_KEYS
+            for name in traces.named_in(row[i], key)
+        )
+        for name in [*traces.named_in(self.base), *given]:
+            if name not in found:
+                try:
+                    found[name] = files.digest(traces.find(name).resolve())
+                except (Refused, OSError):
+                    # The run will say so.
+                    found[name] = ""
+        return found
+
+    def digest(self, point: Point, program: str) -> str:
+        """Identifies a run: the scenario, its seed, and the program (:func:`knee.results.manifest.fingerprint`)."""
+        text = json.dumps([program, self._common, point.changes], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+    def plain(self) -> dict[str, Any]:
+        """The definition as JSON has it; :meth:`read` gives it back, but for algorithms written in Python."""
+        return {
+            "name": self.name,
+            "where": self.where,
+            "base": self.base,
+            "groups": [
+                {"keys": group.keys, "rows": group.rows} | ({"span": group.span} if group.span else {})
+                for group in self.groups
+            ],
+            "derived": self.derived,
+            "seeds": self.seeds,
+            "own": sorted(self.own),
+        }
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> Definition:
+        """The definition in what :meth:`plain` gave."""
+        groups = tuple(Group(tuple(group["keys"]), group["rows"], group.get("span", ())) for group in plain["groups"])
+        derived = tuple((key, text) for key, text in plain["derived"])
+        return cls(plain["name"], plain["where"], plain["base"], groups, derived, plain["seeds"])
+
+
+def stated(data: Mapping[str, Any], key: str) -> Any:
+    """What a scenario's plain data has at a key.
+
+    Raises:
+        Refused: it does not say.
+    """
+    place: Any = data
+    for part in key.split("."):
+        here = place
+        if isinstance(here, list) and part.isdigit() and int(part) < len(here):
+            place = here[int(part)]
+        elif isinstance(here, dict) and part in here:
+            place = here[part]
+        else:
+            raise Refused(f"the scenario does not say {key}", "write it in the scenario, or use another key")
+    return place

@@ -1,0 +1,73 @@
+"""The points of a sweep: means of its runs over the seeds, with the confidence intervals of the means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from knee.study.sweeps.dataset import collected
+from knee.study.sweeps.table import FIGURES
+
+if TYPE_CHECKING:
+    from knee.study.sweeps import Sweep
+
+#: The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom (two-sided 95 %; any table has them),
+#: and the normal distribution's for more.
+STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
+    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+NORMAL = 1.960
+
+#: Why seeds may give the same figures.
+SAME_SEEDS = "only loss, jitter and randomised algorithms depend on the seed"
+
+
+def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
+    """A row per point, in the order of the grid.
+
+    Returns:
+        The columns of the keys; ``run``, the first of the point's runs; ``seeds``, their number; each figure's mean;
+        and ``FIGURE half``, half the width of the mean's 95 % confidence interval (Student's t); null where all seeds
+        gave the same figure, from which no interval follows.
+    """
+    keys = [column.name for column in sweep.columns]
+    means = [pl.col(name).mean() for name in FIGURES]
+    spreads = [
+        pl.when(pl.col(name).min() < pl.col(name).max()).then(pl.col(name).std()).alias(f"{name} half")
+        for name in FIGURES
+    ]
+    counts = [pl.col(name).count().alias(f"{name} count") for name in FIGURES]
+    first, number = pl.col("run").min(), pl.len().alias("seeds")
+    good = runs.filter(pl.col("error").is_null()).sort("run")
+    # Over seeds alone there is one point; a group by nothing is not possible.
+    grouped = good.group_by(keys or [pl.lit(0).alias("all")], maintain_order=True)
+    points = grouped.agg(first, number, *means, *spreads, *counts)
+    table = pl.Series([None, None, *STUDENT], dtype=pl.Float64)
+
+    def quantile(count: pl.Expr) -> pl.Expr:
+        within = pl.lit(table).gather(count.clip(upper_bound=len(table) - 1).cast(pl.UInt32))
+        return pl.when(count >= len(table)).then(NORMAL).otherwise(within)
+
+    halves = [
+        (pl.col(f"{name} half") * quantile(pl.col(f"{name} count")) / pl.col(f"{name} count").sqrt()).alias(
+            f"{name} half"
+        )
+        for name in FIGURES
+    ]
+    return points.with_columns(halves).drop([f"{name} count" for name in FIGURES])
+
+
+def same_seeds(sweep: Sweep) -> str | None:
+    """Says where all seeds of a point gave the same figures, and why; None where no point has that."""
+    keys = [column.name for column in sweep.columns if column.key != "seed"]
+    good = collected(sweep.runs.filter(pl.col("error").is_null()), sweep.folder)
+    grouped = good.group_by(keys or [pl.lit(0).alias("all")], maintain_order=True)
+    found = grouped.agg(pl.len().alias("seeds"), pl.struct(list(FIGURES)).n_unique().alias("different"))
+    several = found.filter(pl.col("seeds") > 1)
+    same = several.filter(pl.col("different") == 1).height
+    if not same:
+        return None
+    where = "All" if same == several.height else f"At {same} of {several.height} points all"
+    return f"{where} seeds gave the same figures: {SAME_SEEDS}"

@@ -1,0 +1,484 @@
+"""Reads sweeps: scenario files with a table ``[sweep]``, and what the command line or Python add to them.
+
+::
+
+    [sweep]
+    seeds = 3                                            # runs of each point
+    zip = [["link.rate", "flows.0.rtt"]]                 # axes that go together, step by step
+    samples = 100                                        # of all uniform(...) and loguniform(...), together
+    sampling = "latin"                                   # latin, random or sobol
+
+    [sweep.over]                                         # the axes, in values.py's words
+    link.rate = "log(10 Mbit/s, 1 Gbit/s, 5)"
+    flows.0.cc = ["cubic", "delay-based"]
+    var.bdps = [0.5, 1, 2]                               # a variable, for expressions
+
+    [sweep.derive]
+    link.limit = "var.bdps * link.rate * flows.0.rtt"    # in expressions.py's words
+
+Everything is checked before anything runs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from knee import grounds
+from knee.errors import InputError, Refused, ScenarioError
+from knee.grounds import memory
+from knee.own import classes, name_of
+from knee.scenario import Scenario, expressions, from_dict
+from knee.scenario.loading import beside, tables
+from knee.scenario.overrides import apply, blamed, undoes
+from knee.scenario.units import near, shown
+from knee.study.batch import work
+from knee.study.sweeps.definition import VARIABLE, Definition, Group
+from knee.study.sweeps.values import Sampled, split, texts, values
+
+#: Most runs of a sweep; a larger one is assumed to be a mistake.
+MOST = 10_000_000
+#: Most samples: drawing as many takes a few seconds.
+MOST_SAMPLES = 100_000
+#: Points that are checked before the first run, beside each value of each axis; all, if there are no more.
+CHECKED = 5_000
+#: How samples are drawn, as scipy.stats.qmc does it.
+SAMPLING = ("latin", "random", "sobol")
+#: The sweeps shipped with the program, by name.
+SHIPPED = {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.toml"))}
+#: What a link transmits in the jitter that makes seeds differ: less than a packet, and 100 us at 100 Mbit/s.
+JITTER = "'1250 B'"
+_KEYS = ("over", "zip", "derive", "seeds", "samples", "sampling", "sampling_seed")
+
+
+@dataclass
+class Options:
+    """What is said beside a scenario.
+
+    Attributes:
+        over: the axes: keys, and their values as :func:`knee.study.sweeps.values.values` takes them.
+        zip: lists of keys that go together.
+        derive: keys and their expressions.
+        seeds: runs of each point.
+        samples: number of samples of all sampled axes together; None where none is sampled.
+        sampling: one of :data:`SAMPLING`.
+        sampling_seed: seed of the samples.
+    """
+
+    over: dict[str, Any] = field(default_factory=dict)
+    zip: list[list[str]] = field(default_factory=list)
+    derive: dict[str, str] = field(default_factory=dict)
+    seeds: int = 1
+    samples: int | None = None
+    sampling: str = "latin"
+    sampling_seed: int = 1
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What checking found.
+
+    Attributes:
+        work: estimated packets of each checked run.
+        largest: the scenarios that need the most memory.
+        whole: whether all runs were checked.
+    """
+
+    work: dict[int, float]
+    largest: list[Scenario]
+    whole: bool
+
+    @property
+    def mean_work(self) -> float:
+        """Estimated packets of a run, mean over those checked."""
+        return sum(self.work.values()) / max(len(self.work), 1)
+
+
+def read(
+    source: str | Path | Mapping[str, Any],
+    over: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    zips: Sequence[Sequence[str]] = (),
+    derive: Mapping[str, str] | Sequence[str] = (),
+    changes: Sequence[str] = (),
+    seeds: int | None = None,
+    samples: int | None = None,
+    sampling: str | None = None,
+    sampling_seed: int | None = None,
+    vary: bool = False,
+) -> Definition:
+    """The definition of a sweep.
+
+    Args:
+        source: a file, with or without ``[sweep]``; the name of a shipped scenario; or plain data.
+        over: axes, beside or in place of the file's: ``{"link.rate": [...]}``, or texts as ``--over`` takes them.
+        zips: lists of keys that go together.
+        derive: keys and expressions, or texts as ``--derive`` takes them.
+        changes: changes to the scenario, as of ``--set``.
+        seeds: runs of each point, in place of the file's.
+        samples: number of samples of all sampled axes together, in place of the file's.
+        sampling: how to sample, in place of the file's.
+        sampling_seed: seed of the samples, in place of the file's.
+        vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
+
+    Raises:
+        InputError: names the key, what was found and what would be accepted.
+    """
+    path = None
+    if isinstance(source, Mapping):
+        data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
+    else:
+        data, path = tables(SHIPPED.get(str(source), source))
+        where, name = str(path), path.stem
+    if "search" in data:
+        raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
+    try:
+        options = _options(data.pop("sweep", {}))
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+    options.over |= axes_of(over) if path is None else beside(axes_of(over), path)
+    options.derive |= derived_of(derive)
+    options.zip += [list(keys) for keys in zips]
+    for key, value in (
+        ("seeds", seeds),
+        ("samples", samples),
+        ("sampling", sampling),
+        ("sampling_seed", sampling_seed),
+    ):
+        if value is not None:
+            kind = str if key == "sampling" else int
+            if not isinstance(value, kind) or isinstance(value, bool):
+                accepted = "text" if kind is str else "a whole number"
+                raise ScenarioError(where, key, f"{shown(value)} has the wrong type", f"expected {accepted}")
+            setattr(options, key, value)
+    base = base_of(data, changes, where, name)
+    if vary:
+        options.derive |= _varied(base, options)
+    return _defined(base, options, where, name)
+
+
+def _varied(base: Mapping[str, Any], options: Options) -> dict[str, str]:
+    """The jitter of each link that has a rate and none yet, as expressions."""
+    links: dict[str, Any] = {f"links.{i}": link for i, link in enumerate(base.get("links", ()))}
+    if "link" in base:
+        links["link"] = base["link"]
+    given = {*options.over, *options.derive}
+    made = {}
+    for key, link in links.items():
+        if not isinstance(link, Mapping) or "jitter" in link or f"{key}.jitter" in given:
+            continue
+        if "rate" in link or f"{key}.rate" in given:
+            made[f"{key}.jitter"] = f"{JITTER} / {key}.rate"
+    return made
+
+
+def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str) -> dict[str, Any]:
+    """The scenario's plain data with changes, in which classes written in Python have names."""
+    data = named(data)
+    try:
+        return apply(data, changes)
+    except Refused as refused:
+        error = ScenarioError(where, refused.key, refused.found, refused.accepted)
+        raise blamed(error, changes, partial(from_dict, data, where=where, name=name)) from None
+
+
+def named(data: Any) -> Any:
+    """Plain data with the names of classes in place of the classes."""
+    if isinstance(data, Mapping):
+        return {key: named(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [named(value) for value in data]
+    try:
+        return name_of(data)
+    except Refused as refused:
+        raise InputError(f"The sweep: {refused.found}; {refused.accepted}.") from None
+
+
+def _options(table: Any) -> Options:
+    if not isinstance(table, dict):
+        raise Refused(f"{shown(table)} is not a table", "expected [sweep] with a table over", key="sweep")
+    for key in table:
+        if key not in _KEYS:
+            raise Refused("unknown key", near(key, list(_KEYS)), key=f"sweep.{key}")
+    kinds = {
+        "over": dict,
+        "derive": dict,
+        "zip": list,
+        "seeds": int,
+        "samples": int,
+        "sampling": str,
+        "sampling_seed": int,
+    }
+    words = {dict: "a table", list: "a list of lists of keys", int: "a whole number", str: "text in quotes"}
+    for key, value in table.items():
+        if not isinstance(value, kinds[key]) or isinstance(value, bool):
+            raise Refused(f"{shown(value)} has the wrong type", f"expected {words[kinds[key]]}", key=f"sweep.{key}")
+    for keys in table.get("zip", ()):
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            accepted = 'expected lists of keys, such as [["link.rate", "link.limit"]]'
+            raise Refused(f"{shown(keys)} is not a list of keys", accepted, key="sweep.zip")
+    given = dict(table)
+    given["over"] = flat(table.get("over", {}))
+    given["derive"] = flat(table.get("derive", {}))
+    for key, text in given["derive"].items():
+        if not isinstance(text, str):
+            raise Refused(f"{shown(text)} is not an expression", "expected text in quotes", key=f"sweep.derive.{key}")
+    return Options(**given)
+
+
+def flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested tables as one with dotted keys, since TOML takes ``link.rate = ...`` for a table in a table."""
+    made: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            made |= flat(value, f"{before}{key}.")
+        else:
+            made[f"{before}{key}"] = value
+    return made
+
+
+def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> dict[str, Any]:
+    """The axes that a command's ``--over``, or another option, or a Python caller gives, by key.
+
+    Raises:
+        InputError: a text is not an axis, or two are of the same key.
+    """
+    wrong = next((key for key in over if not isinstance(key, str)), None)
+    if wrong is not None:
+        what = "a key" if isinstance(over, Mapping) else "an axis"
+        raise InputError(f"{option}: {wrong!r} is not {what}; expected text such as link.rate.")
+    if isinstance(over, Mapping):
+        return {
+            key: named(list(given) if isinstance(given, list | tuple | range) else given) for key, given in over.items()
+        }
+    made: dict[str, Any] = {}
+    for text in over:
+        key, equals, rest = text.partition("=")
+        key = key.strip()
+        if not equals or not key or not all(split(rest)):
+            example = "such as link.rate='10 Mbit/s,100 Mbit/s'"
+            raise InputError(f"{option}: {text!r} is not an axis; expected key=v1,v2,..., {example}.")
+        if key in made:
+            raise InputError(f"{option} names {key} twice; give all its values in one {option}.")
+        try:
+            made[key] = texts(key, rest)
+        except Refused as refused:
+            raise InputError(f"{option}: {refused.key}: {refused.found}; {refused.accepted}.") from None
+    return made
+
+
+def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
+    """The expressions that a command's ``--derive`` or a Python caller gives, by key.
+
+    Raises:
+        InputError: a text is not a key with an expression.
+    """
+    if isinstance(derive, Mapping):
+        return dict(derive)
+    made = {}
+    for text in derive:
+        key, equals, expression = (part.strip() for part in text.partition("="))
+        if not equals or not key or not expression:
+            example = "such as link.limit='2 * link.rate * flows.0.rtt'"
+            raise InputError(f"--derive: {text!r} is not a key with an expression; expected key=expression, {example}.")
+        if key in made:
+            raise InputError(f"--derive names {key} twice; give it one expression.")
+        made[key] = expression
+    return made
+
+
+def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> Definition:
+    axes: dict[str, list[Any]] = {}
+    sampled: dict[str, Sampled] = {}
+    try:
+        for key, given in options.over.items():
+            found = given if isinstance(given, Sampled) else values(key, given)
+            if isinstance(found, Sampled):
+                sampled[key] = found
+            else:
+                axes[key] = found
+        groups = groups_of(axes, options.zip)
+        _check_seeds(options, axes)
+        if sampled or options.samples is not None:
+            groups.append(_samples(sampled, options))
+        order = {key: i for i, key in enumerate(options.over)}
+        groups.sort(key=lambda group: order[group.keys[0]])
+        for key, text in options.derive.items():
+            _check_derived(key, text, options)
+        check_keys([*(key for group in groups for key in group.keys), *options.derive])
+        check_variables([*options.over, *options.derive], options.derive)
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+    size = prod(len(group.rows) for group in groups) * options.seeds
+    if not groups and options.seeds == 1:
+        accepted = "expected --over KEY=V1,V2,..., such as --over flows.0.cc=reno,cubic, or a table [sweep.over]"
+        raise InputError(f"There is nothing to sweep in {where}; {accepted}.")
+    if size > MOST:
+        factors = " x ".join(
+            [*(f"{len(group.rows)} ({', '.join(group.keys)})" for group in groups), f"{options.seeds} seeds"]
+        )
+        raise InputError(f"This sweep has {size} runs: {factors}; expected at most {MOST}.")
+    named = {flow.get("cc") for flow in base.get("flows", ()) if isinstance(flow, dict)}
+    named |= {value for values in axes.values() for value in values if isinstance(value, str)}
+    own = {key: of for key, of in classes().items() if key in named}
+    return Definition(name, where, base, tuple(groups), tuple(options.derive.items()), options.seeds, own)
+
+
+def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> list[Group]:
+    """The axes as groups, in which those that are tied go together.
+
+    Raises:
+        Refused: a tied key has no values, is tied twice, or has another number of them.
+    """
+    tied: dict[str, Sequence[str]] = {}
+    for keys in zips:
+        for key in keys:
+            if key not in axes:
+                raise Refused(f"{key} is tied but has no values", "make it an axis too, as the others are", key="zip")
+            if key in tied:
+                raise Refused(f"{key} is tied twice", "name each key once", key="zip")
+            tied[key] = keys
+        counts = {len(axes[key]) for key in keys}
+        if len(counts) > 1:
+            told = ", ".join(f"{key} has {len(axes[key])} value{'s'[: len(axes[key]) - 1]}" for key in keys)
+            raise Refused(f"axes of different lengths are tied: {told}", "expected the same number", key="zip")
+    groups: list[Group] = []
+    done: set[str] = set()
+    for key in axes:
+        if key in done:
+            continue
+        keys = tuple(tied.get(key, (key,)))
+        done.update(keys)
+        rows = [list(row) for row in zip(*(axes[one] for one in keys), strict=True)]
+        groups.append(Group(keys, rows))
+    return groups
+
+
+def check_keys(keys: Sequence[str]) -> None:
+    """Rejects keys, in the order in which they are set, of which one is lost since a later one sets it again.
+
+    Raises:
+        Refused: a row would tell a value that its run does not have.
+    """
+    for i, key in enumerate(keys):
+        lost = next((before for before in keys[:i] if undoes(key, before)), None)
+        if lost is not None:
+            raise Refused(f"it sets {lost} again, so that axis would have no effect", "expected one of them", key=key)
+
+
+def check_variables(keys: Sequence[str], derive: Mapping[str, str]) -> None:
+    """Rejects variables that no expression uses: their values would have no effect.
+
+    Raises:
+        Refused: names one.
+    """
+    used = {key for text in derive.values() for key in expressions.parse(text).keys}
+    unused = next((key for key in keys if key.startswith(VARIABLE) and key not in used), None)
+    if unused is not None:
+        accepted = (
+            f"expected an expression such as --derive 'link.limit={unused} * link.rate * flows.0.rtt', or no axis"
+        )
+        raise Refused("no expression uses this variable, so it has no effect", accepted, key=unused)
+
+
+def _check_seeds(options: Options, axes: Mapping[str, list[Any]]) -> None:
+    if options.seeds < 1:
+        raise Refused(f"{options.seeds} is too few", "expected 1 or more", key="seeds")
+    if options.seeds > 1 and "seed" in axes:
+        raise Refused("the axis seed and seeds both set the seed", "use one of them", key="seeds")
+
+
+def _samples(sampled: Mapping[str, Sampled], options: Options) -> Group:
+    number = options.samples
+    if not sampled:
+        raise Refused(
+            "nothing is sampled", "expected an axis such as uniform(5 ms, 50 ms), or no samples", key="samples"
+        )
+    if number is None:
+        found = f"{next(iter(sampled))} is sampled, and the number of samples is missing"
+        raise Refused(found, "expected samples = 100, or --samples 100", key="samples")
+    if not 1 <= number <= MOST_SAMPLES:
+        raise Refused(f"{number} is out of range", f"expected 1 to {MOST_SAMPLES}", key="samples")
+    if options.sampling not in SAMPLING:
+        raise Refused(f"{shown(options.sampling)} is not known", near(options.sampling, list(SAMPLING)), key="sampling")
+    if any(key in keys for key in sampled for keys in options.zip):
+        raise Refused("a sampled axis is tied", "sampled axes go together anyway", key="zip")
+    drawn = _draw(options.sampling, len(sampled), number, options.sampling_seed)
+    rows = [[axis.at(part) for axis, part in zip(sampled.values(), row, strict=True)] for row in drawn]
+    return Group(tuple(sampled), rows)
+
+
+def _draw(sampling: str, dimensions: int, number: int, seed: int) -> list[list[float]]:
+    """Points in the unit cube."""
+    import warnings
+
+    import numpy as np
+
+    if sampling == "random":
+        drawn: list[list[float]] = np.random.default_rng(seed).random((number, dimensions)).tolist()
+        return drawn
+    from scipy.stats import qmc
+
+    engine = (qmc.LatinHypercube if sampling == "latin" else qmc.Sobol)(dimensions, rng=seed)
+    with warnings.catch_warnings():
+        # Sobol sequences are best balanced at powers of two; other numbers are no mistake.
+        warnings.simplefilter("ignore", UserWarning)
+        sequence: list[list[float]] = engine.random(number).tolist()
+    return sequence
+
+
+def _check_derived(key: str, text: str, options: Options) -> None:
+    if key in options.over:
+        raise Refused("it has values and an expression", "expected one of them", key=key)
+    try:
+        expressions.parse(text)
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=f"derive.{key}") from None
+
+
+def check(
+    definition: Definition, ground: str | None = None, max_memory: int | str | None = None, most: int = CHECKED
+) -> Checked:
+    """Checks the runs of a sweep before the first one starts: each value of each axis, and ``most`` points.
+
+    Raises:
+        InputError: a point is refused; names it, the key, what was found and what would be accepted.
+    """
+    runs = _to_check(definition, most)
+    needs: list[tuple[int, int, Scenario]] = []
+    packets: dict[int, float] = {}
+    for run in runs:
+        scenario = definition.scenario(definition.point(run))
+        grounds.find(ground or scenario.run.ground).refuse(scenario, definition.where)
+        packets[run] = work(scenario)
+        heapq.heappush(needs, (memory.needed(scenario), run, scenario))
+        if len(needs) > 64:
+            heapq.heappop(needs)
+    largest = [scenario for _, _, scenario in sorted(needs, key=lambda need: -need[0])]
+    memory.check(largest[0], most=max_memory)
+    _check_programs(largest)
+    return Checked(packets, largest, len(runs) == len(definition))
+
+
+def _check_programs(scenarios: Sequence[Scenario]) -> None:
+    from knee.grounds import programs
+
+    for scenario in scenarios:
+        programs.check_allowed(scenario, False, None)
+
+
+def _to_check(definition: Definition, most: int) -> list[int]:
+    size = len(definition)
+    if size <= most:
+        return list(range(1, size + 1))
+    wanted = {1 + i * (size - 1) // (most - 1) for i in range(most)}
+    stride = definition.seeds
+    for group in reversed(definition.groups):
+        wanted.update(1 + i * stride for i in range(min(len(group.rows), most)))
+        stride *= len(group.rows)
+    return sorted(wanted)

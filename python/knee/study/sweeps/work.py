@@ -1,0 +1,214 @@
+"""The work of a sweep: some points to their rows, in this process or in any other that has the same program.
+
+A :class:`Task` says all that is needed, and can be pickled; :func:`perform` does it and gives a :class:`Part`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from knee import _core, own
+from knee.errors import InputError, KneeError, RunError
+from knee.figures.applications.figures import Tables, concern
+from knee.figures.metrics import summary
+from knee.figures.rows import SAMPLE, from_bytes
+from knee.grounds.sim import simulate
+from knee.own import CongestionControl
+from knee.results.manifest import fingerprint
+from knee.scenario import Scenario, from_dict
+from knee.scenario.overrides import put
+from knee.scenario.remarks import remarks
+from knee.study.sweeps.table import figures, flow_rows, link_rows
+
+#: Called with a run's number and the fraction of it that is done; what it raises ends the run.
+Look = Callable[[int, float], None]
+
+
+class OtherProgramError(RunError):
+    """A worker has another version of the program."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One run of a task: its number, what is changed in the scenario, and its digest."""
+
+    run: int
+    changes: dict[str, Any]
+    digest: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some runs, which are done one after the other.
+
+    Attributes:
+        base: the scenario's plain data, as JSON.
+        name: its default name.
+        runs: what to run.
+        program: the program that asks (:func:`knee.results.manifest.fingerprint`), which is to run them.
+        ground: where to run them; None for the scenarios' own.
+        series: whether time series are wanted.
+        folder: where to write a result folder for each run; None for none.
+        command: the command line that asks, for manifests.
+        own: congestion controls written in Python, by their names in scenarios.
+    """
+
+    base: str
+    name: str
+    runs: tuple[Assignment, ...]
+    program: str
+    ground: str | None = None
+    series: bool = False
+    folder: str | None = None
+    command: str | None = None
+    own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
+
+    def narrowed(self) -> Task:
+        """The task with the classes that its runs use: one that cannot be pickled does not keep others from running."""
+        if not self.own:
+            return self
+        told = json.dumps([_base(self.base), [run.changes for run in self.runs]], default=str)
+        return replace(self, own={name: of for name, of in self.own.items() if json.dumps(name) in told})
+
+
+@dataclass
+class Series:
+    """The time series of a run as the core gives them (:mod:`knee.figures.rows`), with the names that they index."""
+
+    run: int
+    labels: list[str]
+    ccs: list[str]
+    links: list[str]
+    events: list[str]
+    samples: bytes
+    link_samples: bytes
+    happened: bytes
+
+
+@dataclass
+class Part:
+    """What a task gives: rows without the varied keys, which whoever asked knows."""
+
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    flows: list[dict[str, Any]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
+
+    def extend(self, other: Part) -> None:
+        """Adds the rows of another part."""
+        self.runs += other.runs
+        self.flows += other.flows
+        self.links += other.links
+        self.series += other.series
+
+
+@lru_cache(maxsize=4)
+def _base(text: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def perform(task: Task, look: Look | None = None) -> Part:
+    """Runs what a task says. A run that fails is a row with its error.
+
+    Raises:
+        OtherProgramError: this program is another than the one that asks.
+    """
+    if task.program != fingerprint():
+        raise OtherProgramError(other_program(f"The worker {whoami()}", identity(), task.program))
+    for name, of in task.own.items():
+        # In another process nobody has used the class yet.
+        own.register(name, of)
+    part = Part()
+    for assigned in task.runs:
+        if look is not None:
+            look(assigned.run, 0.0)
+        about: dict[str, Any] = {"run": assigned.run, "seed": assigned.changes["seed"], "digest": assigned.digest}
+        try:
+            told, series = _one(task, assigned, look)
+        except KneeError as error:
+            part.runs.append(about | {"error": str(error)})
+        except Exception as error:
+            # An algorithm written in Python may raise anything.
+            notes = "; ".join(getattr(error, "__notes__", ()))
+            said = f"{type(error).__name__}: {error}" + (f" ({notes})" if notes else "")
+            part.runs.append(about | {"error": " ".join(said.split())})
+        else:
+            remarks = " ".join(told.get("remarks", ())) or None
+            about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"], "remarks": remarks}
+            part.runs.append(about | figures(told))
+            part.flows += [{"run": assigned.run} | row for row in flow_rows(told)]
+            part.links += [{"run": assigned.run} | row for row in link_rows(told)]
+            part.series += series
+    return part
+
+
+def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str, Any], list[Series]]:
+    """The summary of a run, and its time series where they are wanted."""
+    data = copy.deepcopy(_base(task.base))
+    for key, value in assigned.changes.items():
+        put(data, key, copy.deepcopy(value))
+    scenario = from_dict(data, where=assigned.place, name=task.name)
+    progress = None if look is None else lambda fraction: look(assigned.run, fraction)
+    ground = task.ground or scenario.run.ground
+    if ground != "sim" or task.folder is not None:
+        return _elsewhere(task, assigned, scenario, ground, progress), []
+    raw = simulate(scenario, progress)
+    rows = from_bytes(raw.tables["samples"], SAMPLE)
+    rows = rows[rows["flow"] < len(raw.ccs)]
+    samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
+    # They are frames, which would take several times as long as all else of a short run.
+    tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
+    told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables) | {"remarks": remarks(scenario)}
+    if not task.series:
+        return told, []
+    names = raw.output["event_names"]
+    bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
+    return told, [Series(assigned.run, scenario.labels, raw.ccs, raw.link_names, names, *bytes_)]
+
+
+def _elsewhere(
+    task: Task, assigned: Assignment, scenario: Scenario, ground: str, progress: Callable[[float], None] | None
+) -> dict[str, Any]:
+    """A run with a result folder, or on another ground."""
+    from knee.grounds import runner
+
+    folder = None if task.folder is None else Path(task.folder) / str(assigned.run)
+    made = runner.run(scenario, ground, folder, report=False, progress=progress, command=task.command)
+    return made.summary
+
+
+def identity() -> dict[str, str]:
+    """This program: version and fingerprint."""
+    return {"version": _core.version(), "fingerprint": fingerprint()}
+
+
+def whoami() -> str:
+    """The worker that this code runs in: Dask's name for it, else host and process."""
+    try:
+        from distributed import get_worker
+
+        return str(get_worker().address)
+    except (ImportError, ValueError):
+        return f"{platform.node()}, process {os.getpid()}"
+
+
+def other_program(who: str, its: Mapping[str, str], mine: str) -> str:
+    """The error for a worker with another program."""
+    found = f"{who} has knee {its['version']} with the fingerprint {its['fingerprint']}"
+    return f"{found}, and this is {_core.version()} with {mine}; install the same build of knee on all workers."
+
+
+def no_program(who: str, error: object) -> InputError:
+    """The error for a worker that has no such program."""
+    reason = " ".join(str(error).split())
+    return InputError(f"The worker {who} cannot run knee {_core.version()} ({reason}); install the same build there.")

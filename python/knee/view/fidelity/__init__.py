@@ -1,0 +1,1 @@
+"""The page that compares the simulator with real kernels."""

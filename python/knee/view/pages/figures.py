@@ -1,0 +1,36 @@
+"""A chart made ready for a template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from knee.view.chart import Chart
+from knee.view.report.interactive import spec
+from knee.view.report.prepare import View
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart for the macro `figure`.
+
+    Attributes:
+        size: CSS class of its height.
+        note: text shown instead if there is nothing to draw.
+        spec: plotly's data and layout.
+    """
+
+    key: str
+    title: str
+    caption: str
+    size: str
+    note: str
+    spec: dict[str, Any]
+
+
+def prepared(chart: Chart, view: View | None = None) -> Figure:
+    """Prepares a chart for a template; `view` is the run whose rounds, changes and timeouts it marks."""
+    size = {1: "flat", 2: "tall"}.get(len(chart.panels), "tallest")
+    if chart.empty:
+        return Figure(chart.key, chart.title, "", size, chart.panels[0].note or "", {})
+    return Figure(chart.key, chart.title, " ".join(chart.caption), size, "", spec(chart, view))

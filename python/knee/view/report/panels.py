@@ -1,0 +1,273 @@
+"""Descriptions of the figures, from which both matplotlib and plotly draw."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from knee.figures.thin import Floats
+from knee.system.text import visible
+from knee.view import numbers as units
+from knee.view.chart import Band, Chart, Line, Panel, finish, over_time
+from knee.view.numbers import Unit
+from knee.view.palette import DASHES, INK, LINK_COLOURS, MUTED, Dash, line_styles
+from knee.view.report import traffic
+from knee.view.report.buffers import EVENT, buffer
+from knee.view.report.choices import QUANTILES
+from knee.view.report.completion import completion, transfers
+from knee.view.report.prepare import View, apart, floats, held, jain, per_interval, total
+
+MAX_BANDS = 4
+"""Up to so many flows the RTT is drawn with its band of least to greatest."""
+MAX_LINKS = 8
+"""So many links are drawn, those with the longest queues."""
+MAX_BASE_RTTS = 4
+"""More base RTTs than this are drawn as the least and the greatest."""
+MAX_WITH_TOTAL = 6
+"""With more flows than this the total gets a panel of its own, since it would flatten the flows."""
+
+
+def _flow_panel(view: View, column: str, label: str) -> Panel:
+    """`column` for each drawn flow, and for many flows the quantiles over all."""
+    lines = [
+        Line(
+            flow.label,
+            floats(own, "t_s"),
+            held(floats(own, column)),
+            flow.colour,
+            dash=flow.dash,
+            choices=flow.choices,
+        )
+        for flow, own in view.drawn
+    ]
+    if not view.many:
+        return Panel(label, lines)
+    quantiles = _quantile_panel(view, column, label)
+    return replace(quantiles, lines=[*lines, *quantiles.lines])
+
+
+def _quantile_panel(view: View, column: str, label: str) -> Panel:
+    value = pl.col(column)
+    marks = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+    lines, bands = [], []
+    for group in view.groups:
+        rows = view.samples.filter(pl.col("flow").is_in(group.numbers)) if len(view.groups) > 1 else view.samples
+        figures = per_interval(rows, *(value.quantile(q, "linear").alias(name) for name, q in marks.items()))
+        x, y = floats(figures, "t_s"), {name: floats(figures, name) for name in marks}
+        only = (QUANTILES,)
+        lines.append(Line(f"{group.name}: median", x, y["p50"], group.colour, choices=only))
+        bands.append(Band(f"{group.name}: 25–75 %", x, y["p25"], y["p75"], group.colour, 0.3, only))
+        bands.append(Band(f"{group.name}: 5–95 %", x, y["p5"], y["p95"], group.colour, 0.15, only))
+    return Panel(label, lines, bands)
+
+
+def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
+    """A rate for each flow and in total, in each direction that several flows share."""
+    each = _flow_panel(view, column, label)
+    panels = [each]
+    if len(view.flows) > 1:
+        sums = _totals(view, column)
+        if len(view.flows) > MAX_WITH_TOTAL:
+            panels = [Panel(f"Total {label.lower()}", sums), replace(each, label=f"{label} per flow")]
+        else:
+            panels = [replace(each, lines=[*sums, *each.lines])]
+    done = [finish(panel, units.rate_unit, "This run has no such rate.") for panel in panels]
+    key = column.removesuffix("_mbps")
+    caption = [meaning, *_once(done)]
+    return Chart(key, label, [panel for panel, _ in done], caption, over_time(view.duration_s))
+
+
+def _totals(view: View, column: str) -> list[Line]:
+    """The sums over the flows of each direction; a single flow is its own sum."""
+    by_way: dict[str, list[int]] = {}
+    for flow in view.flows:
+        by_way.setdefault(flow.direction, []).append(flow.number)
+    several = {way: numbers for way, numbers in sorted(by_way.items()) if len(numbers) > 1 or len(by_way) == 1}
+    return [
+        Line(
+            "total" if len(by_way) == 1 else f"total, {way}",
+            *total(view, column, numbers),
+            INK,
+            1.0,
+            "solid" if way == min(by_way) else "dash",
+        )
+        for way, numbers in several.items()
+    ]
+
+
+def throughput(view: View) -> Chart:
+    """Throughput: what receivers got."""
+    return _rates(view, "throughput_mbps", "Throughput", "Received in each interval, IP packets and link overhead.")
+
+
+def sending_rate(view: View) -> Chart:
+    """Sending rate: what senders sent."""
+    return _rates(view, "sending_rate_mbps", "Sending rate", "Sent in each interval, IP packets and link overhead.")
+
+
+def goodput(view: View) -> Chart:
+    """Goodput: payload delivered."""
+    return _rates(view, "goodput_mbps", "Goodput", "Payload that arrived for the first time in each interval.")
+
+
+def pacing_rate(view: View) -> Chart:
+    """Pacing rate of the senders."""
+    return _rates(view, "pacing_rate_mbps", "Pacing rate", "At the end of each interval, of the flows that are paced.")
+
+
+def _once(done: list[tuple[Panel, list[str]]]) -> list[str]:
+    return list(dict.fromkeys(sentence for _, sentences in done for sentence in sentences))
+
+
+def _base_rtts(view: View) -> list[float]:
+    known = sorted({flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None})
+    return known if len(known) <= MAX_BASE_RTTS else [known[0], known[-1]]
+
+
+def rtt(view: View) -> Chart:
+    """RTT of each flow, with the base RTT."""
+    panel = _flow_panel(view, "rtt_mean_ms", "RTT")
+    caption = ["Mean of the RTT samples in each interval."]
+    if len(view.flows) <= MAX_BANDS:
+        # Flows that share a queue have nearly the same RTT: wider earlier lines stay visible below later ones.
+        panel.lines[:] = [replace(line, width=1.2 + 0.5 * rank) for rank, line in enumerate(panel.lines[::-1])][::-1]
+        for flow, own in view.drawn:
+            low, high = held(floats(own, "rtt_min_ms")), held(floats(own, "rtt_max_ms"))
+            panel.bands.append(Band("", floats(own, "t_s"), low, high, flow.colour, 0.16))
+        caption = ["Line: mean of the RTT samples in each interval; band: minimum to maximum."]
+    measured = any(not np.isnan(line.y).all() for line in panel.lines)
+    bases = _base_rtts(view) if measured else []
+    for index, base in enumerate(bases):
+        ends = np.array([0.0, view.duration_s])
+        panel.lines.append(Line("" if index else "base RTT", ends, np.full(2, base), MUTED, 1.0, "dash"))
+    if bases:
+        caption.append("Dashed: base RTT" + (", minimum and maximum." if len(_all_bases(view)) > len(bases) else "."))
+    panel, thinned = finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
+    caption += thinned
+    return Chart("rtt", "Round-trip time", [panel], caption, over_time(view.duration_s))
+
+
+def _all_bases(view: View) -> set[float]:
+    return {flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None}
+
+
+def cwnd(view: View) -> Chart:
+    """Congestion window of each flow."""
+    panel, thinned = finish(_flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
+    caption = ["At the end of each interval.", *thinned]
+    return Chart("cwnd", "Congestion window", [panel], caption, over_time(view.duration_s))
+
+
+def in_flight(view: View) -> Chart:
+    """Packets in flight of each flow."""
+    panel = _flow_panel(view, "in_flight_packets", "In flight")
+    panel, thinned = finish(panel, units.packet_unit, "No packet was in flight.")
+    caption = ["At the end of each interval.", *thinned]
+    return Chart("in_flight", "In flight", [panel], caption, over_time(view.duration_s))
+
+
+def _links(view: View) -> list[str]:
+    """The links that are drawn: those with the longest mean queueing delay, in the scenario's order."""
+    rows = view.links.with_columns(pl.col("link").cast(pl.String))
+    names: list[str] = rows.get_column("link").unique(maintain_order=True).to_list()
+    means = rows.group_by("link").agg(pl.col("queue_delay_mean_ms").mean().fill_null(0.0).alias("delay"))
+    longest = means.sort("delay", "link", descending=[True, False]).get_column("link").head(MAX_LINKS).to_list()
+    return [name for name in names if name in longest]
+
+
+def _link_lines(view: View, column: str) -> list[Line]:
+    lines = []
+    for index, name in enumerate(_links(view)):
+        own = view.links.filter(pl.col("link").cast(pl.String) == name)
+        colour = LINK_COLOURS[index % len(LINK_COLOURS)]
+        dash: Dash = "solid" if index < len(LINK_COLOURS) else "dot"
+        lines.append(Line(visible(name), floats(own, "t_s"), held(floats(own, column)), colour, 1.2, dash))
+    return lines
+
+
+def _drops(view: View) -> Floats:
+    times = floats(view.links.filter(pl.col("drops") > 0).unique("bin").sort("bin"), "t_s")
+    return apart(times, view.duration_s)
+
+
+def _delay_panel(view: View) -> tuple[Panel, list[str]]:
+    lines = _link_lines(view, "queue_delay_mean_ms")
+    bands = [
+        Band("", mean.x, mean.y, most.y, mean.colour, 0.16)
+        for mean, most in zip(lines, _link_lines(view, "queue_delay_max_ms"), strict=True)
+    ]
+    panel = Panel("Queueing delay", lines, bands if len(lines) <= MAX_BANDS else [], drops=_drops(view))
+    return finish(panel, units.delay_unit, "No packet left a queue.")
+
+
+def queue(view: View) -> Chart:
+    """Backlog and queueing delay of each link."""
+    backlog = Panel("Backlog", _link_lines(view, "backlog_packets"), drops=_drops(view))
+    done = [finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
+    caption = ["Backlog at the end of each interval; mean queueing delay of the packets that left in it"]
+    caption[0] += ", shaded up to the maximum." if done[1][0].bands else "."
+    if len(_drops(view)):
+        caption.append("Red ticks on top: intervals with drops.")
+    if view.links.get_column("link").n_unique() > MAX_LINKS:
+        caption.append(f"The {MAX_LINKS} links with the longest queues.")
+    return Chart("queue", "Queue", [panel for panel, _ in done], caption + _once(done), over_time(view.duration_s))
+
+
+def fairness(view: View) -> Chart:
+    """Jain's index over time."""
+    shared = [(link, numbers) for link, numbers in view.bottlenecks if len(numbers) > 1][:MAX_LINKS]
+    styles = line_styles() if len(shared) > 1 else [(INK, DASHES[0])]
+    lines = [
+        Line(visible(link) if len(view.bottlenecks) > 1 else "", *jain(view, numbers), colour, dash=dash)
+        for (link, numbers), (colour, dash) in zip(shared, styles, strict=False)
+    ]
+    empty = "Fairness needs two flows that run at the same time."
+    panel, thinned = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    caption = "Of the throughputs in each interval, over the flows that run through all of it."
+    if len(view.bottlenecks) > 1:
+        caption += " One line per bottleneck."
+    return Chart("jain", "Fairness", [panel], [caption, *thinned], over_time(view.duration_s))
+
+
+def overview(view: View) -> Chart:
+    """The main figures over one time axis."""
+    delay, _ = _delay_panel(view)
+    if len(delay.lines) == 1:
+        delay = replace(delay, lines=[replace(delay.lines[0], name="")])
+    panels = [*throughput(view).panels, *rtt(view).panels, *cwnd(view).panels, delay]
+    if len(view.flows) > 1:
+        panels += fairness(view).panels
+    return Chart("overview", "Overview", panels, [], over_time(view.duration_s))
+
+
+CHARTS: dict[str, Callable[[View], Chart]] = {
+    "overview": overview,
+    "throughput": throughput,
+    "rtt": rtt,
+    "cwnd": cwnd,
+    "queue": queue,
+    "jain": fairness,
+    "goodput": goodput,
+    "sending_rate": sending_rate,
+    "pacing_rate": pacing_rate,
+    "in_flight": in_flight,
+    "buffer": buffer,
+    "completion": completion,
+    "latency": traffic.latency,
+    "rtt_cdf": traffic.rtt_cdf,
+    "queue_delay_cdf": traffic.queue_delay_cdf,
+    "owd_cdf": traffic.owd_cdf,
+    "times_cdf": traffic.times_cdf,
+}
+"""What can be drawn, by name."""
+
+REPORT = ("throughput", "rtt", "cwnd", "queue", "jain")
+"""The figures of every report, in its order."""
+
+
+def report_keys(view: View) -> list[str]:
+    """The figures of this run's report, with completion times and buffers if the run has them."""
+    told = (view.notes.get_column("event") == EVENT).any()
+    keys = [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]
+    return ["completion", *keys] if transfers(view) else keys

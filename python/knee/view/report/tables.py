@@ -1,0 +1,246 @@
+"""Tables of figures. Each cell has the exact value and shows a rounded one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee.view.numbers import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
+from knee.view.pages.table import Cell, Head, Row, Table
+
+MAX_SIDE_BY_SIDE = 8
+"""Up to so many flows or links each is a column; more are a row each."""
+MAX_ROWS = 60
+"""More flows than this are summed up; the first ones are listed."""
+MAX_KINDS = 8
+"""So many congestion controls get a table of their own of how figures are spread."""
+MAX_EVENT_KINDS = 40
+
+Figures = Mapping[str, Any]
+"""A part of the summary: a flow, a link."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A key of the summary with its title; `unit` chooses a unit for the largest value, `decimals` fixes them."""
+
+    key: str
+    title: str
+    unit: Callable[[float], Unit] | None = None
+    decimals: int | None = None
+
+
+def _percent(_: float) -> Unit:
+    return Unit("%", 100.0)
+
+
+def _seconds(_: float) -> Unit:
+    return Unit("s", 1.0)
+
+
+FLOW_COLUMNS = (
+    Column("cc", "Congestion control"),
+    Column("transport", "Transport"),
+    Column("traffic", "Traffic"),
+    Column("start_s", "Start", _seconds),
+    Column("base_rtt_ms", "Base RTT", delay_unit),
+    Column("throughput_mbps", "Throughput", rate_unit),
+    Column("goodput_mbps", "Goodput", rate_unit),
+    Column("sending_rate_mbps", "Sending rate", rate_unit),
+    Column("goodput_ratio", "Goodput ratio", None, 4),
+    Column("rtt_mean_ms", "RTT, mean", delay_unit),
+    Column("rtt_min_ms", "RTT, minimum", delay_unit),
+    Column("rtt_p50_ms", "RTT, median", delay_unit),
+    Column("rtt_p95_ms", "RTT, 95 %", delay_unit),
+    Column("rtt_p99_ms", "RTT, 99 %", delay_unit),
+    Column("rtt_max_ms", "RTT, maximum", delay_unit),
+    Column("queue_delay_mean_ms", "Queueing delay, mean", delay_unit),
+    Column("cwnd_mean_packets", "cwnd, mean", packet_unit),
+    Column("sent_packets", "Sent packets"),
+    Column("lost_packets", "Lost packets"),
+    Column("retransmitted_packets", "Retransmitted packets"),
+    Column("timeouts", "Timeouts"),
+    Column("completion_s", "Completion", _seconds),
+)
+LINK_COLUMNS = (
+    Column("utilization", "Utilization", _percent, 1),
+    Column("queue_delay_mean_ms", "Queueing delay, mean", delay_unit),
+    Column("queue_delay_p95_ms", "Queueing delay, 95 %", delay_unit),
+    Column("queue_delay_p99_ms", "Queueing delay, 99 %", delay_unit),
+    Column("queue_delay_max_ms", "Queueing delay, maximum", delay_unit),
+    Column("drops", "Drops"),
+    Column("ack_drops", "Drops of ACKs"),
+    Column("marks", "Marks"),
+)
+#: Keys that a table of flows omits: names, and counts from which other figures are computed.
+NOT_SHOWN = {"flow", "label", "outstanding_packets", "delivered_bytes", "received_bytes"}
+#: An event that cocoa records at the end of every interval.
+SAMPLED = "backlog"
+FAIRNESS_COLUMNS = (
+    Column("jain", "Jain’s index", None, 4),
+    Column("jain_interval_mean", "Jain’s index, mean over intervals", None, 4),
+    Column("convergence_s", "Convergence", _seconds),
+)
+
+
+@dataclass(frozen=True)
+class FlowTables:
+    """The tables of flows: all of them, or the distribution of each figure and the first flows."""
+
+    spread: Sequence[Table]
+    single: Table
+    listed: int
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A column in its unit."""
+
+    key: str
+    head: Head
+    scale: float
+    decimals: int
+
+    def cell(self, value: object) -> Cell:
+        text = value if isinstance(value, str) else fixed(self._scaled(value), self.decimals)
+        return Cell(text, self.key, "" if missing(value) else str(value))
+
+    def _scaled(self, value: object) -> object:
+        whole = isinstance(value, bool) or self.scale == 1.0
+        return value if whole or missing(value) or not isinstance(value, int | float) else value * self.scale
+
+
+def _numbers(rows: Sequence[Figures], key: str) -> list[int | float]:
+    values = (row.get(key) for row in rows)
+    return [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and not missing(v)]
+
+
+def _shown(rows: Sequence[Figures], columns: Sequence[Column], skip: set[str]) -> list[_Shown]:
+    """The columns that the rows have; those unknown to this version come last."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    titled = {column.key for column in columns}
+    scalar = [
+        key
+        for key in keys
+        if key not in titled | skip and not any(isinstance(row.get(key), dict | list) for row in rows)
+    ]
+    wanted = [column for column in columns if column.key in keys] + [Column(key, key) for key in scalar]
+    shown = []
+    for column in wanted:
+        values = _numbers(rows, column.key)
+        unit = column.unit(max(map(abs, values), default=0.0)) if column.unit else Unit("", 1.0)
+        decimals = column.decimals
+        if decimals is None:
+            whole = all(isinstance(value, int) for value in values) and unit.scale == 1.0
+            decimals = 0 if whole else decimals_for([value * unit.scale for value in values])
+        shown.append(_Shown(column.key, Head(column.title, unit.name), unit.scale, decimals))
+    return shown
+
+
+def _by_row(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
+    """A table with one row per item."""
+    body = [
+        Row(Head(name), [column.cell(row.get(column.key)) for column in shown])
+        for row, name in zip(rows, names, strict=True)
+    ]
+    return Table([Head(corner), *(column.head for column in shown)], body)
+
+
+def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
+    """A table with one column per item, without heads if there are no names."""
+    body = [Row(column.head, [column.cell(row.get(column.key)) for row in rows]) for column in shown]
+    return Table([Head(corner), *map(Head, names)] if any(names) else [], body)
+
+
+def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
+    """The tables of flows; `names` are their labels in the figures."""
+    shown = _shown(rows, FLOW_COLUMNS, NOT_SHOWN)
+    if len(rows) <= MAX_SIDE_BY_SIDE:
+        return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
+    single = _by_row(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
+    if len(rows) <= MAX_ROWS:
+        return FlowTables([], single, len(rows))
+    kinds = list(dict.fromkeys(row.get("cc") for row in rows))
+    return FlowTables([_spread_table(rows, cc) for cc in kinds[:MAX_KINDS]], single, MAX_ROWS)
+
+
+def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
+    """The distribution of each figure over the flows of one congestion control."""
+    own = [row for row in rows if row.get("cc") == cc]
+    points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
+    body = []
+    for column in _shown(own, FLOW_COLUMNS, NOT_SHOWN):
+        values = _numbers(own, column.key)
+        if values:
+            spread = np.quantile(values, list(points.values()))
+            body.append(Row(column.head, [column.cell(float(value)) for value in spread]))
+    return Table([Head(f"{number(len(own))} {cc} flows"), *map(Head, points)], body)
+
+
+def links_table(rows: Sequence[Figures]) -> Table:
+    """The links of the summary."""
+    table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
+    left_out = {"link"} if any(row.get("ack_drops") for row in rows) else {"link", "ack_drops"}
+    columns = [column for column in LINK_COLUMNS if column.key not in left_out]
+    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, columns, left_out))
+
+
+def fairness_table(fairness: Figures, flows: int) -> Table:
+    """The fairness figures of each bottleneck; those with a single flow have none."""
+    links: Sequence[Figures] = fairness.get("links") or ()
+    if len(links) > 1:
+        alone: Figures = {column.key: None for column in FAIRNESS_COLUMNS}
+        rows = [link if len(link["flows"]) > 1 else alone for link in links]
+        counts = [count_word(len(link["flows"])) + (" flows" if len(link["flows"]) > 1 else " flow") for link in links]
+        names = [f"{link['link']}, {count}" for link, count in zip(links, counts, strict=True)]
+        return _by_row(rows, names, "Bottleneck", _shown(rows, FAIRNESS_COLUMNS, {"link", "flows"}))
+    if flows < 2:
+        fairness = dict.fromkeys(fairness)
+    return _by_column([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, {"links"}))
+
+
+def events_table(events: pl.DataFrame) -> tuple[Table, int]:
+    """For each kind of event the count, first and last time, and the number of kinds left out.
+
+    Events recorded at every interval are not counted.
+    """
+    kinds = (
+        events.filter(pl.col("event").cast(pl.String) != SAMPLED)
+        .group_by(pl.col("event").cast(pl.String))
+        .agg(
+            pl.len().alias("count"),
+            pl.col("flow").drop_nulls().n_unique().alias("flows"),
+            pl.col("t_s").min().alias("first"),
+            pl.col("t_s").max().alias("last"),
+        )
+        .sort("first", "event")
+    )
+    columns = (Column("count", "Times"), Column("flows", "Flows"), Column("first", "First", _seconds))
+    rows = kinds.head(MAX_EVENT_KINDS).to_dicts()
+    shown = _shown(rows, (*columns, Column("last", "Last", _seconds)), {"event"})
+    return _by_row(rows, [row["event"] for row in rows], "Event", shown), len(kinds) - len(rows)
+
+
+def facts_table(facts: Figures) -> Table:
+    """Names and values; names of nested values are joined with dots."""
+    rows = []
+    for key, value in _flatten("", facts):
+        text = value if isinstance(value, str) else number(value)
+        rows.append(Row(Head(key), [Cell(text, key, "" if missing(value) else str(value), "words")]))
+    return Table([], rows)
+
+
+def _flatten(prefix: str, facts: Figures) -> list[tuple[str, object]]:
+    flat: list[tuple[str, object]] = []
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            flat += _flatten(f"{prefix}{key}.", value)
+        elif isinstance(value, list | tuple):
+            flat.append((prefix + key, ", ".join(map(str, value))))
+        else:
+            flat.append((prefix + key, value))
+    return flat

@@ -1,0 +1,155 @@
+"""Figures and tables of traffic and probes: latency under load, distributions, completion times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from knee.figures.applications import shown
+from knee.figures.rows import EVERYBODY
+from knee.figures.thin import Floats
+from knee.view import numbers as units
+from knee.view.chart import Chart, Line, Panel, XAxis, finish, over_time
+from knee.view.numbers import fixed, missing
+from knee.view.pages.table import Cell, Head, Row, Table
+from knee.view.palette import line_styles
+from knee.view.report.completion import LOG_RATIO
+from knee.view.report.prepare import View, floats
+
+MAX_LINES = 12
+"""More distributions than this are not drawn in one figure."""
+MAX_STEPS = 400
+"""Points of a distribution's line."""
+QUANTITIES = {
+    "rtt": ("RTT", "rtt_cdf"),
+    "queue_delay": ("Queueing delay", "queue_delay_cdf"),
+    "one_way_delay": ("One-way delay", "owd_cdf"),
+}
+
+
+def has_any(view: View) -> bool:
+    """Whether the run has traffic or probes."""
+    return bool(len(view.tables.completions) or len(view.tables.delays))
+
+
+def keys(view: View) -> list[str]:
+    """The figures of traffic and probes that this run's report begins with."""
+    if not has_any(view):
+        return []
+    quantities = set(view.tables.distributions["quantity"])
+    found = ["latency"] if len(view.tables.delays) else []
+    found += [key for quantity, (_, key) in QUANTITIES.items() if quantity in quantities]
+    return found + (["times_cdf"] if len(_timed(view)) else [])
+
+
+def latency(view: View) -> Chart:
+    """What probes and datagrams took, over time: round trips of probes, one way of datagrams."""
+    rows = view.tables.delays.sort("t_s")
+    lines = []
+    parts = rows.partition_by("label", as_dict=True, maintain_order=True)
+    for (key, part), (colour, dash) in zip(parts.items(), line_styles(), strict=False):
+        echoed = part["rtt_mean_ms"].is_not_null().any()
+        y = floats(part, "rtt_mean_ms" if echoed else "owd_mean_ms")
+        lines.append(
+            Line(f"{key[0]}, {'round trip' if echoed else 'one way'}", floats(part, "t_s"), y, colour, dash=dash)
+        )
+    panel, thinned = finish(Panel("Latency", lines[:MAX_LINES]), units.delay_unit, "No datagram arrived.")
+    caption = ["Mean in each interval: round trips of probes, one-way delays of datagrams.", *thinned]
+    return Chart("latency", "Latency over time", [panel], caption, over_time(view.duration_s))
+
+
+def rtt_cdf(view: View) -> Chart:
+    """How RTTs are distributed, of flows and of probes."""
+    return _distribution(view, "rtt")
+
+
+def queue_delay_cdf(view: View) -> Chart:
+    """How queueing delays are distributed, of links."""
+    return _distribution(view, "queue_delay")
+
+
+def owd_cdf(view: View) -> Chart:
+    """How one-way delays are distributed, of datagrams."""
+    return _distribution(view, "one_way_delay")
+
+
+def _distribution(view: View, quantity: str) -> Chart:
+    title, key = QUANTITIES[quantity]
+    rows = view.tables.distributions.filter((pl.col("quantity") == quantity) & (pl.col("label") != EVERYBODY))
+    # Probes first: they are what such a run asks about.
+    rows = rows.sort("probe", "flow", "value_ms", nulls_last=True)
+    parts = rows.partition_by("label", "probe", as_dict=True, maintain_order=True)
+    curves = [(str(names[0]), floats(part, "value_ms"), floats(part, "cdf")) for names, part in parts.items()]
+    caption = ["The part of all that took no longer, within the window of the figures."]
+    if len(curves) > MAX_LINES:
+        caption.append(f"The first {MAX_LINES} of {len(curves)}; distributions.parquet has all.")
+    return _cdf(
+        key, title, f"Fraction of the {title if title == 'RTT' else title.lower()}s", curves[:MAX_LINES], caption
+    )
+
+
+def _timed(view: View) -> pl.DataFrame:
+    """Completions that have a time of their own: no handshakes, since those are short, and no video."""
+    return view.tables.completions.filter(pl.col("what").is_in(["transfer", "page", "request"]))
+
+
+def times_cdf(view: View) -> Chart:
+    """How completion times are distributed, of transfers, pages and requests."""
+    curves = []
+    for (label, what), part in _timed(view).partition_by("label", "what", as_dict=True, maintain_order=True).items():
+        times = np.sort(floats(part, "time_ms"))
+        curves.append((f"{label}: {what}s", times, np.arange(1, len(times) + 1) / len(times)))
+    caption = ["From the call that starts it, handshakes included, until all is there. The whole run."]
+    return _cdf("times_cdf", "Completion times", "Fraction completed", curves[:MAX_LINES], caption)
+
+
+def _cdf(key: str, title: str, label: str, curves: Sequence[tuple[str, Floats, Floats]], caption: list[str]) -> Chart:
+    longest = max((float(x[-1]) for _, x, _ in curves if len(x)), default=0.0)
+    if longest <= 0:
+        panel = Panel(label, note="There is nothing to show.")
+        return Chart(key, title, [panel], [], XAxis(f"{title} (ms)", 0.0, 1.0))
+    unit = units.delay_unit(longest)
+    shortest = min(max(float(x[0]), longest * 1e-4) for _, x, _ in curves if len(x))
+    log = longest > LOG_RATIO * shortest
+    low, high = (shortest / 1.2, longest * 1.2) if log else (0.0, longest * 1.04)
+    lines = []
+    for (name, x, y), (colour, dash) in zip(curves, line_styles(), strict=False):
+        x, y = _thinned(np.concatenate(([low, x[0]], x, [high])), np.concatenate(([0.0, 0.0], y, y[-1:])))
+        lines.append(Line(name, np.maximum(x, low) * unit.scale, y, colour, 1.6, dash, step=True))
+    axis = XAxis(f"{title} ({unit.name})", low * unit.scale, high * unit.scale, log=log)
+    return Chart(key, title, [Panel(label, lines, ceiling=1.02)], caption, axis)
+
+
+def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Points of a distribution that differ enough to be seen."""
+    if len(x) <= MAX_STEPS:
+        return x, y
+    _, first = np.unique((y * MAX_STEPS).astype(np.int64), return_index=True)
+    kept = np.union1d(first, [0, len(x) - 1])
+    return x[kept], y[kept]
+
+
+def tables(summary: Mapping[str, Any]) -> list[tuple[str, str, Table]]:
+    """The tables of traffic and probes: an id, a title, and the table; latency under load first."""
+    first = shown.latency(summary)
+    found = [*([] if first is None else [first]), *shown.tables(summary)]
+    return [(f"table-{each.key}", each.title, _table(each)) for each in found]
+
+
+def _table(each: shown.Shown) -> Table:
+    heads = [Head(""), *(Head(column.title, column.unit) for column in each.columns)]
+    rows = []
+    for label, values in each.rows:
+        cells = [
+            Cell(_text(value, column), column.title, "" if missing(value) else str(value))
+            for value, column in zip(values, each.columns, strict=True)
+        ]
+        rows.append(Row(Head(label), cells))
+    return Table(heads, rows)
+
+
+def _text(value: shown.Value, column: shown.Column) -> str:
+    return value if isinstance(value, str) else fixed(value, column.places)

@@ -1,0 +1,151 @@
+"""A sweep as a self-contained HTML page: figures with selectable axes, and a table that can be sorted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from tomli_w import dumps
+
+from knee import _core
+from knee.errors import KneeError
+from knee.scenario.units import quantity
+from knee.study.sweeps.points import averaged, same_seeds
+from knee.study.sweeps.table import FIGURES, LESS, NEITHER
+from knee.system.text import visible
+from knee.view import pages
+from knee.view.numbers import NONE, decimals_for, fixed
+from knee.view.pages import rounded
+from knee.view.pages.table import Cell, Head, Row, Table
+from knee.view.palette import GRID, INK, MARKERS, MUTED, many_styles
+
+if TYPE_CHECKING:
+    from knee.study.sweeps import Sweep
+
+#: Most points that the page has, and most rows of its table; sweep.parquet has all.
+MOST_POINTS, MOST_ROWS = 20_000, 1000
+
+
+def page(sweep: Sweep, runs: pl.DataFrame) -> str:
+    """The page of a sweep whose runs are ``runs``."""
+    points = averaged(sweep, runs)
+    axes = [f"{column.key}: {points[column.name].n_unique()}" for column in sweep.columns]
+    failed = runs["error"].count()
+    facts = [
+        sweep.definition.where,
+        f"{runs.height} runs",
+        *axes,
+        f"{sweep.definition.seeds} seeds" if sweep.definition.seeds > 1 else "",
+        f"{failed} failed" if failed else "",
+        f"knee {_core.version()}",
+    ]
+    base = sweep.definition.base
+    shown = points if points.height <= MOST_POINTS else points.gather_every(-(-points.height // MOST_POINTS))
+    return pages.page(
+        "view/sweep/sweep.html",
+        scripts=(*pages.CHARTS, "view/sweep/sweep.js", "view/pages/sort.js"),
+        styles=("view/pages/sort.css", "view/sweep/sweep.css"),
+        title=f"Sweep of {base.get('title') or base.get('name', sweep.definition.name)}",
+        facts=facts,
+        data=_data(sweep, shown),
+        table=_table(sweep, runs),
+        thinned=points.height - shown.height,
+        rest=max(runs.height - MOST_ROWS, 0),
+        scenario=_first(sweep),
+    )
+
+
+def _first(sweep: Sweep) -> str:
+    """The scenario of the first point, as TOML; or why there is none."""
+    try:
+        return dumps(sweep.definition.scenario(sweep.definition.point(1)).plain())
+    except KneeError as error:
+        return f"# {error}"
+
+
+def _known(frame: pl.DataFrame) -> list[str]:
+    """The figures that at least one run has."""
+    return [name for name in FIGURES if frame[name].null_count() < frame.height]
+
+
+def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
+    """What the page's script draws: for each axis the values, and for each point the indices of its values."""
+    known = _known(points)
+    axes, places = [], []
+    groups = {key: i for i, group in enumerate(sweep.definition.groups) for key in group.keys}
+    for column in sweep.columns:
+        values = points[column.name].unique(maintain_order=True)
+        values = values.sort(nulls_last=True) if column.numeric else values
+        index = {value: i for i, value in enumerate(values)}
+        places.append([index[value] for value in points[column.name]])
+        axes.append(
+            {
+                "key": visible(column.key),
+                "unit": column.unit,
+                "group": groups.get(column.key, -1),
+                "scattered": _scattered(sweep, column.key),
+                "values": [visible(_said(value, column.unit)) for value in values],
+                "numbers": values.to_list() if column.numeric and values.null_count() == 0 else None,
+            }
+        )
+    return {
+        "axes": axes,
+        "figures": [
+            {"name": name, "title": FIGURES[name][0], "unit": FIGURES[name][1], "less": name in LESS} for name in known
+        ],
+        "points": places,
+        "runs": points["run"].to_list(),
+        "seeds": points["seeds"].to_list(),
+        "same": visible(same_seeds(sweep) or ""),
+        "means": {name: [rounded(value) for value in points[name]] for name in known},
+        "halves": {name: [rounded(value, 3) for value in points[f"{name} half"]] for name in known},
+        "styles": [{"colour": colour, "dash": dash, "marker": marker} for colour, dash, marker in many_styles(MARKERS)],
+        "folder": visible(str(sweep.folder)),
+        "saved": (sweep.folder / "runs").is_dir(),
+        "ink": INK,
+        "muted": MUTED,
+        "grid": GRID,
+    }
+
+
+def _scattered(sweep: Sweep, key: str) -> bool:
+    """Whether an axis is one of several that samples were taken of: its points make no line."""
+    group = next((group for group in sweep.definition.groups if key in group.keys), None)
+    if group is None or len(group.keys) < 2:
+        return False
+    found = [quantity(row[group.keys.index(key)]) for row in group.rows]
+    amounts = [each.amount for each in found if each is not None]
+    return len(amounts) == len(found) and amounts != sorted(amounts) and amounts != sorted(amounts, reverse=True)
+
+
+def _said(value: Any, unit: str = "") -> str:
+    """A value of an axis as a legend shows it."""
+    if value is None:
+        return "none"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{text} {unit}" if unit else text
+
+
+def _table(sweep: Sweep, runs: pl.DataFrame) -> Table:
+    """The first runs, with the best of each figure marked."""
+    known = _known(runs)
+    decimals = {name: decimals_for(runs[name]) for name in known}
+    best = {name: runs[name].min() if name in LESS else runs[name].max() for name in known if name not in NEITHER}
+    rows = []
+    for row in runs.head(MOST_ROWS).iter_rows(named=True):
+        given = [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in sweep.columns]
+        shown = []
+        for name in known:
+            value = row[name]
+            kind = "best" if value is not None and value == best.get(name) and runs.height > 1 else ""
+            text = NONE if value is None else fixed(value, decimals[name])
+            shown.append(Cell(text, name, exact=_exact(value), kind=kind))
+        rows.append(Row(Head(str(row["run"])), [*given, Cell(str(row["seed"])), *shown]))
+    keys = [Head(column.key, column.unit) for column in sweep.columns]
+    return Table(
+        [Head("run"), *keys, Head("seed"), *(Head(FIGURES[name][0], FIGURES[name][1]) for name in known)], rows
+    )
+
+
+def _exact(value: Any) -> str | None:
+    return repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
