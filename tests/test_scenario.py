@@ -130,6 +130,22 @@ def test_a_bad_override_is_what_the_error_names(
     assert str(error.value).startswith(start)
 
 
+def test_an_override_names_a_link_or_flow_by_its_name(scenario: Make) -> None:
+    data = scenario()
+    del data["link"]
+    data["links"] = [{"name": "access", "rate": "10 Mbit/s"}, {"name": "core", "rate": "1 Gbit/s"}]
+    data["flows"][1]["label"] = "upload"
+    changes = ["links.core.rate=2 Gbit/s", "flows.upload.cc=cubic", "links[access].limit=9 packets"]
+    made = from_dict(data, overrides=changes)
+    assert [link.rate for link in made.links] == [10**7, 2 * 10**9]
+    assert [flow.cc for flow in made.flows] == ["reno", "cubic"]
+    with pytest.raises(ScenarioError, match=r"links.acces: the list has no element .acces..*did you mean access"):
+        from_dict(data, overrides=["links.acces.rate=1 Mbit/s"])
+    data["flows"][0]["label"] = "upload"
+    with pytest.raises(ScenarioError, match=r"2 elements are named .upload.; their indexes are 0, 1"):
+        from_dict(data, overrides=["flows.upload.cc=cubic"])
+
+
 def test_an_override_does_not_change_the_data_it_was_given(scenario: Make) -> None:
     data = scenario()
     from_dict(data, overrides=["link.rate=5 Gbit/s"])

@@ -138,3 +138,14 @@ def test_python_refuses_in_the_same_words() -> None:
         knee.search("hello", **options)
     with pytest.raises(InputError, match=r'search\.trials: "many" has the wrong type'):
         knee.search("hello", {"link.rate": ["1 Mbit/s", "2 Mbit/s"]}, trials="many", **options)  # type: ignore[arg-type]
+
+
+def test_a_search_takes_names_of_links_and_flows_for_their_indexes() -> None:
+    base = {
+        "duration": "1 s",
+        "links": [{"name": "access", "rate": "10 Mbit/s"}],
+        "flows": [{"cc": "reno", "rtt": "20 ms"}],
+    }
+    table = {"figure": "utilization", "goal": "min", "over": {"links.access.limit": "uniform(5 packets, 50 packets)"}}
+    plan = searchfile.read(base | {"search": table})
+    assert [key for axis in plan.axes for key in axis.keys] == ["links.0.limit"]

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knee.errors import InputError, Refused
-from knee.scenario import expressions, registry
+import knee
+from knee.errors import InputError, Refused, ScenarioError
+from knee.scenario import expressions, from_dict, registry
 from knee.scenario.units import parse_rate, quantity
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.values import Sampled, split, texts, values
@@ -260,3 +261,17 @@ def test_varying_gives_each_link_less_jitter_than_a_packet_takes() -> None:
     own = TINY | {"link": TINY["link"] | {"jitter": "7 us"}}
     made = sweepfile.read(own, {"link.rate": ["10 Mbit/s", "100 Mbit/s"]}, seeds=2, vary=True)
     assert made.scenario(made.point(1)).links[0].jitter == 7_000
+
+
+def test_axes_and_expressions_name_links_and_flows(tmp_path: Path) -> None:
+    link = {"name": "access", "rate": "10 Mbit/s"}
+    told = {"duration": "1 s", "links": [link], "flows": [{"cc": "reno", "rtt": "20 ms", "label": "upload"}]}
+    over = {"links.access.rate": ["5 Mbit/s", "10 Mbit/s"], "flows.upload.cc": ["reno", "cubic"]}
+    derive = {"links.access.limit": "2 * links.access.rate * flows.upload.rtt"}
+    made = knee.sweep(told, over, derive=derive, out=tmp_path / "named")
+    assert len(made.definition) == 4
+    chosen = [from_dict(made.definition.data(made.definition.point(run))) for run in range(1, 5)]
+    assert [each.links[0].rate for each in chosen] == [5 * 10**6, 5 * 10**6, 10**7, 10**7]
+    assert [each.flows[0].cc for each in chosen] == ["reno", "cubic", "reno", "cubic"]
+    with pytest.raises(ScenarioError, match=r"links\.access\.rate: it sets links\.0\.rate again"):
+        knee.sweep(told, {"links.0.rate": ["1 Mbit/s"], "links.access.rate": ["2 Mbit/s"]}, out=tmp_path / "twice")

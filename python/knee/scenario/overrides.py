@@ -90,11 +90,52 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def put(data: dict[str, Any], key: str, value: Any) -> None:
-    """Sets one key of plain ``data`` in place; the index ``*`` stands for all elements of a list.
+def by_index(data: Any, key: str) -> str:
+    """A key with the index of each element of a list that it names; what plain ``data`` does not have is as it was."""
+    place, parts = data, _parts(key)
+    for i, part in enumerate(parts):
+        if isinstance(place, list):
+            try:
+                parts[i] = str(index_of(place, part, key))
+            except Refused:
+                return ".".join(parts)
+            place = place[int(parts[i])]
+        elif isinstance(place, dict):
+            place = place.get(part)
+    return ".".join(parts)
+
+
+def index_of(elements: list[Any], part: str, here: str) -> int:
+    """Which element of a list a part of a key names: by its index, or by its ``name`` or ``label``.
 
     Raises:
-        Refused: the key does not exist.
+        Refused: none, or several; the error's key is ``here``.
+    """
+    if part.isascii() and part.isdigit() and len(part) <= 9 and int(part) < len(elements):
+        return int(part)
+    names = [
+        next((str(e[key]) for key in ("name", "label") if isinstance(e, dict) and key in e), None) for e in elements
+    ]
+    found = [index for index, name in enumerate(names) if name == part]
+    if len(found) > 1:
+        accepted = f"their indexes are {', '.join(map(str, found))}"
+        raise Refused(f"{len(found)} elements are named {shown(part)}", accepted, key=here)
+    if not found:
+        accepted = f"expected 0 to {len(elements) - 1}" if elements else "the list is empty"
+        known = [name for name in names if name is not None]
+        accepted += f", or a name: {near(part, known)}" if known else ""
+        raise Refused(f"the list has no element {shown(part)}", accepted, key=here)
+    return found[0]
+
+
+def put(data: dict[str, Any], key: str, value: Any) -> None:
+    """Sets one key of plain ``data`` in place.
+
+    An element of a list is named by its index from 0, or by its ``name`` or ``label`` (``links.access.queue``). All are
+    named by ``*``.
+
+    Raises:
+        Refused: the key does not exist, or several elements have the name.
     """
     parts = _parts(key)
     if not parts:
@@ -108,10 +149,7 @@ def put(data: dict[str, Any], key: str, value: Any) -> None:
                 for index in range(len(place)):
                     put(data, ".".join([*parts[:i], str(index), *parts[i + 1 :]]), copy.deepcopy(value))
                 return
-            if not part.isascii() or not part.isdigit() or len(part) > 9 or int(part) >= len(place):
-                accepted = f"expected 0 to {len(place) - 1}" if place else "the list is empty"
-                raise Refused(f"the list has no element {shown(part)}", accepted, key=here)
-            index = int(part)
+            index = index_of(place, part, here)
             if last:
                 place[index] = value
             else:

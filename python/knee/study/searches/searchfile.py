@@ -36,7 +36,7 @@ from knee.errors import InputError, Refused, ScenarioError
 from knee.own import classes
 from knee.scenario import expressions
 from knee.scenario.loading import beside, tables
-from knee.scenario.overrides import parse_value
+from knee.scenario.overrides import by_index, parse_value
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sweeps.definition import Group, stated
@@ -190,7 +190,22 @@ def _variant(against: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     return made
 
 
+def _numbered(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """A table with indexes in place of names of links and flows: shrinking compares its keys with the scenario's."""
+    named = {which: table[which] for which in ("over", "across", "against", "derive") if table.get(which)}
+    made: dict[str, Any] = {
+        which: {by_index(base, key): of for key, of in keys.items()} for which, keys in named.items()
+    }
+    for which in ("keep", "free"):
+        if table.get(which):
+            made[which] = [by_index(base, key) if isinstance(key, str) else key for key in table[which]]
+    if table.get("zip"):
+        made["zip"] = [[by_index(base, key) for key in keys] for keys in table["zip"]]
+    return table | made
+
+
 def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) -> Plan:
+    table = _numbered(base, table)
     goals = _goals(table)
     axes = _axes(table)
     across = _across(table)
@@ -204,7 +219,7 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"search.derive.{key}") from None
     against = _against(base, table)
-    check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]])
+    check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]], base)
     check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:

@@ -22,7 +22,7 @@ from typing import Any
 from knee.errors import Refused, ScenarioError
 from knee.own import CongestionControl, described
 from knee.scenario import Scenario, expressions, from_dict, traces
-from knee.scenario.overrides import put
+from knee.scenario.overrides import index_of, put
 from knee.system import files
 
 #: Variables of a sweep, which are no keys of the scenario.
@@ -246,11 +246,10 @@ def stated(data: Mapping[str, Any], key: str) -> Any:
     """
     place: Any = data
     for part in key.split("."):
-        here = place
-        if isinstance(here, list) and part.isdigit() and int(part) < len(here):
-            place = here[int(part)]
-        elif isinstance(here, dict) and part in here:
-            place = here[part]
+        if isinstance(place, list):
+            place = place[index_of(place, part, key)]
+        elif isinstance(place, dict) and part in place:
+            place = place[part]
         else:
             raise Refused(f"the scenario does not say {key}", "write it in the scenario, or use another key")
     return place

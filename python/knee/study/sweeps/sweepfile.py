@@ -35,7 +35,7 @@ from knee.grounds import memory
 from knee.own import classes, name_of
 from knee.scenario import Scenario, expressions, from_dict
 from knee.scenario.loading import beside, tables
-from knee.scenario.overrides import apply, blamed, undoes
+from knee.scenario.overrides import apply, blamed, by_index, undoes
 from knee.scenario.units import near, shown
 from knee.study.batch import work
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
@@ -310,7 +310,7 @@ def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> D
         groups.sort(key=lambda group: order[group.keys[0]])
         for key, text in options.derive.items():
             _check_derived(key, text, options)
-        check_keys([*(key for group in groups for key in group.keys), *options.derive])
+        check_keys([*(key for group in groups for key in group.keys), *options.derive], base)
         check_variables([*options.over, *options.derive], options.derive)
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
@@ -359,14 +359,18 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
     return groups
 
 
-def check_keys(keys: Sequence[str]) -> None:
+def check_keys(keys: Sequence[str], base: Mapping[str, Any]) -> None:
     """Rejects keys, in the order in which they are set, of which one is lost since a later one sets it again.
+
+    Args:
+        keys: the keys.
+        base: the scenario's plain data, by which names of links and flows are known.
 
     Raises:
         Refused: a row would tell a value that its run does not have.
     """
     for i, key in enumerate(keys):
-        lost = next((before for before in keys[:i] if undoes(key, before)), None)
+        lost = next((one for one in keys[:i] if undoes(by_index(base, key), by_index(base, one))), None)
         if lost is not None:
             raise Refused(f"it sets {lost} again, so that axis would have no effect", "expected one of them", key=key)
 
