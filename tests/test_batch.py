@@ -14,7 +14,7 @@ import knee
 from knee import grounds
 from knee.grounds.sim import Sim
 from knee.scenario import Scenario, from_dict
-from knee.study import batch
+from knee.study import batch, engine
 
 Make = Callable[..., dict[str, Any]]
 
@@ -121,8 +121,8 @@ def test_work_grows_with_rate_and_duration(scenario: Make) -> None:
         return from_dict(scenario(**changed))
 
     # 10 Mbit/s for 3 s in packets of 1500 bytes.
-    assert batch.work(of()) == 2500
-    assert batch.work(of(duration="6 s")) == 5000
+    assert engine.packets(of()) == 2500
+    assert engine.packets(of(duration="6 s")) == 5000
 
 
 class _Now(Sim):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
-from knee import _core
+from knee import _core, grounds
 from knee.cli import main
 from knee.errors import InputError
+from knee.grounds import memory
+from knee.grounds.sim import Sim
+from knee.results.result import Result
 from knee.scenario import from_dict, registry
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import spec
@@ -596,3 +601,42 @@ def test_a_case_opens_where_its_name_is_touched(tmp_path: Path) -> None:
     tab.tap('#cases tbody a[href="#case-1"]')
     tab.until("document.getElementById('case-1').checkVisibility()")
     tab.close()
+
+
+class _Now(Sim):
+    """A ground in real time, which notes how many runs there are at once."""
+
+    name = "now"
+    real_time = True
+
+    def __init__(self) -> None:
+        self.running, self.most = 0, 0
+
+    def run(self, *arguments: Any, **more: Any) -> Result:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            return super().run(*arguments, **more)
+        finally:
+            self.running -= 1
+
+
+def test_runs_in_real_time_and_large_runs_are_limited_as_those_of_any_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = _Now()
+    monkeypatch.setitem(grounds.GROUNDS, "now", now)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    several = [case(tmp_path, PAIR)]
+    fidelity.run(several, ground="now")
+    assert now.most == 1
+    monkeypatch.setattr(now, "real_time", False)
+    monkeypatch.setattr(memory, "available", lambda: memory.BASE + 1)
+    with pytest.raises(InputError, match="is available"):
+        fidelity.run(several, ground="now")
+    # Each fits alone, and no two do.
+    needed = memory.needed(from_dict(fidelity.scenario(several[0])))
+    monkeypatch.setattr(memory, "available", lambda: needed + (needed - memory.BASE) // 2)
+    now.most = 0
+    fidelity.run(several, ground="now")
+    assert now.most == 1

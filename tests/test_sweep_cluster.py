@@ -24,6 +24,7 @@ import knee
 from knee.bench import sweep as bench_sweep
 from knee.cli import main
 from knee.errors import InputError, RunError
+from knee.study import cluster as workers
 from knee.study import searches, sweeps
 from knee.study.sweeps import sweepfile, work
 from search_examples import of, told
@@ -104,7 +105,7 @@ def test_a_worker_with_another_program_is_refused_by_name(
     assert not (tmp_path / "s").exists()
     # One that comes later finds out by itself.
     monkeypatch.setattr(sweeps, "fingerprint", lambda: "0123abc")
-    monkeypatch.setattr("knee.study.sweeps.cluster._check_workers", lambda client: None)
+    monkeypatch.setattr("knee.study.cluster._check_workers", lambda client: None)
     with pytest.raises(RunError, match=r"The worker tcp://.* has knee"):
         sweeps.run(definition, tmp_path / "s", dask=cluster.scheduler_address)
 
@@ -115,12 +116,12 @@ def test_a_worker_without_the_program_is_refused_by_name() -> None:
             return {"tcp://10.0.0.7:4242": ModuleNotFoundError("No module named 'knee.study.sweeps'")}
 
     with pytest.raises(InputError, match=r"tcp://10\.0\.0\.7:4242 cannot run knee .*No module named"):
-        sweeps.cluster._check_workers(Client())
+        workers._check_workers(Client())
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_scheduler_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knee.study.sweeps.cluster.CONNECT_S", 0.5)
+    monkeypatch.setattr("knee.study.cluster.CONNECT_S", 0.5)
     begin = time.monotonic()
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:9 does not answer"):
@@ -158,7 +159,7 @@ def peer() -> Iterator[Callable[[bytes], str]]:
 def test_what_listens_and_is_no_scheduler_is_reported(
     peer: Callable[[bytes], str], sends: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knee.study.sweeps.cluster.CONNECT_S", 0.5)
+    monkeypatch.setattr("knee.study.cluster.CONNECT_S", 0.5)
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:\d+ does not answer"):
         sweeps.run(definition, tmp_path / "s", dask=peer(sends))
@@ -197,7 +198,7 @@ def scheduler(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_scheduler_without_workers_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knee.study.sweeps.cluster.WORKERS_S", 0.5)
+    monkeypatch.setattr("knee.study.cluster.WORKERS_S", 0.5)
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with (
         scheduler(tmp_path) as (_, address),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from knee.scenario import traces
 from knee.scenario.model import Link
 from knee.scenario.traffic import KINDS, Size
 from knee.study import sweeps
-from knee.study.sweeps import dataset, execute, open_sweep, sweepfile, work
+from knee.study.sweeps import dataset, open_sweep, sweepfile, work
 from knee.system import files
 from knee.system.missing import Missing
 from sweep_examples import figures, of
@@ -322,9 +322,9 @@ def test_a_run_that_kills_its_worker_is_found(tiny: Path) -> None:
         def __init__(self) -> None:
             self.asked: list[int] = []
 
-        def submit(self, function: Any, task: work.Task) -> execute.Future[work.Part]:
+        def submit(self, function: Any, task: work.Task) -> Future[work.Part]:
             self.asked.append(len(task.runs))
-            future: execute.Future[work.Part] = execute.Future()
+            future: Future[work.Part] = Future()
             if any(each.run == 3 for each in task.runs):
                 future.set_exception(ConnectionError("the worker died"))
             else:

@@ -65,6 +65,11 @@ class Refused(ValueError):  # noqa: N818 - it never leaves the package
         super().__init__(f"{found}; {accepted}")
 
 
+def in_a_line(error: BaseException) -> str:
+    """Somebody else's error in a line: its type and what it says."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].rstrip(": ")
+
+
 def key_of(loc: tuple[int | str, ...]) -> str:
     """A place in nested data, as ``flows[2].rtt``."""
     text = ""

@@ -10,13 +10,11 @@ An existing folder is kept if the same program made it from the same scenario on
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from tomli_w import dumps
 
@@ -26,12 +24,9 @@ from knee.grounds import memory, runner
 from knee.own import classes
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import fingerprint
+from knee.results.result import Result
 from knee.scenario import Scenario
-
-#: How often progress is reported, s.
-_PATIENCE_S = 0.1
-#: Assumed rate of a link that has none, for the estimate of work, bit/s.
-_SOME_RATE = 20_000_000
+from knee.study import engine
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class Job:
     """One run of a batch.
 
     Attributes:
-        name: the run's folder below the batch's; may contain slashes.
+        name: the name of the run; its folder below the batch's, which may contain slashes.
         scenario: what to run, its seed included.
         ground: where to run it; None for the scenario's own.
     """
@@ -49,8 +44,16 @@ class Job:
     ground: str | None = None
 
 
-class _Stopped(Exception):  # noqa: N818 - how a run is told to end
-    pass
+Used = TypeVar("Used")
+
+
+@dataclass
+class _Outcome(Generic[Used]):
+    """What a run gave, or the error that did not end the batch."""
+
+    index: int
+    used: Used | None = None
+    error: InputError | ProgramError | None = None
 
 
 def run(
@@ -67,8 +70,7 @@ def run(
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
-    The engine runs outside the interpreter's lock, so threads use all cores. An
-    interruption or a failure ends the runs under way; they leave nothing, and what was done before stays.
+    An interruption or a failure ends the runs under way; they leave nothing, and what was done before stays.
 
     Args:
         jobs: what to run; their names differ.
@@ -79,7 +81,7 @@ def run(
             ends the batch.
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
-        max_memory: what a run may need, as of :func:`knee.run`; so many run at once as fit the machine together.
+        max_memory: what a run may need, as of :func:`knee.run`; only as many run at once as fit the machine together.
         allow_programs: whether flows may be programs, which run on this machine.
 
     Raises:
@@ -89,33 +91,71 @@ def run(
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
-    for folder in folders:
-        recover(folder)
+    for target in folders:
+        recover(target)
     todo = [i for i, job in enumerate(jobs) if again or not is_done(job, folders[i])]
     for i in todo:
         check_target(folders[i])
-        memory.check(jobs[i].scenario, most=max_memory)
-    weights = {i: work(jobs[i].scenario) for i in todo}
-    done = dict.fromkeys(todo, 0.0)
-    stop = threading.Event()
-    lost: dict[int, InputError] = {}
-    failed: dict[int, ProgramError] = {}
+    made = each(
+        [jobs[i] for i in todo],
+        lambda job, result: True,
+        folders=[folders[i] for i in todo],
+        workers=workers,
+        progress=progress,
+        refused=refused,
+        command=command,
+        max_memory=max_memory,
+        allow_programs=allow_programs,
+    )
+    lost = {i for i, done in zip(todo, made, strict=True) if done is None}
+    return [None if i in lost else folders[i] for i in range(len(jobs))]
 
-    def one(i: int) -> None:
-        def look(fraction: float) -> None:
-            if stop.is_set():
-                raise _Stopped
-            done[i] = fraction
 
-        look(0.0)
+def each(
+    jobs: Sequence[Job],
+    use: Callable[[Job, Result], Used],
+    *,
+    folders: Sequence[Path] | None = None,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    refused: Callable[[Job, InputError], None] | None = None,
+    command: str | None = None,
+    max_memory: int | str | None = None,
+    allow_programs: bool = False,
+) -> list[Used | None]:
+    """Runs jobs and gives what ``use`` makes of each result, in order; no more results are held than run at once.
+
+    Args:
+        jobs: what to run.
+        use: called with each job and its result, in the thread of the run.
+        folders: where the results are also saved; None for nowhere.
+        workers: as of :func:`run`, and so are all that follow.
+        progress: called now and then with the fraction of the work that is done.
+        refused: called with a job whose ground refused it, whose place in the list has None.
+        command: the command line that asks for the runs.
+        max_memory: what a run may need.
+        allow_programs: whether flows may be programs.
+
+    Raises:
+        InputError: a job was refused.
+        RunError: a run failed.
+        ProgramError: a program of a run failed; all runs were made.
+    """
+    if not jobs:
+        return []
+    for job in jobs:
+        memory.check(job.scenario, most=max_memory)
+
+    def perform(i: int, look: engine.Look) -> _Outcome[Used]:
+        look(i, 0.0)
         job = jobs[i]
         try:
-            runner.run(
+            result = runner.run(
                 job.scenario,
                 job.ground,
-                folders[i],
+                None if folders is None else folders[i],
                 report=False,
-                progress=look,
+                progress=lambda fraction: look(i, fraction),
                 command=command,
                 # Checked already, when no other run was active.
                 max_memory=sys.maxsize,
@@ -124,57 +164,31 @@ def run(
         except InputError as error:
             if refused is None:
                 raise
-            lost[i] = error
+            return _Outcome(i, error=error)
         except ProgramError as error:
+            # Its figures are in the folder; here they would only take memory until all runs are made.
             error.result = None
-            failed[i] = error
-        done[i] = 1.0
+            return _Outcome(i, error=error)
+        return _Outcome(i, use(job, result))
 
-    here = [grounds.GROUNDS.get(_ground(jobs[i])) for i in todo]
-    if workers is None and any(ground is not None and ground.real_time for ground in here):
-        workers = 1
-    workers = memory.together([jobs[i].scenario for i in todo], workers or os.cpu_count() or 1)
-    _all_cores(one, weights, done, stop, workers, progress)
-    if refused is not None:
-        for i in sorted(lost):
-            refused(jobs[i], lost[i])
-    for i in sorted(failed):
-        raise failed[i]
-    return [None if i in lost else folders[i] for i in range(len(jobs))]
-
-
-def _all_cores(
-    one: Callable[[int], None],
-    weights: dict[int, float],
-    done: dict[int, float],
-    stop: threading.Event,
-    workers: int,
-    progress: Callable[[float], None] | None,
-) -> None:
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        # Longest first, so that no core idles at the end.
-        futures = [pool.submit(one, i) for i in sorted(weights, key=lambda i: -weights[i])]
-        try:
-            _watch(futures, weights, done, progress)
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _watch(
-    futures: list[Future[None]],
-    weights: dict[int, float],
-    done: dict[int, float],
-    progress: Callable[[float], None] | None,
-) -> None:
-    waiting = set(futures)
-    while waiting:
-        finished, waiting = wait(waiting, timeout=_PATIENCE_S)
-        for future in finished:
-            future.result()
-        if progress is not None:
-            progress(sum(weights[i] * done[i] for i in weights) / sum(weights.values()))
+    weights = [engine.packets(job.scenario) for job in jobs]
+    report = engine.Progress(weights.__getitem__, sum(weights), progress)
+    # Longest first, so that no core idles at the end.
+    order = sorted(range(len(jobs)), key=lambda i: -weights[i])
+    outcomes: dict[int, _Outcome[Used]] = {}
+    # A ground that does not exist refuses its jobs by itself.
+    known = {name for job in jobs if (name := _ground(job)) in grounds.GROUNDS}
+    with engine.place([job.scenario for job in jobs], known, len(jobs), workers=workers) as where:
+        for outcome in engine.finished(order, perform, where, report.under_way):
+            outcomes[outcome.index] = outcome
+            report.finished([outcome.index])
+    for i, outcome in sorted(outcomes.items()):
+        if isinstance(outcome.error, InputError) and refused is not None:
+            refused(jobs[i], outcome.error)
+    for _, outcome in sorted(outcomes.items()):
+        if isinstance(outcome.error, ProgramError):
+            raise outcome.error
+    return [outcomes[i].used for i in range(len(jobs))]
 
 
 def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
@@ -205,9 +219,3 @@ def is_done(job: Job, folder: Path) -> bool:
 
 def _ground(job: Job) -> str:
     return job.ground or job.scenario.run.ground
-
-
-def work(scenario: Scenario) -> float:
-    """Estimated number of packets of a run, for ordering runs and reporting progress."""
-    rate = max(link.rate or _SOME_RATE for link in scenario.links)
-    return rate * scenario.duration / 1e9 / 12_000

@@ -14,8 +14,7 @@ import numpy as np
 from knee.errors import RunError
 from knee.results.result import Result
 from knee.study.fidelity.cases import OTHERWISE, Case, KernelFlow, read
-from knee.study.fidelity.measure import Life, lives, run_all
-from knee.study.fidelity.translate import runs, scenario
+from knee.study.fidelity.measure import Life, each_run, lives
 from knee.system.files import replacing
 
 #: The set-up of the public cases: what to run, without anybody's figures.
@@ -58,9 +57,8 @@ def make(
         InputError: a case needs what the ground does not have.
         RunError: the ground does not work here, or a run failed.
     """
-    told = [(case, scenario(case, shift, seed, kernel)) for case in cases for seed, shift in enumerate(runs(case), 1)]
-    measured = iter(run_all(told, _look, GROUND, jobs, progress))
-    rows = [row for case in cases for row in _rows(case, [next(measured) for _ in runs(case)])]
+    measured = each_run(cases, _look, GROUND, kernel, jobs, progress)
+    rows = [row for case, each in zip(cases, measured, strict=True) for row in _rows(case, each)]
     # The public cases need fewer columns.
     unused = {column for column in (*MORE, *TRANSFERS) if not any(row[column] for row in rows)}
     transfers = "fct_s" not in unused

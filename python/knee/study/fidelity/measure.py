@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
 
 from knee.figures.thin import Floats
-from knee.grounds import runner
 from knee.results.result import Result
+from knee.scenario import from_dict
+from knee.study import batch
 from knee.study.fidelity.cases import Case, KernelFlow
 from knee.study.fidelity.compare import CaseResult, Curve, FlowResult, Report
 from knee.study.fidelity.translate import INTERVAL_NS, Skipped, runs, scale, scenario
@@ -25,8 +23,6 @@ EVERY = 5
 #: What each kind of rate is here, and the part of a packet on the wire that is payload.
 _RATES = {"goodput": "goodput_mbps", "wire": "throughput_mbps", "sent": "sending_rate_mbps"}
 PAYLOAD = 1448 / 1514
-#: How long to wait between two looks at the progress, s.
-_PATIENCE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,7 @@ class _Measured:
     cwnd: Curve
 
 
-Look = TypeVar("Look")
-
-
-class _Stopped(Exception):  # noqa: N818 - how a run is told to end
-    pass
+Used = TypeVar("Used")
 
 
 def run(
@@ -54,8 +46,6 @@ def run(
 ) -> Report:
     """Runs cases and compares each with the kernel.
 
-    The engine runs outside the interpreter's lock, so threads use all cores.
-
     Args:
         cases: as :func:`knee.study.fidelity.read` gives them.
         jobs: how many runs at once; default: one per core.
@@ -63,62 +53,44 @@ def run(
         ground: where to run them.
         kernel: the number of the ground's kernel, such as 7.2; default: the one built last.
     """
-    scenarios: list[tuple[Case, list[dict[str, Any]]]] = []
+    found: list[Case] = []
     skipped: list[tuple[Case, str]] = []
     for case in cases:
         try:
-            each = [scenario(case, shift, seed, kernel) for seed, shift in enumerate(runs(case), start=1)]
-            scenarios.append((case, each))
+            scenario(case)
+            found.append(case)
         except Skipped as why:
             skipped.append((case, str(why)))
-    told = [(case, data) for case, each in scenarios for data in each]
-    measured = iter(run_all(told, measure, ground, jobs, progress))
-    results = [_result(case, [next(measured) for _ in each]) for case, each in scenarios]
+    measured = each_run(found, measure, ground, kernel, jobs, progress)
+    results = [_result(case, each) for case, each in zip(found, measured, strict=True)]
     return Report(results, skipped)
 
 
-def run_all(
-    told: list[tuple[Case, dict[str, Any]]],
-    look_at: Callable[[Case, Result], Look],
+def each_run(
+    cases: Sequence[Case],
+    use: Callable[[Case, Result], Used],
     ground: str,
+    kernel: str | None = None,
     jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
-) -> list[Look]:
-    """What ``look_at`` says of each run, in order; a failure or an interruption ends those under way."""
-    stop = threading.Event()
-    # By packets to simulate, nearly.
-    weights = [case.rate_bps * case.duration_s for case, _ in told]
-    done = [0.0] * len(told)
+) -> list[list[Used]]:
+    """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.each`).
 
-    def one(i: int) -> Look:
-        def look(fraction: float) -> None:
-            if stop.is_set():
-                raise _Stopped
-            done[i] = fraction
+    Raises:
+        Skipped: the simulator does not have what a case needs.
+    """
+    several = {
+        f"{number}/{seed}": (case, from_dict(scenario(case, shift, seed, kernel)))
+        for number, case in enumerate(cases)
+        for seed, shift in enumerate(runs(case), start=1)
+    }
+    asked = [batch.Job(name, built, ground) for name, (_, built) in several.items()]
 
-        look(0.0)
-        case, data = told[i]
-        result = runner.run(data, ground, report=False, progress=look)
-        done[i] = 1.0
-        return look_at(case, result)
+    def used(job: batch.Job, result: Result) -> Used:
+        return use(several[job.name][0], result)
 
-    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        # The longest first, so that none is left over at the end.
-        order = sorted(range(len(told)), key=lambda i: -weights[i])
-        futures: dict[int, Future[Look]] = {i: pool.submit(one, i) for i in order}
-        try:
-            waiting = set(futures.values())
-            while waiting:
-                finished, waiting = wait(waiting, timeout=_PATIENCE_S)
-                for future in finished:
-                    future.result()
-                if progress is not None:
-                    progress(sum(w * d for w, d in zip(weights, done, strict=True)) / sum(weights))
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-    return [futures[i].result() for i in range(len(told))]
+    made = iter(batch.each(asked, used, workers=jobs, progress=progress))
+    return [[cast(Used, next(made)) for _ in runs(case)] for case in cases]
 
 
 def _result(case: Case, each: list[list[_Measured]]) -> CaseResult:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knee import grounds
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
-from knee.study import sweeps
+from knee.study import engine, sweeps
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
 from knee.study.sweeps.place import FINDINGS, MARK, SEARCH, SEARCH_PAGE, SEARCH_TABLE, TRIED
@@ -191,7 +189,7 @@ def run(
         RunError: something cannot be written, or a cluster's workers have another program.
     """
     from knee.study.searches.evaluate import Evaluator
-    from knee.study.sweeps import cluster, dataset, execute
+    from knee.study.sweeps import dataset
     from knee.system import forked
 
     forked.check()
@@ -202,20 +200,17 @@ def run(
     _check_findings(out)
     program = fingerprint()
     with ExitStack() as stack:
-        if dask is not None:
-            executor, at_once = stack.enter_context(cluster.connected(dask))
-        else:
-            if executor is None:
-                for name in {scenario.run.ground for scenario in checked.largest}:
-                    grounds.ready(name)
-            most = sweeps.workers_for(plan.batch * plan.runs_each, checked, workers, None)
-            at_once = partial(int, most) if executor is None else partial(execute.size, executor)
+        names = {scenario.run.ground for scenario in checked.largest}
+        most = plan.batch * plan.runs_each
+        where = stack.enter_context(
+            engine.place(checked.largest, names, most, workers=workers, executor=executor, dask=dask)
+        )
         folder = place.prepared(out, again=again, stack=stack)
         dataset.tidy(folder)
         about = _about(plan, program, command)
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
-        evaluator = Evaluator(program, executor, at_once, _known(folder), command)
+        evaluator = Evaluator(program, where, _known(folder), command)
         work = _Work(folder, plan, about, evaluator, writer, progress or (lambda fraction: None), trials)
         try:
             made = work.search()

@@ -1,15 +1,14 @@
-"""Runs the points of a search, each once, where the runs of a sweep can be made (:mod:`knee.study.sweeps.execute`)."""
+"""Runs the points of a search, each once, on the engine of all studies (:mod:`knee.study.engine`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knee.errors import KneeError
-from knee.study.batch import work
-from knee.study.sweeps import execute
+from knee.study import engine
+from knee.study.sweeps import work
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.table import FIGURES
 from knee.study.sweeps.work import Assignment, Part, Task
@@ -29,12 +28,11 @@ class Evaluator:
     def __init__(
         self,
         program: str,
-        executor: Executor | None,
-        at_once: Callable[[], int],
+        where: engine.Place,
         known: dict[str, Figures],
         command: str | None = None,
     ) -> None:
-        self._program, self._executor, self._at_once, self._command = program, executor, at_once, command
+        self._program, self._where, self._command = program, where, command
         self.known = known
         self.failed: dict[str, str] = {}
 
@@ -68,7 +66,7 @@ class Evaluator:
                 assigned = Assignment(point.run, point.changes, digest, where)
                 task = Task(
                     base, definition.name, (assigned,), self._program, command=self._command, own=definition.own
-                )
+                ).narrowed()
                 tasks[digest] = _work(definition, point), task
         self._do(tasks, done, progress)
         return [[self.known.get(digest) for digest in each] for each in digests]
@@ -79,29 +77,22 @@ class Evaluator:
         done: Callable[[Part], None],
         progress: Callable[[float], None] | None,
     ) -> None:
-        whole = max(len(tasks), 1)
-        finished = 0
-
-        def under_way(fractions: Mapping[int, float]) -> None:
-            if progress is not None:
-                progress(min((finished + sum(fractions.values())) / whole, 1.0))
-
+        report = engine.Progress(lambda run: 1.0, len(tasks), progress)
         # The longest first, so that no core is idle.
-        ordered: Iterator[Task] = iter([task for _, task in sorted(tasks.values(), key=lambda each: -each[0])])
-        for part in execute.parts(ordered, self._executor, self._at_once, under_way):
+        ordered = [task for _, task in sorted(tasks.values(), key=lambda each: -each[0])]
+        for part in engine.finished(ordered, work.perform, self._where, report.under_way, work.lost):
             for row in part.runs:
-                finished += 1
                 if row["error"] is None:
                     self.known[row["digest"]] = {name: row[name] for name in FIGURES}
                 else:
                     self.failed[row["digest"]] = row["error"]
             done(part)
-            under_way({})
+            report.finished(row["run"] for row in part.runs)
 
 
 def _work(definition: Definition, point: Any) -> float:
     """Estimated packets of a run; none where its scenario is refused, which the run will say."""
     try:
-        return work(definition.scenario(point))
+        return engine.packets(definition.scenario(point))
     except KneeError:
         return 0.0

@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knee import _core, grounds
+from knee import _core
 from knee.errors import FolderError, InputError
-from knee.grounds import memory
 from knee.results.folder import PROGRAM
 from knee.results.manifest import commit, fingerprint
+from knee.study import engine
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Definition, Point
 from knee.study.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
     from knee.results.result import Result
     from knee.scenario import Scenario
-    from knee.study.sweeps.work import Part, Task
+    from knee.study.sweeps.work import Task
 
 FORMAT = 2
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
@@ -235,7 +233,7 @@ def run(
         InputError: something was refused; nothing has been written.
         RunError: the rows cannot be written, or a cluster's workers have another program.
     """
-    from knee.study.sweeps import cluster, dataset, execute
+    from knee.study.sweeps import dataset, work
     from knee.system import forked
 
     forked.check()
@@ -246,14 +244,10 @@ def run(
     check_folder(out)
     program = fingerprint()
     with ExitStack() as stack:
-        if dask is not None:
-            executor, at_once = stack.enter_context(cluster.connected(dask))
-        else:
-            if executor is None:
-                for name in {ground or scenario.run.ground for scenario in checked.largest}:
-                    grounds.ready(name)
-            most = workers_for(len(definition), checked, workers, ground)
-            at_once = partial(int, most) if executor is None else partial(execute.size, executor)
+        names = {ground or scenario.run.ground for scenario in checked.largest}
+        where = stack.enter_context(
+            engine.place(checked.largest, names, len(definition), workers=workers, executor=executor, dask=dask)
+        )
         folder = prepared(out, again=again, stack=stack)
         dataset.tidy(folder)
         done, aside = _continued(folder, definition, program)
@@ -262,14 +256,13 @@ def run(
         todo = _order(definition, done, checked)
         writer = dataset.Writer(folder, definition)
         runs = str((folder / RUNS).absolute()) if save_runs else None
-        tasks = _tasks(
-            definition, todo, checked, program, at_once(), ground=ground, series=series, folder=runs, command=command
-        )
-        report = _Progress(checked, len(definition), len(done), progress)
+        options = {"ground": ground, "series": series, "folder": runs, "command": command}
+        tasks = _tasks(definition, todo, checked, program, where.at_once(), **options)
+        report = _progress(checked, len(definition) - len(done), progress)
         try:
-            for part in execute.parts(tasks, executor, at_once, report.under_way):
+            for part in engine.finished(tasks, work.perform, where, report.under_way, work.lost):
                 writer.add(part)
-                report.finished(part)
+                report.finished(row["run"] for row in part.runs)
         finally:
             # Also what was done before an interruption.
             writer.flush()
@@ -290,16 +283,6 @@ def about_of(definition: Definition, program: str, command: str | None, ground: 
         "own": sorted(definition.own),
         "definition": definition.plain(),
     }
-
-
-def workers_for(runs: int, checked: sweepfile.Checked, workers: int | None, ground: str | None) -> int:
-    """How many runs at once in this process: as many as asked for, and as fit into memory together."""
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise InputError(f"{workers!r} workers are not a whole number from 1.")
-    real_time = any(grounds.find(ground or scenario.run.ground).real_time for scenario in checked.largest)
-    if workers is None:
-        workers = 1 if real_time else os.cpu_count() or 1
-    return memory.together(checked.largest, min(workers, runs))
 
 
 def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[int], Path | None]:
@@ -372,7 +355,7 @@ def _tasks(
             Assignment(point.run, point.changes, definition.digest(point, program), f"{definition.where} with {point}")
             for point in definition.points(runs)
         )
-        return Task(base, definition.name, assigned, program, own=definition.own, **options)
+        return Task(base, definition.name, assigned, program, own=definition.own, **options).narrowed()
 
     gathered: list[int] = []
     size = 0.0
@@ -386,24 +369,5 @@ def _tasks(
         yield task(gathered)
 
 
-class _Progress:
-    """The fraction of the work that is done."""
-
-    def __init__(
-        self, checked: sweepfile.Checked, runs: int, done: int, progress: Callable[[float], None] | None
-    ) -> None:
-        self._checked, self._progress = checked, progress
-        self._whole = max(checked.mean_work * (runs - done), 1.0)
-        self._done = 0.0
-
-    def _work(self, run: int) -> float:
-        return self._checked.work.get(run, self._checked.mean_work)
-
-    def finished(self, part: Part) -> None:
-        self._done += sum(self._work(row["run"]) for row in part.runs)
-        self.under_way({})
-
-    def under_way(self, fractions: Mapping[int, float]) -> None:
-        if self._progress is not None:
-            here = sum(self._work(run) * fraction for run, fraction in fractions.items())
-            self._progress(min((self._done + here) / self._whole, 1.0))
+def _progress(checked: sweepfile.Checked, runs: int, report: Callable[[float], None] | None) -> engine.Progress:
+    return engine.Progress(lambda run: checked.work.get(run, checked.mean_work), checked.mean_work * runs, report)

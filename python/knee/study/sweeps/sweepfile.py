@@ -37,7 +37,7 @@ from knee.scenario import Scenario, expressions, from_dict
 from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, by_index, undoes
 from knee.scenario.units import near, shown
-from knee.study.batch import work
+from knee.study.engine import packets as estimated_packets
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled, split, texts, values
 
@@ -459,7 +459,7 @@ def check(
     for run in runs:
         scenario = definition.scenario(definition.point(run))
         grounds.find(ground or scenario.run.ground).refuse(scenario, definition.where)
-        packets[run] = work(scenario)
+        packets[run] = estimated_packets(scenario)
         heapq.heappush(needs, (memory.needed(scenario), run, scenario))
         if len(needs) > 64:
             heapq.heappop(needs)

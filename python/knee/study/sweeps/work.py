@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core, own
-from knee.errors import InputError, KneeError, RunError
+from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.applications.figures import Tables, concern
 from knee.figures.metrics import summary
 from knee.figures.rows import SAMPLE, from_bytes
@@ -26,10 +26,8 @@ from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict
 from knee.scenario.overrides import put
 from knee.scenario.remarks import remarks
+from knee.study.engine import Look
 from knee.study.sweeps.table import figures, flow_rows, link_rows
-
-#: Called with a run's number and the fraction of it that is done; what it raises ends the run.
-Look = Callable[[int, float], None]
 
 
 class OtherProgramError(RunError):
@@ -150,6 +148,18 @@ def perform(task: Task, look: Look | None = None) -> Part:
             part.links += [{"run": assigned.run} | row for row in link_rows(told)]
             part.series += series
     return part
+
+
+def lost(task: Task, error: Exception) -> tuple[list[Part], list[Task]]:
+    """What becomes of a task that was lost with its worker: its rows, and the tasks to do instead.
+
+    A task of several runs that kills its worker is done run by run, so that the one at fault is found.
+    """
+    if len(task.runs) > 1:
+        return [], [replace(task, runs=(one,)).narrowed() for one in task.runs]
+    (one,) = task.runs
+    row = {"run": one.run, "seed": one.changes["seed"], "digest": one.digest}
+    return [Part([row | {"error": f"The run was lost with its worker ({in_a_line(error)})."}])], []
 
 
 def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str, Any], list[Series]]:

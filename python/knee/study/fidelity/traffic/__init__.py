@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from knee.errors import InputError
-from knee.grounds import runner
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
+from knee.study import batch
 from knee.study.fidelity.compare import SRTT_MS, SRTT_PERCENT
 from knee.system import files
 
@@ -118,12 +118,10 @@ def run(
 
     ``look`` is told the fraction that is done.
     """
+    jobs = [batch.Job(name, scenario, ground) for name, scenario in scenarios(patterns, kernel).items()]
     found: Found = {}
-    cases = scenarios(patterns, kernel)
-    for k, (name, scenario) in enumerate(cases.items()):
-        look(k / len(cases))
-        for label, figure, value, count in figures(runner.run(scenario, ground)):
-            found[name, label, figure] = value, count
+    for job, each in zip(jobs, batch.each(jobs, lambda job, result: list(figures(result)), progress=look), strict=True):
+        found |= {(job.name, label, figure): (value, count) for label, figure, value, count in each or ()}
     return found
 
 

@@ -9,9 +9,8 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from knee.errors import InputError, RunError
+from knee.errors import InputError, RunError, in_a_line
 from knee.study.sweeps import work
-from knee.study.sweeps.execute import said
 from knee.study.sweeps.work import OtherProgramError
 
 #: How long a scheduler may take to answer, s, and its workers to appear, at the start and after all have gone.
@@ -45,7 +44,7 @@ def connected(where: Any) -> Iterator[tuple[Executor, Callable[[], int]]]:
         try:
             client = connect(where, timeout=CONNECT_S, set_as_default=False)
         except Exception as error:
-            raise RunError(f"The Dask scheduler {where} does not answer ({said(error)}).") from None
+            raise RunError(f"The Dask scheduler {where} does not answer ({in_a_line(error)}).") from None
     try:
         _require_workers(client)
         _check_workers(client)
@@ -63,12 +62,12 @@ def _require_scheduler(address: str) -> None:
         raise RunError(f"The Dask scheduler {address} does not answer within {CONNECT_S:g} s.") from None
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"{address!r} is no address of a Dask scheduler that can be used here ({said(error)}); one such as "
+            f"{address!r} is no address of a Dask scheduler that can be used here ({in_a_line(error)}); one such as "
             "tcp://10.0.0.1:8786 would do. Other protocols need what Dask's documentation says of them, such as "
             "distributed.comm.tls in its configuration for tls://."
         ) from None
     except Exception as error:
-        raise RunError(f"The Dask scheduler {address} does not answer ({said(error)}).") from None
+        raise RunError(f"The Dask scheduler {address} does not answer ({in_a_line(error)}).") from None
     kind = identity.get("type") if isinstance(identity, dict) else None
     if kind != "Scheduler":
         raise InputError(f"What answers at {address} is no Dask scheduler but {kind or 'something else'}.")
@@ -102,7 +101,7 @@ def _address(client: Any) -> str:
 
 
 def _lost(client: Any, error: BaseException | str) -> RunError:
-    reason = error if isinstance(error, str) else said(error)
+    reason = error if isinstance(error, str) else in_a_line(error)
     return RunError(f"The connection to the Dask scheduler {_address(client)} is lost ({reason}). {_GOES_ON}")
 
 
@@ -150,6 +149,6 @@ def _check_workers(client: Any) -> None:
         raise _lost(client, error) from None
     for address, found in answers.items():
         if isinstance(found, BaseException):
-            raise work.no_program(address, said(found))
+            raise work.no_program(address, in_a_line(found))
         if found != work.identity():
             raise OtherProgramError(work.other_program(f"The worker {address}", found, work.identity()["fingerprint"]))
