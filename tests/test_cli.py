@@ -18,6 +18,7 @@ from knee.bench import cases as bench
 from knee.cli import main, tables
 from knee.scenario import registry
 from knee.scenario.shipped import shipped
+from knee.study.shipped import SEARCHES, SWEEPS
 
 TINY = """
 duration = "1 s"
@@ -121,6 +122,7 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
         (["rum"], "rum"),
         (["list", "queue"], "did you mean queues"),
         (["list", "cc", "renoo"], "did you mean reno"),
+        (["list", "sweeps", "low-dela"], "did you mean low-delay"),
         (["bench", "reno3"], "did you mean reno2"),
         (["compare", "taken"], "two or more"),
         (["compare", "taken", "taken"], "not a knee result"),
@@ -206,7 +208,7 @@ def test_an_interrupt_within_generated_code_is_exit_code_1_too(tmp_path: Path) -
 def test_lists_show_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for name in [*shipped(), *registry.congestion_controls(), *registry.queues()]:
+    for name in [*shipped(), *SWEEPS, *SEARCHES, *registry.congestion_controls(), *registry.queues()]:
         # Classes that other tests of this process have defined are not listed.
         assert name in out or name.startswith("python:")
 

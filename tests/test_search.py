@@ -23,7 +23,7 @@ from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
 from knee.scenario import load
 from knee.scenario.units import quantity
-from knee.study import searches, sweeps
+from knee.study import searches, shipped, sweeps
 from knee.study.searches import searchfile
 from knee.study.searches.plan import Plan
 from knee.study.searches.proposals import Proposals
@@ -377,7 +377,7 @@ def test_the_folder_of_a_search_is_a_sweeps(tmp_path: Path, whole: searches.Sear
     assert (figures(summary)["queue_delay_mean_ms"],) == whole.findings[0].found
 
 
-@pytest.mark.parametrize("name", searchfile.SHIPPED)
+@pytest.mark.parametrize("name", shipped.SEARCHES)
 def test_shipped_searches_are_searches(name: str) -> None:
     plan = searchfile.read(name)
     assert plan.base["title"]

@@ -14,7 +14,7 @@ from knee.cli import main
 from knee.errors import InputError
 from knee.results.manifest import fingerprint
 from knee.scenario import from_dict
-from knee.study import sweeps
+from knee.study import shipped, sweeps
 from knee.study.sweeps import dataset, open_sweep, sweepfile, table, work
 from knee.study.sweeps.columns import columns
 from knee.study.sweeps.points import STUDENT, averaged
@@ -148,7 +148,7 @@ def test_a_run_of_a_sweep_is_made_again_bit_for_bit(tiny: Path, capsys: pytest.C
 
 
 def test_shipped_sweeps_are_sweeps() -> None:
-    for name in sweepfile.SHIPPED:
+    for name in shipped.SWEEPS:
         made = sweepfile.read(name)
         assert sweepfile.check(made).mean_work > 0
     assert len(sweepfile.read("low-delay")) > 5000

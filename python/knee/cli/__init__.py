@@ -23,7 +23,9 @@ _INTERRUPTED = 130
 COMMANDS = {
     "run": Later("knee.cli.run", "run", "Run scenarios and write their results."),
     "list": Later(
-        "knee.cli.listing", "list_", "List scenarios, congestion controls, queue disciplines and models of links."
+        "knee.cli.listing",
+        "list_",
+        "List what there is: scenarios, congestion controls, queue disciplines, models of links, sweeps and searches.",
     ),
     "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),

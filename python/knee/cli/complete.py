@@ -6,10 +6,11 @@ they need.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import typer
+
+from knee.study.shipped import SEARCHES, SWEEPS
 
 
 def scenarios(incomplete: str) -> list[str]:
@@ -20,12 +21,13 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def searches(incomplete: str) -> list[str]:
-    """Shipped searches and scenarios."""
-    from knee.scenario.shipped import shipped
+    """Shipped searches, which come before scenarios."""
+    return [*_from(SEARCHES, incomplete), *scenarios(incomplete)]
 
-    # Not the module that reads searches, which imports the model of scenarios.
-    folder = Path(__file__).resolve().parents[1] / "study" / "searches" / "shipped"
-    return _from([*(path.stem for path in sorted(folder.glob("*.toml"))), *shipped()], incomplete)
+
+def sweeps(incomplete: str) -> list[str]:
+    """Shipped sweeps, which come before scenarios."""
+    return [*_from(SWEEPS, incomplete), *scenarios(incomplete)]
 
 
 def ccs(incomplete: str) -> list[str]:
@@ -116,7 +118,14 @@ def references(incomplete: str) -> list[str]:
 
 
 #: The lists of ``knee list``, each with the function that completes its names.
-PARTS = {"scenarios": scenarios, "cc": ccs, "queues": queues, "links": links}
+PARTS: dict[str, Callable[[str], list[str]]] = {
+    "scenarios": scenarios,
+    "cc": ccs,
+    "queues": queues,
+    "links": links,
+    "sweeps": lambda incomplete: _from(SWEEPS, incomplete),
+    "searches": lambda incomplete: _from(SEARCHES, incomplete),
+}
 
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,18 +17,21 @@ from knee.scenario import registry
 from knee.scenario.registry import Entry, Param
 from knee.scenario.shipped import FOLDER, shipped
 from knee.scenario.units import near, shown
+from knee.study.shipped import SEARCHES, SWEEPS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PARTS = ["scenarios", "cc", "queues", "links"]
+_PARTS = ["scenarios", "cc", "queues", "links", "sweeps", "searches"]
 
 
 def list_(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="PART", help="scenarios, cc, queues or links; default: all.", autocompletion=complete.parts
+            metavar="PART",
+            help="scenarios, cc, queues, links, sweeps or searches; default: all.",
+            autocompletion=complete.parts,
         ),
     ] = None,
     name: Annotated[
@@ -35,10 +39,10 @@ def list_(
         typer.Argument(metavar="NAME", help="Show only this one, with its parameters.", autocompletion=complete.listed),
     ] = None,
 ) -> None:
-    """List scenarios, congestion controls, queue disciplines and models of links.
+    """List what there is: scenarios, congestion controls, queue disciplines, models of links, sweeps and searches.
 
     With a name, such as knee list cc lola, shows its parameters: the effect, default and range of each, and the source
-    of the default.
+    of the default. Of a scenario, sweep or search it shows the file.
     """
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
@@ -47,14 +51,26 @@ def list_(
         _one(console, str(what), name)
         return
     for part in [what] if what else _PARTS:
-        {"scenarios": _scenarios, "cc": _ccs, "queues": _queues, "links": _links}[part](console)
+        if part in _FILES:
+            _files(console, part)
+        else:
+            {"cc": _ccs, "queues": _queues, "links": _links}[part](console)
 
 
-def _scenarios(console: Console) -> None:
-    rows = table("Scenarios", ["name", "what", "from"], text=3)
-    for name, path in shipped().items():
+#: The lists of files: what one of them is called, and all of them by name.
+_FILES: dict[str, tuple[str, Callable[[], Mapping[str, Path]]]] = {
+    "scenarios": ("scenario", shipped),
+    "sweeps": ("sweep", lambda: SWEEPS),
+    "searches": ("search", lambda: SEARCHES),
+}
+
+
+def _files(console: Console, what: str) -> None:
+    rows = table(what.capitalize(), ["name", "what", *(["from"] if what == "scenarios" else [])], text=3)
+    for name, path in _FILES[what][1]().items():
         title = tomllib.loads(path.read_text(encoding="utf-8")).get("title", "")
-        rows.add_row(name, title, str(path.relative_to(FOLDER).parent).replace(".", ""))
+        source = [str(path.relative_to(FOLDER).parent).replace(".", "")] if what == "scenarios" else []
+        rows.add_row(name, title, *source)
     console.print(rows)
 
 
@@ -100,10 +116,11 @@ def _origin(entry: Entry, against: Mapping[str, str]) -> str:
 
 
 def _one(console: Console, what: str, name: str) -> None:
-    if what == "scenarios":
-        if name not in shipped():
-            raise InputError(f"No scenario is named {shown(name)}; {near(name, list(shipped()))}.")
-        console.print(shipped()[name].read_text(encoding="utf-8"), markup=False, soft_wrap=True)
+    if what in _FILES:
+        kind, there = _FILES[what]
+        if name not in there():
+            raise InputError(f"No {kind} is named {shown(name)}; {near(name, list(there()))}.")
+        console.print(there()[name].read_text(encoding="utf-8"), markup=False, soft_wrap=True)
         return
     kind, known = {
         "cc": ("congestion control", registry.flow_controls()),

@@ -76,7 +76,7 @@ def sweep(
         typer.Argument(
             metavar="FILE-or-NAME",
             help="A sweep or scenario file, or a name from knee list scenarios.",
-            autocompletion=complete.scenarios,
+            autocompletion=complete.sweeps,
         ),
     ],
     over: Annotated[

@@ -39,13 +39,12 @@ from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import by_index, parse_value
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
+from knee.study.shipped import SEARCHES
 from knee.study.sweeps.definition import Group, stated
 from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, flat, groups_of
 from knee.study.sweeps.table import FIGURES
 from knee.study.sweeps.values import Sampled, values
 
-#: The searches shipped with the program, by name.
-SHIPPED = {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.toml"))}
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
 SAMPLERS = ("tpe", "random", "nsga2")
 #: Most choices that are tried, and most that are proposed together.
@@ -117,7 +116,7 @@ def read(
     if isinstance(source, Mapping):
         data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
     else:
-        data, path = tables(SHIPPED.get(str(source), source))
+        data, path = tables(SEARCHES.get(str(source), source))
         where, name = str(path), path.stem
     try:
         table = _table(data.pop("search", {}))

@@ -38,6 +38,7 @@ from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, by_index, undoes
 from knee.scenario.units import near, shown
 from knee.study.engine import packets as estimated_packets
+from knee.study.shipped import SWEEPS
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled, split, texts, values
 
@@ -49,8 +50,6 @@ MOST_SAMPLES = 100_000
 CHECKED = 5_000
 #: How samples are drawn, as scipy.stats.qmc does it.
 SAMPLING = ("latin", "random", "sobol")
-#: The sweeps shipped with the program, by name.
-SHIPPED = {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.toml"))}
 #: What a link transmits in the jitter that makes seeds differ: less than a packet, and 100 us at 100 Mbit/s.
 JITTER = "'1250 B'"
 _KEYS = ("over", "zip", "derive", "seeds", "samples", "sampling", "sampling_seed")
@@ -133,7 +132,7 @@ def read(
     if isinstance(source, Mapping):
         data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
     else:
-        data, path = tables(SHIPPED.get(str(source), source))
+        data, path = tables(SWEEPS.get(str(source), source))
         where, name = str(path), path.stem
     if "search" in data:
         raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
