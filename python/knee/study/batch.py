@@ -151,7 +151,8 @@ def each(
         job = jobs[i]
         try:
             result = runner.run(
-                job.scenario,
+                # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
+                job.scenario.model_copy(),
                 job.ground,
                 None if folders is None else folders[i],
                 report=False,

@@ -459,7 +459,8 @@ def check(
         scenario = definition.scenario(definition.point(run))
         grounds.find(ground or scenario.run.ground).refuse(scenario, definition.where)
         packets[run] = estimated_packets(scenario)
-        heapq.heappush(needs, (memory.needed(scenario), run, scenario))
+        # A copy, without the specification, which may have long traces.
+        heapq.heappush(needs, (memory.needed(scenario), run, scenario.model_copy()))
         if len(needs) > 64:
             heapq.heappop(needs)
     largest = [scenario for _, _, scenario in sorted(needs, key=lambda need: -need[0])]
