@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee.cli import complete, tables
+from knee.cli import complete, options, tables
 from knee.cli.console import Bar, complain, out
 from knee.cli.terminal import write_json
 from knee.errors import InputError, ProgramError
@@ -85,6 +85,7 @@ def run(
     allow_programs: Annotated[
         bool, typer.Option("--allow-programs", help="Let flows be programs, which run on this machine.")
     ] = False,
+    allow_code: options.AllowCode = False,
     unconfined: Annotated[
         bool, typer.Option("--unconfined-programs", help="Run them without confinement, on a machine that has none.")
     ] = False,
@@ -108,9 +109,9 @@ def run(
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
     changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]
-    options: dict[str, Any] = {"report": report, "png": png, "capture": capture, "qlog": qlog}
-    options |= {"max_memory": max_memory, "allow_programs": allow_programs}
-    jobs = _prepared(scenarios, ground, out_folder, seeds, changes, sweep, options)
+    asked: dict[str, Any] = {"report": report, "png": png, "capture": capture, "qlog": qlog}
+    asked |= {"max_memory": max_memory, "allow_programs": allow_programs, "allow_code": allow_code}
+    jobs = _prepared(scenarios, ground, out_folder, seeds, changes, sweep, asked)
     for job in jobs:
         if kernel is not None and job.ground != "uml":
             raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {job.ground}.")
@@ -212,7 +213,7 @@ def _prepared(
     seeds: int,
     changes: Sequence[str],
     sweep: Path | None,
-    options: Mapping[str, Any],
+    asked: Mapping[str, Any],
 ) -> list[Prepared]:
     """All runs, each checked as far as that goes before the first one starts."""
     from knee.grounds import runner
@@ -223,7 +224,7 @@ def _prepared(
         found: str | Scenario = source if sweep is None else _row(sweep, source)
         where = source if sweep is None else f"run {source} of {sweep}"
         # A folder of results is needed to check what is written to it; which one is known once the scenario is.
-        checked = runner.prepare(found, ground, folder or _RESULTS, changes=changes, where=where, **options)
+        checked = runner.prepare(found, ground, folder or _RESULTS, changes=changes, where=where, **asked)
         scenario = checked.scenario
         for seed in range(scenario.seed, scenario.seed + seeds):
             name = scenario.name if folder is not None else _default_name(scenario, ground, changes, seeds)

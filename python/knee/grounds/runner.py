@@ -13,6 +13,7 @@ from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
+from knee.own import code_allowed
 from knee.results.owned import writing
 from knee.scenario import Scenario, from_dict, load, marks
 from knee.scenario.overrides import blamed
@@ -123,6 +124,7 @@ def prepare(
     qlog: bool = False,
     max_memory: int | str | None = None,
     allow_programs: bool = False,
+    allow_code: bool = False,
 ) -> Prepared:
     """Checks a run, once, before anything starts.
 
@@ -138,6 +140,7 @@ def prepare(
         qlog: whether it gets the senders' logs.
         max_memory: what the run may need.
         allow_programs: whether flows may be programs.
+        allow_code: whether Python files of congestion controls may be run.
 
     Raises:
         InputError: the scenario, the ground, the folder or the need of memory was refused.
@@ -145,7 +148,8 @@ def prepare(
     """
     if where is None and isinstance(source, str | Path):
         where = str(source)
-    scenario = _scenario(source, changes, where)
+    with code_allowed(allow_code):
+        scenario = _scenario(source, changes, where)
     name = ground or scenario.run.ground
     here = grounds.find(name)
     try:
@@ -188,6 +192,7 @@ def run(
     check: bool = False,
     max_memory: int | str | None = None,
     allow_programs: bool = False,
+    allow_code: bool = False,
 ) -> Result:
     """Runs a scenario and gives its result.
 
@@ -206,6 +211,7 @@ def run(
         max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
             The need is estimated before the run starts.
         allow_programs: whether flows may be programs, which run on this machine.
+        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
 
     Raises:
         InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
@@ -228,6 +234,7 @@ def run(
         qlog=qlog,
         max_memory=max_memory,
         allow_programs=allow_programs,
+        allow_code=allow_code,
     )
     return prepared.run(progress, command, check=check)
 
