@@ -225,3 +225,32 @@ def test_changes_are_those_of_the_command_line(tmp_path: Path) -> None:
         knee.run("hello", changes=["link.rate=fast"])
     with pytest.raises(knee.ScenarioError, match=r"--set flows\.9\.cc=reno on hello: flows\.9: the list has"):
         knee.run(knee.load("hello"), changes=["flows.9.cc=reno"])
+
+
+def test_flows_are_a_frame_of_the_summary(tmp_path: Path) -> None:
+    result = knee.run("hello", changes=["duration=1 s"])
+    assert result.flows["goodput_mbps"].to_list() == [flow["goodput_mbps"] for flow in result.summary["flows"]]
+    assert set(FLOW_KEYS) <= set(result.flows.columns)
+
+
+def test_any_folder_can_be_opened(tmp_path: Path) -> None:
+    scenario = {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}]}
+    result = knee.run(scenario, out=tmp_path / "run", report=False)
+    swept = knee.sweep(scenario, {"seed": [1, 2]}, out=tmp_path / "sweep", page=False)
+    found = knee.search(
+        scenario,
+        {"link.rate": "uniform(5 Mbit/s, 10 Mbit/s)"},
+        figure="goodput_mbps",
+        goal="max",
+        trials=2,
+        findings=1,
+        out=tmp_path / "search",
+    )
+    opened = [knee.open(tmp_path / kind) for kind in ("run", "sweep", "search")]
+    assert isinstance(opened[0], knee.Result)
+    assert opened[0].summary == result.summary
+    assert [type(each) for each in opened[1:]] == [type(swept), type(found)]
+    with pytest.raises(knee.FolderError, match=r"holds no result, sweep or search; expected a folder that knee run"):
+        knee.open(tmp_path)
+    with pytest.raises(knee.FolderError, match="nowhere is no folder"):
+        knee.open(tmp_path / "nowhere")

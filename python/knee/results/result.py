@@ -71,6 +71,15 @@ class Result:
         return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
 
     @property
+    def flows(self) -> pl.DataFrame:
+        """A row per flow: the figures of ``summary["flows"]`` that are numbers or text."""
+        nested = {
+            key for flow in self.summary["flows"] for key, value in flow.items() if isinstance(value, dict | list)
+        }
+        rows = [{key: value for key, value in flow.items() if key not in nested} for flow in self.summary["flows"]]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    @property
     def completions(self) -> pl.DataFrame:
         """A row for each transfer, request, page, handshake, segment of video and stall; empty where there is none."""
         return self.tables.completions

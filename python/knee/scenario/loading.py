@@ -84,9 +84,9 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
 
 #: The files that identify folders, with what such a folder is and what opens it.
 _FOLDERS = {
-    "manifest.json": ("a result", "knee.Result.load, or its scenario.toml"),
-    "search.json": ("a search", "knee.open_search, or run its findings"),
-    "sweep.json": ("a sweep", "knee.open_sweep, or make a run again with knee run --from"),
+    "manifest.json": ("a result", "knee.open, or run its scenario.toml"),
+    "search.json": ("a search", "knee.open, or run its findings"),
+    "sweep.json": ("a sweep", "knee.open, or make a run again with knee run --from"),
 }
 
 
