@@ -145,9 +145,9 @@ def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monk
 def test_a_folder_is_no_scenario_and_the_error_says_what_opens_it(tmp_path: Path) -> None:
     """It said only: Is a directory."""
     for mark, opens in (
-        ("manifest.json", r"folder of a result.*open it with knee\.Result\.load"),
-        ("sweep.json", r"folder of a sweep.*open it with knee\.open_sweep"),
-        ("search.json", r"folder of a search.*open it with knee\.open_search"),
+        ("manifest.json", r"folder of a result.*open it with knee\.open"),
+        ("sweep.json", r"folder of a sweep.*open it with knee\.open"),
+        ("search.json", r"folder of a search.*open it with knee\.open"),
         ("notes.txt", "it is a folder; expected a readable TOML file"),
     ):
         folder = tmp_path / mark.partition(".")[0]

@@ -11,8 +11,12 @@ import pytest
 
 import knee
 from knee import _core
+from knee.cli import main
 from knee.figures import rows
+from knee.grounds import memory, programs
+from knee.grounds.sim import Sim
 from knee.scenario import from_dict
+from knee.scenario import spec as spec_module
 from knee.scenario.spec import spec
 
 Make = Callable[..., dict[str, Any]]
@@ -174,3 +178,79 @@ def test_a_finite_transfer_completes(scenario: Make) -> None:
 def test_hello_with_each_algorithm_fills_its_link(cc: str) -> None:
     scenario = knee.load("hello", [f"flows.0.cc={cc}", "duration=5 s"])
     assert knee.run(scenario).summary["links"][0]["utilization"] > 0.8
+
+
+def test_a_run_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the command line to the core: one specification, one estimate of memory, one refusal."""
+    counted: dict[str, int] = {}
+
+    def count(where: Any, name: str) -> None:
+        real = getattr(where, name)
+
+        def wrapper(*arguments: Any, **more: Any) -> Any:
+            counted[name] = counted.get(name, 0) + 1
+            return real(*arguments, **more)
+
+        monkeypatch.setattr(where, name, wrapper)
+
+    count(spec_module, "build")
+    count(memory, "check")
+    count(programs, "check_allowed")
+    count(Sim, "refuse")
+    assert main(["run", "hello", "--set", "duration=1 s", "--no-report", "--out", str(tmp_path / "r")]) == 0
+    assert counted == {"build": 1, "check": 1, "check_allowed": 1, "refuse": 1}
+
+
+def test_a_copy_of_a_scenario_has_a_specification_of_its_own() -> None:
+    scenario = knee.load("hello")
+    same = knee.load("hello")
+    assert spec(scenario)["seed"] == 1
+    assert scenario == same
+    assert spec(scenario.model_copy(update={"seed": 7}))["seed"] == 7
+    assert spec(scenario) is spec(scenario)
+
+
+def test_changes_are_those_of_the_command_line(tmp_path: Path) -> None:
+    changes = ["link.rate=5 Mbit/s", "duration=1 s"]
+    assert (
+        main(["run", "hello", *(word for each in changes for word in ("--set", each)), "--out", str(tmp_path / "r")])
+        == 0
+    )
+    there = knee.Result.load(tmp_path / "r")
+    for source in ("hello", knee.load("hello"), knee.load("hello").plain()):
+        made = knee.run(source, changes=changes)
+        assert made.samples.equals(there.samples)
+        assert made.scenario.title == there.scenario.title
+    with pytest.raises(knee.ScenarioError, match=r"--set link\.rate=fast on .*hello"):
+        knee.run("hello", changes=["link.rate=fast"])
+    with pytest.raises(knee.ScenarioError, match=r"--set flows\.9\.cc=reno on hello: flows\.9: the list has"):
+        knee.run(knee.load("hello"), changes=["flows.9.cc=reno"])
+
+
+def test_flows_are_a_frame_of_the_summary(tmp_path: Path) -> None:
+    result = knee.run("hello", changes=["duration=1 s"])
+    assert result.flows["goodput_mbps"].to_list() == [flow["goodput_mbps"] for flow in result.summary["flows"]]
+    assert set(FLOW_KEYS) <= set(result.flows.columns)
+
+
+def test_any_folder_can_be_opened(tmp_path: Path) -> None:
+    scenario = {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}]}
+    result = knee.run(scenario, out=tmp_path / "run", report=False)
+    swept = knee.sweep(scenario, {"seed": [1, 2]}, out=tmp_path / "sweep", page=False)
+    found = knee.search(
+        scenario,
+        {"link.rate": "uniform(5 Mbit/s, 10 Mbit/s)"},
+        figure="goodput_mbps",
+        goal="max",
+        trials=2,
+        findings=1,
+        out=tmp_path / "search",
+    )
+    opened = [knee.open(tmp_path / kind) for kind in ("run", "sweep", "search")]
+    assert isinstance(opened[0], knee.Result)
+    assert opened[0].summary == result.summary
+    assert [type(each) for each in opened[1:]] == [type(swept), type(found)]
+    with pytest.raises(knee.FolderError, match=r"holds no result, sweep or search; expected a folder that knee run"):
+        knee.open(tmp_path)
+    with pytest.raises(knee.FolderError, match="nowhere is no folder"):
+        knee.open(tmp_path / "nowhere")

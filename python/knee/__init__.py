@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from knee.results.result import Result
     from knee.scenario import Scenario, load
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
+    from knee.study.opening import open  # noqa: A004 - always called knee.open
 
 __all__ = [
     "CongestionControl",
@@ -37,6 +38,7 @@ __all__ = [
     "compare",
     "load",
     "matrix",
+    "open",
     "open_search",
     "open_sweep",
     "run",
@@ -52,6 +54,7 @@ _HOME = {
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
     **dict.fromkeys(["compare", "matrix", "open_search", "open_sweep", "search", "sweep"], "knee.study.api"),
+    "open": "knee.study.opening",
 }
 
 

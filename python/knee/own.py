@@ -18,6 +18,9 @@ Subclass :class:`CongestionControl` and use the class as ``cc`` of a flow, in a 
         "flows": [{"cc": Gentle, "rtt": "20 ms"}, {"cc": "cubic", "rtt": "20 ms"}],
     })
 
+A scenario file names a class of a Python file: ``cc = "mine.py:Gentle"``. The file is run only where
+:func:`code_allowed` says so.
+
 Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
 ``pacing_rate`` in bit/s of payload (None for the sender's own rate, 1.2 times ``cwnd / srtt``). The sender does loss
 recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
@@ -26,14 +29,28 @@ recovery: it reduces the window to ``ssthresh`` in proportion to what is deliver
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import inspect
+import linecache
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 from knee._core import Ack, Control
-from knee.errors import Refused
+from knee.errors import Refused, in_a_line
 
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
+#: A class of a Python file, as scenarios name it.
+IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")
+#: Largest such file, bytes.
+_MOST_SOURCE = 1 << 20
 
 
 class CongestionControl:
@@ -83,8 +100,18 @@ _classes: dict[str, type[CongestionControl]] = {}
 
 def name_of(value: object) -> object:
     """The name of a class in scenarios, under which it is registered; any other value is returned unchanged."""
+    if isinstance(value, str) and (named := IN_FILE.fullmatch(value)) is not None:
+        return _from_file(named["file"], named["name"])
     if not isinstance(value, type):
         return value
+    _check(value)
+    name = OWN + value.__qualname__
+    register(name, value)
+    return name
+
+
+def _check(value: type) -> None:
+    """Refuses a class that the engine cannot use."""
     if not issubclass(value, CongestionControl):
         raise Refused(
             f"the class {value.__name__} is not a congestion control", "expected a subclass of knee.CongestionControl"
@@ -97,9 +124,93 @@ def name_of(value: object) -> object:
                 f"the method {hook} of the class {value.__name__} is {kind}, so calling it does nothing",
                 "expected a method that is run when it is called, without async and yield",
             )
-    name = OWN + value.__qualname__
-    register(name, value)
-    return name
+
+
+@dataclass(frozen=True)
+class _File:
+    """A Python file that was run: where it is, and what it said."""
+
+    path: Path
+    source: str
+    module: ModuleType
+
+
+#: The files of classes, by the file's name.
+_files: dict[str, _File] = {}
+_allowed: ContextVar[bool] = ContextVar("allowed", default=False)
+
+
+@contextmanager
+def code_allowed(allowed: bool) -> Iterator[None]:
+    """Whether Python files that scenarios name may be run within the block; they may if a block around it says so."""
+    token = _allowed.set(allowed or _allowed.get())
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
+def _from_file(file: str, name: str) -> str:
+    """The name in scenarios of a class of a file, which is run unless it was."""
+    path = Path(file)
+    short = f"{path.name}:{name}"
+    if not _allowed.get():
+        if file == path.name and short in _classes:
+            return short
+        raise Refused(
+            f'it would run the Python file "{file}" on this machine, and files run only where that is allowed',
+            "expected --allow-code, or allow_code=True in Python, once you have read it",
+        )
+    known = _files.get(path.name)
+    if known is None or path.is_file():
+        known = _run(path, known)
+    found = getattr(known.module, name, None)
+    if not isinstance(found, type):
+        there = [each for each, of in vars(known.module).items() if _is_own(of)]
+        raise Refused(f'"{file}" has no class {name}', f"there are: {', '.join(there) or 'none'}")
+    _check(found)
+    register(short, found)
+    return short
+
+
+def _is_own(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, CongestionControl) and value is not CongestionControl
+
+
+def _run(path: Path, known: _File | None) -> _File:
+    """The file at a path, run; not again while it is what it was."""
+    where = path.resolve()
+    if known is not None and known.path != where:
+        raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
+    try:
+        if path.stat().st_size > _MOST_SOURCE:
+            raise Refused(f'"{path}" has more than {_MOST_SOURCE} bytes', "expected a Python file")
+        source = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise Refused(f'"{path}" cannot be read ({reason})', "expected a Python file") from None
+    if known is not None and known.source == source:
+        return known
+    linecache.checkcache(str(where))
+    title = f"knee_code_{path.stem}"
+    spec = importlib.util.spec_from_file_location(title, where)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # inspect, which reads the source of classes, finds their module here.
+    sys.modules[title] = module
+    try:
+        exec(compile(source, str(where), "exec"), vars(module))
+    except Exception as error:
+        del sys.modules[title]
+        raise Refused(f'"{path}" fails as it is run ({in_a_line(error)})', "expected a Python file that runs") from None
+    _files[path.name] = _File(where, source, module)
+    return _files[path.name]
+
+
+def sources(names: Iterable[str]) -> dict[str, str]:
+    """The sources of the files that have these congestion controls, by the file's name."""
+    named = (IN_FILE.fullmatch(name) for name in names)
+    return {each["file"]: _files[each["file"]].source for each in named if each and each["file"] in _files}
 
 
 def register(name: str, own: type[CongestionControl]) -> None:

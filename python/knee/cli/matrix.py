@@ -9,7 +9,7 @@ import typer
 
 from knee.cli import complete
 from knee.cli.console import Bar, complain, out
-from knee.cli.options import Again, Dask, Jobs
+from knee.cli.options import Again, AllowCode, Dask, Jobs
 from knee.cli.tables import number, table
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def matrix(
     workers: Jobs = None,
     dask: Dask = None,
     again: Again = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Run every algorithm against every other.
 
@@ -53,9 +54,11 @@ def matrix(
     loss, the same maps as matrix.png, matrix.parquet, and the data set of a sweep. Finished runs are kept, so an
     interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
+    from knee.own import code_allowed
     from knee.study import matrices
 
-    names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
+    with code_allowed(allow_code):
+        names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
     for remark in matrices.remarks(names, asked):
         complain(remark)

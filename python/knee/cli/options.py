@@ -1,4 +1,4 @@
-"""Options that the commands over many runs share: ``knee sweep``, ``knee matrix`` and ``knee search``."""
+"""Options that several commands share: ``knee run``, ``knee sweep``, ``knee matrix`` and ``knee search``."""
 
 from __future__ import annotations
 
@@ -18,3 +18,6 @@ Derive = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check, and print the number of runs, packets and hours.")]
 Again = Annotated[bool, typer.Option("--again", help="Start anew and drop the runs in DIR.")]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help='Run Python files that the scenario names: cc = "mine.py:Mine".')
+]

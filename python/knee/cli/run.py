@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee.cli import complete, tables
+from knee.cli import complete, options, tables
 from knee.cli.console import Bar, complain, out
 from knee.cli.terminal import write_json
-from knee.errors import InputError, ProgramError, ScenarioError
+from knee.errors import InputError, ProgramError
 
 if TYPE_CHECKING:
+    from knee.grounds.runner import Prepared
     from knee.scenario import Scenario
 
-
-@dataclass(frozen=True)
-class _Job:
-    scenario: Scenario
-    ground: str
-    folder: Path
+#: Where results go by default.
+_RESULTS = Path("results")
 
 
 def run(
@@ -88,6 +85,7 @@ def run(
     allow_programs: Annotated[
         bool, typer.Option("--allow-programs", help="Let flows be programs, which run on this machine.")
     ] = False,
+    allow_code: options.AllowCode = False,
     unconfined: Annotated[
         bool, typer.Option("--unconfined-programs", help="Run them without confinement, on a machine that has none.")
     ] = False,
@@ -103,8 +101,7 @@ def run(
     unless that contains files that knee did not write, and touches nothing else.
     """
     from knee import grounds
-    from knee.grounds import memory, programs, runner
-    from knee.grounds import qlog as logs
+    from knee.grounds import programs, runner
 
     if unconfined:
         # Also for processes that run seeds side by side.
@@ -112,36 +109,19 @@ def run(
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
     changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]
-    loaded = [_load(source, changes, ground, sweep, allow_programs=allow_programs) for source in scenarios]
-    jobs = _jobs(loaded, ground, out_folder, seeds, changes)
+    asked: dict[str, Any] = {"report": report, "png": png, "capture": capture, "qlog": qlog}
+    asked |= {"max_memory": max_memory, "allow_programs": allow_programs, "allow_code": allow_code}
+    jobs = _prepared(scenarios, ground, out_folder, seeds, changes, sweep, asked)
     for job in jobs:
         if kernel is not None and job.ground != "uml":
             raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {job.ground}.")
-        if capture:
-            runner.check_capture(job.scenario, job.ground, job.folder)
-        if qlog and (warning := logs.check(job.scenario, job.ground, job.folder)):
-            complain(warning)
-        said = memory.check(job.scenario, report=report, most=max_memory)
-        if said is not None:
-            complain(said)
+    for remark in dict.fromkeys(remark for job in jobs for remark in job.remarks):
+        complain(remark)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
     # in real time wants the machine for itself.
     apart = capture or qlog or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
-    runs = (
-        _side_by_side(jobs, context.obj, report=report, png=png, max_memory=max_memory, allow_programs=allow_programs)
-        if beside
-        else _one_by_one(
-            jobs,
-            context.obj,
-            report=report,
-            png=png,
-            capture=capture,
-            qlog=qlog,
-            max_memory=max_memory,
-            allow_programs=allow_programs,
-        )
-    )
+    runs = _side_by_side(jobs, context.obj, max_memory, allow_programs) if beside else _one_by_one(jobs, context.obj)
     failed: list[str] = []
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
@@ -152,49 +132,31 @@ def run(
         if check:
             from knee.results.result import Result
 
-            runner.check_physics(Result.load(job.folder), job.folder)
+            runner.check_physics(Result.load(_folder(job)), job.out)
         if not as_json:
-            _show(job, summary, compact=seeds > 1, report=report)
+            _show(job, summary, compact=seeds > 1)
     if as_json:
         write_json(summaries[0] if len(summaries) == 1 else summaries)
     elif seeds > 1:
-        for i, scenario in enumerate(loaded):
-            tables.show_spread(out(), scenario.name, summaries[i * seeds : (i + 1) * seeds])
+        for first in range(0, len(jobs), seeds):
+            tables.show_spread(out(), jobs[first].scenario.name, summaries[first : first + seeds])
     for job, summary in zip(jobs, summaries, strict=True):
-        failed += runner.failed_programs(summary, job.folder)
+        failed += runner.failed_programs(summary, job.out)
     if failed:
         raise ProgramError(" ".join(failed))
 
 
-def _one_by_one(
-    jobs: list[_Job],
-    command: str | None,
-    *,
-    report: bool,
-    png: bool,
-    capture: bool,
-    qlog: bool,
-    max_memory: str | None,
-    allow_programs: bool,
-) -> Iterator[tuple[_Job, dict[str, Any]]]:
-    from knee.grounds import runner
+def _folder(job: Prepared) -> Path:
+    """The folder of a run, which each has on the command line."""
+    assert job.out is not None
+    return job.out
 
+
+def _one_by_one(jobs: list[Prepared], command: str | None) -> Iterator[tuple[Prepared, dict[str, Any]]]:
     for job in jobs:
-        with Bar(job.folder.name) as bar:
+        with Bar(_folder(job).name) as bar:
             try:
-                result = runner.run(
-                    job.scenario,
-                    job.ground,
-                    job.folder,
-                    report=report,
-                    png=png,
-                    progress=bar,
-                    command=command,
-                    capture=capture,
-                    qlog=qlog,
-                    max_memory=max_memory,
-                    allow_programs=allow_programs,
-                )
+                result = job.run(bar, command)
             except ProgramError as error:
                 # Said at the end: what the other flows did is there.
                 result = error.result
@@ -202,21 +164,15 @@ def _one_by_one(
 
 
 def _side_by_side(
-    jobs: list[_Job],
-    command: str | None,
-    *,
-    report: bool,
-    png: bool,
-    max_memory: str | None,
-    allow_programs: bool,
-) -> Iterator[tuple[_Job, dict[str, Any]]]:
+    jobs: list[Prepared], command: str | None, max_memory: str | None, allow_programs: bool
+) -> Iterator[tuple[Prepared, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
     from knee.results.result import Result
     from knee.study import batch
 
-    around = jobs[0].folder.parent
+    around = _folder(jobs[0]).parent
     with Bar(f"{len(jobs)} runs") as bar:
-        several = [batch.Job(job.folder.name, job.scenario, job.ground) for job in jobs]
+        several = [batch.Job(_folder(job).name, job.scenario, job.ground) for job in jobs]
         with contextlib.suppress(ProgramError):
             batch.run(
                 several,
@@ -228,41 +184,15 @@ def _side_by_side(
                 allow_programs=allow_programs,
             )
     for job in jobs:
-        result = Result.load(job.folder)
-        if report or png:
-            result.save(job.folder, report=report, png=png)
+        result = Result.load(_folder(job))
+        if job.report or job.png:
+            result.save(_folder(job), report=job.report, png=job.png)
         yield job, result.summary
 
 
-def _load(
-    source: str, changes: Sequence[str], ground: str | None, sweep: Path | None, *, allow_programs: bool
-) -> Scenario:
-    """A scenario that its ground does not refuse: a file's, or a row's of a sweep."""
-    from knee import grounds
-    from knee.grounds import programs
-    from knee.scenario import load
-    from knee.scenario.overrides import blamed
-
-    scenario = load(source, changes) if sweep is None else _row(sweep, source, changes)
-    here = grounds.find(ground or scenario.run.ground)
-    try:
-        here.refuse(scenario, source)
-    except ScenarioError as error:
-        raise blamed(error, changes, lambda: here.refuse(_unchanged(source, sweep), source)) from None
-    programs.check_allowed(scenario, allow_programs, source)
-    return scenario
-
-
-def _unchanged(source: str, sweep: Path | None) -> Scenario:
-    from knee.scenario import load
-
-    return load(source) if sweep is None else _row(sweep, source, ())
-
-
-def _row(folder: Path, row: str, changes: Sequence[str]) -> Scenario:
+def _row(folder: Path, row: str) -> Scenario:
     """The scenario of a row of a sweep, named after both."""
     from knee.results.manifest import fingerprint
-    from knee.scenario import from_dict
     from knee.study.sweeps import open_sweep
 
     sweep = open_sweep(folder)
@@ -273,30 +203,39 @@ def _row(folder: Path, row: str, changes: Sequence[str]) -> Scenario:
         complain(f"{folder} was made by another build of knee ({sweep.about['version']}), so figures may differ.")
     elif sweep.changed(int(row)):
         complain(f"A file that run {row} of {folder} was made from has changed since, so figures may differ.")
-    scenario = scenario.model_copy(update={"name": f"{scenario.name}-{row}"})
-    return from_dict(scenario.plain(), where=f"run {row} of {folder}", overrides=changes) if changes else scenario
+    return scenario.model_copy(update={"name": f"{scenario.name}-{row}"})
 
 
-def _jobs(
-    loaded: list[Scenario], ground: str | None, folder: Path | None, seeds: int, changes: Sequence[str]
-) -> list[_Job]:
+def _prepared(
+    sources: list[str],
+    ground: str | None,
+    folder: Path | None,
+    seeds: int,
+    changes: Sequence[str],
+    sweep: Path | None,
+    asked: Mapping[str, Any],
+) -> list[Prepared]:
     """All runs, each checked as far as that goes before the first one starts."""
-    from knee import grounds
+    from knee.grounds import runner
     from knee.results.folder import check_target
 
-    single = len(loaded) == 1 and seeds == 1
-    jobs: list[_Job] = []
-    for scenario in loaded:
-        grounds.ready(ground or scenario.run.ground)
-        for k in range(scenario.seed, scenario.seed + seeds):
+    jobs: list[Prepared] = []
+    for source in sources:
+        found: str | Scenario = source if sweep is None else _row(sweep, source)
+        where = source if sweep is None else f"run {source} of {sweep}"
+        # A folder of results is needed to check what is written to it; which one is known once the scenario is.
+        checked = runner.prepare(found, ground, folder or _RESULTS, changes=changes, where=where, **asked)
+        scenario = checked.scenario
+        for seed in range(scenario.seed, scenario.seed + seeds):
             name = scenario.name if folder is not None else _default_name(scenario, ground, changes, seeds)
-            name = name if seeds == 1 else f"{name}-seed{k}"
-            target = folder if single and folder is not None else (folder or Path("results")) / name
+            name = name if seeds == 1 else f"{name}-seed{seed}"
+            single = folder is not None and len(sources) == seeds == 1
+            target = folder if single and folder is not None else (folder or _RESULTS) / name
             check_target(target)
-            if any(job.folder == target for job in jobs):
+            if any(job.out == target for job in jobs):
                 raise InputError(f"Two runs would write to {target}; run them separately, each with its own --out.")
-            seeded = scenario.model_copy(update={"seed": k})
-            jobs.append(_Job(seeded, ground or scenario.run.ground, target))
+            seeded = scenario if seed == scenario.seed else scenario.model_copy(update={"seed": seed})
+            jobs.append(replace(checked, scenario=seeded, out=target))
     return jobs
 
 
@@ -312,9 +251,9 @@ def _default_name(scenario: Scenario, ground: str | None, changes: Sequence[str]
     return default(scenario.name, told)
 
 
-def _show(job: _Job, summary: dict[str, Any], *, compact: bool, report: bool) -> None:
+def _show(job: Prepared, summary: dict[str, Any], *, compact: bool) -> None:
     console = out()
     if not compact:
         tables.show_summary(console, summary)
-    what = "report" if report else "result"
-    console.print(f"The {what}: {job.folder / 'report.html' if report else job.folder}", soft_wrap=True)
+    what, where = ("report", _folder(job) / "report.html") if job.report else ("result", _folder(job))
+    console.print(f"The {what}: {where}", soft_wrap=True)

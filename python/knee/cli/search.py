@@ -9,7 +9,7 @@ import typer
 
 from knee.cli import complete
 from knee.cli.console import Bar, complain, out
-from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
+from knee.cli.options import Again, AllowCode, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import RunError
 
@@ -106,6 +106,7 @@ def search(
     dask: Dask = None,
     dry_run: DryRun = False,
     again: Again = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Find the scenario, within bounds, that is worst or best for a figure.
 
@@ -113,34 +114,36 @@ def search(
     scenario that still shows it, and saved as a file for knee run. Two figures give a Pareto front. Finished runs are
     kept, so an interrupted command continues where it stopped. The result does not depend on the number of workers.
     """
+    from knee.own import code_allowed
     from knee.study import searches
     from knee.study.searches import searchfile
     from knee.study.sweeps import place
 
-    plan = searchfile.read(
-        scenario,
-        over or (),
-        changes=changes or (),
-        zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
-        derive=derive or (),
-        across=across or (),
-        against=against or (),
-        figure=figure or None,
-        goal=goal or None,
-        exceeds=exceeds,
-        below=below,
-        compare=compare,
-        summarize=summarize,
-        trials=trials,
-        seeds=seeds,
-        search_seed=seed,
-        batch=batch,
-        sampler=sampler,
-        findings=findings,
-        keep=keep or None,
-        free=free or None,
-        shrink=False if no_shrink else None,
-    )
+    with code_allowed(allow_code):
+        plan = searchfile.read(
+            scenario,
+            over or (),
+            changes=changes or (),
+            zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
+            derive=derive or (),
+            across=across or (),
+            against=against or (),
+            figure=figure or None,
+            goal=goal or None,
+            exceeds=exceeds,
+            below=below,
+            compare=compare,
+            summarize=summarize,
+            trials=trials,
+            seeds=seeds,
+            search_seed=seed,
+            batch=batch,
+            sampler=sampler,
+            findings=findings,
+            keep=keep or None,
+            free=free or None,
+            shrink=False if no_shrink else None,
+        )
     name = str(plan.base.get("name", plan.name))
     if dry_run:
         _estimate(plan, workers)

@@ -10,7 +10,7 @@ import typer
 
 from knee.cli import complete
 from knee.cli.console import Bar, complain, out
-from knee.cli.options import Again, Dask, Derive, DryRun, Jobs
+from knee.cli.options import Again, AllowCode, Dask, Derive, DryRun, Jobs
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
 from knee.system.text import decapitalised
@@ -119,6 +119,7 @@ def sweep(
     ] = False,
     dry_run: DryRun = False,
     again: Again = False,
+    allow_code: AllowCode = False,
     sort: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Show the best points for a figure first, such as jain.")
     ] = None,
@@ -130,22 +131,24 @@ def sweep(
     link, sweep.parquet with one row per run, and sweep.html, which plots any figure over any axis. Finished runs are
     kept, so an interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
+    from knee.own import code_allowed
     from knee.study import sweeps
     from knee.study.sweeps import sweepfile
 
     if sort is not None:
         _check_figure(sort)
-    definition = sweepfile.read(
-        scenario,
-        over or (),
-        zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
-        derive=derive or (),
-        changes=changes or (),
-        seeds=seeds,
-        samples=samples,
-        sampling=sampling,
-        vary=vary,
-    )
+    with code_allowed(allow_code):
+        definition = sweepfile.read(
+            scenario,
+            over or (),
+            zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
+            derive=derive or (),
+            changes=changes or (),
+            seeds=seeds,
+            samples=samples,
+            sampling=sampling,
+            vary=vary,
+        )
     name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
     if dry_run:

@@ -15,7 +15,7 @@ from tomli_w import dumps
 from knee import _core
 from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Progress
-from knee.own import CongestionControl, classes, described
+from knee.own import IN_FILE, CongestionControl, classes, described, sources
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
@@ -84,6 +84,7 @@ class Sim:
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
+            code=sources(one["name"] for one in own),
             samples=samples,
             links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
             tables=tables,
@@ -173,8 +174,14 @@ def _remarks(own: Sequence[dict[str, Any]], ccs: set[str]) -> dict[str, list[str
 
 
 def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
+    remarks = []
+    kept = [one for one in own if IN_FILE.fullmatch(one["name"])]
+    if kept:
+        named = " and ".join(sorted({one["name"].rpartition(":")[0] for one in kept}))
+        remarks.append(f"Flows ran classes of {named}, kept beside scenario.toml; --allow-code runs them again.")
+    own = [one for one in own if one not in kept]
     if not own:
-        return []
+        return remarks
     told = []
     for one in own:
         where = f"{one['module']}, {one['file']}" if one["file"] else str(one["module"])
@@ -184,7 +191,7 @@ def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
     said = (
         f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not reproduce this result without "
     )
-    return [said + ("them." if plural else "it.")]
+    return [*remarks, said + ("them." if plural else "it.")]
 
 
 def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ import polars as pl
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
+from knee.own import IN_FILE
 from knee.results.folder import (
     DATA,
     EXTRA,
@@ -48,6 +50,7 @@ class Result:
         links: a row per link and interval.
         events: state changes of algorithms, timeouts, drops.
         tables: what it has beside that: completions, delays of datagrams, distributions.
+        code: the Python files that congestion controls of flows come from, by name; kept beside scenario.toml.
         verified: False where it was loaded from a folder without digests, as earlier versions wrote them: damage would
             not have been noticed.
     """
@@ -60,11 +63,21 @@ class Result:
     events: pl.DataFrame
     verified: bool = True
     tables: Tables = field(default_factory=Tables)
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def scenario(self) -> Scenario:
         """The resolved scenario."""
         return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """A row per flow: the figures of ``summary["flows"]`` that are numbers or text."""
+        nested = {
+            key for flow in self.summary["flows"] for key, value in flow.items() if isinstance(value, dict | list)
+        }
+        rows = [{key: value for key, value in flow.items() if key not in nested} for flow in self.summary["flows"]]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
     @property
     def completions(self) -> pl.DataFrame:
@@ -117,6 +130,8 @@ class Result:
         try:
             (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
             (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
+            for name, source in self.code.items():
+                (folder / name).write_text(source, encoding="utf-8")
             for name in FRAMES:
                 files.write_frame(folder / f"{name}.parquet", getattr(self, name))
             for name in EXTRA:
@@ -163,7 +178,8 @@ class Result:
             found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
             raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
         extra = [name for name in EXTRA if f"{name}.parquet" in manifest.get("files", {})]
-        for name, what in problems(folder, [*DATA, *(f"{name}.parquet" for name in extra)]).items():
+        needed = [*DATA, *(f"{name}.parquet" for name in extra), *_code_files(manifest)]
+        for name, what in problems(folder, needed).items():
             raise schema.damaged(folder / name, f"it {what}")
         return cls(
             summary=schema.read_json(folder / "summary.json", schema.Summary),
@@ -171,6 +187,7 @@ class Result:
             scenario_toml=_text(folder / "scenario.toml"),
             **{name: schema.read_table(folder / f"{name}.parquet") for name in FRAMES},
             tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
+            code={name: _text(folder / name) for name in _code_files(manifest)},
             verified=sealed(manifest),
         )
 
@@ -185,6 +202,12 @@ class Result:
         from knee.view.report import headline
 
         return f"<knee.Result {self.summary['name']}: {headline(self.summary)}>"
+
+
+def _code_files(manifest: Mapping[str, Any]) -> list[str]:
+    """The Python files of a result that flows' congestion controls come from."""
+    named = (IN_FILE.fullmatch(str(each.get("name"))) for each in manifest.get("python_classes") or ())
+    return sorted({each["file"] for each in named if each and "/" not in each["file"]})
 
 
 def no_report(error: Exception, folder: Path) -> RunError:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from knee.errors import Refused, ScenarioError, key_of
+from knee.own import IN_FILE, code_allowed
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
@@ -38,12 +39,13 @@ _KINDS = {
 }
 
 
-def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
+def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool = False) -> Scenario:
     """The scenario in a file, or the shipped one of that name.
 
     Args:
         source: path of a TOML file, or the name of a shipped scenario such as ``lola-fig4a``.
         overrides: changes such as ``link.rate=5 Gbit/s`` and ``flows.0.cc=reno``, applied before anything is checked.
+        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
 
     Raises:
         ScenarioError: names the file, the key, what was found and what would be accepted.
@@ -52,7 +54,8 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     for kind in ("sweep", "search"):
         if kind in data:
             raise ScenarioError(str(path), kind, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
-    return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+    with code_allowed(allow_code):
+        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
 def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
@@ -81,9 +84,9 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
 
 #: The files that identify folders, with what such a folder is and what opens it.
 _FOLDERS = {
-    "manifest.json": ("a result", "knee.Result.load, or its scenario.toml"),
-    "search.json": ("a search", "knee.open_search, or run its findings"),
-    "sweep.json": ("a sweep", "knee.open_sweep, or make a run again with knee run --from"),
+    "manifest.json": ("a result", "knee.open, or run its scenario.toml"),
+    "search.json": ("a search", "knee.open, or run its findings"),
+    "sweep.json": ("a sweep", "knee.open, or make a run again with knee run --from"),
 }
 
 
@@ -109,6 +112,9 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
         return {inner: _with_paths(value, folder, inner) for inner, value in data.items()}
     if isinstance(data, list):
         return [_with_paths(value, folder, key) for value in data]
+    if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_FILE.fullmatch(data)) is not None:
+        here = folder / named["file"]
+        return f"{here.resolve()}:{named['name']}" if here.is_file() else data
     if isinstance(data, str) and data.isprintable() and key.rpartition(".")[2] in traces.FILE_KEYS:
         return str((folder / data).resolve()) if traces.exists(folder / data) else data
     return data

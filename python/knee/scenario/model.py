@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -414,6 +416,23 @@ class Scenario(Table):
             data = {("link" if k == "links" else k): (v[0] if k == "links" else v) for k, v in data.items()}
             del data["link"]["name"]
         return data
+
+    @cached_property
+    def specification(self) -> dict[str, Any]:
+        """What the core runs (:func:`knee.scenario.spec.build`), worked out once; nobody changes it.
+
+        Raises:
+            Refused: the simulator does not do what is asked.
+        """
+        from knee.scenario.spec import build
+
+        return build(self)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed; its specification is its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("specification", None)
+        return copied
 
     @property
     def labels(self) -> list[str]:

@@ -1,19 +1,21 @@
-"""What the core is told: a scenario with groups of flows counted out and names replaced by numbers."""
+"""The core's specification of a scenario: groups of flows counted out, and names replaced by numbers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
 from knee.scenario import offered, registry, traces
 from knee.scenario.defaults import DEFAULT_LINK
-from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Tcp
 from knee.scenario.traffic import NO_CC, Probe
 from knee.scenario.units import Limit
 
+if TYPE_CHECKING:
+    from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+
 
 def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
-    """The specification of a scenario, in the form of ``crates/knee-sim/src/spec.rs``.
+    """The specification of a scenario, in the form of ``crates/knee-sim/src/spec.rs``; nobody changes it.
 
     Args:
         scenario: the scenario.
@@ -22,24 +24,34 @@ def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
     Raises:
         ScenarioError: where a trace cannot be used, or the simulator does not do what is asked.
     """
+    try:
+        return scenario.specification
+    except Refused as refused:
+        raise ScenarioError(where or scenario.name, refused.key, refused.found, refused.accepted) from None
+
+
+def build(scenario: Scenario) -> dict[str, Any]:
+    """Works out :attr:`Scenario.specification`.
+
+    Raises:
+        Refused: a trace cannot be used, or the simulator does not do what is asked.
+    """
     numbers = {link.name: i for i, link in enumerate(scenario.links)}
     # As the file has it: the one bottleneck is written [link].
     keys = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
-    try:
-        if scenario.tcp != Tcp() and all(flow.transport == "quic" for flow in scenario.flows):
-            raise Refused("all flows are QUIC flows", "expected a TCP flow, or no table [tcp]", key="tcp")
-        return {
-            "duration": scenario.duration,
-            "seed": scenario.seed,
-            "warmup": scenario.warmup,
-            "interval": scenario.interval,
-            "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
-            "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
-            "flows": [*_flows(scenario, numbers), *_probes(scenario, numbers)],
-            "changes": _changes(scenario, numbers),
-        }
-    except Refused as refused:
-        raise ScenarioError(where or scenario.name, refused.key, refused.found, refused.accepted) from None
+    usual = type(scenario.tcp)()
+    if scenario.tcp != usual and all(flow.transport == "quic" for flow in scenario.flows):
+        raise Refused("all flows are QUIC flows", "expected a TCP flow, or no table [tcp]", key="tcp")
+    return {
+        "duration": scenario.duration,
+        "seed": scenario.seed,
+        "warmup": scenario.warmup,
+        "interval": scenario.interval,
+        "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
+        "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
+        "flows": [*_flows(scenario, numbers), *_probes(scenario, numbers)],
+        "changes": _changes(scenario, numbers),
+    }
 
 
 def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import InputError
-from knee.own import CongestionControl
+from knee.own import CongestionControl, code_allowed
 from knee.study.searches import Search, open_search
 from knee.study.sweeps import Sweep, open_sweep
 
@@ -52,6 +52,7 @@ def sweep(
     page: bool = True,
     progress: Callable[[float], None] | None = None,
     max_memory: int | str | None = None,
+    allow_code: bool = False,
 ) -> Sweep:
     """Runs a scenario over a grid, as ``knee sweep`` does, and gives the data set.
 
@@ -75,6 +76,7 @@ def sweep(
         page: whether to write ``sweep.html`` and ``sweep.parquet``.
         progress: called now and then with the fraction that is done.
         max_memory: what a run may need, as of :func:`knee.run`.
+        allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -84,17 +86,18 @@ def sweep(
     from knee.study import sweeps
     from knee.study.sweeps import sweepfile
 
-    definition = sweepfile.read(
-        source,
-        over,
-        zips=zip,
-        derive=derive,
-        changes=changes,
-        seeds=seeds,
-        samples=samples,
-        sampling=sampling,
-        vary=vary,
-    )
+    with code_allowed(allow_code):
+        definition = sweepfile.read(
+            source,
+            over,
+            zips=zip,
+            derive=derive,
+            changes=changes,
+            seeds=seeds,
+            samples=samples,
+            sampling=sampling,
+            vary=vary,
+        )
     made = sweeps.run(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
@@ -145,6 +148,7 @@ def search(
     page: bool = True,
     progress: Callable[[float], None] | None = None,
     max_memory: int | str | None = None,
+    allow_code: bool = False,
 ) -> Search:
     """Finds the scenario that is worst or best for a figure, as ``knee search`` does.
 
@@ -181,6 +185,7 @@ def search(
         page: whether to write ``search.html`` and ``search.parquet``.
         progress: called now and then with the fraction that is done.
         max_memory: what a run may need, as of :func:`knee.run`.
+        allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -190,12 +195,13 @@ def search(
     from knee.study import searches
     from knee.study.searches import searchfile
 
-    plan = searchfile.read(
-        source, over, changes=changes, zips=zip, derive=derive, across=across, against=against, figure=figure,
-        goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials, seeds=seeds,
-        search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink, tolerance=tolerance,
-        keep=None if keep is None else list(keep), free=None if free is None else list(free),
-    )  # fmt: skip
+    with code_allowed(allow_code):
+        plan = searchfile.read(
+            source, over, changes=changes, zips=zip, derive=derive, across=across, against=against, figure=figure,
+            goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials, seeds=seeds,
+            search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink,
+            tolerance=tolerance, keep=None if keep is None else list(keep), free=None if free is None else list(free),
+        )  # fmt: skip
     made = searches.run(
         plan,
         out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
@@ -223,6 +229,7 @@ def matrix(
     dask: Any = None,
     again: bool = False,
     progress: Callable[[float], None] | None = None,
+    allow_code: bool = False,
 ) -> pl.DataFrame:
     """Runs every algorithm against every other, as ``knee matrix`` does, and gives the table.
 
@@ -237,6 +244,7 @@ def matrix(
         dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         again: whether to start anew and drop the runs that are in ``out``.
         progress: called now and then with the fraction that is done.
+        allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -245,8 +253,10 @@ def matrix(
     from knee.study import matrices
 
     asked = [*changes, *([] if queue is None else [f"link.queue={queue}"])]
+    with code_allowed(allow_code):
+        names = matrices.algorithms(cc)
     return matrices.run(
-        matrices.algorithms(cc),
+        names,
         Path(out),
         changes=asked,
         seeds=seeds,

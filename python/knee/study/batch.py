@@ -21,7 +21,7 @@ from tomli_w import dumps
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, runner
-from knee.own import classes
+from knee.own import IN_FILE, classes, sources
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import fingerprint
 from knee.results.result import Result
@@ -151,7 +151,8 @@ def each(
         job = jobs[i]
         try:
             result = runner.run(
-                job.scenario,
+                # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
+                job.scenario.model_copy(),
                 job.ground,
                 None if folders is None else folders[i],
                 report=False,
@@ -199,7 +200,7 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
         if job.name in seen:
             raise InputError(f"Two runs would write to {folder}; give each its own name.")
         seen.add(job.name)
-        mine = sorted(own & {flow.cc for flow in job.scenario.flows})
+        mine = sorted(name for name in own & {flow.cc for flow in job.scenario.flows} if not IN_FILE.fullmatch(name))
         if mine:
             found = f"The congestion control {mine[0]} is a Python class, and a batch cannot detect changes to it"
             raise InputError(f"{found}; knee.run runs it, a batch does not.")
@@ -214,7 +215,16 @@ def is_done(job: Job, folder: Path) -> bool:
         scenario = (folder / "scenario.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-    return scenario == dumps(job.scenario.plain()) and not problems(folder, DATA)
+    code = sources(flow.cc for flow in job.scenario.flows)
+    same = all(_text(folder / name) == source for name, source in code.items())
+    return scenario == dumps(job.scenario.plain()) and same and not problems(folder, [*DATA, *code])
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
 
 
 def _ground(job: Job) -> str:

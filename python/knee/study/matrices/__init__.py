@@ -30,7 +30,10 @@ def algorithms(names: Sequence[str | type[CongestionControl]] | None = None) -> 
     Raises:
         InputError: a name is unknown or given twice.
     """
-    names = None if names is None else [str(name_of(name)) for name in names]
+    try:
+        names = None if names is None else [str(name_of(name)) for name in names]
+    except Refused as refused:
+        raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
     every = registry.congestion_controls()
     known = {name: entry for name, entry in every.items() if entry.family != "own" or name in (names or ())}
     for name in names or ():

@@ -180,10 +180,22 @@ def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str)
     """The scenario's plain data with changes, in which classes written in Python have names."""
     data = named(data)
     try:
-        return apply(data, changes)
+        return _run_files(apply(data, changes))
     except Refused as refused:
         error = ScenarioError(where, refused.key, refused.found, refused.accepted)
         raise blamed(error, changes, partial(from_dict, data, where=where, name=name)) from None
+
+
+def _run_files(data: dict[str, Any]) -> dict[str, Any]:
+    """Plain data in which classes of Python files have their names, by which they are registered."""
+    flows = data.get("flows")
+    for i, flow in enumerate(flows if isinstance(flows, list) else ()):
+        if isinstance(flow, dict) and isinstance(flow.get("cc"), str):
+            try:
+                flow["cc"] = name_of(flow["cc"])
+            except Refused as refused:
+                raise Refused(refused.found, refused.accepted, key=f"flows[{i}].cc") from None
+    return data
 
 
 def named(data: Any) -> Any:
@@ -459,7 +471,8 @@ def check(
         scenario = definition.scenario(definition.point(run))
         grounds.find(ground or scenario.run.ground).refuse(scenario, definition.where)
         packets[run] = estimated_packets(scenario)
-        heapq.heappush(needs, (memory.needed(scenario), run, scenario))
+        # A copy, without the specification, which may have long traces.
+        heapq.heappush(needs, (memory.needed(scenario), run, scenario.model_copy()))
         if len(needs) > 64:
             heapq.heappop(needs)
     largest = [scenario for _, _, scenario in sorted(needs, key=lambda need: -need[0])]

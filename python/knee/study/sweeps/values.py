@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from knee.errors import Refused
+from knee.own import IN_FILE, name_of
 from knee.scenario import registry
 from knee.scenario.loading import takes_fractions
 from knee.scenario.overrides import parse_value
@@ -139,6 +140,11 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
     known = _names(key)
     if known is None:
         return [value]
+    if key.rpartition(".")[2] == "cc" and IN_FILE.fullmatch(value):
+        try:
+            return [name_of(value)]
+        except Refused as refused:
+            raise Refused(refused.found, refused.accepted, key=key) from None
     if value in known:
         return [value]
     family = [name for name, entry in known.items() if entry.family.casefold() == value.casefold()]

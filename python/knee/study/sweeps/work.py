@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
@@ -26,8 +26,10 @@ from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict
 from knee.scenario.overrides import put
 from knee.scenario.remarks import remarks
-from knee.study.engine import Look
 from knee.study.sweeps.table import figures, flow_rows, link_rows
+
+if TYPE_CHECKING:
+    from knee.study.engine import Look
 
 
 class OtherProgramError(RunError):
