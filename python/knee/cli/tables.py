@@ -94,7 +94,7 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
     for link in summary["links"]:
         links.add_row(link["link"], *(cell(figure, link.get(figure.name)) for figure in columns))
     console.print(links)
-    console.print(_last_line(summary), soft_wrap=True)
+    console.print(_last_line(summary))
 
 
 def show(console: Console, each: shown.Shown) -> None:

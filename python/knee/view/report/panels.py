@@ -10,7 +10,7 @@ from knee.system.text import visible
 from knee.view import numbers as units
 from knee.view.chart import Band, Chart, Line, Panel, Rules, Spans, finish, over_time
 from knee.view.numbers import Unit
-from knee.view.palette import ALARM, DASHES, INK, LINK_COLOURS, MUTED, ROUND_GREY, Dash, line_styles
+from knee.view.palette import ALARM, DASHES, INK, LINK_COLOURS, MUTED, ROUND_GREY, Dash
 from knee.view.report import traffic
 from knee.view.report.buffers import EVENT, buffer
 from knee.view.report.choices import QUANTILES
@@ -241,7 +241,11 @@ def queue(view: View) -> Chart:
 def fairness(view: View) -> Chart:
     """Jain's index over time."""
     shared = [(link, numbers) for link, numbers in view.bottlenecks if len(numbers) > 1][:MAX_LINKS]
-    styles = line_styles() if len(shared) > 1 else [(INK, DASHES[0])]
+    # A link has its colour of the figure of queues.
+    known = {line.name: (line.colour, line.dash) for line in link_lines(view, "backlog_packets")}
+    styles = (
+        [known.get(visible(link), (INK, DASHES[0])) for link, _ in shared] if len(shared) > 1 else [(INK, DASHES[0])]
+    )
     lines = [
         Line(visible(link) if len(view.bottlenecks) > 1 else "", *jain(view, numbers), colour, dash=dash)
         for (link, numbers), (colour, dash) in zip(shared, styles, strict=False)
