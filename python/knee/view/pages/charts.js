@@ -110,11 +110,18 @@ const charts = (() => {
     };
   }
 
-  function vertical(panel, where, narrow, wide) {
+  /** A title on one line, cut where it is longer than the axis. */
+  function fitted(title, length) {
+    const most = Math.max(Math.floor(length / 6.4), 4);
+    const line = title.replaceAll("\n", " ");
+    return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
+  }
+
+  function vertical(panel, where, narrow, wide, height) {
     const rows = panel.rows;
     return {
       scale: "y", stroke: themed("ink", where), font: `11px ${FONT}`, labelFont: `12px ${FONT}`, gap: 4,
-      label: panel.label, labelSize: panel.label ? 20 : 0, labelGap: 0, size: wide ?? (narrow ? 42 : 50), space: 26,
+      label: fitted(panel.label, height), labelSize: panel.label ? 20 : 0, labelGap: 0, size: wide ?? (narrow ? 42 : 50), space: 26,
       grid: { stroke: themed("grid", where), width: 1, show: !rows }, ticks: { show: false },
       border: { show: true, stroke: themed("muted", where), width: 1 },
       values: (_, ticks) => ticks.map((tick) => (rows ? (rows[Math.round(tick)] ?? "").slice(0, 18) : shortened(tick, 6))),
@@ -140,7 +147,7 @@ const charts = (() => {
         x: { time: false, distr: axis.log ? 3 : 1, range: (u, low, high) => [low, high] },
         y: { auto: false, range: () => u_ends },
       },
-      axes: [horizontal(axis, size.width - 76, where, last), vertical(first ? panel : { ...panel, label: "" }, where, size.width < 480, wide)],
+      axes: [horizontal(axis, size.width - 76, where, last), vertical(first ? panel : { ...panel, label: "" }, where, size.width < 480, wide, size.height - 40)],
       cursor: { show: Boolean(listen), points: { show: false }, y: false, drag: { x: true, y: false, setScale: false, dist: 6 },
         bind: { dblclick: () => () => null } },
       hooks: { draw: [(u) => draw(u, panel)] },

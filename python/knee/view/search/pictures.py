@@ -30,11 +30,11 @@ def chart(search: Search) -> Chart:
     """The trials: two panels with one goal and a key, one more for each further key; or the Pareto front."""
     if len(search.plan.goals) == 2:
         panel, axis = _front(search)
-        return Chart("trials", "Trials", [panel], [], axis)
+        return Chart("trials", "All trials", [panel], [], axis)
     keys = [column for column in columns(search.sweep.definition) if column.key in search.plan.keys]
     panels = [_progress(search), *(_over(search, column) for column in keys[: MOST_PANELS - 1])]
     assert panels[0].x is not None
-    return Chart("trials", "Trials", panels, [], panels[0].x, columns=2)
+    return Chart("trials", search.plan.said(search.plan.goals[0]), panels, [], panels[0].x, columns=2)
 
 
 def _known(search: Search) -> pl.DataFrame:
