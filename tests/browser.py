@@ -48,17 +48,23 @@ _ASK = """
   const root = document.documentElement;
   const broken = [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.alt);
   const overlaps = [];
-  for (const svg of document.querySelectorAll(".chart")) {
-    const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim() && !t.closest(".hoverlayer"));
+  for (const chart of globalThis.drawAllCharts ? document.querySelectorAll(".chart") : []) {
+    // What is on the canvas is looked at in the same drawing as SVG, at the same width.
+    if (!charts.of(chart)) continue;
+    const svg = Object.assign(document.createElement("div"), { id: chart.id });
+    svg.innerHTML = await charts.svg(charts.of(chart).chart, chart.clientWidth);
+    document.body.append(svg);
+    const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim());
     const boxes = texts.map((t) => [t.textContent, t.getBoundingClientRect()]).filter(([, b]) => b.width && b.height);
     boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
       const over = Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1.5
         && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3;
       if (over) overlaps.push(`${svg.id}: ${a} | ${b}`);
     }));
+    svg.remove();
   }
   const told = { width: root.scrollWidth, height: root.scrollHeight, images: document.images.length, broken, overlaps };
-  told.charts = document.querySelectorAll(".js-plotly-plot").length;
+  told.charts = [...document.querySelectorAll(".chart")].filter((c) => c.querySelector(".uplot")).length;
   told.probe = (await (async () => { %s })()) ?? null;
   return told;
 })()

@@ -525,7 +525,7 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
     # A chart of all flows' errors, and one of the case with a time series.
     assert html.count('<script type="application/json"') == 2
     assert html.count("The kernel has no recorded time series.") == 1
-    assert '"legendgroup":"2 cubic, kernel"' in html
+    assert '"name":"2 cubic, kernel"' in html
 
 
 def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:

@@ -98,6 +98,6 @@ def test_bursts_of_losses_do_not_fill_the_page() -> None:
 
 
 def test_marks_answer_to_the_pointer() -> None:
-    drawn = {trace.name: trace for trace in plot(noted(NOTES), "buffer").data}
-    assert drawn["buffer"].line.shape == "hv"
-    assert drawn["enlarged"].text[0].startswith("3 packets more")
+    (panel,) = plot(noted(NOTES), "buffer").chart.panels
+    assert {line.name: line.step for line in panel.lines} == {"backlog": False, "buffer": True}
+    assert next(marks for marks in panel.marks if marks.name == "enlarged").texts[0].startswith("3 packets more")

@@ -22,7 +22,6 @@ HEAVY = (
         "matplotlib",
         "numpy",
         "optuna",
-        "plotly",
         "polars",
         "pydantic",
         "pyroute2",

@@ -12,13 +12,13 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import InputError
+from knee.figures.register import RUN
 from knee.results.manifest import fingerprint
 from knee.scenario import from_dict
 from knee.study import shipped, sweeps
 from knee.study.sweeps import dataset, open_sweep, sweepfile, table, work
 from knee.study.sweeps.columns import columns
 from knee.study.sweeps.points import STUDENT, averaged
-from knee.study.sweeps.table import FIGURES
 from sweep_examples import figures, of
 
 
@@ -185,7 +185,7 @@ def test_folders_of_runs_are_there_where_they_are_wanted(tiny: Path) -> None:
 
 def test_the_columns_stand_in_the_documents() -> None:
     text = (Path(__file__).resolve().parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
-    for name in FIGURES:
+    for name in RUN:
         assert f"`{name}`" in text, name
 
 

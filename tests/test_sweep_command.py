@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from knee.cli import main
-from knee.cli import sweep as command
 from knee.errors import InputError
-from knee.study.sweeps.table import FIGURES
+from knee.figures.register import RUN
 from sweep_examples import TINY, of
 
 
@@ -41,8 +40,9 @@ def test_the_terminal_sorts_and_counts(tiny: Path, capsys: pytest.CaptureFixture
 
 
 def test_every_figure_has_a_head_that_fits() -> None:
-    assert set(command._HEADS) == set(FIGURES)
-    assert max(len(line) for head in command._HEADS.values() for line in head.split("\n")) <= 8
+    heads = [figure.head for figure in RUN.values()]
+    assert all(heads)
+    assert max(len(line) for head in heads for line in head.split("\n")) <= 8
 
 
 def test_words_wrap_whole_on_a_narrow_terminal(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
+from knee.figures.register import RUN
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
-from knee.study.sweeps.table import FIGURES
 from sweep_examples import of
 
 
@@ -20,8 +20,7 @@ def _frame(tiny: Path, values: dict[str, list[Any]]) -> sweeps.Sweep:
     made = sweepfile.read(base, values)
     writer = dataset.Writer(tiny / "s", made)
     rows = [
-        {"run": i, "seed": 1} | {name: float(i % 7 + k) for k, name in enumerate(FIGURES)}
-        for i in range(1, len(made) + 1)
+        {"run": i, "seed": 1} | {name: float(i % 7 + k) for k, name in enumerate(RUN)} for i in range(1, len(made) + 1)
     ]
     writer.add(work.Part(rows))
     writer.flush()
@@ -53,25 +52,32 @@ def test_the_page_draws_what_is_chosen(page: Path) -> None:
     probe = (
         CHANGE
         + """
-    const names = () => [...new Set(chart.data.map((line) => line.legendgroup))];
+    const items = () => charts.of(chart).chart.panels[0].items;
+    const names = () => [...new Set(items().map(({ name }) => name).filter(Boolean))];
     const first = names();
-    const bands = chart.data.filter((line) => line.fill === "toself").length;
+    const bands = items().filter(({ kind }) => kind === "band").length;
     set("over", "1"); set("by", "0");
     await drawAllCharts();
     const second = names();
+    const joined = items().some(({ width }) => width > 0);
+    set("kind", "bars");
+    await drawAllCharts();
+    const bars = items().map(({ kind }) => kind);
     set("kind", "heat");
     await drawAllCharts();
-    const heat = [chart.data[0].type, chart.data[0].z.length, chart.data[0].z[0].length];
+    const heat = [items()[0].kind, items()[0].z.length, items()[0].z[0].length];
     set("kind", "pareto");
     await drawAllCharts();
-    return [first, bands, second, heat, names(), document.getElementById("about").textContent];
+    return [first, bands, second, joined, bars, heat, names(), document.getElementById("about").textContent];
     """
     )
     told = look(page, probe=probe)
-    first, bands, second, heat, pareto, about = told["probe"]
+    first, bands, second, joined, bars, heat, pareto, about = told["probe"]
     assert (first, second) == (["reno", "cubic"], ["5 Mbit/s", "10 Mbit/s"])
     assert bands == 2, "intervals of confidence over two seeds"
-    assert heat == ["heatmap", 2, 2]
+    assert not joined, "algorithms have no order"
+    assert bars == ["bars", "bars"]
+    assert heat == ["heat", 2, 2]
     assert pareto == ["5 Mbit/s", "10 Mbit/s", "Pareto front"]
     assert "Means over the seeds" in about
     assert told["console"] == []
@@ -79,9 +85,16 @@ def test_the_page_draws_what_is_chosen(page: Path) -> None:
 
 @needs_chromium
 def test_a_click_leads_to_the_run_and_heads_sort(page: Path) -> None:
-    probe = """
-    const chart = document.getElementById("chart");
-    chart.emit("plotly_click", { points: [{ customdata: 3 }] });
+    probe = (
+        CHANGE
+        + """
+    set("kind", "heat");
+    await drawAllCharts();
+    // A click on the cell of the faster link and the second algorithm.
+    const [u] = charts.of(chart).plots;
+    const box = u.over.getBoundingClientRect();
+    const at = { clientX: box.left + u.valToPos(1, "x"), clientY: box.top + u.valToPos(1, "y"), bubbles: true };
+    u.over.dispatchEvent(new MouseEvent("click", at));
     const said = document.getElementById("chosen").textContent;
     const heads = [...document.querySelectorAll("#runs thead th")];
     const rate = heads.find((head) => head.textContent.startsWith("link.rate"));
@@ -89,6 +102,7 @@ def test_a_click_leads_to_the_run_and_heads_sort(page: Path) -> None:
     const order = [...document.querySelectorAll("#runs tbody tr")].map((row) => row.cells[0].textContent);
     return [said, order, document.querySelectorAll("#runs td.best").length > 5];
     """
+    )
     said, order, best = look(page, probe=probe)["probe"]
     assert "flows.0.cc = cubic" in said
     assert said.endswith("knee run --from " + str(page.parent) + " 7")
@@ -103,10 +117,11 @@ def test_thirty_lines_look_different_and_the_page_fits(tiny: Path, width: int) -
     made = _frame(tiny, {"link.rate": ["5 Mbit/s", "10 Mbit/s"], "title": [f"name {i}" for i in range(30)]})
     made.write_page()
     probe = """
-    const looks = document.getElementById("chart").data.map(({ line, marker }) => [line.color, line.dash]);
-    const title = document.querySelector(".chart .xtitle").getBoundingClientRect();
+    const { items } = charts.of(document.getElementById("chart")).chart.panels[0];
+    const looks = items.map(({ colour, dash }) => [colour, dash]);
+    const { top } = document.getElementById("chart").getBoundingClientRect();
     const buttons = [...document.querySelectorAll(".legend button")];
-    const over = buttons.filter((button) => button.getBoundingClientRect().bottom > title.top);
+    const over = buttons.filter((button) => button.parentNode.getBoundingClientRect().bottom > top + 1);
     return [looks, buttons.map((button) => button.textContent), over.length];
     """
     looks, names, over = check_layout(tiny / "s" / "sweep.html", width, 4200, probe)["probe"]
@@ -122,7 +137,12 @@ def test_values_of_axes_are_text(tiny: Path) -> None:
     made = _frame(tiny, {"title": values, "link.rate": ["5 Mbit/s", "10 Mbit/s"]})
     made.write_page()
     probe = """
-    const drawn = [...document.querySelectorAll(".chart .xtick text")].map((text) => text.textContent);
+    await drawAllCharts();
+    const svg = await charts.svg(charts.of(document.getElementById("chart")).chart, 900);
+    const all = new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("text");
+    const texts = [...all].map((one) => one.textContent);
+    const { names } = charts.of(document.getElementById("chart")).chart.x;
+    const drawn = names.filter((name) => texts.some((text) => text === name || text === `${name.slice(0, 17)}…`));
     return [drawn, [...document.querySelectorAll("tbody tr")].map((row) => row.cells[1].textContent)];
     """
     told = look(tiny / "s" / "sweep.html", probe=probe)

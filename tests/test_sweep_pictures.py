@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,11 +16,11 @@ from tomli_w import dumps
 
 from knee.cli import main
 from knee.errors import InputError
+from knee.figures.register import RUN
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
 from knee.study.sweeps.points import averaged
-from knee.study.sweeps.table import FIGURES
-from knee.view.sweep.pictures import Picture, draw, front
+from knee.view.sweep.pictures import Picture, chart, front
 
 BASE = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
 AXES = {
@@ -31,7 +33,7 @@ AXES = {
 @pytest.fixture
 def made(tmp_path: Path) -> sweeps.Sweep:
     """A sweep with made-up figures: run N has N, and a tenth more with the second seed; none of probes and calls."""
-    names = FIGURES.keys() - {"rpm", "mos"}
+    names = RUN.keys() - {"rpm", "mos"}
     definition = sweepfile.read(BASE, AXES, seeds=2)
     writer = dataset.Writer(tmp_path / "s", definition)
     for run in range(1, len(definition) + 1):
@@ -43,17 +45,49 @@ def made(tmp_path: Path) -> sweeps.Sweep:
 
 
 def test_lines_have_the_means_and_a_band(made: sweeps.Sweep) -> None:
-    figure = draw(made, Picture(figure="jain", over="link.rate", by="flows.0.cc", panels="flows.0.rtt"))
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == ["flows.0.rtt: 5 ms", "flows.0.rtt: 9 ms"]
-    (reno, cubic) = figure.axes[0].get_lines()
-    assert list(reno.get_xdata()) == [1.0, 10.0, 100.0]
+    drawn = chart(made, Picture(figure="jain", over="link.rate", by="flows.0.cc", panels="flows.0.rtt"))
+    assert [panel.title for panel in drawn.panels] == ["flows.0.rtt: 5 ms", "flows.0.rtt: 9 ms"]
+    (reno, cubic) = drawn.panels[0].lines
+    assert list(reno.x) == [1.0, 10.0, 100.0]
     # Points 1, 5 and 9 of the grid, each the mean of N and 1.1 N.
-    assert list(reno.get_ydata()) == pytest.approx([1.05, 5.25, 9.45])
-    assert list(cubic.get_ydata()) == pytest.approx([3.15, 7.35, 11.55])
-    assert len(figure.axes[0].collections) == 2, "bands of confidence"
-    assert figure.axes[0].get_xscale() == "log"
-    assert reno.get_color() != cubic.get_color()
+    assert list(reno.y) == pytest.approx([1.05, 5.25, 9.45])
+    assert list(cubic.y) == pytest.approx([3.15, 7.35, 11.55])
+    assert len(drawn.panels[0].bands) == 2, "bands of confidence"
+    assert drawn.x.log
+    assert reno.colour != cubic.colour
+
+
+def test_lines_join_points_only_over_an_axis_with_an_order(made: sweeps.Sweep) -> None:
+    """Between two algorithms there is nothing: a line between them would claim values that do not exist."""
+    ordered = chart(made, Picture(figure="jain", over="link.rate", by="flows.0.cc")).panels[0]
+    names = chart(made, Picture(figure="jain", over="flows.0.cc", by="link.rate")).panels[0]
+    assert all(line.width > 0 for line in ordered.lines)
+    assert all(line.width == 0 and line.marker and line.half is not None for line in names.lines)
+    assert names.bands == []
+
+
+def test_boxes_and_bars_are_over_the_seeds(made: sweeps.Sweep) -> None:
+    """Runs 1 and 2 are the seeds of the first point: 1 and 1.1, so their median is 1.05."""
+    given = {"figure": "jain", "over": "link.rate", "by": "flows.0.cc", "at": {"flows.0.rtt": "5 ms"}}
+    reno, _ = chart(made, Picture("box", **given)).panels[0].boxes
+    assert reno.five[0] == pytest.approx((1.0, 1.025, 1.05, 1.075, 1.1))
+    bars, beside = chart(made, Picture("bar", **given)).panels[0].bars
+    assert list(bars.y) == pytest.approx([1.05, 5.25, 9.45])
+    # Student's t for one degree of freedom, 12.706, times 0.1 / sqrt(2) / sqrt(2).
+    assert bars.half is not None
+    assert bars.half[0] == pytest.approx(0.6353)
+    assert (beside.x - bars.x).tolist() == pytest.approx([0.4] * 3)
+
+
+def test_a_distribution_is_over_all_runs(made: sweeps.Sweep) -> None:
+    """24 runs; --at leaves 12 of them, 6 of each algorithm."""
+    drawn = chart(made, Picture("ecdf", "jain", by="flows.0.cc"))
+    (reno, _) = drawn.panels[0].lines
+    values = made.runs.collect().filter(pl.col("flows.0.cc") == "reno")["jain"].sort()
+    for value in values:
+        assert reno.y[np.searchsorted(reno.x, value, side="right") - 1] == pytest.approx((values <= value).mean())
+    held = chart(made, Picture("ecdf", "jain", by="flows.0.cc", at={"flows.0.rtt": "9 ms"})).panels[0].lines[0]
+    assert np.unique(held.y).tolist() == pytest.approx([k / 6 for k in range(7)])
 
 
 def test_there_is_no_band_where_all_seeds_give_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,29 +101,29 @@ def test_there_is_no_band_where_all_seeds_give_the_same(tmp_path: Path, capsys: 
     assert "--vary" in said
     same = sweeps.open_sweep(tmp_path / "same")
     points = averaged(same, same.runs.collect())
-    assert all(points[f"{name} half"].null_count() == points.height for name in FIGURES)
-    assert not draw(same, Picture(figure="rtt_mean_ms")).axes[0].collections
+    assert all(points[f"{name} half"].null_count() == points.height for name in RUN)
+    assert chart(same, Picture(figure="rtt_mean_ms")).panels[0].bands == []
     assert "All seeds gave the same figures" in (tmp_path / "same" / "sweep.html").read_text()
     assert main([*command, str(tmp_path / "varied"), "--vary"]) == 0
     assert "same figures" not in capsys.readouterr().err
     varied = sweeps.open_sweep(tmp_path / "varied")
     assert varied.runs.collect()["rtt_mean_ms"].n_unique() == 6
-    assert draw(varied, Picture(figure="rtt_mean_ms")).axes[0].collections
+    assert chart(varied, Picture(figure="rtt_mean_ms")).panels[0].bands
     assert "same figures" not in (tmp_path / "varied" / "sweep.html").read_text()
 
 
 def test_a_heat_map_has_a_cell_per_point(made: sweeps.Sweep) -> None:
-    figure = draw(made, Picture("heat", "jain", over="link.rate", by="flows.0.cc", at={"flows.0.rtt": "9 ms"}))
-    (image,) = figure.axes[0].get_images()
-    assert image.get_array().tolist() == [pytest.approx([2.1, 6.3, 10.5]), pytest.approx([4.2, 8.4, 12.6])]
+    drawn = chart(made, Picture("heat", "jain", over="link.rate", by="flows.0.cc", at={"flows.0.rtt": "9 ms"}))
+    (heat,) = drawn.panels[0].heats
+    assert list(heat.z) == [pytest.approx([2.1, 6.3, 10.5]), pytest.approx([4.2, 8.4, 12.6])]
 
 
 def test_a_pareto_figure_has_all_points_and_the_front(made: sweeps.Sweep) -> None:
-    figure = draw(made, Picture("pareto", "utilization", by="flows.0.cc"))
-    *groups, edge = figure.axes[0].get_lines()
-    assert [len(group.get_xdata()) for group in groups] == [6, 6]
+    (panel,) = chart(made, Picture("pareto", "utilization", by="flows.0.cc")).panels
+    (edge,) = panel.lines
+    assert [len(group.x) for group in panel.marks] == [6, 6]
     # Both figures are the same number here, so more use is more delay: nothing is beaten.
-    assert len(edge.get_xdata()) == 12
+    assert len(edge.x) == 12
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
@@ -118,7 +152,10 @@ def test_the_command_writes_each_format(
     ("arguments", "words"),
     [
         (["--figure", "jane"], "did you mean jain"),
-        (["--kind", "lime"], "did you mean lines"),
+        (["--kind", "lime"], "is not one of 'lines', 'bar', 'box', 'ecdf', 'heat', 'pareto'"),
+        (["--width", "wide"], "'wide' is no width; expected column (3.5 in), page (7 in), or inches from 1.5 to 30"),
+        (["--width", "0.5"], "is no width"),
+        (["--font-size", "0"], "expected 4 to 24"),
         (["--over", "link.rat"], "did you mean link.rate"),
         (["--by", "nothing"], "does not vary"),
         (
@@ -139,6 +176,18 @@ def test_bad_input_is_refused(
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_a_figure_for_a_column_is_as_wide_as_that_and_has_truetype_fonts(made: sweeps.Sweep) -> None:
+    """Publishers refuse Type 3, which is what matplotlib embeds by default."""
+    path = made.folder / "figure.pdf"
+    assert main(["plot", str(made.folder), "--figure", "jain", "--width", "column", "--out", str(path)]) == 0
+    data = path.read_bytes()
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", data)
+    assert box is not None
+    assert float(box[1]) == 3.5 * 72
+    assert b"/Type3" not in data
+    assert b"/CIDFontType2" in data
 
 
 def test_more_lines_than_can_be_told_apart_are_refused(made: sweeps.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,25 +11,48 @@ from knee.cli.console import complain, out
 from knee.cli.tables import number, table
 from knee.errors import InputError
 
+PAGE = "compare.html"
+
 
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run.")],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help=f"Also write {PAGE} there: what differs, and all series."),
+    ] = None,
 ) -> None:
-    """Show the figures of results side by side."""
+    """Show the figures of results side by side.
+
+    Results that differ only in their seeds are runs of one variant; the page compares variants, each difference with
+    its 95 % confidence interval.
+    """
     if len(folders) < 2:
         raise InputError("There is only one result; name two or more folders to compare.")
     from knee.figures.compared import figures
     from knee.results.result import Result
+    from knee.system import files
 
-    results = [Result.load(folder) for folder in folders]
-    for folder, result in zip(folders, results, strict=True):
+    if folder is not None:
+        files.check_output(folder / PAGE)
+    results = [Result.load(each) for each in folders]
+    for each, result in zip(folders, results, strict=True):
         if not result.verified:
-            complain(f"{folder} was written by a version without digests, so damage to it cannot be detected.")
-    each = [figures(result.summary) for result in results]
-    rows = table("Results side by side", ["figure", *(str(folder) for folder in folders)])
+            complain(f"{each} was written by a version without digests, so damage to it cannot be detected.")
+    values = [figures(result.summary) for result in results]
+    rows = table("Results side by side", ["figure", *(str(each) for each in folders)])
     for key in ("name", "ground", "seed"):
         rows.add_row(key, *(str(result.summary[key]) for result in results))
     rows.add_row("algorithms", *(", ".join(dict.fromkeys(f["cc"] for f in r.summary["flows"])) for r in results))
-    for figure in dict.fromkeys(name for run in each for name in run):
-        rows.add_row(figure, *(number(run.get(figure), 3) for run in each))
+    for figure in dict.fromkeys(name for run in values for name in run):
+        rows.add_row(figure, *(number(run.get(figure), 3) for run in values))
     out().print(rows)
+    if folder is not None:
+        from knee.view.compare.page import page
+
+        text = page(results, [str(each) for each in folders])
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise files.unwritable(folder, error) from None
+        files.write(folder / PAGE, text)
+        out().print(f"The page: {folder / PAGE}", soft_wrap=True)

@@ -104,9 +104,9 @@ def cases(incomplete: str) -> list[str]:
 
 def figures(incomplete: str) -> list[str]:
     """Figures of a sweep."""
-    from knee.study.sweeps.table import FIGURES
+    from knee.figures.register import RUN
 
-    return _from(FIGURES, incomplete)
+    return _from(RUN, incomplete)
 
 
 def references(incomplete: str) -> list[str]:

@@ -61,10 +61,10 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
 
     for findings in (False, True):
         title = "What the papers leave open" if findings else None
-        lines = table(title, ["paper", "where", "what it says", "there", "here", "verdict"], text=6)
+        lines = table(title, ["paper", "where", "what it says", "there", "tolerance", "here", "verdict"], text=7)
         for rows in papers:
             for row in (row for row in rows.rows if row.finding == findings):
-                lines.add_row(rows.key, row.where, row.says, row.expected, row.found, _word(row))
+                lines.add_row(rows.key, row.where, row.says, row.expected, row.room, row.found, _word(row))
         if lines.row_count:
             console.print(lines)
     judged = [row for rows in papers for row in rows.rows if not row.finding]

@@ -23,50 +23,8 @@ if TYPE_CHECKING:
 
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
-#: The figures that it shows, besides the one that it sorts by; parts of one are shown in percent.
-_SHOWN = ("goodput_mbps", "jain", "queue_delay_mean_ms", "utilization", "loss")
-#: Those of the other direction, of probes and of traffic, where there are any.
-_WHERE_ANY = ("reverse_goodput_mbps", "latency_increase_p99_ms", "slowdown_p99", "page_p99_ms", "mos")
-_HEADS = {
-    "goodput_mbps": "goodput\nMbit/s",
-    "reverse_goodput_mbps": "reverse\nMbit/s",
-    "least_goodput_mbps": "least\nMbit/s",
-    "greatest_goodput_mbps": "greatest\nMbit/s",
-    "first_share": "first\n%",
-    "jain": "Jain",
-    "jain_interval_mean": "Jain per\ninterval",
-    "convergence_s": "fair\nafter s",
-    "rtt_mean_ms": "RTT\nms",
-    "rtt_p95_ms": "RTT\np95 ms",
-    "queue_delay_mean_ms": "queued\nms",
-    "queue_delay_p95_ms": "queued\np95 ms",
-    "queue_delay_p99_ms": "queued\np99 ms",
-    "utilization": "used\n%",
-    "loss": "lost\n%",
-    "timeouts": "RTOs",
-    "latency_p50_ms": "latency\nms",
-    "latency_p99_ms": "latency\np99 ms",
-    "latency_increase_p50_ms": "latency\n+ ms",
-    "latency_increase_p99_ms": "latency\n+ p99 ms",
-    "rpm": "RPM",
-    "transfer_p50_ms": "transfer\nms",
-    "transfer_p99_ms": "transfer\np99 ms",
-    "slowdown_p50": "slowed\ntimes",
-    "slowdown_p99": "slowed\np99",
-    "page_p50_ms": "page\nms",
-    "page_p99_ms": "page\np99 ms",
-    "owd_p99_ms": "one-way\np99 ms",
-    "jitter_ms": "jitter\nms",
-    "datagram_loss": "lost\ndgrams %",
-    "mos": "MOS",
-    "bitrate_mbps": "bitrate\nMbit/s",
-    "stall_s": "stalled\ns",
-    "drops": "dropped",
-    "marks": "marked",
-}
 #: Keys that are longer are on two lines; longer words of values may break.
 _LONG_KEY, _LONGEST_WORD = 8, 24
-_PERCENT = ("utilization", "loss", "datagram_loss", "first_share")
 
 
 def sweep(
@@ -173,11 +131,11 @@ def sweep(
 
 
 def _check_figure(name: str) -> None:
+    from knee.figures.register import RUN
     from knee.scenario.units import near
-    from knee.study.sweeps.table import FIGURES
 
-    if name not in FIGURES:
-        raise InputError(f"--sort: there is no figure {name}; {near(name, list(FIGURES))}.")
+    if name not in RUN:
+        raise InputError(f"--sort: there is no figure {name}; {near(name, list(RUN))}.")
 
 
 def check_failed(made: Sweep) -> None:
@@ -233,12 +191,13 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     """Prints the points with their most important figures, means over the seeds."""
     import polars as pl
 
-    from knee.study.sweeps.table import FIGURES, LESS
+    from knee.figures.register import RUN, names, where
 
     keys = [key for key in made.definition.keys if key != "seed"]
     seeds = "seed" in made.definition.keys
-    traffic = made.runs.select(pl.col(_WHERE_ANY).is_not_null().any()).collect().row(0, named=True)
-    columns = [*_SHOWN, *(name for name, there in traffic.items() if there)]
+    traffic = names(where(RUN, "terminal-where-any"))
+    known = made.runs.select(pl.col(traffic).is_not_null().any()).collect().row(0, named=True)
+    columns = [*names(where(RUN, "terminal")), *(name for name, there in known.items() if there)]
     columns += [sort] if sort is not None and sort not in columns else []
     group = [column.name for column in made.columns] + (["seed"] if seeds else [])
     points = made.runs.filter(pl.col("error").is_null())
@@ -246,7 +205,7 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     grouped = points.group_by(group, maintain_order=True) if group else points.group_by(pl.lit(1).alias("="))
     found = grouped.agg(pl.col("run").min().alias("=run"), **named).collect()
     if sort is not None:
-        found = found.sort(f"={sort}", descending=sort not in LESS, nulls_last=True, maintain_order=True)
+        found = found.sort(f"={sort}", descending=RUN[sort].better != "less", nulls_last=True, maintain_order=True)
     told: dict[str, list[str]] = {key: [] for key in ([*keys, "seed"] if seeds else keys)}
     shown_rows = list(found.head(rows).iter_rows(named=True))
     for row in shown_rows:
@@ -275,7 +234,7 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
             console.print(f"At {at}:", soft_wrap=True)
         console.print(shown)
     if found.height > rows > 0:
-        sorted_by = "" if sort is None else f" sorted by {decapitalised(FIGURES[sort][0])}"
+        sorted_by = "" if sort is None else f" sorted by {decapitalised(RUN[sort].title)}"
         out().print(f"... and {found.height - rows} more points{sorted_by}, all on the page.\n", soft_wrap=True)
 
 
@@ -291,7 +250,9 @@ def _points_table(
         gap: blanks between columns, 3 or 1.
         narrow: whether keys break at every dot.
     """
-    heads = [_HEADS[name] for name in figures]
+    from knee.figures.register import RUN
+
+    heads = [RUN[name].head for name in figures]
     words = [_broken(key, narrow) for key in keys]
     made = table(None, ["run", *words, *heads], text=1 + len(keys))
     if gap == 1:
@@ -334,6 +295,6 @@ def _quoted(value: Any) -> str:
 
 
 def _cell(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return number(100 * value if name in _PERCENT else value, 3 if name == "jain" else 2)
+    from knee.figures.register import RUN
+
+    return number(RUN[name].amount(value), RUN[name].decimals or 0)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
+from knee.figures.register import FLOW, LINK, Figure, where
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +45,11 @@ def number(value: float | int | None, places: int = 2) -> str:
     return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:z.{places}f}"
 
 
+def cell(figure: Figure, value: float | int | None) -> str:
+    """A figure's number with the decimals that it has in terminals."""
+    return number(figure.amount(value), figure.decimals or 0)
+
+
 def rate(mbps: float | None) -> str:
     """A rate in Mbit/s with four digits."""
     if mbps is None:
@@ -64,19 +70,15 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         show(console, latency)
         if (rpm := shown.responsiveness(summary)) is not None:
             console.print(f"{rpm}\n", soft_wrap=True)
-    heads = ["", "", "start", "goodput", "RTT ms", "", "", "queued", "packets", "", ""]
-    names = ["flow", "cc", "s", "Mbit/s", "mean", "p95", "max", "ms", "lost", "resent", "RTOs"]
-    flows = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
+    columns = where(FLOW, "terminal")
+    flows = table(None, ["\nflow", "\ncc", *(figure.head for figure in columns)])
     _tighten(flows, console, first_words=2)
     for flow in summary["flows"][:MOST_FLOWS]:
-        flows.add_row(
-            flow["label"],
-            flow["cc"],
-            number(flow["start_s"], 1),
-            _payload_rate(flow),
-            *(number(flow[name]) for name in ("rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_mean_ms")),
-            *(number(flow[name]) for name in ("lost_packets", "retransmitted_packets", "timeouts")),
+        cells = (
+            _payload_rate(flow) if figure.name == "goodput_mbps" else cell(figure, flow[figure.name])
+            for figure in columns
         )
+        flows.add_row(flow["label"], flow["cc"], *cells)
     console.print(flows)
     if any(flow["goodput_mbps"] is None for flow in summary["flows"][:MOST_FLOWS]):
         console.print("* throughput, headers included: nobody knows a program's payload\n", soft_wrap=True)
@@ -84,21 +86,15 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
     for each in shown.tables(summary):
         show(console, each)
-    heads = ["", "used", "queued ms", "", "", "", "packets", "of them", ""]
-    names = ["link", "%", "mean", "p95", "p99", "max", "dropped", "ACKs", "marked"]
     # Flows do not count the ACKs that they lose.
     acks = any(link.get("ack_drops") for link in summary["links"])
-    if not acks:
-        del heads[-2], names[-2]
-    links = table(None, [f"{head}\n{name}" for head, name in zip(heads, names, strict=True)])
+    columns = [figure for figure in where(LINK, "terminal") if acks or figure.name != "ack_drops"]
+    links = table(None, ["\nlink", *(figure.head for figure in columns)])
     _tighten(links, console, first_words=1)
     for link in summary["links"]:
-        delays = (number(link[f"queue_delay_{name}_ms"]) for name in ("mean", "p95", "p99", "max"))
-        dropped = [link["drops"], *([link.get("ack_drops")] if acks else [])]
-        packets = (number(count) for count in (*dropped, link["marks"]))
-        links.add_row(link["link"], number(link["utilization"] * 100, 1), *delays, *packets)
+        links.add_row(link["link"], *(cell(figure, link.get(figure.name)) for figure in columns))
     console.print(links)
-    console.print(_last_line(summary), soft_wrap=True)
+    console.print(_last_line(summary))
 
 
 def show(console: Console, each: shown.Shown) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from knee.figures.applications import shown
 from knee.figures.metrics import directions, total_mbps
+from knee.figures.register import FAIRNESS, FLOW, LINK, where
 
 #: Flows that are compared one by one; of more, only the totals are.
 MOST_FLOWS = 20
@@ -21,17 +22,13 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
         "timeouts": sum(flow["timeouts"] or 0 for flow in flows),
     }
     for link in links:
-        name = link["link"]
-        values[f"{name}: used, %"] = link["utilization"] * 100
-        values[f"{name}: queueing delay, mean, ms"] = link["queue_delay_mean_ms"]
-        values[f"{name}: queueing delay, p95, ms"] = link["queue_delay_p95_ms"]
-        values[f"{name}: drops"] = link["drops"]
-        if link.get("ack_drops"):
-            values[f"{name}: drops of ACKs"] = link["ack_drops"]
-        values[f"{name}: marks"] = link["marks"]
+        for figure in where(LINK, "compare"):
+            # Most links lose no ACKs.
+            if figure.name != "ack_drops" or link.get("ack_drops"):
+                values[f"{link['link']}: {figure.key}"] = figure.amount(link[figure.name])
     for flow in flows[:MOST_FLOWS]:
-        values[f"{flow['label']}: goodput, Mbit/s"] = flow["goodput_mbps"]
-        values[f"{flow['label']}: RTT, mean, ms"] = flow["rtt_mean_ms"]
+        for figure in where(FLOW, "compare"):
+            values[f"{flow['label']}: {figure.key}"] = flow[figure.name]
     return values | shown.compared(summary, MOST_FLOWS)
 
 
@@ -44,11 +41,7 @@ def _totals(summary: dict[str, Any]) -> dict[str, float | int | None]:
 
 def _fairness(fairness: dict[str, Any]) -> dict[str, float | int | None]:
     """How fairly the flows of each bottleneck share it, where there are several of them."""
-    names = {
-        "jain": "Jain's index",
-        "jain_interval_mean": "Jain's index, mean of intervals",
-        "convergence_s": "convergence, s",
-    }
+    names = {figure.name: figure.key for figure in where(FAIRNESS, "compare")}
     links = fairness.get("links", ())
     if len(links) < 2:
         return {title: fairness[name] for name, title in names.items()}

@@ -11,8 +11,8 @@ import polars as pl
 from knee.figures.thin import Floats, thin_line
 from knee.papers.paper import Drawing, Results
 from knee.results.result import Result
+from knee.view.drawing import DPI, STYLE
 from knee.view.palette import INK, MUTED, flow_colours
-from knee.view.report.figures import DPI, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -32,7 +32,7 @@ from knee.system import files, forked
 from knee.system.text import to_json
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+    from knee.view.figure import Figure
 
 #: The longest resolved scenario, bytes: it has a table for each group of flows.
 _MAX_SCENARIO = 256 << 20
@@ -95,7 +95,14 @@ class Result:
         return self.tables.distributions
 
     def plot(self, what: str = "overview") -> Figure:
-        """An interactive figure; ``what`` is one of the report's views."""
+        """A figure that shows itself in a notebook; ``.save(path)`` writes it as PDF, SVG, PNG or HTML.
+
+        Args:
+            what: the figure, such as "overview", "throughput", "rtt", "cwnd", "queue" or "jain".
+
+        Raises:
+            InputError: there is no figure of that name; says which there are.
+        """
         from knee.view import report
 
         return report.plot(self, what)

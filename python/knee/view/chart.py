@@ -1,24 +1,30 @@
-"""The parts of a figure for both matplotlib and plotly: lines, bands, marks, panels, charts."""
+"""A chart: what every figure of knee is described by, on pages (`spec.py`) and in files (`drawing.py`).
+
+A chart has panels, a panel has series. Panels lie in columns and have a vertical axis each; they share the chart's
+horizontal axis unless they have their own. Colours are `#RRGGBB`; those in `palette.NAMES` change on dark paper.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
 from knee.figures.thin import POINTS, Floats, thin_band, thin_line
-from knee.view import numbers as units
+from knee.view import numbers
 from knee.view.numbers import Unit
-from knee.view.palette import Dash
+from knee.view.palette import Dash, Symbol
 
-Symbol = Literal["up", "down", "dot"]
 Choices = tuple[str, ...]
 """Keys of the choices of flows that show a line or band; without any, all of them do."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line; one without a name has no entry in the legend. A value of a `step` holds until the next."""
+    """A line; one without a name has no entry in the legend. A value of a `step` holds until the next.
+
+    A `marker` stands at every point; a line of width 0 is its markers only. `half` is half the width of each point's
+    confidence interval, 0 for none; it is drawn at points that no line joins to another with an interval.
+    """
 
     name: str
     x: Floats
@@ -28,6 +34,8 @@ class Line:
     dash: Dash = "solid"
     step: bool = False
     choices: Choices = ()
+    marker: Symbol | None = None
+    half: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -45,33 +53,105 @@ class Band:
 
 @dataclass(frozen=True)
 class Marks:
-    """Points that mark events; `texts` are their tooltips."""
+    """Points that mark events or outcomes; `texts` are their tooltips, `size` is the radius in px."""
 
     name: str
     x: Floats
     y: Floats
     colour: str
-    symbol: Symbol
-    texts: list[str]
+    symbol: Symbol = "circle"
+    texts: Sequence[str] = ()
+    size: float = 3.4
+    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Spans of time, drawn from `low` to `high` in fractions of the panel's height."""
+    """Stretches of the horizontal axis, shaded from `low` to `high` in fractions of the panel's height."""
 
     name: str
-    spans: list[tuple[float, float]]
+    spans: Sequence[tuple[float, float]]
     low: float
     high: float
     colour: str
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One set of axes over time.
+class Rules:
+    """Vertical lines from `low` to `high` in fractions of the panel's height, such as a tick per drop."""
 
-    `floor` and `ceiling` are the ends of the axis; None means that the data decide. `drops` are the times of dropped
-    packets, `headroom` is the fraction of the height left free above the data, and `note` replaces an empty panel.
+    name: str
+    x: Floats
+    low: float
+    high: float
+    colour: str
+    width: float = 1.0
+    dash: Dash = "solid"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars around places of the horizontal axis; `half` is half the width of a confidence interval, NaN for none."""
+
+    name: str
+    x: Floats
+    y: Floats
+    colour: str
+    width: float = 0.8
+    half: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Boxes around places of the horizontal axis: whisker, quartile, median, quartile, whisker, and points beyond."""
+
+    name: str
+    x: Floats
+    five: Sequence[tuple[float, float, float, float, float]]
+    colour: str
+    width: float = 0.6
+    beyond: Sequence[Sequence[float]] = ()
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A map of values by the names of both axes: a row of `z` for each of the panel's `rows`, NaN where none is known.
+
+    Values beyond `low` and `high` have the colours of the ends; `colours` are evenly spaced between them.
+    """
+
+    z: Sequence[Sequence[float]]
+    low: float
+    high: float
+    colours: tuple[str, ...]
+    log: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class XAxis:
+    """The horizontal axis: its title, its ends, and whether it is logarithmic or one of time.
+
+    An axis of `names` has them at 0, 1, 2 and so on. Of `ticks`, if there are any, each has a number.
+    """
+
+    title: str
+    low: float
+    high: float
+    log: bool = False
+    time: bool = False
+    unit: str = ""
+    names: tuple[str, ...] = ()
+    ticks: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes.
+
+    `floor` and `ceiling` are the ends of the vertical axis; None means that the data decide. `rows` are names in place
+    of numbers on that axis. `headroom` is the fraction of the height left free above the data, `unit` is that of the
+    values, and `note` replaces an empty panel.
     """
 
     label: str
@@ -79,11 +159,18 @@ class Panel:
     bands: list[Band] = field(default_factory=list)
     floor: float | None = 0.0
     ceiling: float | None = None
-    drops: Floats = field(default_factory=lambda: np.empty(0))
     note: str | None = None
     marks: list[Marks] = field(default_factory=list)
     spans: list[Spans] = field(default_factory=list)
+    rules: list[Rules] = field(default_factory=list)
+    bars: list[Bars] = field(default_factory=list)
+    boxes: list[Boxes] = field(default_factory=list)
+    heats: list[Heat] = field(default_factory=list)
     headroom: float = 0.0
+    title: str = ""
+    unit: str = ""
+    rows: tuple[str, ...] = ()
+    x: XAxis | None = None
 
     def chosen(self, choice: str) -> "Panel":
         """The panel reduced to one choice of flows."""
@@ -93,25 +180,15 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class XAxis:
-    """The horizontal axis: its title, its ends, and whether it is logarithmic."""
-
-    title: str
-    low: float
-    high: float
-    log: bool = False
-    time: bool = False
-
-
-@dataclass(frozen=True)
 class Chart:
-    """A figure: panels over one horizontal axis, and sentences that explain it."""
+    """A figure: panels in `columns`, and sentences that explain it."""
 
     key: str
     title: str
     panels: list[Panel]
     caption: list[str]
     x: XAxis
+    columns: int = 1
 
     @property
     def empty(self) -> bool:
@@ -129,12 +206,34 @@ MAX_FINE = 24
 
 def over_time(end_s: float) -> XAxis:
     """The time axis of a run."""
-    return XAxis("Time (s)", 0.0, end_s, time=True)
+    return XAxis("Time (s)", 0.0, end_s, time=True, unit="s")
+
+
+def by_name(title: str, names: Sequence[str]) -> XAxis:
+    """An axis of names."""
+    return XAxis(title, -0.5, len(names) - 0.5, names=tuple(names))
 
 
 def greatest(arrays: Sequence[Floats]) -> float:
     """The largest value in `arrays`; 0 if they are empty."""
     return max((float(np.nanmax(y)) for y in arrays if len(y) and not np.isnan(y).all()), default=0.0)
+
+
+def five_numbers(values: Sequence[float]) -> tuple[tuple[float, float, float, float, float], list[float]]:
+    """A box of Tukey's kind, with whiskers to the last value within 1.5 interquartile ranges; and those beyond."""
+    known = np.sort(np.asarray(values, dtype=np.float64))
+    first, middle, third = (float(q) for q in np.quantile(known, [0.25, 0.5, 0.75]))
+    reach = 1.5 * (third - first)
+    inside = known[(known >= first - reach) & (known <= third + reach)]
+    beyond = known[(known < first - reach) | (known > third + reach)]
+    low, high = min(float(inside[0]), first), max(float(inside[-1]), third)
+    return (low, first, middle, third, high), [float(value) for value in beyond]
+
+
+def ecdf(values: Sequence[float]) -> tuple[Floats, Floats]:
+    """The steps of an empirical distribution: at each value, the fraction that is no greater."""
+    known = np.sort(np.asarray(values, dtype=np.float64))
+    return np.concatenate((known[:1], known)), np.arange(len(known) + 1) / max(len(known), 1)
 
 
 def finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[Panel, list[str]]:
@@ -151,11 +250,12 @@ def finish(panel: Panel, unit_of: Callable[[float], Unit], empty: str) -> tuple[
             x, low, high = thin_band(band.x, band.low, band.high)
             bands.append(replace(band, x=x, low=low * unit.scale, high=high * unit.scale))
     thinned = any(len(x) > limit for x in [*(line.x for line in panel.lines), *(band.x for band in panel.bands)])
-    caption = [f"Thinned to at most {units.fixed(limit, 0)} points per line; every peak and trough is kept."]
+    caption = [f"Thinned to at most {numbers.fixed(limit, 0)} points per line; every peak and trough is kept."]
     return (
         replace(
             panel,
             label=f"{panel.label} ({unit.name})" if unit.name else panel.label,
+            unit=unit.name,
             lines=lines,
             bands=bands,
             marks=[replace(marks, y=marks.y * unit.scale) for marks in panel.marks],

@@ -5,7 +5,6 @@ for totals. More flows use a ramp of steadily rising lightness in the order of t
 staggered starts. More than seven lines without an order differ in their dashes.
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
 Dash = Literal["solid", "dash", "dot"]
@@ -29,6 +28,25 @@ LONGEST_GREY = "#9AA5B1"
 GREEN = "#1B7F4B"
 """Growth."""
 GRID = "#EEF0F2"
+
+THEMES = {
+    "light": {
+        "ink": INK, "muted": "#5B6672", "grid": GRID, "paper": "#FFFFFF", "alarm": ALARM, "good": GREEN,
+        "shade": ROUND_GREY, "guard": GUARD_GREY, "longest": LONGEST_GREY, "line": "#E3E7EB", "rule": "#C6CCD3",
+        "soft": "#F3F5F7", "accent": "#0062A3", "yes": "#14713F", "no": "#B3330F", "warn": "#D55E00",
+    },
+    "dark": {
+        "ink": "#E4E8EC", "muted": "#A3ADB8", "grid": "#262E36", "paper": "#12171C", "alarm": "#FF7A5C",
+        "good": "#58C78B", "shade": "#242C34", "guard": "#1B2229", "longest": "#6B7785", "line": "#2C343C",
+        "rule": "#46505A", "soft": "#1C2228", "accent": "#6CB6EC", "yes": "#58C78B", "no": "#FF8F6E", "warn": "#F0883E",
+    },
+}  # fmt: skip
+"""The colours of pages by name, on light and on dark paper; charts use them as well."""
+NAMES = {
+    INK: "ink", MUTED: "muted", GRID: "grid", ALARM: "alarm", GREEN: "good", ROUND_GREY: "shade", GUARD_GREY: "guard",
+    LONGEST_GREY: "longest",
+}  # fmt: skip
+"""Colours above that have another value on dark paper, by their name there."""
 
 
 def _ramp(position: float) -> str:
@@ -60,17 +78,18 @@ MANY = (
 """Twenty colours for lines without an order: those above, Paul Tol's muted ones, and three more."""
 
 
-def many_styles(markers: Sequence[str]) -> list[tuple[str, Dash, str]]:
+Symbol = Literal["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"]
+MARKERS: tuple[Symbol, ...] = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
+"""Of points on a line: a second way to tell lines apart."""
+
+
+def many_styles() -> list[tuple[str, Dash, Symbol]]:
     """Colour, dash and marker of sixty lines: twenty colours solid, dashed and dotted, with the markers in turn."""
     return [
-        (colour, dash, markers[(i + k) % len(markers)])
+        (colour, dash, MARKERS[(i + k) % len(MARKERS)])
         for k, dash in enumerate(DASHES)
         for i, colour in enumerate(MANY)
     ]
-
-
-MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
-"""Of points on a line, by the names that plotly has for them: a second way to tell lines apart."""
 
 
 def pale(colour: str, part: float = 0.35) -> str:
@@ -79,7 +98,5 @@ def pale(colour: str, part: float = 0.35) -> str:
     return "#" + "".join(f"{round(255 + (channel - 255) * part):02X}" for channel in channels)
 
 
-def rgba(colour: str, opacity: float) -> str:
-    """`#RRGGBB` with an opacity, in the notation of CSS."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity:g})"
+VIRIDIS = ("#440154", "#472D7B", "#3B528B", "#2C728E", "#21918C", "#28AE80", "#5EC962", "#ADDC30", "#FDE725")
+"""Nine colours of the scale of that name, from low to high: evenly lighter, also for colour-blind readers."""

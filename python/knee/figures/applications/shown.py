@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knee.figures.register import APPLICATION
+
 Figures = Mapping[str, Any]
 Value = float | int | str | None
 QUANTILES = ("p50", "p95", "p99")
@@ -26,6 +28,16 @@ class Column:
     title: str
     unit: str = ""
     places: int = 2
+
+
+def _columns(*names: str) -> list[Column]:
+    """The columns of figures."""
+    made = []
+    for name in names:
+        figure = APPLICATION[name]
+        unit = "%" if figure.quantity == "part" else figure.unit
+        made.append(Column(figure.key.removesuffix(f", {unit}").removeprefix("time, "), unit, figure.decimals or 0))
+    return made
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,8 @@ def latency(summary: Figures) -> Shown | None:
         )
         for entry in entries
     ]
-    titles = ["idle", "median", "p95", "p99", "increase of median", "increase of p99"]
-    return Shown("latency", "Latency under load", [Column(title, "ms") for title in titles], rows) if rows else None
+    columns = _columns("idle_ms", *(f"{name}_ms" for name in QUANTILES), "increase_p50_ms", "increase_p99_ms")
+    return Shown("latency", "Latency under load", columns, rows) if rows else None
 
 
 def _whose(entry: Figures) -> str:
@@ -77,10 +89,7 @@ def _times(summary: Figures) -> Shown | None:
         )
         for flow, what, figures in _timed(summary)
     ]
-    columns = [
-        Column("completed", places=0),
-        *(Column(title, "ms") for title in ("mean", "median", "p95", "p99", "max")),
-    ]
+    columns = _columns("completed", *(f"time_{name}_ms" for name in ("mean", *QUANTILES, "max")))
     return Shown("times", "Completion times", columns, rows) if rows else None
 
 
@@ -111,11 +120,7 @@ def _size_classes(summary: Figures) -> Shown | None:
                 slowdown = (part.get(f"slowdown_{name}") for name in QUANTILES)
                 times = (part[f"time_{name}_ms"] for name in ("p50", "p99"))
                 rows.append((f"{flow['label']}, {name}", [part["completed"], *times, *slowdown]))
-    columns = [
-        Column("completed", places=0),
-        *(Column(title, "ms") for title in ("median", "p99")),
-        *(Column(f"slowdown, {title}") for title in ("median", "p95", "p99")),
-    ]
+    columns = _columns("completed", "time_p50_ms", "time_p99_ms", *(f"slowdown_{name}" for name in QUANTILES))
     return Shown("sizes", "Transfers by size", columns, rows) if rows else None
 
 
@@ -128,25 +133,14 @@ def _datagrams(summary: Figures) -> Shown | None:
             delays = (figures[f"owd_{name}_ms"] for name in QUANTILES)
             told = [figures["jitter_mean_ms"], None if loss is None else 100 * loss, figures.get("mos")]
             rows.append((flow["label"], [figures["sent"], *delays, *told]))
-    columns = [
-        Column("sent", places=0),
-        *(Column(title, "ms") for title in ("one-way delay, median", "p95", "p99", "jitter")),
-        Column("loss", "%"),
-        Column("MOS"),
-    ]
+    columns = _columns("sent", *(f"owd_{name}_ms" for name in QUANTILES), "jitter_mean_ms", "loss", "mos")
     return Shown("datagrams", "Datagrams", columns, rows) if rows else None
 
 
 def _video(summary: Figures) -> Shown | None:
     names = ("bitrate_mean_mbps", "switches", "stalls", "stall_s", "startup_ms")
     rows = [(flow["label"], [flow["video"][name] for name in names]) for flow in summary["flows"] if "video" in flow]
-    columns = [
-        Column("bitrate, mean", "Mbit/s"),
-        Column("switches", places=0),
-        Column("stalls", places=0),
-        Column("stalled", "s"),
-        Column("startup", "ms", 0),
-    ]
+    columns = _columns(*names)
     return Shown("video", "Video", columns, rows) if rows else None
 
 
@@ -175,25 +169,12 @@ def answer(summary: Figures) -> str | None:
     return f"{'Under load latency changes by' if falls else 'Load adds'} {'; '.join(told)}."
 
 
-#: Figures of a flow that are compared, by their keys there: how they are called.
-_COMPARED = {"time_p50_ms": "time, median, ms", "time_p95_ms": "time, p95, ms", "time_p99_ms": "time, p99, ms"}
-_SLOWDOWN = {
-    f"slowdown_{name}": f"slowdown, {title}" for name, title in zip(QUANTILES, ("median", "p95", "p99"), strict=True)
-}
-_DATAGRAMS = {
-    "owd_p50_ms": "one-way delay, median, ms",
-    "owd_p95_ms": "one-way delay, p95, ms",
-    "owd_p99_ms": "one-way delay, p99, ms",
-    "jitter_mean_ms": "jitter, ms",
-    "loss": "loss",
-    "mos": "MOS",
-}
-_VIDEO = {
-    "bitrate_mean_mbps": "bitrate, Mbit/s",
-    "switches": "switches",
-    "stalls": "stalls",
-    "stall_s": "stalled, s",
-    "startup_ms": "startup, ms",
+#: Figures that are compared, by the part of a flow that has them.
+_TIMES = tuple(f"time_{name}_ms" for name in QUANTILES)
+_SLOWDOWN = tuple(f"slowdown_{name}" for name in QUANTILES)
+_OTHERS = {
+    "datagrams": (*(f"owd_{name}_ms" for name in QUANTILES), "jitter_mean_ms", "loss", "mos"),
+    "video": ("bitrate_mean_mbps", "switches", "stalls", "stall_s", "startup_ms"),
 }
 
 
@@ -201,19 +182,18 @@ def compared(summary: Figures, most: int) -> dict[str, float | int | None]:
     """The figures that ``knee compare`` and several seeds show, of at most ``most`` flows."""
     values: dict[str, float | int | None] = {}
     for entry in summary.get("latency_under_load", ()):
-        for name, title in zip(QUANTILES, ("median", "p95", "p99"), strict=True):
-            values[f"{entry['label']}: latency under load, {title}, ms"] = entry[f"{name}_ms"]
-        values[f"{entry['label']}: increase of the median, ms"] = entry["increase_p50_ms"]
-        values[f"{entry['label']}: increase of p99, ms"] = entry["increase_p99_ms"]
+        for name in QUANTILES:
+            values[f"{entry['label']}: latency under load, {APPLICATION[f'{name}_ms'].key}"] = entry[f"{name}_ms"]
+        for name in ("increase_p50_ms", "increase_p99_ms"):
+            values[f"{entry['label']}: {APPLICATION[name].key}"] = entry[name]
     if "responsiveness" in summary:
         values["responsiveness, round trips per minute"] = summary["responsiveness"]["rpm"]
     for flow in summary["flows"][:most]:
         for key, what in TIMED.items():
-            names = _COMPARED | (_SLOWDOWN if key == "transfers" else {})
-            for name, title in names.items() if key in flow else ():
-                values[f"{flow['label']}: {what}: {title}"] = flow[key].get(name)
-        for key, names in (("datagrams", _DATAGRAMS), ("video", _VIDEO)):
-            for name, title in names.items() if flow.get(key) else ():
+            for name in (*_TIMES, *(_SLOWDOWN if key == "transfers" else ())) if key in flow else ():
+                values[f"{flow['label']}: {what}: {APPLICATION[name].key}"] = flow[key].get(name)
+        for key, names in _OTHERS.items():
+            for name in names if flow.get(key) else ():
                 if name in flow[key]:
-                    values[f"{flow['label']}: {title}"] = flow[key][name]
+                    values[f"{flow['label']}: {APPLICATION[name].key}"] = APPLICATION[name].amount(flow[key][name])
     return values

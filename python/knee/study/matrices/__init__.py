@@ -96,6 +96,7 @@ def run(
     from knee.study import sweeps
     from knee.study.matrices import table
     from knee.study.sweeps import sweepfile
+    from knee.view import drawing
     from knee.view.matrix import page, picture
 
     first = scenario(names[0], names[0], changes)
@@ -112,7 +113,7 @@ def run(
     frame = table.from_sweep(made, str(first.links[0].queue))
     with files.replacing(out / "matrix.parquet") as beside:
         files.write_frame(beside, frame)
-    files.write(out / "matrix.png", picture.png(frame))
+    files.write(out / "matrix.png", drawing.image(picture.chart(frame)))
     place = {pair: 1 + i * seeds for i, pair in enumerate(pairs(names))}
 
     def where(one: str, other: str, _: str) -> page.Place:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from knee.figures.metrics import jain, loss
+from knee.figures.register import PAIR
 from knee.scenario import registry
 
 if TYPE_CHECKING:
@@ -23,20 +24,7 @@ COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
     "second_family": (pl.String, "its family"),
     "queue": (pl.String, "the queue discipline"),
     "seed": (pl.Int64, "the seed"),
-    "share": (pl.Float64, "the first flow's share of the total throughput, 0 to 1"),
-    "jain": (pl.Float64, "Jain's index of the two throughputs, 0.5 to 1"),
-    "rtt_inflation": (pl.Float64, "the first flow's mean RTT divided by its base RTT"),
-    "loss": (pl.Float64, "the first flow's lost packets divided by those it sent"),
-    "first_throughput_mbps": (pl.Float64, "throughput of the first"),
-    "second_throughput_mbps": (pl.Float64, "throughput of the other"),
-    "first_goodput_mbps": (pl.Float64, "goodput of the first"),
-    "second_goodput_mbps": (pl.Float64, "goodput of the other"),
-    "first_rtt_mean_ms": (pl.Float64, "mean RTT of the first"),
-    "second_rtt_mean_ms": (pl.Float64, "mean RTT of the other"),
-    "first_loss": (pl.Float64, "the same as loss"),
-    "second_loss": (pl.Float64, "lost packets of the other flow divided by those it sent"),
-    "utilization": (pl.Float64, "utilization of the link, 0 to 1"),
-    "queue_delay_mean_ms": (pl.Float64, "mean queueing delay of the link"),
+    **{figure.name: (pl.Float64, figure.title) for figure in PAIR.values()},
 }
 
 

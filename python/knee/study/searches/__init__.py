@@ -24,12 +24,12 @@ from knee.system import files
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.figure import Figure
 
     from knee.study.searches.evaluate import Evaluator
     from knee.study.searches.findings import Finding, Trial
     from knee.study.searches.proposals import Proposals
     from knee.study.sweeps.dataset import Writer
+    from knee.view.figure import Figure
 
 FORMAT = 1
 #: Points that are checked before the first run.
@@ -90,16 +90,18 @@ class Search:
         return [(trial, run, tuple(values), saved.get(trial)) for trial, run, *values in rows]
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """A matplotlib figure of the trials, written to ``path`` (.png, .svg or .pdf) if that is given.
+        """A figure of the trials, written to ``path`` (.pdf, .svg, .png or .html) if that is given.
 
         Raises:
             InputError: the format is not known.
         """
+        from knee.view.figure import Figure
         from knee.view.search import pictures
 
+        figure = Figure(pictures.chart(self))
         if path is not None:
-            pictures.write(self, Path(path))
-        return pictures.draw(self)
+            figure.save(path)
+        return figure
 
     def write_page(self) -> None:
         """Writes ``search.html`` and ``search.parquet``, the table of the trials.
@@ -389,13 +391,13 @@ def _known(folder: Path) -> dict[str, Any]:
     """The figures of the runs that are in a folder, by their digests."""
     import polars as pl
 
+    from knee.figures.register import RUN
     from knee.study.sweeps import dataset
-    from knee.study.sweeps.table import FIGURES
 
     known = _read_json(folder / TRIED)
     for part in dataset.parts_of(folder, "runs"):
         try:
-            frame = pl.read_parquet(part, columns=["digest", *FIGURES])
+            frame = pl.read_parquet(part, columns=["digest", *RUN])
         except (OSError, pl.exceptions.PolarsError) as error:
             reason = " ".join(str(error).split())[:200]
             raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knee.errors import KneeError
+from knee.figures.register import RUN
 from knee.study import engine
 from knee.study.sweeps import work
 from knee.study.sweeps.definition import Definition
-from knee.study.sweeps.table import FIGURES
 from knee.study.sweeps.work import Assignment, Part, Task
 
 #: The figures of a run, by name.
@@ -83,7 +83,7 @@ class Evaluator:
         for part in engine.finished(ordered, work.perform, self._where, report.under_way, work.lost):
             for row in part.runs:
                 if row["error"] is None:
-                    self.known[row["digest"]] = {name: row[name] for name in FIGURES}
+                    self.known[row["digest"]] = {name: row[name] for name in RUN}
                 else:
                     self.failed[row["digest"]] = row["error"]
             done(part)

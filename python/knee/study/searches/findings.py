@@ -13,6 +13,7 @@ from tomli_w import dumps
 
 from knee import _core
 from knee.errors import KneeError
+from knee.figures.register import RUN
 from knee.own import OWN
 from knee.scenario.spec import span
 from knee.study.searches.evaluate import Evaluator, Figures
@@ -21,7 +22,6 @@ from knee.study.searches.proposals import Proposal, distance
 from knee.study.searches.shrink import shrink
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.place import FINDINGS
-from knee.study.sweeps.table import FIGURES
 from knee.system import files
 
 #: Two findings differ by at least this part of an axis, or in a name.
@@ -239,7 +239,7 @@ class Finder:
         made: list[dict[str, float | None]] = []
         for i in range(0, len(rows), self._plan.seeds):
             of_seeds = rows[i : i + self._plan.seeds]
-            made.append({name: _mean([row[name] for row in of_seeds]) for name in FIGURES})
+            made.append({name: _mean([row[name] for row in of_seeds]) for name in RUN})
         return made
 
     def _file(self, number: int) -> Path:

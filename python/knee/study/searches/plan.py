@@ -16,11 +16,11 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
+from knee.figures.register import RUN
 from knee.own import CongestionControl
 from knee.scenario.units import quantity
 from knee.study.searches.shrink import stays
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
-from knee.study.sweeps.table import FIGURES
 from knee.study.sweeps.values import Sampled
 
 #: Values between the ends of a range that stand for it when a search is checked.
@@ -32,7 +32,7 @@ class Goal:
     """A figure that is to be large or small.
 
     Attributes:
-        figure: its name, of :data:`knee.study.sweeps.table.FIGURES`.
+        figure: its name, of :data:`knee.figures.register.RUN`.
         sense: ``max`` or ``min``.
         threshold: what a finding exceeds, or is below of where the sense is ``min``; None for anything.
     """
@@ -279,7 +279,7 @@ class Plan:
 
     def said(self, goal: Goal) -> str:
         """A goal's value in words: the figure's title, and what it is compared with and taken over."""
-        title, unit = FIGURES[goal.figure]
+        title, unit = RUN[goal.figure].title, RUN[goal.figure].unit
         if self.against is not None:
             other = ", ".join(f"{k} = {v}" for k, v in zip(self.against.keys, self.against.rows[1], strict=True))
             title += f", divided by that with {other}" if self.compare == "ratio" else f", minus that with {other}"

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError, Refused, ScenarioError
+from knee.figures.register import RUN
 from knee.own import classes
 from knee.scenario import expressions
 from knee.scenario.loading import beside, tables
@@ -42,7 +43,6 @@ from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps.definition import Group, stated
 from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, flat, groups_of
-from knee.study.sweeps.table import FIGURES
 from knee.study.sweeps.values import Sampled, values
 
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
@@ -267,8 +267,8 @@ def _goals(table: dict[str, Any]) -> tuple[Goal, ...]:
         found = f"{len(figures)} figures have {len(senses)} goals"
         raise Refused(found, "expected a goal for each figure, and at most two", key="search.goal")
     for figure in figures:
-        if figure not in FIGURES:
-            raise Refused(f"there is no figure {shown(figure)}", near(str(figure), list(FIGURES)), key="search.figure")
+        if figure not in RUN:
+            raise Refused(f"there is no figure {shown(figure)}", near(str(figure), list(RUN)), key="search.figure")
     if len(set(figures)) < len(figures):
         raise Refused(f"{shown(figures[0])} is there twice", "expected two figures", key="search.figure")
     bounds = {"max": "exceeds", "min": "below"}
@@ -289,7 +289,7 @@ def _required(table: Mapping[str, Any]) -> tuple[Any, Any]:
     for key, option in (("figure", "--figure NAME"), ("goal", "--goal max or --goal min")):
         if key not in table:
             accepted = f"expected {key} in [search], or {option}"
-            names = f"; the figures are: {', '.join(FIGURES)}" if key == "figure" else ""
+            names = f"; the figures are: {', '.join(RUN)}" if key == "figure" else ""
             raise Refused("it is missing", accepted + names, key=f"search.{key}")
     return table["figure"], table["goal"]
 

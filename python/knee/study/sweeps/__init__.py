@@ -25,11 +25,11 @@ from knee.system import files
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.figure import Figure
 
     from knee.results.result import Result
     from knee.scenario import Scenario
     from knee.study.sweeps.work import Task
+    from knee.view.figure import Figure
 
 FORMAT = 2
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
@@ -145,7 +145,7 @@ class Sweep:
         return runner.run(self.scenario(run), self.about.get("ground"), out, **options)
 
     def plot(self, path: str | Path | None = None, **choice: Any) -> Figure:
-        """A matplotlib figure of the sweep, written to ``path`` (.png, .svg or .pdf) if that is given.
+        """A figure of the sweep, written to ``path`` (.pdf, .svg, .png or .html) if that is given.
 
         Args:
             path: the file.
@@ -155,12 +155,13 @@ class Sweep:
         Raises:
             InputError: a key, a figure or the format is not known.
         """
+        from knee.view.figure import Figure
         from knee.view.sweep import pictures
 
-        picture = pictures.Picture(**choice)
+        figure = Figure(pictures.chart(self, pictures.Picture(**choice)))
         if path is not None:
-            pictures.write(self, picture, Path(path))
-        return pictures.draw(self, picture)
+            figure.save(path)
+        return figure
 
     def write_page(self) -> None:
         """Writes ``sweep.parquet``, the table of the runs in one file, and ``sweep.html``.

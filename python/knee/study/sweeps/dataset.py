@@ -25,12 +25,13 @@ import polars as pl
 
 from knee.errors import FolderError, KneeError, RunError
 from knee.figures import rows
+from knee.figures.register import RUN
 from knee.results import tree
 from knee.study.sweeps import place
 from knee.study.sweeps.columns import columns
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.place import DATA, LAYOUT, NEW, OLD, PART
-from knee.study.sweeps.table import FIGURES, FLOW_COUNTS, FLOW_FIGURES, FLOW_TEXTS, LINK_COUNTS, LINK_FIGURES
+from knee.study.sweeps.table import FLOW_COUNTS, FLOW_FIGURES, FLOW_TEXTS, LINK_COUNTS, LINK_FIGURES
 from knee.study.sweeps.work import Part, Series
 from knee.system import files
 
@@ -39,7 +40,7 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "runs": {
         "run": pl.Int64,
         "seed": pl.Int64,
-        **{name: kind for name in FIGURES for kind in [pl.Float64]},
+        **{name: kind for name in RUN for kind in [pl.Float64]},
         "queue_link": pl.String,
         "packets": pl.Int64,
         "wall_s": pl.Float64,

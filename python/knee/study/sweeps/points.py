@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.figures.register import RUN
 from knee.study.sweeps.dataset import collected
-from knee.study.sweeps.table import FIGURES
 
 if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
@@ -24,6 +24,11 @@ NORMAL = 1.960
 SAME_SEEDS = "only loss, jitter and randomised algorithms depend on the seed"
 
 
+def quantile_of_t(freedom: int) -> float:
+    """The two-sided 95 % quantile of Student's t for so many degrees of freedom, 1 or more."""
+    return STUDENT[freedom - 1] if freedom <= len(STUDENT) else NORMAL
+
+
 def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
     """A row per point, in the order of the grid.
 
@@ -33,12 +38,11 @@ def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
         gave the same figure, from which no interval follows.
     """
     keys = [column.name for column in sweep.columns]
-    means = [pl.col(name).mean() for name in FIGURES]
+    means = [pl.col(name).mean() for name in RUN]
     spreads = [
-        pl.when(pl.col(name).min() < pl.col(name).max()).then(pl.col(name).std()).alias(f"{name} half")
-        for name in FIGURES
+        pl.when(pl.col(name).min() < pl.col(name).max()).then(pl.col(name).std()).alias(f"{name} half") for name in RUN
     ]
-    counts = [pl.col(name).count().alias(f"{name} count") for name in FIGURES]
+    counts = [pl.col(name).count().alias(f"{name} count") for name in RUN]
     first, number = pl.col("run").min(), pl.len().alias("seeds")
     good = runs.filter(pl.col("error").is_null()).sort("run")
     # Over seeds alone there is one point; a group by nothing is not possible.
@@ -54,9 +58,9 @@ def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
         (pl.col(f"{name} half") * quantile(pl.col(f"{name} count")) / pl.col(f"{name} count").sqrt()).alias(
             f"{name} half"
         )
-        for name in FIGURES
+        for name in RUN
     ]
-    return points.with_columns(halves).drop([f"{name} count" for name in FIGURES])
+    return points.with_columns(halves).drop([f"{name} count" for name in RUN])
 
 
 def same_seeds(sweep: Sweep) -> str | None:
@@ -64,7 +68,7 @@ def same_seeds(sweep: Sweep) -> str | None:
     keys = [column.name for column in sweep.columns if column.key != "seed"]
     good = collected(sweep.runs.filter(pl.col("error").is_null()), sweep.folder)
     grouped = good.group_by(keys or [pl.lit(0).alias("all")], maintain_order=True)
-    found = grouped.agg(pl.len().alias("seeds"), pl.struct(list(FIGURES)).n_unique().alias("different"))
+    found = grouped.agg(pl.len().alias("seeds"), pl.struct(list(RUN)).n_unique().alias("different"))
     several = found.filter(pl.col("seeds") > 1)
     same = several.filter(pl.col("different") == 1).height
     if not same:

@@ -7,54 +7,6 @@ from typing import Any
 
 from knee.figures import metrics
 
-#: The figures of a run with their titles and units. Those of links are of the link where packets queue longest.
-FIGURES: dict[str, tuple[str, str]] = {
-    "goodput_mbps": ("Goodput of all forward flows", "Mbit/s"),
-    "reverse_goodput_mbps": ("Goodput of all reverse flows", "Mbit/s"),
-    "least_goodput_mbps": ("Lowest goodput of a flow", "Mbit/s"),
-    "greatest_goodput_mbps": ("Highest goodput of a flow", "Mbit/s"),
-    "first_share": ("The first flow's share of the payload delivered in its direction", ""),
-    "jain": ("Jain's index", ""),
-    "jain_interval_mean": ("Jain's index, mean of intervals", ""),
-    "convergence_s": ("Convergence", "s"),
-    "rtt_mean_ms": ("Mean RTT, mean of the flows", "ms"),
-    "rtt_p95_ms": ("95th percentile of the RTT, mean of the flows", "ms"),
-    "queue_delay_mean_ms": ("Mean queueing delay of the slowest queue", "ms"),
-    "queue_delay_p95_ms": ("95th percentile of its queueing delay", "ms"),
-    "queue_delay_p99_ms": ("99th percentile of its queueing delay", "ms"),
-    "utilization": ("Utilization of the busiest link", ""),
-    "loss": ("Lost packets divided by those sent", ""),
-    "timeouts": ("Timeouts", ""),
-    "latency_p50_ms": ("Median latency under load, worst probe", "ms"),
-    "latency_p99_ms": ("99th percentile of the latency under load, worst probe", "ms"),
-    "latency_increase_p50_ms": ("Increase of the median latency under load, worst probe", "ms"),
-    "latency_increase_p99_ms": ("Increase of the 99th percentile under load, worst probe", "ms"),
-    "rpm": ("Responsiveness", "round trips/min"),
-    "transfer_p50_ms": ("Median time of a transfer, slowest flow", "ms"),
-    "transfer_p99_ms": ("99th percentile of the time of a transfer, slowest flow", "ms"),
-    "slowdown_p50": ("Median slowdown, slowest flow", ""),
-    "slowdown_p99": ("99th percentile of the slowdown, slowest flow", ""),
-    "page_p50_ms": ("Median time of a page, slowest flow", "ms"),
-    "page_p99_ms": ("99th percentile of the time of a page, slowest flow", "ms"),
-    "owd_p99_ms": ("99th percentile of the one-way delay, worst flow", "ms"),
-    "jitter_ms": ("Mean jitter, worst flow", "ms"),
-    "datagram_loss": ("Lost datagrams divided by those sent, worst flow", ""),
-    "mos": ("MOS, worst call", ""),
-    "bitrate_mbps": ("Mean bitrate, worst video", "Mbit/s"),
-    "stall_s": ("Stalled, worst video", "s"),
-    "drops": ("Drops at all links", "packets"),
-    "marks": ("Marks at all links", "packets"),
-}
-#: Figures of which less is better; of the others more is, but for those that are neither.
-LESS = (
-    *("convergence_s", "rtt_mean_ms", "rtt_p95_ms", "queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms"),
-    *("loss", "timeouts", "drops"),
-    *("latency_p50_ms", "latency_p99_ms", "latency_increase_p50_ms", "latency_increase_p99_ms"),
-    *("transfer_p50_ms", "transfer_p99_ms", "slowdown_p50", "slowdown_p99", "page_p50_ms", "page_p99_ms"),
-    *("owd_p99_ms", "jitter_ms", "datagram_loss", "stall_s"),
-)
-NEITHER = ("first_share", "marks")
-
 #: The columns of a flow, as in ``summary.json``.
 FLOW_TEXTS = ("label", "cc", "transport", "direction")
 FLOW_COUNTS = (

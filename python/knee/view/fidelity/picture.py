@@ -9,8 +9,8 @@ import numpy as np
 
 from knee.figures.thin import thin_line
 from knee.study.fidelity.compare import GOODPUT_POINTS, SRTT_PERCENT, CaseResult, Curve, Report
-from knee.view.chart import Chart, Line, Marks, Panel, Symbol, XAxis, over_time
-from knee.view.palette import ALARM, GREEN, MUTED, flow_colours, pale
+from knee.view.chart import Chart, Line, Marks, Panel, XAxis, over_time
+from knee.view.palette import ALARM, GREEN, MUTED, Symbol, flow_colours, pale
 
 #: The most points of a drawn line: about as many as a chart has pixels across.
 POINTS = 800
@@ -25,8 +25,8 @@ def errors(report: Report, key: str = "errors") -> Chart:
     flows = [(result, flow) for result in report.results for flow in result.flows]
     marks = []
     kinds: list[tuple[bool, str, str, Symbol]] = [
-        (True, "passes", GREEN, "dot"),
-        (False, "fails", ALARM, "down"),
+        (True, "passes", GREEN, "circle"),
+        (False, "fails", ALARM, "triangle-down"),
     ]
     for holds, name, colour, symbol in kinds:
         own = [(result, flow) for result, flow in flows if flow.holds is holds]

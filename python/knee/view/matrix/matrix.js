@@ -14,6 +14,12 @@
     return made;
   }
 
+  const MOST_WRITTEN = 9;
+  const bright = (shade) => {
+    const [r, g, b] = (/rgb\((\d+), ?(\d+), ?(\d+)/.exec(shade) ?? [0, 255, 255, 255]).slice(1).map(Number);
+    return 0.299 * r + 0.587 * g + 0.114 * b > 140;
+  };
+
   function colour(map, value) {
     if (value === null) return "transparent";
     const [low, high, v] = [map.low, map.high, value].map((x) => (map.log ? Math.log(Math.max(x, 1e-12)) : x));
@@ -88,6 +94,8 @@
 
     figure(map, rows) {
       const { names } = this.data;
+      // Few algorithms have room for numbers in the cells.
+      const written = rows.length <= MOST_WRITTEN;
       const bound = (i) => (this.bounds.has(i) ? "bound" : "");
       const heads = rows.map((j) => make("th", { scope: "col", className: bound(j), data: { column: j } },
         make("span", {}, names[j])));
@@ -96,13 +104,15 @@
         ...rows.map((j) => {
           const value = this.value(map.column, i, j);
           const said = `${names[i]}, then ${names[j]}: ${shown(map, value)}`;
-          const cell = make("td", { className: bound(j), tabIndex: -1, ariaLabel: said, data: { i, j } });
+          const text = written && value !== null ? number(value * map.factor, 2) : "";
+          const cell = make("td", { className: bound(j), tabIndex: -1, ariaLabel: said, data: { i, j } }, text);
           cell.style.backgroundColor = colour(map, value);
+          if (text) cell.style.color = bright(cell.style.backgroundColor) ? "#111" : "#fff";
           return cell;
         })));
       const bar = make("i");
       bar.style.background = `linear-gradient(90deg, ${map.colours.join(", ")})`;
-      const table = make("table", { role: "grid", ariaLabel: map.title },
+      const table = make("table", { role: "grid", ariaLabel: map.title, className: written ? "written" : "" },
         make("thead", {}, make("tr", {}, make("th"), ...heads)), make("tbody", {}, ...body));
       const figure = make("figure", { data: { map: map.column } },
         make("h3", {}, `${map.title} `, make("small", {}, map.hint)),

@@ -8,12 +8,10 @@ browser runs only those whose digest the policy lists, so markup in a label cann
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee.system.text import visible
@@ -22,13 +20,14 @@ from knee.view import palette
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: Inline styles are allowed because plotly sets them on its elements.
+#: Inline styles are allowed because uPlot sets them on its elements; pictures are drawn from data.
 _POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {scripts}; "
     "base-uri 'none'; form-action 'none'"
 )
 #: The scripts that draw a page's charts, in order.
-CHARTS = ("plotly", "view/pages/charts.js")
+CHARTS = tuple(f"view/pages/{name}" for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "charts.js"))
+_CHART_STYLE = "view/pages/uplot/uPlot.min.css"
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:
@@ -41,18 +40,19 @@ def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = 
 
     Args:
         template: path of a template that extends ``view/pages/base.html``, relative to the package.
-        scripts: paths of scripts, in order; "plotly" stands for that library.
+        scripts: paths of scripts, in order.
         styles: paths of additional style sheets.
         values: the template's variables.
     """
     from markupsafe import Markup
 
-    sources = [_script(name) for name in scripts]
+    library = [_CHART_STYLE] if CHARTS[0] in scripts else []
+    sources = [_asset(name) for name in scripts]
     digests = " ".join(f"'sha256-{_digest(name)}'" for name in scripts)
     return render(
         template,
         policy=_POLICY.format(scripts=digests or "'none'"),
-        styles=[Markup(_asset(name)) for name in ("view/pages/page.css", *styles)],
+        styles=[Markup(_asset(name)) for name in (*library, "view/pages/page.css", *styles)],
         scripts=[Markup(source) for source in sources],
         palette=palette,
         **values,
@@ -80,13 +80,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
-
-
-def _plain(value: Any) -> object:
-    """An array in plotly's JSON form: its type, and its bytes in base 64."""
-    return {"dtype": f"{value.dtype.kind}{value.dtype.itemsize}", "bdata": b64encode(value.tobytes()).decode()}
 
 
 @cache
@@ -95,18 +90,6 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _script(name: str) -> str:
-    if name != "plotly":
-        return _asset(name)
-    # Faster than importing plotly: a page needs only this one file of it.
-    found = importlib.util.find_spec("plotly")
-    assert found is not None
-    assert found.origin is not None
-    library = Path(found.origin).parent / "package_data" / "plotly.min.js"
-    return library.read_text(encoding="utf-8").replace("</script", r"<\/script")
-
-
-@cache
 def _digest(name: str) -> str:
     # The digest includes the newlines that base.html puts around a script.
-    return b64encode(hashlib.sha256(f"\n{_script(name)}\n".encode()).digest()).decode()
+    return b64encode(hashlib.sha256(f"\n{_asset(name)}\n".encode()).digest()).decode()

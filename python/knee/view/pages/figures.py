@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knee.view.chart import Chart
-from knee.view.report.interactive import spec
-from knee.view.report.prepare import View
+from knee.view.spec import spec
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class Figure:
     Attributes:
         size: CSS class of its height.
         note: text shown instead if there is nothing to draw.
-        spec: plotly's data and layout.
+        spec: what `charts.js` draws.
     """
 
     key: str
@@ -28,9 +27,10 @@ class Figure:
     spec: dict[str, Any]
 
 
-def prepared(chart: Chart, view: View | None = None) -> Figure:
-    """Prepares a chart for a template; `view` is the run whose rounds, changes and timeouts it marks."""
-    size = {1: "flat", 2: "tall"}.get(len(chart.panels), "tallest")
+def prepared(chart: Chart) -> Figure:
+    """Prepares a chart for a template."""
+    rows = -(-len(chart.panels) // chart.columns)
+    size = {1: "flat", 2: "tall"}.get(rows, "tallest")
     if chart.empty:
         return Figure(chart.key, chart.title, "", size, chart.panels[0].note or "", {})
-    return Figure(chart.key, chart.title, " ".join(chart.caption), size, "", spec(chart, view))
+    return Figure(chart.key, chart.title, " ".join(chart.caption), size, "", spec(chart))

@@ -12,8 +12,8 @@ import polars as pl
 from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view import numbers as units
-from knee.view.chart import Chart, Line, Marks, Panel, Spans, Symbol, finish, over_time
-from knee.view.palette import ALARM, GREEN, GUARD_GREY, INK, LONGEST_GREY, MUTED
+from knee.view.chart import Chart, Line, Marks, Panel, Spans, finish, over_time
+from knee.view.palette import ALARM, GREEN, GUARD_GREY, INK, LONGEST_GREY, MUTED, Symbol
 from knee.view.report.choices import Flow
 from knee.view.report.prepare import MAX_MARKS, MAX_ROUNDS, View
 
@@ -151,9 +151,9 @@ def _size_at(buffer: Buffer, times: Floats) -> Floats:
 
 def _marks(buffer: Buffer, duration: float) -> list[Marks]:
     kinds: list[tuple[str, str, str, Symbol]] = [
-        ("full", "queue full", MUTED, "dot"),
-        ("enlarge", "enlarged", GREEN, "up"),
-        ("reduce", "reduced", ALARM, "down"),
+        ("full", "queue full", MUTED, "circle"),
+        ("enlarge", "enlarged", GREEN, "triangle-up"),
+        ("reduce", "reduced", ALARM, "triangle-down"),
     ]
     marks = []
     for kind, name, colour, symbol in kinds:

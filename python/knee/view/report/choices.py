@@ -46,7 +46,13 @@ def choose(flows: Sequence[Flow]) -> tuple[list[Flow], dict[str, str]]:
     If there are no choices, all flows are drawn.
     """
     if len(flows) <= MAX_LINES:
-        return [replace(flow, colour=colour) for flow, colour in zip(flows, flow_colours(len(flows)), strict=True)], {}
+        # A ramp shows the order of many starts of one kind; flows of several kinds are told apart by colour and dash.
+        kinds = {(flow.cc, flow.direction, flow.finite) for flow in flows}
+        ramp: list[tuple[str, Dash]] = [(colour, "solid") for colour in flow_colours(len(flows))]
+        several = len(kinds) > 1 or len({flow.start_s for flow in flows}) == 1
+        styles = line_styles() if several and len(flows) <= len(line_styles()) else ramp
+        pairs = zip(flows, styles, strict=False)
+        return [replace(flow, colour=colour, dash=dash) for flow, (colour, dash) in pairs], {}
     titles: dict[str, str] = {}
     picked: dict[str, list[Flow]] = {}
     endless = [flow for flow in flows if not flow.finite]

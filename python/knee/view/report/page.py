@@ -14,7 +14,7 @@ from knee.view.pages import figures
 from knee.view.report import tables, traffic
 from knee.view.report.completion import completion_table
 from knee.view.report.headline import headline
-from knee.view.report.panels import CHARTS, report_keys
+from knee.view.report.panels import charts, report_keys
 from knee.view.report.prepare import View, prepare
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def page(result: Result) -> str:
         answer=shown.answer(summary),
         responsiveness=shown.responsiveness(summary),
         headline=headline(summary),
-        measured=[figures.prepared(CHARTS[key](view), view) for key in traffic.keys(view)],
+        measured=[figures.prepared(chart) for chart in charts(view, *traffic.keys(view))],
         measures=traffic.tables(summary),
         remarks=summary.get("remarks", ()),
         hints=_hints(view),
         choices=view.choices,
-        figures=[figures.prepared(CHARTS[key](view), view) for key in report_keys(view)],
+        figures=[figures.prepared(chart) for chart in charts(view, *report_keys(view))],
         completion=completion_table(view),
         flows=tables.flow_tables(flows, [flow.label for flow in view.flows]),
         count=len(flows),

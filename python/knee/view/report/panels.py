@@ -1,4 +1,4 @@
-"""Descriptions of the figures, from which both matplotlib and plotly draw."""
+"""The charts of a run."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view import numbers as units
-from knee.view.chart import Band, Chart, Line, Panel, finish, over_time
+from knee.view.chart import Band, Chart, Line, Panel, Rules, Spans, finish, over_time
 from knee.view.numbers import Unit
-from knee.view.palette import DASHES, INK, LINK_COLOURS, MUTED, Dash, line_styles
+from knee.view.palette import ALARM, DASHES, INK, LINK_COLOURS, MUTED, ROUND_GREY, Dash
 from knee.view.report import traffic
 from knee.view.report.buffers import EVENT, buffer
 from knee.view.report.choices import QUANTILES
@@ -28,7 +27,7 @@ MAX_WITH_TOTAL = 6
 """With more flows than this the total gets a panel of its own, since it would flatten the flows."""
 
 
-def _flow_panel(view: View, column: str, label: str) -> Panel:
+def flow_panel(view: View, column: str, label: str) -> Panel:
     """`column` for each drawn flow, and for many flows the quantiles over all."""
     lines = [
         Line(
@@ -64,7 +63,7 @@ def _quantile_panel(view: View, column: str, label: str) -> Panel:
 
 def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
     """A rate for each flow and in total, in each direction that several flows share."""
-    each = _flow_panel(view, column, label)
+    each = flow_panel(view, column, label)
     panels = [each]
     if len(view.flows) > 1:
         sums = _totals(view, column)
@@ -127,7 +126,7 @@ def _base_rtts(view: View) -> list[float]:
 
 def rtt(view: View) -> Chart:
     """RTT of each flow, with the base RTT."""
-    panel = _flow_panel(view, "rtt_mean_ms", "RTT")
+    panel = flow_panel(view, "rtt_mean_ms", "RTT")
     caption = ["Mean of the RTT samples in each interval."]
     if len(view.flows) <= MAX_BANDS:
         # Flows that share a queue have nearly the same RTT: wider earlier lines stay visible below later ones.
@@ -154,14 +153,14 @@ def _all_bases(view: View) -> set[float]:
 
 def cwnd(view: View) -> Chart:
     """Congestion window of each flow."""
-    panel, thinned = finish(_flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
+    panel, thinned = finish(flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
     caption = ["At the end of each interval.", *thinned]
     return Chart("cwnd", "Congestion window", [panel], caption, over_time(view.duration_s))
 
 
 def in_flight(view: View) -> Chart:
     """Packets in flight of each flow."""
-    panel = _flow_panel(view, "in_flight_packets", "In flight")
+    panel = flow_panel(view, "in_flight_packets", "In flight")
     panel, thinned = finish(panel, units.packet_unit, "No packet was in flight.")
     caption = ["At the end of each interval.", *thinned]
     return Chart("in_flight", "In flight", [panel], caption, over_time(view.duration_s))
@@ -176,7 +175,8 @@ def _links(view: View) -> list[str]:
     return [name for name in names if name in longest]
 
 
-def _link_lines(view: View, column: str) -> list[Line]:
+def link_lines(view: View, column: str) -> list[Line]:
+    """`column` for each drawn link."""
     lines = []
     for index, name in enumerate(_links(view)):
         own = view.links.filter(pl.col("link").cast(pl.String) == name)
@@ -186,24 +186,48 @@ def _link_lines(view: View, column: str) -> list[Line]:
     return lines
 
 
-def _drops(view: View) -> Floats:
+def _drops(view: View) -> list[Rules]:
+    """A tick at the upper edge for each interval with drops."""
     times = floats(view.links.filter(pl.col("drops") > 0).unique("bin").sort("bin"), "t_s")
-    return apart(times, view.duration_s)
+    return [Rules("drops (top)", apart(times, view.duration_s), 0.95, 1.0, ALARM)] if len(times) else []
+
+
+def _marked(chart: Chart, view: View) -> Chart:
+    """The chart with what happened over time: rounds shaded, changes as lines, timeouts as ticks at the lower edge."""
+    if not chart.x.time:
+        return chart
+    spans, rules = [], []
+    if view.rounds:
+        spans = [Spans(f"rounds of {view.rounds.flow.label}", view.rounds.spans, 0.0, 1.0, ROUND_GREY)]
+    if len(view.changes):
+        rules.append(Rules("change", view.changes, 0.0, 1.0, MUTED, 1.2, "dot"))
+    if len(view.timeouts):
+        rules.append(Rules("timeout", view.timeouts, 0.0, 0.06, ALARM, 1.5))
+    panels = [
+        replace(panel, spans=[*spans, *panel.spans], rules=[*panel.rules, *rules]) if panel.note is None else panel
+        for panel in chart.panels
+    ]
+    return replace(chart, panels=panels)
+
+
+def charts(view: View, *keys: str) -> list[Chart]:
+    """The charts of these names in `CHARTS`, with what happened over time."""
+    return [_marked(CHARTS[key](view), view) for key in keys]
 
 
 def _delay_panel(view: View) -> tuple[Panel, list[str]]:
-    lines = _link_lines(view, "queue_delay_mean_ms")
+    lines = link_lines(view, "queue_delay_mean_ms")
     bands = [
         Band("", mean.x, mean.y, most.y, mean.colour, 0.16)
-        for mean, most in zip(lines, _link_lines(view, "queue_delay_max_ms"), strict=True)
+        for mean, most in zip(lines, link_lines(view, "queue_delay_max_ms"), strict=True)
     ]
-    panel = Panel("Queueing delay", lines, bands if len(lines) <= MAX_BANDS else [], drops=_drops(view))
+    panel = Panel("Queueing delay", lines, bands if len(lines) <= MAX_BANDS else [], rules=_drops(view))
     return finish(panel, units.delay_unit, "No packet left a queue.")
 
 
 def queue(view: View) -> Chart:
     """Backlog and queueing delay of each link."""
-    backlog = Panel("Backlog", _link_lines(view, "backlog_packets"), drops=_drops(view))
+    backlog = Panel("Backlog", link_lines(view, "backlog_packets"), rules=_drops(view))
     done = [finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
     caption = ["Backlog at the end of each interval; mean queueing delay of the packets that left in it"]
     caption[0] += ", shaded up to the maximum." if done[1][0].bands else "."
@@ -217,7 +241,11 @@ def queue(view: View) -> Chart:
 def fairness(view: View) -> Chart:
     """Jain's index over time."""
     shared = [(link, numbers) for link, numbers in view.bottlenecks if len(numbers) > 1][:MAX_LINKS]
-    styles = line_styles() if len(shared) > 1 else [(INK, DASHES[0])]
+    # A link has its colour of the figure of queues.
+    known = {line.name: (line.colour, line.dash) for line in link_lines(view, "backlog_packets")}
+    styles = (
+        [known.get(visible(link), (INK, DASHES[0])) for link, _ in shared] if len(shared) > 1 else [(INK, DASHES[0])]
+    )
     lines = [
         Line(visible(link) if len(view.bottlenecks) > 1 else "", *jain(view, numbers), colour, dash=dash)
         for (link, numbers), (colour, dash) in zip(shared, styles, strict=False)

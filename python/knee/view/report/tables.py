@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from knee.figures.register import FAIRNESS, FLOW, LINK, Figure, where
 from knee.view.numbers import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 from knee.view.pages.table import Cell, Head, Row, Table
 
@@ -34,57 +35,33 @@ class Column:
     decimals: int | None = None
 
 
-def _percent(_: float) -> Unit:
-    return Unit("%", 100.0)
+UNITS: Mapping[str, Callable[[float], Unit]] = {
+    "rate": rate_unit,
+    "delay": delay_unit,
+    "packets": packet_unit,
+    "time": lambda _: Unit("s", 1.0),
+    "part": lambda _: Unit("%", 100.0),
+}
+"""A fitting unit for the largest value of each kind of number in the register."""
 
 
-def _seconds(_: float) -> Unit:
-    return Unit("s", 1.0)
+def _columns(figures: Mapping[str, Figure]) -> list[Column]:
+    """The figures that a report shows; parts and indices have their own decimals, others those of their size."""
+    return [
+        Column(
+            figure.name,
+            figure.title,
+            UNITS.get(figure.quantity),
+            figure.decimals if figure.unit == "" and figure.better else None,
+        )
+        for figure in where(figures, "report")
+    ]
 
 
-FLOW_COLUMNS = (
-    Column("cc", "Congestion control"),
-    Column("transport", "Transport"),
-    Column("traffic", "Traffic"),
-    Column("start_s", "Start", _seconds),
-    Column("base_rtt_ms", "Base RTT", delay_unit),
-    Column("throughput_mbps", "Throughput", rate_unit),
-    Column("goodput_mbps", "Goodput", rate_unit),
-    Column("sending_rate_mbps", "Sending rate", rate_unit),
-    Column("goodput_ratio", "Goodput ratio", None, 4),
-    Column("rtt_mean_ms", "RTT, mean", delay_unit),
-    Column("rtt_min_ms", "RTT, minimum", delay_unit),
-    Column("rtt_p50_ms", "RTT, median", delay_unit),
-    Column("rtt_p95_ms", "RTT, 95 %", delay_unit),
-    Column("rtt_p99_ms", "RTT, 99 %", delay_unit),
-    Column("rtt_max_ms", "RTT, maximum", delay_unit),
-    Column("queue_delay_mean_ms", "Queueing delay, mean", delay_unit),
-    Column("cwnd_mean_packets", "cwnd, mean", packet_unit),
-    Column("sent_packets", "Sent packets"),
-    Column("lost_packets", "Lost packets"),
-    Column("retransmitted_packets", "Retransmitted packets"),
-    Column("timeouts", "Timeouts"),
-    Column("completion_s", "Completion", _seconds),
-)
-LINK_COLUMNS = (
-    Column("utilization", "Utilization", _percent, 1),
-    Column("queue_delay_mean_ms", "Queueing delay, mean", delay_unit),
-    Column("queue_delay_p95_ms", "Queueing delay, 95 %", delay_unit),
-    Column("queue_delay_p99_ms", "Queueing delay, 99 %", delay_unit),
-    Column("queue_delay_max_ms", "Queueing delay, maximum", delay_unit),
-    Column("drops", "Drops"),
-    Column("ack_drops", "Drops of ACKs"),
-    Column("marks", "Marks"),
-)
 #: Keys that a table of flows omits: names, and counts from which other figures are computed.
 NOT_SHOWN = {"flow", "label", "outstanding_packets", "delivered_bytes", "received_bytes"}
 #: An event that cocoa records at the end of every interval.
 SAMPLED = "backlog"
-FAIRNESS_COLUMNS = (
-    Column("jain", "Jain’s index", None, 4),
-    Column("jain_interval_mean", "Jain’s index, mean over intervals", None, 4),
-    Column("convergence_s", "Convergence", _seconds),
-)
 
 
 @dataclass(frozen=True)
@@ -158,7 +135,7 @@ def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown
 
 def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
     """The tables of flows; `names` are their labels in the figures."""
-    shown = _shown(rows, FLOW_COLUMNS, NOT_SHOWN)
+    shown = _shown(rows, _columns(FLOW), NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
         return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
     single = _by_row(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
@@ -173,7 +150,7 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
     own = [row for row in rows if row.get("cc") == cc]
     points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
     body = []
-    for column in _shown(own, FLOW_COLUMNS, NOT_SHOWN):
+    for column in _shown(own, _columns(FLOW), NOT_SHOWN):
         values = _numbers(own, column.key)
         if values:
             spread = np.quantile(values, list(points.values()))
@@ -185,7 +162,7 @@ def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
     table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
     left_out = {"link"} if any(row.get("ack_drops") for row in rows) else {"link", "ack_drops"}
-    columns = [column for column in LINK_COLUMNS if column.key not in left_out]
+    columns = [column for column in _columns(LINK) if column.key not in left_out]
     return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, columns, left_out))
 
 
@@ -193,14 +170,14 @@ def fairness_table(fairness: Figures, flows: int) -> Table:
     """The fairness figures of each bottleneck; those with a single flow have none."""
     links: Sequence[Figures] = fairness.get("links") or ()
     if len(links) > 1:
-        alone: Figures = {column.key: None for column in FAIRNESS_COLUMNS}
+        alone: Figures = {column.key: None for column in _columns(FAIRNESS)}
         rows = [link if len(link["flows"]) > 1 else alone for link in links]
         counts = [count_word(len(link["flows"])) + (" flows" if len(link["flows"]) > 1 else " flow") for link in links]
         names = [f"{link['link']}, {count}" for link, count in zip(links, counts, strict=True)]
-        return _by_row(rows, names, "Bottleneck", _shown(rows, FAIRNESS_COLUMNS, {"link", "flows"}))
+        return _by_row(rows, names, "Bottleneck", _shown(rows, _columns(FAIRNESS), {"link", "flows"}))
     if flows < 2:
         fairness = dict.fromkeys(fairness)
-    return _by_column([fairness], [""], "", _shown([fairness], FAIRNESS_COLUMNS, {"links"}))
+    return _by_column([fairness], [""], "", _shown([fairness], _columns(FAIRNESS), {"links"}))
 
 
 def events_table(events: pl.DataFrame) -> tuple[Table, int]:
@@ -219,9 +196,9 @@ def events_table(events: pl.DataFrame) -> tuple[Table, int]:
         )
         .sort("first", "event")
     )
-    columns = (Column("count", "Times"), Column("flows", "Flows"), Column("first", "First", _seconds))
+    columns = (Column("count", "Times"), Column("flows", "Flows"), Column("first", "First", UNITS["time"]))
     rows = kinds.head(MAX_EVENT_KINDS).to_dicts()
-    shown = _shown(rows, (*columns, Column("last", "Last", _seconds)), {"event"})
+    shown = _shown(rows, (*columns, Column("last", "Last", UNITS["time"])), {"event"})
     return _by_row(rows, [row["event"] for row in rows], "Event", shown), len(kinds) - len(rows)
 
 

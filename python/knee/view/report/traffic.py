@@ -11,11 +11,12 @@ import polars as pl
 from knee.figures.applications import shown
 from knee.figures.rows import EVERYBODY
 from knee.figures.thin import Floats
+from knee.system.text import visible
 from knee.view import numbers as units
 from knee.view.chart import Chart, Line, Panel, XAxis, finish, over_time
 from knee.view.numbers import fixed, missing
 from knee.view.pages.table import Cell, Head, Row, Table
-from knee.view.palette import line_styles
+from knee.view.palette import Dash, line_styles
 from knee.view.report.completion import LOG_RATIO
 from knee.view.report.prepare import View, floats
 
@@ -45,12 +46,23 @@ def keys(view: View) -> list[str]:
     return found + (["times_cdf"] if len(_timed(view)) else [])
 
 
+def _styles(view: View, labels: Sequence[str]) -> list[tuple[str, Dash]]:
+    """The style of each label: a flow's own, as in all figures; of others, such as probes, the next that is free."""
+    own = {flow.label: (flow.colour, flow.dash) for flow in view.flows if flow.colour}
+    taken = {own[label] for label in labels if label in own}
+    free = (style for style in line_styles() if style not in taken)
+    others = [label for label in dict.fromkeys(labels) if label not in own]
+    own |= dict(zip(others, free, strict=False))
+    return [own.get(label, line_styles()[-1]) for label in labels]
+
+
 def latency(view: View) -> Chart:
     """What probes and datagrams took, over time: round trips of probes, one way of datagrams."""
     rows = view.tables.delays.sort("t_s")
     lines = []
     parts = rows.partition_by("label", as_dict=True, maintain_order=True)
-    for (key, part), (colour, dash) in zip(parts.items(), line_styles(), strict=False):
+    styles = _styles(view, [visible(str(key[0])) for key in parts])
+    for (key, part), (colour, dash) in zip(parts.items(), styles, strict=True):
         echoed = part["rtt_mean_ms"].is_not_null().any()
         y = floats(part, "rtt_mean_ms" if echoed else "owd_mean_ms")
         lines.append(
@@ -87,7 +99,7 @@ def _distribution(view: View, quantity: str) -> Chart:
     if len(curves) > MAX_LINES:
         caption.append(f"The first {MAX_LINES} of {len(curves)}; distributions.parquet has all.")
     return _cdf(
-        key, title, f"Fraction of the {title if title == 'RTT' else title.lower()}s", curves[:MAX_LINES], caption
+        view, key, title, f"Fraction of the {title if title == 'RTT' else title.lower()}s", curves[:MAX_LINES], caption
     )
 
 
@@ -103,10 +115,12 @@ def times_cdf(view: View) -> Chart:
         times = np.sort(floats(part, "time_ms"))
         curves.append((f"{label}: {what}s", times, np.arange(1, len(times) + 1) / len(times)))
     caption = ["From the call that starts it, handshakes included, until all is there. The whole run."]
-    return _cdf("times_cdf", "Completion times", "Fraction completed", curves[:MAX_LINES], caption)
+    return _cdf(view, "times_cdf", "Completion times", "Fraction completed", curves[:MAX_LINES], caption)
 
 
-def _cdf(key: str, title: str, label: str, curves: Sequence[tuple[str, Floats, Floats]], caption: list[str]) -> Chart:
+def _cdf(
+    view: View, key: str, title: str, label: str, curves: Sequence[tuple[str, Floats, Floats]], caption: list[str]
+) -> Chart:
     longest = max((float(x[-1]) for _, x, _ in curves if len(x)), default=0.0)
     if longest <= 0:
         panel = Panel(label, note="There is nothing to show.")
@@ -116,7 +130,8 @@ def _cdf(key: str, title: str, label: str, curves: Sequence[tuple[str, Floats, F
     log = longest > LOG_RATIO * shortest
     low, high = (shortest / 1.2, longest * 1.2) if log else (0.0, longest * 1.04)
     lines = []
-    for (name, x, y), (colour, dash) in zip(curves, line_styles(), strict=False):
+    styles = _styles(view, [visible(name.rpartition(": ")[0] or name) for name, _, _ in curves])
+    for (name, x, y), (colour, dash) in zip(curves, styles, strict=True):
         x, y = _thinned(np.concatenate(([low, x[0]], x, [high])), np.concatenate(([0.0, 0.0], y, y[-1:])))
         lines.append(Line(name, np.maximum(x, low) * unit.scale, y, colour, 1.6, dash, step=True))
     axis = XAxis(f"{title} ({unit.name})", low * unit.scale, high * unit.scale, log=log)

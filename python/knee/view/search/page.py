@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tomli_w import dumps
 
 from knee import _core
+from knee.figures.register import RUN
 from knee.study.searches.plan import Plan
 from knee.study.sweeps.columns import Column, columns
-from knee.study.sweeps.table import FIGURES
 from knee.system import files
 from knee.system.text import decapitalised
 from knee.view import pages
 from knee.view.numbers import NONE, decimals_for, fixed
+from knee.view.pages import figures
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.search import pictures
 
@@ -41,11 +42,10 @@ def page(search: Search) -> str:
         f"sampler {plan.sampler}, seed {plan.search_seed}",
         f"knee {_core.version()}",
     ]
-    image = b64encode(pictures.image(search)).decode()
     shown = search.findings[:MOST_FILES]
     return pages.page(
         "view/search/search.html",
-        scripts=("view/pages/sort.js",),
+        scripts=(*pages.CHARTS, "view/pages/sort.js"),
         styles=("view/pages/sort.css", "view/search/search.css"),
         title=f"Search: {plan.title}",
         facts=facts,
@@ -53,9 +53,7 @@ def page(search: Search) -> str:
         headline=headline(search),
         found=_found(search),
         findings=[_file(search, finding) for finding in shown],
-        image=f"data:image/png;base64,{image}",
-        alt="The values of the trials",
-        caption=_caption(search),
+        figure=figures.prepared(replace(pictures.chart(search), caption=[_caption(search)])),
         trials=_trials(search),
         rest=max(search.trials.height - MOST_ROWS, 0),
         folder=str(search.folder),
@@ -108,7 +106,7 @@ def _found(search: Search) -> Table:
         rows.append(Row(Head(finding.file.name, link=str(finding.file)), [Cell(str(finding.trial)), *cells]))
     heads = [Head("file"), Head("trial")]
     heads += [
-        Head(goal.figure if shrunk else FIGURES[goal.figure][0], _unit(plan, i)) for i, goal in enumerate(plan.goals)
+        Head(goal.figure if shrunk else RUN[goal.figure].title, _unit(plan, i)) for i, goal in enumerate(plan.goals)
     ]
     heads += (
         [Head(f"{goal.figure} in the trial", _unit(plan, i)) for i, goal in enumerate(plan.goals)] if shrunk else []
@@ -118,7 +116,7 @@ def _found(search: Search) -> Table:
 
 
 def _unit(plan: Plan, i: int) -> str:
-    unit = FIGURES[plan.goals[i].figure][1]
+    unit = RUN[plan.goals[i].figure].unit
     if plan.against is None:
         return unit
     return "ratio" if plan.compare == "ratio" else f"difference, {unit}" if unit else "difference"
@@ -139,25 +137,25 @@ def _trials(search: Search) -> Table:
     """The trials, those nearest to the goal first."""
     plan = search.plan
     keys = _keys(search)
-    figures = [goal.figure for goal in plan.goals]
+    goals = [goal.figure for goal in plan.goals]
     ordered = search.trials.sort(
-        figures[0], descending=plan.goals[0].sense == "max", nulls_last=True, maintain_order=True
+        goals[0], descending=plan.goals[0].sense == "max", nulls_last=True, maintain_order=True
     )
-    decimals = {name: decimals_for(search.trials[name]) for name in figures}
+    decimals = {name: decimals_for(search.trials[name]) for name in goals}
     rows = []
     saved = {finding.trial: finding.file.name for finding in search.findings}
     asked = plan.goals[0].threshold is not None
     for row in ordered.head(MOST_ROWS).iter_rows(named=True):
         cells = [Cell(str(row["run"])), Cell(saved.get(row["trial"], ""))]
         cells += [Cell("yes" if row["counts"] else "no")] if asked else []
-        for name in figures:
+        for name in goals:
             value = row[name]
             cells.append(Cell(NONE if value is None else fixed(value, decimals[name]), name, exact=_exact(value)))
         cells += [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in keys]
         rows.append(Row(Head(str(row["trial"])), cells))
     beyond = ["above" if plan.goals[0].sense == "max" else "below", f"{plan.goals[0].threshold:g}"] if asked else []
     heads = [Head("trial"), Head("run"), Head("saved as"), *([Head(" ".join(beyond))] if asked else [])]
-    heads += [*(Head(name, _unit(plan, i)) for i, name in enumerate(figures))]
+    heads += [*(Head(name, _unit(plan, i)) for i, name in enumerate(goals))]
     return Table([*heads, *(Head(column.key, column.unit) for column in keys)], rows)
 
 

@@ -1,164 +1,126 @@
-"""Figures of a search: the values of its trials, in order and over each key; with two goals, the Pareto front."""
+"""The figure of a search: its trials, in order and over each key; with two goals, the Pareto front."""
 
 from __future__ import annotations
 
 import textwrap
-from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from knee.errors import InputError
+from knee.figures.register import RUN
+from knee.figures.thin import Floats
 from knee.study.sweeps.columns import Column, columns
-from knee.system import files
+from knee.view.chart import Chart, Line, Marks, Panel, XAxis, by_name
 from knee.view.palette import INK, MUTED, OKABE_ITO
-from knee.view.report.figures import DASHES, DPI, STYLE, short
-from knee.view.sweep.pictures import FORMATS, front, logarithmic
+from knee.view.sweep.pictures import front
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from knee.study.searches import Search
 
-#: Size of a panel, inches, and most panels.
-_PANEL, MOST_PANELS = (3.5, 2.5), 12
-#: Longest line of an axis's title, characters; and most names on an axis.
-_TITLE, _MOST_NAMES = 34, 14
+#: Most panels.
+MOST_PANELS = 12
+#: Longest line of an axis's title, characters.
+_TITLE = 34
 #: Ratio of a range's ends from which on its axis is logarithmic.
 _LOG = 20
 
 
-def write(search: Search, path: Path) -> None:
-    """Writes the figure; the end of the path says in which format.
-
-    Raises:
-        InputError: the format is not known.
-        RunError: it cannot be written.
-    """
-    if path.suffix not in FORMATS:
-        raise InputError(f"{path}: {path.suffix or 'no ending'} is no format; expected {', '.join(FORMATS)}.")
-    files.write(path, image(search, path.suffix[1:]))
-
-
-def image(search: Search, kind: str = "png") -> bytes:
-    """The figure as the bytes of a file."""
-    from matplotlib import rc_context
-
-    buffer = BytesIO()
-    with rc_context(STYLE):
-        draw(search).savefig(buffer, dpi=DPI, format=kind)
-    return buffer.getvalue()
-
-
-def draw(search: Search) -> Figure:
-    """Draws the trials: two panels with one goal and a key, one more for each further key; or the Pareto front."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    keys = _varied(search)[: MOST_PANELS - 1]
-    two = len(search.plan.goals) == 2
-    count = 1 if two else 1 + len(keys)
-    across = 1 if count == 1 else 2
-    down = -(-count // across)
-    size = (7.0, 4.0) if count == 1 else (_PANEL[0] * across, _PANEL[1] * down)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = list(figure.subplots(down, across, squeeze=False).flat)
-    if two:
-        _front(grid[0], search)
-    else:
-        _progress(grid[0], search)
-        for axes, column in zip(grid[1:], keys, strict=False):
-            _over(axes, search, column)
-    for axes in grid[count:]:
-        axes.set_visible(False)
-    return figure
-
-
-def _varied(search: Search) -> list[Column]:
-    """The columns of the keys that were chosen."""
-    return [column for column in columns(search.sweep.definition) if column.key in search.plan.keys]
+def chart(search: Search) -> Chart:
+    """The trials: two panels with one goal and a key, one more for each further key; or the Pareto front."""
+    if len(search.plan.goals) == 2:
+        panel, axis = _front(search)
+        return Chart("trials", "All trials", [panel], [], axis)
+    keys = [column for column in columns(search.sweep.definition) if column.key in search.plan.keys]
+    panels = [_progress(search), *(_over(search, column) for column in keys[: MOST_PANELS - 1])]
+    assert panels[0].x is not None
+    return Chart("trials", search.plan.said(search.plan.goals[0]), panels, [], panels[0].x, columns=2)
 
 
 def _known(search: Search) -> pl.DataFrame:
     return search.trials.drop_nulls([goal.figure for goal in search.plan.goals])
 
 
+def _values(frame: pl.DataFrame, name: str) -> Floats:
+    return frame[name].cast(pl.Float64).to_numpy()
+
+
 def _wrapped(text: str) -> str:
     return textwrap.fill(text, _TITLE)
 
 
-def _limits(axes: Axes, search: Search) -> None:
-    """The title of the vertical axis, and the threshold."""
+def _between(values: Floats, title: str, unit: str = "") -> XAxis:
+    """An axis over these values, with room beside them."""
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    if low > 0 and high / low >= _LOG:
+        return XAxis(title, low / 1.15, high * 1.15, log=True, unit=unit)
+    room = 0.04 * (high - low or abs(high) or 1.0)
+    return XAxis(title, low - room, high + room, unit=unit)
+
+
+def _threshold(search: Search, axis: XAxis) -> list[Line]:
     goal = search.plan.goals[0]
-    axes.set_ylabel(_wrapped(search.plan.said(goal)))
-    if goal.threshold is not None:
-        axes.axhline(goal.threshold, color=MUTED, linewidth=0.9, linestyle=DASHES["dash"], label="threshold")
+    if goal.threshold is None:
+        return []
+    ends = np.array([axis.low, axis.high])
+    return [Line("threshold", ends, np.full(2, goal.threshold), MUTED, 0.9, "dash")]
 
 
-def _progress(axes: Axes, search: Search) -> None:
+def _progress(search: Search) -> Panel:
     """The value of each trial, and the best so far."""
     goal, known = search.plan.goals[0], _known(search)
     best = known[goal.figure].cum_max() if goal.sense == "max" else known[goal.figure].cum_min()
-    axes.plot(known["trial"], known[goal.figure], "o", color=OKABE_ITO[0], markersize=3, alpha=0.6, label="a trial")
     said = "the worst so far" if _bad(search) else "the best so far"
-    axes.plot(known["trial"], best, color=INK, linewidth=1.2, drawstyle="steps-post", label=said)
-    axes.set_xlabel("trial")
-    _limits(axes, search)
-    axes.legend(fontsize=7, loc="best")
+    x = _values(known, "trial")
+    axis = XAxis("trial", 0.0, float(search.trials.height + 1))
+    lines = [Line(said, x, best.cast(pl.Float64).to_numpy(), INK, 1.4, step=True), *_threshold(search, axis)]
+    marks = [Marks("a trial", x, _values(known, goal.figure), OKABE_ITO[0], size=2.6, opacity=0.7)]
+    return Panel(_wrapped(search.plan.said(goal)), lines, floor=None, marks=marks, unit=RUN[goal.figure].unit, x=axis)
 
 
 def _bad(search: Search) -> bool:
     """Whether what is searched for is what nobody wants."""
-    from knee.study.sweeps.table import LESS, NEITHER
-
     goal = search.plan.goals[0]
-    return goal.figure not in NEITHER and (goal.figure in LESS) == (goal.sense == "max")
+    return RUN[goal.figure].better == ("less" if goal.sense == "max" else "more")
 
 
-def _over(axes: Axes, search: Search, column: Column) -> None:
+def _over(search: Search, column: Column) -> Panel:
     """The values over a key, the findings marked."""
     goal, known = search.plan.goals[0], _known(search)
-    places: dict[Any, int] = {}
-    if not column.numeric:
-        names = known[column.name].unique(maintain_order=True).sort().to_list()
-        places = {name: i for i, name in enumerate(names)}
-        told = [short(str(name)) for name in names]
-        shown = list(range(0, len(names), -(-len(names) // _MOST_NAMES) if names else 1))
-        axes.set_xticks(shown, [told[i] for i in shown], rotation=60, ha="right", fontsize=6.5)
-
-    def at(frame: pl.DataFrame) -> np.ndarray[Any, Any]:
-        return np.array([places[value] if places else value for value in frame[column.name]])
-
-    axes.plot(at(known), known[goal.figure], "o", color=OKABE_ITO[0], markersize=3, alpha=0.6)
-    found = known.filter(pl.col("trial").is_in([finding.trial for finding in search.findings]))
-    axes.plot(
-        at(found), found[goal.figure], "D", color=OKABE_ITO[1], markersize=5, markeredgecolor=INK, markeredgewidth=0.6
-    )
+    title = f"{column.key} ({column.unit})" if column.unit else column.key
     if column.numeric:
-        low, high = known[column.name].min(), known[column.name].max()
-        if isinstance(low, int | float) and isinstance(high, int | float) and low > 0 and high / low >= _LOG:
-            logarithmic(axes, [])
-    axes.set_xlabel(f"{column.key} ({column.unit})" if column.unit else column.key)
-    _limits(axes, search)
+        places = _values(known, column.name)
+        axis = _between(places, title, column.unit)
+    else:
+        names = known[column.name].unique(maintain_order=True).sort().to_list()
+        places = np.array([names.index(value) for value in known[column.name]], dtype=np.float64)
+        axis = by_name(title, [str(name) for name in names])
+    values = _values(known, goal.figure)
+    found = known["trial"].is_in([finding.trial for finding in search.findings]).to_numpy()
+    texts = [f"trial {trial}" for trial in known["trial"]]
+    marks = [Marks("a trial", places, values, OKABE_ITO[0], "circle", texts, 2.6, 0.7)]
+    if found.any():
+        kept = [text for text, one in zip(texts, found, strict=True) if one]
+        marks.append(Marks("a finding", places[found], values[found], OKABE_ITO[1], "diamond", kept, 4.0))
+    label = _wrapped(search.plan.said(goal))
+    return Panel(label, _threshold(search, axis), floor=None, marks=marks, unit=RUN[goal.figure].unit, x=axis)
 
 
-def _front(axes: Axes, search: Search) -> None:
+def _front(search: Search) -> tuple[Panel, XAxis]:
     """All trials, the Pareto front, and the scenario as the file has it."""
     first, second = search.plan.goals
     known = _known(search)
-    axes.plot(
-        known[first.figure], known[second.figure], "o", color=OKABE_ITO[0], markersize=3.5, alpha=0.5, label="a trial"
-    )
+    x, y = _values(known, first.figure), _values(known, second.figure)
+    texts = [f"trial {trial}: {b:.4g}, {a:.4g}" for trial, a, b in zip(known["trial"], x, y, strict=True)]
+    marks = [Marks("a trial", x, y, OKABE_ITO[0], "circle", texts, 3.0, 0.6)]
     less = [goal.figure for goal in search.plan.goals if goal.sense == "min"]
     edge = front(known, first.figure, second.figure, less)
-    line: dict[str, Any] = {"color": OKABE_ITO[1], "markersize": 4, "linewidth": 1.2, "drawstyle": "steps-post"}
-    axes.plot(edge[first.figure], edge[second.figure], "D-", label="Pareto front", **line)
+    line = Line("Pareto front", _values(edge, first.figure), _values(edge, second.figure), OKABE_ITO[1], 1.4, step=True)
     if search.stated is not None:
-        axes.plot(*search.stated, "*", color=INK, markersize=11, label="as the file has it", linestyle="none")
-    axes.set_xlabel(search.plan.said(first))
-    axes.set_ylabel(_wrapped(search.plan.said(second)))
-    axes.legend(fontsize=7.5, loc="best")
+        here, there = (np.array([value]) for value in search.stated)
+        marks.append(Marks("as the file has it", here, there, INK, "star", ["as the file has it"], 5.0))
+    every = np.append(x, [] if search.stated is None else [search.stated[0]])
+    axis = _between(every, search.plan.said(first), RUN[first.figure].unit)
+    return Panel(
+        _wrapped(search.plan.said(second)), [line], floor=None, marks=marks, unit=RUN[second.figure].unit
+    ), axis

@@ -9,15 +9,15 @@ from tomli_w import dumps
 
 from knee import _core
 from knee.errors import KneeError
+from knee.figures.register import RUN
 from knee.scenario.units import quantity
 from knee.study.sweeps.points import averaged, same_seeds
-from knee.study.sweeps.table import FIGURES, LESS, NEITHER
 from knee.system.text import visible
 from knee.view import pages
 from knee.view.numbers import NONE, decimals_for, fixed
 from knee.view.pages import rounded
 from knee.view.pages.table import Cell, Head, Row, Table
-from knee.view.palette import GRID, INK, MARKERS, MUTED, many_styles
+from knee.view.palette import VIRIDIS, many_styles
 
 if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
@@ -65,7 +65,7 @@ def _first(sweep: Sweep) -> str:
 
 def _known(frame: pl.DataFrame) -> list[str]:
     """The figures that at least one run has."""
-    return [name for name in FIGURES if frame[name].null_count() < frame.height]
+    return [name for name in RUN if frame[name].null_count() < frame.height]
 
 
 def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
@@ -91,7 +91,8 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
     return {
         "axes": axes,
         "figures": [
-            {"name": name, "title": FIGURES[name][0], "unit": FIGURES[name][1], "less": name in LESS} for name in known
+            {"name": name, "title": RUN[name].title, "unit": RUN[name].unit, "less": RUN[name].better == "less"}
+            for name in known
         ],
         "points": places,
         "runs": points["run"].to_list(),
@@ -99,12 +100,10 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
         "same": visible(same_seeds(sweep) or ""),
         "means": {name: [rounded(value) for value in points[name]] for name in known},
         "halves": {name: [rounded(value, 3) for value in points[f"{name} half"]] for name in known},
-        "styles": [{"colour": colour, "dash": dash, "marker": marker} for colour, dash, marker in many_styles(MARKERS)],
+        "styles": [{"colour": colour, "dash": dash, "marker": marker} for colour, dash, marker in many_styles()],
         "folder": visible(str(sweep.folder)),
         "saved": (sweep.folder / "runs").is_dir(),
-        "ink": INK,
-        "muted": MUTED,
-        "grid": GRID,
+        "heat": VIRIDIS,
     }
 
 
@@ -130,7 +129,9 @@ def _table(sweep: Sweep, runs: pl.DataFrame) -> Table:
     """The first runs, with the best of each figure marked."""
     known = _known(runs)
     decimals = {name: decimals_for(runs[name]) for name in known}
-    best = {name: runs[name].min() if name in LESS else runs[name].max() for name in known if name not in NEITHER}
+    best = {
+        name: runs[name].min() if RUN[name].better == "less" else runs[name].max() for name in known if RUN[name].better
+    }
     rows = []
     for row in runs.head(MOST_ROWS).iter_rows(named=True):
         given = [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in sweep.columns]
@@ -142,9 +143,7 @@ def _table(sweep: Sweep, runs: pl.DataFrame) -> Table:
             shown.append(Cell(text, name, exact=_exact(value), kind=kind))
         rows.append(Row(Head(str(row["run"])), [*given, Cell(str(row["seed"])), *shown]))
     keys = [Head(column.key, column.unit) for column in sweep.columns]
-    return Table(
-        [Head("run"), *keys, Head("seed"), *(Head(FIGURES[name][0], FIGURES[name][1]) for name in known)], rows
-    )
+    return Table([Head("run"), *keys, Head("seed"), *(Head(RUN[name].title, RUN[name].unit) for name in known)], rows)
 
 
 def _exact(value: Any) -> str | None:

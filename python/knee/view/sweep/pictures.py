@@ -1,46 +1,38 @@
-"""Figures of a sweep for papers: lines with confidence bands, heat maps and Pareto fronts, as PNG, SVG or PDF.
+"""Figures of a sweep for papers: lines, bars, boxes, distributions, heat maps and Pareto fronts.
 
-Each may have small multiples: a panel for each value of one axis.
+Each may have small multiples: a panel for each value of one axis. Lines join points only over an axis with an order.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from knee.errors import InputError
+from knee.figures.register import RUN
+from knee.figures.thin import Floats
 from knee.scenario.units import near, shown
 from knee.study.sweeps.columns import Column
 from knee.study.sweeps.dataset import collected
 from knee.study.sweeps.points import averaged
-from knee.study.sweeps.table import FIGURES, LESS
-from knee.view.palette import INK, many_styles
-from knee.view.report.figures import DASHES, DPI, STYLE, short
+from knee.view.chart import Band, Bars, Boxes, Chart, Heat, Line, Marks, Panel, XAxis, by_name, ecdf, five_numbers
+from knee.view.palette import INK, VIRIDIS, many_styles
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from knee.study.sweeps import Sweep
 
-KINDS = ("lines", "heat", "pareto")
-FORMATS = (".png", ".svg", ".pdf")
-#: Sizes in inches: of a figure with one panel, and of each panel where there are several.
-_SIZE, _PANEL = (7.0, 3.6), (3.4, 2.6)
+KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
 #: Most panels and lines; more would not be legible.
 MOST_PANELS, MOST_LINES = 12, 60
-#: matplotlib's markers, in place of plotly's of the page.
-_MARKERS = ("o", "s", "D", "^", "P", "X", "v")
 #: Longest line of an axis's title, characters.
 _TITLE = 34
-#: Most values of a logarithmic axis that all have a tick.
+#: Most values of an axis that all have a tick.
 _MOST_TICKS = 8
 #: Numbers that span this ratio are drawn on a logarithmic axis.
 _LOG = 10
@@ -52,9 +44,9 @@ class Picture:
 
     Attributes:
         kind: one of :data:`KINDS`.
-        figure: the figure: of lines and Pareto fronts on the vertical axis, of heat maps the colour.
+        figure: the figure: on the vertical axis; of a distribution on the horizontal one, of a heat map the colour.
         over: the key across; of a Pareto front the figure across.
-        by: the key of the lines, of the colours of a Pareto front, or of the rows of a heat map; None for none.
+        by: the key of the lines, bars, boxes or colours, or of the rows of a heat map; None for none.
         panels: the key of the panels; None for one panel.
         at: the values that other keys have, in the words of scenario files; by default the first of each.
     """
@@ -67,58 +59,27 @@ class Picture:
     at: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write(sweep: Sweep, picture: Picture, path: Path) -> None:
-    """Writes a figure; the end of the path says in which format.
-
-    Raises:
-        InputError: a key, a figure or the format is not known.
-        RunError: it cannot be written.
-    """
-    from io import BytesIO
-
-    from matplotlib import rc_context
-
-    from knee.system import files
-
-    if path.suffix not in FORMATS:
-        raise InputError(f"{path}: {path.suffix or 'no ending'} is no format; expected {', '.join(FORMATS)}.")
-    buffer = BytesIO()
-    with rc_context(STYLE):
-        draw(sweep, picture).savefig(buffer, dpi=DPI, format=path.suffix[1:])
-    files.write(path, buffer.getvalue())
-
-
-def draw(sweep: Sweep, picture: Picture) -> Figure:
-    """Draws a figure.
+def chart(sweep: Sweep, picture: Picture) -> Chart:
+    """The figure as a chart.
 
     Raises:
         InputError: a key or a figure is not known, or there is nothing to draw.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     chosen = _chosen(sweep, picture)
-    count = len(chosen.panels)
+    make = {"lines": _lines, "bar": _bars, "box": _boxes, "ecdf": _ecdf, "heat": _heat, "pareto": _pareto}[picture.kind]
+    panels = [make(points, picture, chosen) for _, points in chosen.panels]
+    if len(panels) > 1:
+        panels = [replace(panel, title=title) for panel, (title, _) in zip(panels, chosen.panels, strict=True)]
+    count = len(panels)
     columns = count if count <= 3 else 2 if count == 4 else 3
-    lines = -(-count // columns)
-    size = _SIZE if count == 1 else (_PANEL[0] * columns, _PANEL[1] * lines + 0.5)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    shared = picture.kind != "heat"
-    grid = figure.subplots(lines, columns, squeeze=False, sharex=shared, sharey=shared)
-    handles: dict[str, Any] = {}
-    for axes, (title, points) in zip(grid.flat, chosen.panels, strict=False):
-        {"lines": _lines, "heat": _heat, "pareto": _pareto}[picture.kind](axes, points, picture, chosen, handles)
-        if count > 1:
-            axes.set_title(title, fontsize=9)
-    for axes in list(grid.flat)[count:]:
-        axes.set_visible(False)
-    for axes in grid.flat:
-        if shared:
-            axes.label_outer()
-    if len(handles) > 1:
-        figure.legend(handles.values(), map(short, handles), loc="outside right upper", ncols=1, fontsize=7)
-    return figure
+    return Chart(
+        f"{picture.kind}-{picture.figure}",
+        RUN[picture.figure].title,
+        panels,
+        [],
+        _across(picture, chosen),
+        columns,
+    )
 
 
 @dataclass(frozen=True)
@@ -126,6 +87,8 @@ class _Chosen:
     """The points of each panel, with the columns that a figure needs."""
 
     panels: list[tuple[str, pl.DataFrame]]
+    runs: pl.DataFrame
+    keys: list[str]
     over: Column | None
     by: Column | None
     values: dict[str, list[Any]]
@@ -136,7 +99,9 @@ def _chosen(sweep: Sweep, picture: Picture) -> _Chosen:
     if picture.kind not in KINDS:
         raise InputError(f"There is no kind of figure {shown(picture.kind)}; {near(picture.kind, list(KINDS))}.")
     _figure(picture.figure)
-    points = averaged(sweep, collected(sweep.runs, sweep.folder))
+    runs = collected(sweep.runs, sweep.folder).filter(pl.col("error").is_null())
+    points = averaged(sweep, runs)
+    keys = [column.name for column in sweep.columns]
     if points.is_empty():
         raise InputError(f"{sweep.folder} has no finished run to draw.")
     free = [group.keys[0] for group in sweep.definition.groups if len(group.rows) > 1 and group.keys[0] in columns]
@@ -146,36 +111,46 @@ def _chosen(sweep: Sweep, picture: Picture) -> _Chosen:
         wanted.append(over or "queue_delay_mean_ms")
         _figure(wanted[-1])
         across = None
+    elif picture.kind == "ecdf":
+        across = None
     else:
         across = _column(columns, over or next(iter(free), None))
     for name in wanted:
         if points[name].null_count() == points.height:
-            there = [each for each in FIGURES if points[each].null_count() < points.height]
+            there = [each for each in RUN if points[each].null_count() < points.height]
             raise InputError(f"No run of {sweep.folder} has the figure {name}; expected one of {', '.join(there)}.")
     used = [key for key in (across.key if across else None, picture.by, picture.panels) if key]
     by = _column(columns, picture.by)
     if by is None and picture.kind != "pareto":
         by = _column(columns, next((key for key in free if key not in used), None))
     panels = _column(columns, picture.panels)
-    if picture.kind != "pareto":
-        points = _held(sweep, points, columns, [column.key for column in (across, by, panels) if column], picture.at)
+    if picture.kind not in ("pareto", "ecdf") or picture.at:
+        whole = picture.kind in ("pareto", "ecdf")
+        points = _held(
+            sweep,
+            points,
+            columns,
+            [column.key for column in (across, by, panels) if column],
+            picture.at,
+            rest=not whole,
+        )
     values = {column.key: _values(points, column) for column in (across, by, panels) if column is not None}
     if by is not None and len(values[by.key]) > MOST_LINES and picture.kind == "lines":
         raise InputError(f"{by.key} has {len(values[by.key])} values; expected at most {MOST_LINES} lines.")
     if panels is None:
-        return _Chosen([("", points)], across, by, values)
+        return _Chosen([("", points)], runs, keys, across, by, values)
     if len(values[panels.key]) > MOST_PANELS:
         raise InputError(f"{panels.key} has {len(values[panels.key])} values; expected at most {MOST_PANELS} panels.")
     made = [
         (f"{panels.key}: {_said(value, panels)}", points.filter(pl.col(panels.name).eq_missing(pl.lit(value))))
         for value in values[panels.key]
     ]
-    return _Chosen(made, across, by, values)
+    return _Chosen(made, runs, keys, across, by, values)
 
 
 def _figure(name: str) -> None:
-    if name not in FIGURES:
-        raise InputError(f"There is no figure {shown(name)}; {near(name, list(FIGURES))}.")
+    if name not in RUN:
+        raise InputError(f"There is no figure {shown(name)}; {near(name, list(RUN))}.")
 
 
 def _column(columns: Mapping[str, Column], key: str | None) -> Column | None:
@@ -187,9 +162,15 @@ def _column(columns: Mapping[str, Column], key: str | None) -> Column | None:
 
 
 def _held(
-    sweep: Sweep, points: pl.DataFrame, columns: Mapping[str, Column], used: Sequence[str], at: Mapping[str, Any]
+    sweep: Sweep,
+    points: pl.DataFrame,
+    columns: Mapping[str, Column],
+    used: Sequence[str],
+    at: Mapping[str, Any],
+    *,
+    rest: bool,
 ) -> pl.DataFrame:
-    """The points where all other keys have the values that are asked for, or their first."""
+    """The points where keys have the values that are asked for; `rest`: all other keys their first."""
     for key, value in at.items():
         column = _column(columns, key)
         assert column is not None
@@ -198,7 +179,7 @@ def _held(
             there = ", ".join(_said(each, column) for each in _values(points, column)[:20])
             raise InputError(f"No point has {key} = {value}; there are: {there}.")
         points = kept
-    for group in sweep.definition.groups:
+    for group in sweep.definition.groups if rest else ():
         if any(key in used or key in at for key in group.keys) or group.keys[0] not in columns:
             continue
         column = columns[group.keys[0]]
@@ -216,10 +197,9 @@ def _said(value: Any, column: Column) -> str:
     return f"{text} {column.unit}".strip()
 
 
-def titled(name: str) -> str:
+def _label(name: str) -> str:
     """The title of an axis with a figure."""
-    title, unit = FIGURES[name]
-    return textwrap.fill(f"{title} ({unit})" if unit else title, _TITLE)
+    return textwrap.fill(RUN[name].labelled, _TITLE)
 
 
 def _labelled(column: Column | None) -> str:
@@ -241,51 +221,130 @@ def _groups(points: pl.DataFrame, chosen: _Chosen) -> list[tuple[int, str, pl.Da
     return made
 
 
-def _lines(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, handles: dict[str, Any]) -> None:
-    styles = many_styles(_MARKERS)
+def _places(points: pl.DataFrame, over: Column | None, chosen: _Chosen) -> Floats:
+    """Where points are on the horizontal axis: at their numbers, or at the numbers of their names."""
+    if over is None:
+        return np.zeros(points.height)
+    if over.numeric:
+        return points[over.name].cast(pl.Float64).to_numpy()
+    names = chosen.values[over.key]
+    return np.array([names.index(value) for value in points[over.name]], dtype=np.float64)
+
+
+def _halves(points: pl.DataFrame, name: str) -> Floats:
+    """Half the width of the confidence intervals; 0 where all seeds gave the same figure."""
+    return points[f"{name} half"].cast(pl.Float64).fill_null(0.0).to_numpy()
+
+
+def _lines(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
+    styles = many_styles()
     over, name = chosen.over, picture.figure
     if over is None:
         raise InputError("The sweep varies nothing to draw lines over.")
-    places = chosen.values[over.key]
+    lines, bands = [], []
     for i, label, mine in _groups(points, chosen):
         colour, dash, marker = styles[i % len(styles)]
         known = mine.drop_nulls([name, over.name] if over.numeric else name)
         known = known.sort(over.name) if over.numeric else known
-        x = np.array(known[over.name] if over.numeric else [places.index(value) for value in known[over.name]])
-        y, half = known[name].to_numpy(), known[f"{name} half"].fill_null(0.0).to_numpy()
-        (line,) = axes.plot(x, y, color=colour, linestyle=DASHES[dash], marker=marker, markersize=4, linewidth=1.4)
+        x, y, half = _places(known, over, chosen), known[name].cast(pl.Float64).to_numpy(), _halves(known, name)
         # Only where seeds differ: equal figures say nothing about how far others would be apart.
-        if half.any():
-            axes.fill_between(x, y - half, y + half, where=half > 0, color=colour, alpha=0.18, linewidth=0)
-        beside = np.pad(half > 0, 1)
-        alone = (half > 0) & ~beside[:-2] & ~beside[2:]
-        if alone.any():
-            axes.vlines(x[alone], (y - half)[alone], (y + half)[alone], color=colour, alpha=0.4, linewidth=3)
-        if label:
-            handles.setdefault(label, line)
-    if not over.numeric:
-        axes.set_xticks(range(len(places)), [short(_said(value, over)) for value in places])
-    elif len(places) > 2 and min(places) > 0 and max(places) / min(places) >= _LOG:
-        logarithmic(axes, places)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(_labelled(over))
-    axes.set_ylabel(titled(name))
+        spread = half if half.any() else None
+        lines.append(Line(label, x, y, colour, 1.4 if over.numeric else 0.0, dash, marker=marker, half=spread))
+        if over.numeric and spread is not None:
+            low, high = (np.where(half > 0, y + sign * half, np.nan) for sign in (-1, 1))
+            bands.append(Band("", x, low, high, colour, 0.18))
+    return Panel(_label(name), lines, bands, unit=RUN[name].unit)
 
 
-def logarithmic(axes: Axes, places: Sequence[float]) -> None:
-    """Makes the horizontal axis logarithmic, with the values that there are as ticks if they are few."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+def _side_by_side(points: pl.DataFrame, chosen: _Chosen) -> Iterator[tuple[str, pl.DataFrame, str, Floats, float]]:
+    """The groups that stand beside each other at each value: name, points, colour, places, width."""
+    if chosen.over is None:
+        raise InputError("The sweep varies nothing to draw over.")
+    groups, styles = _groups(points, chosen), many_styles()
+    width = 0.8 / max(len(groups), 1)
+    names = chosen.values[chosen.over.key]
+    for k, (i, label, mine) in enumerate(groups):
+        x = np.array([names.index(value) for value in mine[chosen.over.name]], dtype=np.float64)
+        yield label, mine, styles[i % len(styles)][0], x + (k + 0.5) * width - 0.4, 0.94 * width
 
-    axes.set_xscale("log")
-    if len(places) <= _MOST_TICKS:
-        axes.xaxis.set_major_locator(FixedLocator(list(places)))
-        axes.xaxis.set_minor_locator(NullLocator())
-    # Not powers of ten as formulas, which are not typeset here.
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+
+def _bars(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
+    name = picture.figure
+    bars = [
+        Bars(label, x, mine[name].cast(pl.Float64).fill_null(np.nan).to_numpy(), colour, width, _halves(mine, name))
+        for label, mine, colour, x, width in _side_by_side(points, chosen)
+    ]
+    return Panel(_label(name), bars=bars, unit=RUN[name].unit)
 
 
-def _heat(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, handles: dict[str, Any]) -> None:
+def _boxes(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
+    """Boxes over the seeds of each point."""
+    name = picture.figure
+    boxes = []
+    for label, mine, colour, x, width in _side_by_side(points, chosen):
+        fives, beyond, places = [], [], []
+        for place, values in zip(x, _of_points(mine, name, chosen), strict=True):
+            if values:
+                five, out = five_numbers(values)
+                fives.append(five)
+                beyond.append(out)
+                places.append(place)
+        boxes.append(Boxes(label, np.array(places), fives, colour, 0.9 * width, beyond))
+    return Panel(_label(name), boxes=boxes, floor=None, unit=RUN[name].unit)
+
+
+def _of_points(points: pl.DataFrame, name: str, chosen: _Chosen) -> list[list[float]]:
+    """The figure in each run of each point."""
+    if not chosen.keys:
+        return [chosen.runs[name].drop_nulls().to_list()]
+    runs = chosen.runs.group_by(chosen.keys).agg(pl.col(name).drop_nulls().alias("values"))
+    found = points.select(chosen.keys).join(runs, on=chosen.keys, how="left", nulls_equal=True, maintain_order="left")
+    return [values or [] for values in found["values"].to_list()]
+
+
+def _ecdf(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
+    """The distribution of the figure over all runs, those of all points."""
+    styles, lines = many_styles(), []
+    low, high = _ends(chosen, picture)
+    for i, label, mine in _groups(points, chosen):
+        values = [value for point in _of_points(mine, picture.figure, chosen) for value in point]
+        if values:
+            x, y = ecdf(values)
+            x, y = np.concatenate(([low], x, [high])), np.concatenate(([0.0], y, y[-1:]))
+            colour, dash, _ = styles[i % len(styles)]
+            lines.append(Line(label, x, y, colour, 1.4, dash, step=True))
+    return Panel("Fraction of the runs", lines, ceiling=1.02)
+
+
+def _ends(chosen: _Chosen, picture: Picture) -> tuple[float, float]:
+    """The ends of a figure's axis: its values in all panels, and room beside them."""
+    name = picture.figure if picture.kind == "ecdf" else picture.over or "queue_delay_mean_ms"
+    points = pl.concat([panel for _, panel in chosen.panels])
+    values = [value for point in _of_points(points, name, chosen) for value in point]
+    low, high = min(values), max(values)
+    room = 0.05 * (high - low or abs(high) or 1.0)
+    return (min(low, 0.0) if low < room else low - room), high + room
+
+
+def _across(picture: Picture, chosen: _Chosen) -> XAxis:
+    """The horizontal axis of all panels."""
+    over = chosen.over
+    if over is None:
+        name = picture.figure if picture.kind == "ecdf" else picture.over or "queue_delay_mean_ms"
+        return XAxis(_label(name), *_ends(chosen, picture), unit=RUN[name].unit)
+    places = chosen.values[over.key]
+    if picture.kind != "lines" or not over.numeric:
+        return by_name(_labelled(over), [_said(value, over) for value in places])
+    known = [float(value) for value in places if value is not None]
+    low, high = min(known), max(known)
+    ticks = tuple(known) if len(known) <= _MOST_TICKS else ()
+    if len(known) > 2 and low > 0 and high / low >= _LOG:
+        return XAxis(_labelled(over), low / 1.15, high * 1.15, log=True, unit=over.unit, ticks=ticks)
+    room = 0.04 * (high - low or abs(high) or 1.0)
+    return XAxis(_labelled(over), low - room, high + room, unit=over.unit, ticks=ticks)
+
+
+def _heat(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
     over, by, name = chosen.over, chosen.by, picture.figure
     if over is None or by is None:
         raise InputError("A heat map needs two keys that vary; name them with over and by.")
@@ -293,38 +352,38 @@ def _heat(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, h
     cells = np.full((len(up), len(across)), math.nan)
     for x, y, value in points.select(over.name, by.name, name).iter_rows():
         cells[up.index(y), across.index(x)] = math.nan if value is None else value
-    every = pl.concat([panel for _, panel in chosen.panels])[name]
+    every = pl.concat([panel for _, panel in chosen.panels])[name].cast(pl.Float64)
     low, high = every.min(), every.max()
-    image = axes.imshow(cells, cmap="viridis", aspect="auto", origin="lower", vmin=low, vmax=high)  # type: ignore[arg-type]
-    axes.set_xticks(range(len(across)), [short(_said(value, over)) for value in across], rotation=45, ha="right")
-    axes.set_yticks(range(len(up)), [short(_said(value, by)) for value in up])
-    axes.grid(visible=False)
-    axes.set_xlabel(over.key)
-    axes.set_ylabel(by.key)
-    if not handles:
-        handles["bar"] = image
-        axes.figure.colorbar(image, ax=list(axes.figure.axes), label=titled(name))
+    assert isinstance(low, float)
+    assert isinstance(high, float)
+    heat = Heat(cells.tolist(), low, high, VIRIDIS, title=RUN[name].labelled)
+    rows = tuple(_said(value, by) for value in up)
+    return Panel(_labelled(by), heats=[heat], rows=rows, unit=RUN[name].unit)
 
 
-def _pareto(axes: Axes, points: pl.DataFrame, picture: Picture, chosen: _Chosen, handles: dict[str, Any]) -> None:
-    styles = many_styles(_MARKERS)
+def _pareto(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
+    styles = many_styles()
     x, y = picture.over or "queue_delay_mean_ms", picture.figure
     known = points.drop_nulls([x, y])
+    marks = []
     for i, label, mine in _groups(known, chosen):
         colour, _, marker = styles[i % len(styles)]
-        (drawn,) = axes.plot(mine[x], mine[y], marker, color=colour, markersize=4, alpha=0.75)
-        if label:
-            handles.setdefault(label, drawn)
-    edge = front(known, x, y)
-    (line,) = axes.plot(edge[x], edge[y], color=INK, linewidth=1.2, linestyle=DASHES["dot"], drawstyle="steps-post")
-    handles.setdefault("Pareto front", line)
-    axes.set_xlabel(titled(x))
-    axes.set_ylabel(titled(y))
+        marks.append(Marks(label, *_pair(mine, x, y), colour, marker, size=3.0, opacity=0.75))
+    edge = Line("Pareto front", *_pair(front(known, x, y), x, y), INK, 1.2, "dot", step=True)
+    return Panel(_label(y), [edge], marks=marks, floor=None, unit=RUN[y].unit)
 
 
-def front(points: pl.DataFrame, x: str, y: str, less: Sequence[str] = LESS) -> pl.DataFrame:
-    """The points that no other beats in both figures; less is better of those in ``less``, more of all others."""
-    signs = {name: 1 if name in less else -1 for name in (x, y)}
+def _pair(points: pl.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
+    return points[x].cast(pl.Float64).to_numpy(), points[y].cast(pl.Float64).to_numpy()
+
+
+def front(points: pl.DataFrame, x: str, y: str, less: Sequence[str] | None = None) -> pl.DataFrame:
+    """The points that no other beats in both figures; less is better of those in ``less``, more of all others.
+
+    By default the register says which.
+    """
+    chosen = [name for name in (x, y) if RUN[name].better == "less"] if less is None else less
+    signs = {name: 1 if name in chosen else -1 for name in (x, y)}
     cost = points.drop_nulls([x, y]).with_columns(
         (pl.col(x) * signs[x]).alias("cost x"), (pl.col(y) * signs[y]).alias("cost y")
     )

@@ -1,8 +1,6 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
-// Plotly takes some tags for markup and what is between dollars for TeX, and reads entities.
-const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "&#36;");
 const NONE = -1;
 const MOST_PANELS = 12;
 
@@ -22,13 +20,14 @@ at("by").value = String(free[1] ?? NONE);
 at("panels").value = String(free.slice(2).find((i) => data.axes[i].values.length <= MOST_PANELS) ?? NONE);
 const delay = data.figures.findIndex(({ name }) => name === "queue_delay_mean_ms");
 const use = data.figures.findIndex(({ name }) => name === "utilization");
+at("figure").value = String(Math.max(delay, 0));
 at("other").value = String(Math.max(delay, 0));
 const fixed = data.axes.map(() => 0);
 
 const numbers = (axis) => axis.numbers ?? [];
 const logarithmic = (axis) => numbers(axis).length > 2 && Math.min(...numbers(axis)) > 0
   && Math.max(...numbers(axis)) / Math.min(...numbers(axis)) >= 10;
-const place = (axis, i) => (axis.numbers ? axis.numbers[i] : plain(axis.values[i]));
+const place = (axis, i) => (axis.numbers ? axis.numbers[i] : i);
 
 /** What is chosen, as numbers; an axis is used once. */
 function chosen() {
@@ -57,7 +56,7 @@ function rest({ kind, over, by, panels }) {
 function controls(choice) {
   at("against").hidden = choice.kind !== "pareto";
   at("over").parentNode.hidden = choice.kind === "pareto" || data.axes.length === 0;
-  at("by").parentNode.firstChild.textContent = { lines: "lines by ", heat: "and ", pareto: "colours by " }[choice.kind];
+  at("by").parentNode.firstChild.textContent = { lines: "lines by ", bars: "beside each other ", heat: "and ", pareto: "colours by " }[choice.kind];
   at("fixed").replaceChildren(...rest(choice).map((i) => {
     const select = document.createElement("select");
     select.append(...data.axes[i].values.map((value, k) => option(value, k)));
@@ -85,66 +84,58 @@ function shown(choice) {
   return group(rows, choice.panels).slice(0, MOST_PANELS).map(([key, list]) => [key, group(list, choice.by)]);
 }
 
-/** From where to where (exclusive) the values of a list are above zero. */
-function stretches(values) {
-  const made = [];
-  values.forEach((value, i) => {
-    if (!(value > 0)) return;
-    if (i > 0 && values[i - 1] > 0) made.at(-1)[1] = i + 1;
-    else made.push([i, i + 1]);
-  });
-  return made;
-}
+const style = (key) => data.styles[key % data.styles.length];
+const nameOf = (choice, key) => (choice.by === NONE ? "" : data.axes[choice.by].values[key]);
 
-function lines(choice, groups, panel) {
+/** Lines with the confidence intervals of their means; only markers over an axis without an order. */
+function lines(choice, groups) {
   const axis = data.axes[choice.over];
   const { name } = data.figures[choice.figure];
   return groups.flatMap(([key, rows]) => {
     const kept = rows.filter((row) => data.means[name][row] !== null);
     if (axis?.numbers) kept.sort((a, b) => data.points[choice.over][a] - data.points[choice.over][b]);
+    const { colour, dash, marker } = style(key);
     const x = kept.map((row) => (axis ? place(axis, data.points[choice.over][row]) : 0));
     const y = kept.map((row) => data.means[name][row]);
-    const half = kept.map((row) => data.halves[name][row] ?? 0);
-    const label = choice.by === NONE ? "" : data.axes[choice.by].values[key];
-    const { colour, dash, marker } = data.styles[key % data.styles.length];
-    const where = { xaxis: `x${panel || ""}`, yaxis: `y${panel || ""}`, legendgroup: label };
-    const main = {
-      ...where, type: "scatter", mode: axis?.scattered ? "markers" : "lines+markers", name: plain(label), x, y, customdata: kept,
-      line: { color: colour, width: 1.8, dash }, marker: { color: colour, symbol: marker, size: 7 },
-      hovertemplate: "%{y:.4~g}",
-    };
-    if (axis?.scattered) return [main];
     // Only where seeds differ: equal figures say nothing about how far others would be apart.
-    const bands = stretches(half).map(([from, to]) => {
-      const at = x.slice(from, to);
-      const [high, low] = [1, -1].map((sign) => y.slice(from, to).map((v, i) => v + sign * half[from + i]));
-      return {
-        ...where, type: "scatter", mode: "lines", x: [...at, ...at.toReversed()], hoverinfo: "skip", showlegend: false,
-        y: [...high, ...low.toReversed()], fill: "toself", fillcolor: `${colour}2E`,
-        line: { color: `${colour}2E`, width: to - from > 1 ? 0 : 4 }, meta: { band: true },
-      };
-    });
-    return [main, ...bands];
+    const half = kept.map((row) => data.halves[name][row] ?? 0);
+    const joined = axis?.numbers && !axis.scattered;
+    const main = { kind: "line", name: nameOf(choice, key), x, y, half, rows: kept, colour, dash, marker, width: joined ? 1.8 : 0 };
+    if (!joined || !half.some((each) => each > 0)) return [main];
+    const edge = (sign) => y.map((value, i) => (half[i] > 0 ? value + sign * half[i] : NaN));
+    return [{ kind: "band", x, low: edge(-1), high: edge(1), colour, opacity: 0.18 }, main];
   });
 }
 
-function heat(choice, groups, panel, range) {
+/** Bars side by side at each value of an axis. */
+function bars(choice, groups) {
+  const axis = data.axes[choice.over];
+  const { name } = data.figures[choice.figure];
+  const width = 0.8 / Math.max(groups.length, 1);
+  return groups.map(([key, rows], k) => {
+    const kept = rows.filter((row) => data.means[name][row] !== null);
+    const at = (row) => (axis ? data.points[choice.over][row] : 0);
+    return {
+      kind: "bars", name: nameOf(choice, key), width: 0.94 * width, colour: style(key).colour, rows: kept,
+      x: kept.map((row) => at(row) + (k + 0.5) * width - 0.4), y: kept.map((row) => data.means[name][row]),
+      half: kept.map((row) => data.halves[name][row] ?? 0),
+    };
+  });
+}
+
+function heat(choice, groups, range) {
   const [across, up] = [data.axes[choice.over], data.axes[choice.by]];
-  const { name, unit } = data.figures[choice.figure];
+  const { name } = data.figures[choice.figure];
   const z = (up?.values ?? [""]).map(() => across.values.map(() => null));
-  const rows = z.map((line) => line.map(() => null));
+  const rows = z.flatMap((line) => line.map(() => null));
   for (const [key, list] of groups) {
     for (const row of list) {
-      z[up ? key : 0][data.points[choice.over][row]] = data.means[name][row];
-      rows[up ? key : 0][data.points[choice.over][row]] = row;
+      const [i, j] = [data.points[choice.over][row], up ? key : 0];
+      z[j][i] = data.means[name][row];
+      rows[j * across.values.length + i] = row;
     }
   }
-  return [{
-    type: "heatmap", x: across.values.map(plain), y: (up?.values ?? [""]).map(plain), z, customdata: rows,
-    xaxis: `x${panel || ""}`, yaxis: `y${panel || ""}`, zmin: range[0], zmax: range[1], colorscale: "Viridis",
-    showscale: panel === 0, colorbar: { title: { text: unit, side: "right" }, thickness: 12 }, xgap: 1, ygap: 1,
-    hovertemplate: `%{x}, %{y}: %{z:.4~g} ${plain(unit)}<extra></extra>`,
-  }];
+  return [{ kind: "heat", z, rows, low: range[0], high: range[1], colours: data.heat }];
 }
 
 /** Whether a point is beaten by none: less of what should be little, more of what should be much. */
@@ -161,39 +152,43 @@ function front(rows, x, y) {
   });
 }
 
-function pareto(choice, groups, panel) {
+function pareto(choice, groups) {
   const [y, x] = [data.figures[choice.figure], data.figures[choice.other]];
-  const where = { xaxis: `x${panel || ""}`, yaxis: `y${panel || ""}` };
-  const of = (rows) => ({ x: rows.map((row) => data.means[x.name][row]), y: rows.map((row) => data.means[y.name][row]) });
-  const points = groups.map(([key, rows]) => {
-    const label = choice.by === NONE ? "" : data.axes[choice.by].values[key];
-    const { colour, marker } = data.styles[key % data.styles.length];
-    return {
-      ...where, ...of(rows), type: "scatter", mode: "markers", name: plain(label), legendgroup: label, customdata: rows,
-      marker: { color: colour, symbol: marker, size: 7, opacity: 0.75 }, line: { color: colour, width: 1.6, dash: "solid" },
-      hovertemplate: "%{x:.4~g}, %{y:.4~g}",
-    };
-  });
+  const of = (rows) => ({ x: rows.map((row) => data.means[x.name][row] ?? NaN), y: rows.map((row) => data.means[y.name][row] ?? NaN) });
+  const points = groups.map(([key, rows]) => ({
+    ...of(rows), kind: "marks", name: nameOf(choice, key), colour: style(key).colour, symbol: style(key).marker, size: 4,
+    opacity: 0.8, rows, texts: rows.map((row) => `${nameOf(choice, key) && `${nameOf(choice, key)}: `}${spoken(y, row)}, ${spoken(x, row)}`),
+  }));
   const edge = front(groups.flatMap(([, rows]) => rows), x, y);
-  return [...points, {
-    ...where, ...of(edge), type: "scatter", mode: "lines", name: "Pareto front", legendgroup: "Pareto front",
-    line: { color: data.ink, width: 1.4, dash: "dot", shape: "hv" }, hoverinfo: "skip",
-  }];
+  return [...points, { ...of(edge), kind: "line", name: "Pareto front", colour: "ink", width: 1.4, dash: "dot", step: true }];
 }
 
-const titled = (axis) => (axis ? plain(axis.key) + (axis.unit ? ` (${axis.unit})` : "") : "");
+const spoken = ({ name, title, unit }, row) => `${title} ${data.means[name][row] ?? "none"}${unit && ` ${unit}`}`;
 
-/** The domains of the axes of `count` panels, side by side in rows. */
-function grid(count) {
-  const columns = count === 1 ? 1 : innerWidth < 700 ? 1 : Math.min(count <= 4 ? 2 : 3, count);
-  const rows = Math.ceil(count / columns);
-  const [gap, lift] = [0.07, rows > 1 ? 0.42 / rows / 2 : 0];
-  return Array.from({ length: count }, (_, i) => {
-    const [column, row] = [i % columns, Math.floor(i / columns)];
-    const [width, height] = [(1 - gap * (columns - 1)) / columns, (1 - lift * (rows - 1)) / rows];
-    const [left, top] = [column * (width + gap), 1 - row * (height + lift)];
-    return { x: [left, Math.min(left + width, 1)], y: [Math.max(top - height, 0), top], column, last: i + columns >= count, rows };
-  });
+const titled = (axis) => (axis ? axis.key + (axis.unit ? ` (${axis.unit})` : "") : "");
+
+/** The horizontal axis of all panels. */
+function across(choice, panels) {
+  const axis = data.axes[choice.over];
+  if (choice.kind === "pareto") {
+    const figure = data.figures[choice.other];
+    const values = panels.flatMap(([, groups]) => groups.flatMap(([, rows]) => rows)).map((row) => data.means[figure.name][row])
+      .filter((value) => value !== null);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const room = 0.05 * (high - low || 1);
+    return { title: named(figure), low: Math.min(low - room, low >= 0 ? 0 : Infinity), high: high + room, unit: figure.unit };
+  }
+  if (choice.kind !== "lines" || !axis?.numbers) {
+    const values = axis?.values ?? [""];
+    return { title: titled(axis), low: -0.5, high: values.length - 0.5, names: values };
+  }
+  const [low, high] = [Math.min(...numbers(axis)), Math.max(...numbers(axis))];
+  const log = logarithmic(axis);
+  const room = 0.04 * (high - low || Math.abs(high) || 1);
+  return {
+    title: titled(axis), log, low: log ? low / 1.15 : low - room, high: log ? high * 1.15 : high + room, unit: axis.unit,
+    ticks: numbers(axis).length <= 12 ? numbers(axis) : null,
+  };
 }
 
 function draw() {
@@ -201,59 +196,41 @@ function draw() {
   controls(choice);
   const panels = shown(choice);
   const figure = data.figures[choice.figure];
-  const axis = data.axes[choice.over];
-  const all = panels.flatMap(([, groups]) => groups.flatMap(([, rows]) => rows)).map((row) => data.means[figure.name][row])
-    .filter((value) => value !== null);
-  const range = [Math.min(...all), Math.max(...all)];
-  const traces = panels.flatMap(([, groups], i) => {
-    const panel = i === 0 ? 0 : i + 1;
-    return { lines, heat, pareto }[choice.kind](choice, groups, panel, range);
-  });
-  const boxes = grid(Math.max(panels.length, 1));
-  const common = { gridcolor: data.grid, linecolor: data.muted, zeroline: false };
-  const text = { family: "system-ui, sans-serif", size: 13, color: data.ink };
-  const layout = {
-    font: text, template: {}, hovermode: "closest", showlegend: false, plot_bgcolor: "white", paper_bgcolor: "white",
-    margin: { b: 48, ...(panels.length > 1 ? { t: 24 } : {}) }, annotations: [],
+  const rows = panels.flatMap(([, groups]) => groups.flatMap(([, list]) => list));
+  const known = rows.filter((row) => data.means[figure.name][row] !== null);
+  const all = known.map((row) => data.means[figure.name][row]);
+  const top = Math.max(...known.map((row) => data.means[figure.name][row] + (data.halves[figure.name][row] ?? 0)));
+  const up = choice.kind === "heat" ? (data.axes[choice.by]?.values ?? [""]) : null;
+  const fromZero = (choice.kind === "lines" || choice.kind === "bars") && Math.min(...all, 0) === 0;
+  const chart = {
+    key: `sweep-${choice.kind}-${figure.name}`, title: titleOf(choice), columns: panels.length === 1 ? 1 : panels.length <= 4 ? 2 : 3,
+    tall: panels.length === 1 ? 440 : 270, x: across(choice, panels),
+    panels: panels.map(([key, groups]) => ({
+      label: choice.kind === "heat" ? titled(data.axes[choice.by]) : named(figure), unit: figure.unit,
+      title: panels.length > 1 ? `${data.axes[choice.panels].key}: ${data.axes[choice.panels].values[key]}` : "",
+      floor: fromZero ? 0 : null, ceiling: fromZero && panels.length > 1 ? 1.05 * (top || 1) : null, headroom: 0, note: null, rows: up, x: null,
+      items: { lines, bars, heat, pareto }[choice.kind](choice, groups, [Math.min(...all), Math.max(...all)]),
+    })),
   };
-  boxes.forEach((box, i) => {
-    const panel = i === 0 ? "" : i + 1;
-    const [xTitle, yTitle] = choice.kind === "pareto"
-      ? [plain(named(data.figures[choice.other])), named(figure)]
-      : [titled(axis), choice.kind === "heat" ? titled(data.axes[choice.by]) : named(figure)];
-    const type = choice.kind === "lines" ? (axis?.numbers ? (logarithmic(axis) ? "log" : "linear") : "category")
-      : choice.kind === "heat" ? "category" : "linear";
-    layout[`xaxis${panel}`] = { ...common, domain: box.x, anchor: `y${panel}`, type,
-      title: { text: box.last ? xTitle : "", font: { size: 12 } },
-      ...(choice.kind === "lines" && axis?.numbers && numbers(axis).length <= 12
-        ? { tickvals: numbers(axis), ticktext: numbers(axis).map((x) => String(Number(x.toPrecision(4)))) } : {}) };
-    layout[`yaxis${panel}`] = { ...common, domain: box.y, anchor: `x${panel}`,
-      type: choice.kind === "heat" ? "category" : "linear",
-      title: { text: box.column === 0 ? yTitle : "", font: { size: 12 } },
-      ...(choice.kind === "lines" ? { rangemode: "tozero", ...(panels.length > 1 && i > 0 ? { matches: "y" } : {}) } : {}) };
-    if (panels.length > 1) {
-      layout.annotations.push({ text: plain(`${data.axes[choice.panels].key}: ${data.axes[choice.panels].values[panels[i][0]]}`),
-        x: (box.x[0] + box.x[1]) / 2, y: box.y[1], xref: "paper", yref: "paper", yanchor: "bottom", showarrow: false,
-        font: { size: 12 } });
-    }
-  });
-  const chart = at("chart");
-  chart.style.height = boxes[0].rows > 1 ? `${Math.max(260 * boxes[0].rows, 380)}px` : "";
-  charts.draw(chart, { data: traces, layout }).then(() => {
-    chart.removeAllListeners("plotly_click");
-    chart.on("plotly_click", ({ points }) => choose(points[0]));
-  });
+  if (up) chart.tall = Math.max(chart.tall, 60 + 24 * up.length);
+  const element = at("chart");
+  element.onpick = choose;
+  charts.show(element, chart);
   const over = panels.length === MOST_PANELS ? ` At most ${MOST_PANELS} panels are drawn.` : "";
   const several = data.seeds.some((count) => count > 1);
-  const bands = data.same ? `; ${data.same}` : choice.kind === "lines" ? " with the 95 % confidence intervals of the means" : "";
-  at("about").textContent = (choice.by === NONE || choice.kind === "heat" ? "" : `${choice.kind === "lines" ? "Lines" : "Colours"} `
-    + `by ${data.axes[choice.by].key}. `) + (several ? `Means over the seeds${bands}. ` : "")
-    + `A click on a point names its run.${over}`;
+  const intervals = choice.kind === "lines" || choice.kind === "bars" ? " with the 95 % confidence intervals of the means" : "";
+  const bands = data.same ? `; ${data.same}` : intervals;
+  const by = { lines: "Lines", bars: "Bars", pareto: "Colours" }[choice.kind];
+  at("about").textContent = (choice.by === NONE || !by ? "" : `${by} by ${data.axes[choice.by].key}. `)
+    + (several ? `Means over the seeds${bands}. ` : "") + `Click a point to see its run.${over}`;
 }
 
+const titleOf = ({ kind, figure, other }) => (kind === "pareto"
+  ? `${data.figures[figure].title} and ${data.figures[other].title.replace(/^[A-Z](?=[a-z])/, (sign) => sign.toLowerCase())}`
+  : data.figures[figure].title);
+
 /** Says which run a point is, and how to make it again with its report. */
-function choose(point) {
-  const row = point.customdata;
+function choose(row) {
   if (row === null || row === undefined) return;
   const run = data.runs[row];
   const told = data.axes.map(({ key, values }, i) => `${key} = ${values[data.points[i][row]]}`).join(", ");

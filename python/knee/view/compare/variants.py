@@ -1,0 +1,144 @@
+"""Results grouped by what they ran: results that differ in the seed alone are runs of one variant."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knee.figures.register import RUN, Figure
+from knee.results.result import Result
+from knee.study.sweeps.points import quantile_of_t
+from knee.study.sweeps.table import figures
+
+#: Longest name of a variant, characters; a longer one is replaced by the name of its folder.
+_LONGEST = 40
+#: Keys that say nothing about what a run does.
+_NAMES = ("name", "title", "seed")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Results that differ in nothing but their seeds.
+
+    Attributes:
+        name: what it is called on the page.
+        results: its runs.
+        folders: their names.
+        figures: the figures of each run, by the names of `RUN`.
+    """
+
+    name: str
+    results: Sequence[Result]
+    folders: Sequence[str]
+    figures: Sequence[Mapping[str, Any]]
+
+    def values(self, name: str) -> list[float]:
+        """A figure in each run that has it."""
+        return [float(row[name]) for row in self.figures if row.get(name) is not None]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a figure of a variant differs from that of the first one.
+
+    Attributes:
+        amount: the difference of the means.
+        half: half the width of its 95 % confidence interval; None where a side has fewer than two runs.
+        part: the difference divided by the first one's mean; None where that is 0.
+    """
+
+    amount: float
+    half: float | None
+    part: float | None
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval does not reach zero."""
+        return self.half is not None and abs(self.amount) > self.half
+
+    def verdict(self, figure: Figure) -> str:
+        """Whether it is "better" or "worse"; empty where it is not clear or the figure has no direction."""
+        if not self.clear or not figure.better:
+            return ""
+        return "better" if (self.amount > 0) == (figure.better == "more") else "worse"
+
+
+def settings(result: Result) -> dict[str, str]:
+    """What a result ran, by key: the scenario's keys, the ground, and the program."""
+    plain = result.scenario.plain()
+    made = dict(_flat("", {key: value for key, value in plain.items() if key != "run"}))
+    return made | {
+        "ground": str(result.summary["ground"]),
+        "knee": " ".join(str(result.manifest[key]) for key in ("version", "commit") if result.manifest.get(key)),
+    }
+
+
+def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        return [
+            pair for key, inner in value.items() for pair in _flat(f"{prefix}.{key}" if prefix else str(key), inner)
+        ]
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return [pair for i, inner in enumerate(value) for pair in _flat(f"{prefix}.{i}", inner)]
+    if isinstance(value, list):
+        return [(prefix, ", ".join(map(str, value)))]
+    return [(prefix, str(value).lower() if isinstance(value, bool) else str(value))]
+
+
+def variants(
+    results: Sequence[Result], folders: Sequence[str]
+) -> tuple[list[str], list[Variant], list[dict[str, str]]]:
+    """The keys in which the results differ, the seed last; the variants; and each one's value of each key."""
+    each = [settings(result) for result in results]
+    keys = dict.fromkeys(key for one in each for key in one if key not in _NAMES)
+    differing = [key for key in keys if len({one.get(key) for one in each}) > 1]
+    # Another algorithm has other parameters: only those that all have say something more.
+    chosen = tuple(f"{key}_params." for key in differing if key.rpartition(".")[2] in ("cc", "queue"))
+    differing = [key for key in differing if not (key.startswith(chosen) and any(key not in one for one in each))]
+    grouped: dict[tuple[str | None, ...], list[int]] = {}
+    for i, one in enumerate(each):
+        grouped.setdefault(tuple(one.get(key) for key in differing), []).append(i)
+    names = _names([dict(zip(differing, values, strict=True)) for values in grouped], folders, list(grouped.values()))
+    made = [
+        Variant(name, [results[i] for i in own], [folders[i] for i in own], [figures(results[i].summary) for i in own])
+        for name, own in zip(names, grouped.values(), strict=True)
+    ]
+    values = [
+        {key: value or "–" for key, value in zip(differing, given, strict=True)}
+        | {"seed": ", ".join(each[i].get("seed", str(results[i].summary["seed"])) for i in own)}
+        for given, own in grouped.items()
+    ]
+    several_seeds = len({value["seed"] for value in values}) > 1 or any(len(own) > 1 for own in grouped.values())
+    return [*differing, *(["seed"] if several_seeds else [])], made, values
+
+
+def _names(
+    values: Sequence[Mapping[str, str | None]], folders: Sequence[str], own: Sequence[Sequence[int]]
+) -> list[str]:
+    """Names of variants: the values in which they differ where those are short, else their folders."""
+    texts = [", ".join(dict.fromkeys(value or "none" for value in each.values())) for each in values]
+    if all(0 < len(text) <= _LONGEST for text in texts) and len(set(texts)) == len(texts):
+        return texts
+    return [folders[indices[0]] for indices in own]
+
+
+def difference(first: Variant, other: Variant, name: str) -> Difference | None:
+    """How a figure of `other` differs from that of `first`, with Welch's interval; None where one of them lacks it."""
+    here, there = first.values(name), other.values(name)
+    if not here or not there:
+        return None
+    mean, base = statistics.fmean(there), statistics.fmean(here)
+    half = None
+    if len(here) > 1 and len(there) > 1:
+        parts = [statistics.variance(values) / len(values) for values in (here, there)]
+        # The fewer degrees of freedom of the two give an interval that is never too narrow.
+        half = quantile_of_t(min(len(here), len(there)) - 1) * math.sqrt(sum(parts))
+    return Difference(mean - base, half, (mean - base) / abs(base) if base else None)
+
+
+def known(made: Sequence[Variant]) -> list[Figure]:
+    """The figures that at least one run has."""
+    return [figure for name, figure in RUN.items() if any(variant.values(name) for variant in made)]

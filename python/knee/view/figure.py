@@ -1,0 +1,88 @@
+"""What `plot` gives: a figure that shows itself in a notebook and is written as PDF, SVG, PNG or HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from knee.errors import InputError
+from knee.view.chart import Chart
+
+#: Height in px of a row of panels in a notebook, and of what stands around them.
+_ROW_PX, _AROUND_PX = 230, 150
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure.
+
+    Attributes:
+        chart: what it shows, as data: panels, and their series as arrays.
+    """
+
+    chart: Chart
+
+    def save(self, path: str | Path, *, width: str | float = "page", font_size: float = 9.0) -> Path:
+        """Writes the figure and gives its path; the path's end says in which format: .pdf, .svg, .png or .html.
+
+        Args:
+            path: the file.
+            width: "column" (3.5 in), "page" (7 in), or inches; not of .html.
+            font_size: of titles, points, 4 to 24; not of .html.
+
+        Raises:
+            InputError: the format, the width or the font size is not known or out of range.
+            RunError: it cannot be written.
+        """
+        from knee.system import files
+        from knee.view import drawing
+
+        path = Path(path)
+        if path.suffix == ".html":
+            files.write(path, self.html())
+        else:
+            try:
+                kind = drawing.check_format(path)
+            except InputError as error:
+                raise InputError(f"{str(error).removesuffix('.')}, .html.") from None
+            files.write(path, drawing.image(self.chart, kind, drawing.size(width, font_size)))
+        return path
+
+    def show(self) -> None:
+        """Opens the figure in a browser; in a notebook, a figure shows itself."""
+        import tempfile
+        import webbrowser
+
+        folder = Path(tempfile.mkdtemp(prefix="knee-figure-"))
+        webbrowser.open(self.save(folder / f"{self.chart.key}.html").as_uri())
+
+    def html(self) -> str:
+        """The figure as an HTML page that loads nothing."""
+        from knee.view import pages
+        from knee.view.pages import figures
+
+        return pages.page(
+            "view/pages/figure.html",
+            scripts=pages.CHARTS,
+            title=self.chart.title,
+            figure=figures.prepared(self.chart),
+        )
+
+    def _repr_html_(self) -> str:
+        """The figure in a frame of its own, so that neither its styles nor its scripts meet the notebook's."""
+        rows = -(-len(self.chart.panels) // self.chart.columns)
+        height = _ROW_PX * rows + _AROUND_PX
+        return f'<iframe srcdoc="{escape(self.html())}" style="width:100%;height:{height}px;border:0"></iframe>'
+
+    def _repr_png_(self) -> bytes:
+        """The figure as a picture, where HTML is not shown."""
+        from knee.view import drawing
+
+        return drawing.image(self.chart)
+
+    def __repr__(self) -> str:
+        """Its title and how many panels and series it has."""
+        panels = self.chart.panels
+        series = sum(len(p.lines) + len(p.marks) + len(p.bars) + len(p.boxes) + len(p.heats) for p in panels)
+        return f"<knee figure {self.chart.title!r}: {len(panels)} panels, {series} series>"

@@ -1,0 +1,66 @@
+"""The register of figures: what is shown anywhere is in it, and the docs say the same."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import knee
+from knee.figures.compared import figures as compared
+from knee.figures.register import FLOW, LINK, REGISTER, RUN, Figure, where
+from knee.study.sweeps.table import figures
+
+DOCS = Path(__file__).parents[1] / "docs" / "figures.md"
+EVERY = [figure for scope in REGISTER.values() for figure in scope.values()]
+
+
+@pytest.fixture(scope="module")
+def summary() -> dict[str, object]:
+    result = knee.run(
+        {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms", "count": 2}]}
+    )
+    return result.summary
+
+
+def test_names_are_those_of_summaries_and_data_sets(summary: dict[str, object]) -> None:
+    flows, links = summary["flows"], summary["links"]
+    assert isinstance(flows, list)
+    assert isinstance(links, list)
+    assert {figure.name for figure in where(FLOW, "terminal")} <= set(flows[0])
+    assert {figure.name for figure in where(LINK, "terminal")} <= set(links[0])
+    assert set(RUN) == set(figures(summary)) - {"queue_link"}
+
+
+def test_a_comparison_takes_its_names_from_it(summary: dict[str, object]) -> None:
+    names = {name.partition(": ")[2] for name in compared(summary) if name.startswith("bottleneck: ")}
+    assert names == {figure.key for figure in where(LINK, "compare")} - {LINK["ack_drops"].key}
+
+
+@pytest.mark.parametrize("figure", EVERY, ids=lambda figure: figure.name)
+def test_an_entry_is_whole(figure: Figure) -> None:
+    """What computes a figure is there, and what is shown has a title; a head says the unit where there is one."""
+    assert figure.title
+    assert figure.shown
+    if figure.how.startswith("knee."):
+        module, _, name = figure.how.rpartition(".")
+        try:
+            importlib.import_module(figure.how)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), name), figure.how
+    assert all(len(line) <= 11 for line in figure.head.split("\n"))
+
+
+@pytest.mark.parametrize(("title", "unit", "key"), [("RTT, mean", "ms", "RTT, mean, ms"), ("Drops", "", "drops")])
+def test_a_key_is_the_title_with_its_unit(title: str, unit: str, key: str) -> None:
+    assert Figure("x", title, unit=unit).key == key
+
+
+def test_the_docs_have_every_entry() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    for figure in EVERY:
+        unit = "part of 1" if figure.quantity == "part" else figure.unit
+        assert f"| `{figure.name}` | {figure.title} | {unit} | {figure.better} |" in text, figure.name
+    lines = [line for line in text.splitlines() if line.startswith("| `") and line.count("|") == 6]
+    assert len(lines) == len(EVERY)
