@@ -113,8 +113,8 @@ PAIRS = Experiment(
         "fq": Negative("a queue per flow", ["link.queue_params={}", "link.queue=fq_codel"]),
         "others": Negative(
             "the runs of another pair",
-            swap={"pair-50-prague80-cubic20": "pair-50-cubic80-prague20"}
-            | {"pair-10-prague20-cubic10": "pair-10-cubic20-prague10"},
+            swap={"pair-50-prague80_cubic20": "pair-50-cubic80_prague20"}
+            | {"pair-10-prague20_cubic10": "pair-10-cubic20_prague10"},
         ),
     },
     tables=_pair_tables,
