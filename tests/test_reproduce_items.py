@@ -16,8 +16,11 @@ from knee.papers.outcome import Row, Totals
 from knee.papers.recipes import NAMES, paper
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
-#: Papers whose items name negatives; those of the others do not yet.
-WITH_NEGATIVES = ("interactions",)
+#: Pages about knee's own stack, link models and searches, which publish no numbers of others.
+OWN_PAGES = ("quic", "links", "search")
+#: Their items do not name negatives yet.
+LATER = ("lola",)
+WITH_NEGATIVES = tuple(name for name in NAMES if name not in (*OWN_PAGES, *LATER))
 #: Its measured shares of a few percent, and ratios, are known to factors only.
 COARSE = ("l4s",)
 

@@ -75,13 +75,17 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment], tm
 
 
 def _check_negatives(name: str, experiment: Experiment, results: Results, folder: Path) -> None:
-    """Every item that is reproduced fails with another algorithm, another queue, or the mechanism switched off."""
+    """Every item that is reproduced fails with another algorithm, another queue, or the mechanism switched off.
+
+    Experiments that share runs share the changed ones, too.
+    """
     for key, negative in experiment.negatives.items():
         changed = negative.runs(experiment)
-        jobs = [batch.Job(f"{experiment.key}~{key}/{run}", scenario) for run, scenario in changed.items()]
+        jobs = [batch.Job(f"{run}~{key}", scenario) for run, scenario in changed.items()]
         folders = [made for made in batch.run(jobs, folder, workers=1) if made]
         quantities = experiment.measure(negative.results(results, dict(zip(changed, folders, strict=True))))
-        for judged in verdicts(paper(name), experiment, quantities, short=True):
+        # Items that the short form does not judge are to fail as well.
+        for judged in verdicts(paper(name), experiment, quantities):
             if judged.item.negative == key and not judged.item.differs:
                 told = f"{judged.item.key} also passes with {negative.says}: {judged.found}"
                 assert judged.verdict is Verdict.DIFFERS, told

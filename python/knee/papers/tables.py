@@ -49,7 +49,8 @@ class Remark(BaseModel):
 class Table(BaseModel):
     """A table: its file and columns.
 
-    The file also has ``experiment``, ``id``, ``where``, ``key``, ``number``, ``flow`` and ``all``.
+    The file also has ``experiment``, ``id``, ``where``, ``key``, ``number``, ``flow`` and ``all``, and may have
+    ``negative``, in place of the column's, and ``quick``, which is ``false`` for rows that the short form cannot judge.
 
     An item's key is ``KEY-COLUMN-NUMBER``, or ``KEY-COLUMN`` if it is about all flows; its quantity is named likewise,
     with underscores.
@@ -98,6 +99,7 @@ def _item(row: dict[str, str], column: Column) -> dict[str, Any]:
         "unit": column.unit,
         "tolerance": column.tight if tight else column.tolerance,
         "reason": column.tight_reason if tight else column.reason,
-        "negative": column.negative,
+        "negative": row.get("negative") or column.negative,
         "no_negative": column.no_negative,
+        "quick": row.get("quick") != "false",
     }

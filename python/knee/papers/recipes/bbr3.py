@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, plot
 
 if TYPE_CHECKING:
@@ -21,17 +22,26 @@ _PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (pack
 _STATES = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
 
 
+_BBR = Negative("BBR version 1", ["flows.0.cc=bbr"])
+_MARGIN_OFF = Negative("a pacing margin of 5 %", ["flows.0.cc_params.pacing_margin_percent=5"])
+
+
 def _states(result: Result) -> list[tuple[float, str]]:
     """When the flow entered which state."""
     events = result.events.filter((pl.col("flow") == 1) & pl.col("event").is_in(_STATES)).sort("t_s")
     return [(float(at), str(state)) for at, state in events.select("t_s", "event").iter_rows()]
 
 
+def _number(value: object) -> float:
+    """A figure of a column; NaN if there was nothing in it."""
+    return math.nan if value is None else float(value)  # type: ignore[arg-type]
+
+
 def _cruising(result: Result, rate_mbps: float, start_s: float = 0.0) -> float:
     """The largest relative error of the bandwidth that a cruising flow paces by, against the link's."""
     cruise = result.samples.filter((pl.col("state") == "probe_bw_cruise") & (pl.col("t_s") > start_s))
     error = (cruise["pacing_rate_mbps"] / (_MARGIN * _PAYLOAD * rate_mbps) - 1).abs().max()
-    return float(error)  # type: ignore[arg-type]
+    return _number(error)
 
 
 def _measure_steady(results: Results) -> dict[str, Value]:
@@ -47,9 +57,9 @@ def _measure_steady(results: Results) -> dict[str, Value]:
         "bandwidth_error": _cruising(result, 100),
         "path": names[:3] == ["startup", "drain", "probe_bw_cruise"],
         "probe_after_refill": bool(up) and set(up) == {"probe_bw_refill"},
-        "least_visit_ms": 1000 * min(left - at for at, left in visits),
-        "least_gap_s": min(gaps),
-        "window_of_bdp": float(inside.min()) / bdp,  # type: ignore[arg-type]
+        "least_visit_ms": 1000 * min((left - at for at, left in visits), default=math.nan),
+        "least_gap_s": min(gaps, default=math.nan),
+        "window_of_bdp": _number(inside.min()) / bdp,
         "utilization": float(result.summary["links"][0]["utilization"]),
     }
 
@@ -61,6 +71,13 @@ STEADY = Experiment(
     "startup on a plateau, leaving drain, probing, and visiting ProbeRTT.",
     runs=[Run("steady", one_link([_FLOW], "30 s", {"rate": "100 Mbit/s", "limit": "1000 packets"}))],
     measure=_measure_steady,
+    negatives={
+        "bbr": _BBR,
+        "margin": _MARGIN_OFF,
+        "short": Negative("visits half as long", ["flows.0.cc_params.probe_rtt_duration=100 ms"]),
+        "soon": Negative("visits after 2 s", ["flows.0.cc_params.probe_rtt_interval=2 s"]),
+        "full": Negative("a whole BDP in flight in ProbeRTT", ["flows.0.cc_params.probe_rtt_cwnd_gain=1.0"]),
+    },
     drawings=[Drawing("Throughput and window.", lambda results: plot(results["steady"], _PANELS))],
 )
 
@@ -71,11 +88,11 @@ _CHANGE_S = 15.0
 def _measure_steps(results: Results) -> dict[str, Value]:
     up, down = results["up"], results["down"]
     fast = up.samples.filter((pl.col("t_s") > _CHANGE_S) & (pl.col("throughput_mbps") > 90))["t_s"].min()
-    probe = next(at for at, state in _states(up) if state == "probe_bw_up" and at > _CHANGE_S)
+    probe = next((at for at, state in _states(up) if state == "probe_bw_up" and at > _CHANGE_S), math.nan)
     ends = [at for at, state in _states(down) if state == "probe_bw_down" and at > _CHANGE_S]
     return {
         "rounds_to_full": None if fast is None else (float(fast) - probe) / 0.040,  # type: ignore[arg-type]
-        "error_after_two_cycles": _cruising(down, 10, ends[1] + 1),
+        "error_after_two_cycles": _cruising(down, 10, ends[1] + 1) if len(ends) > 1 else None,
     }
 
 
@@ -104,6 +121,7 @@ STEPS = Experiment(
         )
     ],
     measure=_measure_steps,
+    negatives={"bbr": _BBR, "margin": _MARGIN_OFF},
     drawings=[
         Drawing("To 100 Mbit/s.", lambda results: plot(results["up"], _PANELS)),
         Drawing("To 10 Mbit/s.", lambda results: plot(results["down"], _PANELS)),
@@ -113,9 +131,9 @@ STEPS = Experiment(
 
 def _measure_small(results: Results) -> dict[str, Value]:
     result = results["small"]
-    probing = result.samples.filter(pl.col("state").str.starts_with("probe_bw"))
+    probing = result.samples.filter((pl.col("t_s") > 5) & (pl.col("state") != "probe_rtt"))
     return {
-        "least_window": float(probing["cwnd_packets"].min()),  # type: ignore[arg-type]
+        "least_window": _number(probing["cwnd_packets"].min()),
         "utilization": float(result.summary["links"][0]["utilization"]),
         "bandwidth_error": _cruising(result, 1),
     }
@@ -134,6 +152,10 @@ SMALL = Experiment(
         )
     ],
     measure=_measure_small,
+    negatives={
+        "margin": _MARGIN_OFF,
+        "vegas": Negative("Vegas, which keeps two to four packets in the queue", ["flows.0.cc=vegas"]),
+    },
     drawings=[Drawing("Throughput and window.", lambda results: plot(results["small"], _PANELS))],
 )
 
@@ -165,6 +187,7 @@ LOSS = Experiment(
         Run("shallow", one_link([_FLOW], "40 s", {"rate": "100 Mbit/s", "limit": "20 packets"}, warmup="10 s")),
     ],
     measure=_measure_loss,
+    negatives={"reno": Negative("Reno", ["flows.0.cc=reno"]), "bbr": _BBR},
     drawings=[Drawing("1 % of random loss.", lambda results: plot(results["random"], _PANELS))],
 )
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, plot
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LOSSES = ((1e-3, "100 s"), (1e-4, "200 s"), (3e-5, "300 s"))
 _SEEDS = 3
+_OTHER = "Compound and HighSpeed TCP in each other's place"
 
 
 def _window(results: Results, cc: str, loss: float) -> float:
@@ -71,6 +72,7 @@ RESPONSE = Experiment(
         for loss, duration in _LOSSES
     ],
     measure=_measure_response,
+    negatives={"reno": Negative("Reno", ["flows.0.cc=reno"], only=[f"compound-{loss:g}" for loss, _ in _LOSSES])},
     drawings=[Drawing("Mean window over loss probability.", _draw_response)],
 )
 
@@ -110,6 +112,16 @@ FAIRNESS = Experiment(
         for rate, limit in _LINKS
     ],
     measure=_measure_fairness,
+    negatives={
+        "swapped": Negative(
+            _OTHER,
+            swap={
+                f"{cc}-{rate}": f"{other}-{rate}"
+                for cc, other in (("compound", "highspeed"), ("highspeed", "compound"))
+                for rate, _ in _LINKS
+            },
+        )
+    },
     drawings=[
         Drawing(
             "Two Reno and two Compound flows on 100 Mbit/s.",
@@ -148,6 +160,9 @@ RTTS = Experiment(
         for cc in ("compound", "highspeed")
     ],
     measure=_measure_rtts,
+    negatives={
+        "swapped": Negative(_OTHER, swap={"rtts-compound": "rtts-highspeed", "rtts-highspeed": "rtts-compound"})
+    },
     drawings=[
         Drawing(
             "Two Compound flows.", lambda results: plot(results["rtts-compound"], {"cwnd_packets": "cwnd (packets)"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, plot, queue_mean, shares
 
 if TYPE_CHECKING:
@@ -58,6 +58,11 @@ BACKLOG = Experiment(
         ),
     ],
     measure=_measure_backlog,
+    negatives={
+        "vegas": Negative("Vegas", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
+        "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"]),
+        "little": Negative("an alpha of 1", ["flows.*.cc_params.alpha=1"]),
+    },
     drawings=[_draw("rtts")],
 )
 
@@ -84,6 +89,7 @@ WEIGHTS = Experiment(
         )
     ],
     measure=_measure_weights,
+    negatives={"vegas": Negative("Vegas, which has no weights", ["flows.*.cc_params={}", "flows.*.cc=vegas"])},
     drawings=[_draw("weights")],
 )
 
@@ -120,6 +126,10 @@ LINKS = Experiment(
         )
     ],
     measure=_measure_links,
+    negatives={
+        "vegas": Negative("Vegas", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
+        "little": Negative("an alpha of 1", ["flows.*.cc_params.alpha=1"]),
+    },
     drawings=[_draw("two-links")],
 )
 

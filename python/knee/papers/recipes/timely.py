@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import mean, one_link, plot
 
 if TYPE_CHECKING:
@@ -17,6 +17,12 @@ _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
 _FLOW = {"cc": "timely", "rtt": "20 us", "cc_params": {"segment": "16 kB"}}
 _ALONE = {"tcp": {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}, "interval": "1 ms"}
 _FLOWS = (2, 4, 8)
+_CUBIC = Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"])
+#: Of a queue, however short.
+_BACKS_OFF = Negative(
+    "thresholds at the base RTT, so that each queue is backed off from",
+    ["flows.*.cc_params.t_low=10 us", "flows.*.cc_params.t_high=21 us"],
+)
 _LATE_MS = (0, 1, 3, 10, 30)
 #: The part of a run that counts, s.
 _FROM_S, _TO_S = 0.4, 0.5
@@ -45,6 +51,7 @@ RATE = Experiment(
         for n in _FLOWS
     ],
     measure=_measure_rate,
+    negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
     drawings=[
         Drawing(
             "Rates and RTTs of four flows.",
@@ -88,6 +95,7 @@ STARTS = Experiment(
         for late in _LATE_MS
     ],
     measure=_measure_starts,
+    negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
     drawings=[
         _draw_start(1),
         _draw_start(3),

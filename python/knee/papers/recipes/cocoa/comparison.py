@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
 from knee.view.palette import OKABE_ITO
 
@@ -149,6 +149,15 @@ def _draw_small(results: Results) -> Figure:
     return figure
 
 
+#: Each queue with the one that it is compared with.
+_PAIRS = {"fq": "cake", "cake": "fq", "fq_codel": "cocoa", "cocoa": "fq_codel"}
+
+
+def _swapped(*ccs: str) -> Negative:
+    swap = {f"table1-{cc}-{queue}": f"table1-{cc}-{other}" for cc in ccs for queue, other in _PAIRS.items()}
+    return Negative("fq_codel and cocoa, cake and fq in each other's place", swap=swap)
+
+
 EXPERIMENTS = [
     Experiment(
         key="reno",
@@ -156,6 +165,15 @@ EXPERIMENTS = [
         about="A Reno flow for 240 s on 100 Mbit/s with a base RTT of 50 ms.",
         runs=[run for run in _table1_runs() if run.name in ("table1-reno-fq_codel", "table1-reno-cocoa")],
         measure=_reno,
+        negatives={
+            "swapped": Negative(
+                "the other queue",
+                swap={
+                    "table1-reno-fq_codel": "table1-reno-cocoa",
+                    "table1-reno-cocoa": "table1-reno-fq_codel",
+                },
+            )
+        },
         drawings=[Drawing("Throughput and RTT of Reno through fq_codel and through cocoa.", _draw_reno)],
     ),
     Experiment(
@@ -166,6 +184,7 @@ EXPERIMENTS = [
         "clock. The items are the paper's statements about the table.",
         runs=_table1_runs(),
         measure=_table1,
+        negatives={"swapped": _swapped(*CCS)},
         drawings=[Drawing("Table 1 as bars.", _draw_table1)],
         tables=_rows,
     ),
@@ -177,6 +196,18 @@ EXPERIMENTS = [
         "queue of several base RTTs.",
         runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
+        negatives={
+            "swapped": Negative(
+                "the other queue",
+                swap={"small-bdp-fq_codel": "small-bdp-cocoa", "small-bdp-cocoa": "small-bdp-fq_codel"},
+            ),
+            "fq": Negative("fq", ["link.queue=fq"]),
+            "fixed": Negative(
+                "buffers that stay at two packets",
+                ["link.queue=fq", "link.queue_params.flow_limit=2"],
+                only=["small-bdp-cocoa"],
+            ),
+        },
         drawings=[Drawing("RTT over time; the base RTT is dashed.", _draw_small)],
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.palette import OKABE_ITO
 
@@ -96,6 +96,10 @@ def _draw_buffer(results: Results) -> Figure:
     return figure
 
 
+#: A queue that never grants more than two packets.
+_FIXED = ["link.queue_params.flow_limit=2", "link.queue_params.max_increase=1.0"]
+_ANOTHER_QUEUE = "the other queue"
+
 SHORT_PATH = [(0.0, 30.0, 20.0), (30.0, 60.0, 10.0)]
 
 EXPERIMENTS = [
@@ -105,6 +109,10 @@ EXPERIMENTS = [
         about="A CUBIC flow with a base RTT of 10 ms on 20 Mbit/s; the rate falls to 10 Mbit/s after 30 s.",
         runs=[Run("fig4", "cocoa-fig4"), Run("fig5", "cocoa-fig5")],
         measure=_halved,
+        negatives={
+            "swapped": Negative(_ANOTHER_QUEUE, swap={"fig4": "fig5", "fig5": "fig4"}),
+            "fixed": Negative("buffers that stay at two packets", _FIXED, only=["fig5"]),
+        },
         drawings=[_draw_rate("fig4", SHORT_PATH), _draw_rate("fig5", SHORT_PATH)],
     ),
     Experiment(
@@ -113,6 +121,10 @@ EXPERIMENTS = [
         about="The flow of Fig. 5; the rate rises from 20 to 40 Mbit/s after 30 s.",
         runs=[Run("fig6", "cocoa-fig6"), Run("fig5", "cocoa-fig5")],
         measure=_doubled,
+        negatives={
+            "fq": Negative("fq", ["link.queue_params={}", "link.queue=fq"], only=["fig6"]),
+            "fixed": Negative("buffers that stay at two packets", _FIXED, only=["fig6"]),
+        },
         drawings=[
             _draw_rate("fig6", [(0.0, 30.0, 20.0), (30.0, 60.0, 40.0)]),
             Drawing("The buffer that cocoa grants the flow in the runs of Figs. 5 and 6.", _draw_buffer),
@@ -130,6 +142,7 @@ EXPERIMENTS = [
             Run("fig8-lossy", "cocoa-fig8", [LOSS]),
         ],
         measure=_long_path,
+        negatives={"swapped": Negative(_ANOTHER_QUEUE, swap={"fig7": "fig8", "fig8": "fig7"})},
         drawings=[_draw_rate("fig7", [(0.0, 240.0, 100.0)]), _draw_rate("fig8", [(0.0, 240.0, 100.0)])],
     ),
     Experiment(
@@ -138,6 +151,10 @@ EXPERIMENTS = [
         about="A BBR flow with a base RTT of 10 ms on 50 Mbit/s; the rate falls to 25 Mbit/s after 30 s.",
         runs=[Run("fig9", "cocoa-fig9")],
         measure=_bbr,
+        negatives={
+            "vegas": Negative("Vegas, which keeps some packets in the queue", ["flows.0.cc=vegas"]),
+            "fixed": Negative("buffers that stay at two packets", _FIXED),
+        },
         drawings=[_draw_rate("fig9", [(0.0, 30.0, 50.0), (30.0, 60.0, 25.0)])],
     ),
 ]

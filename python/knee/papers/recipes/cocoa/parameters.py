@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.palette import OKABE_ITO
 
@@ -116,6 +116,11 @@ def _draw_guard(results: Results) -> Figure:
     return figure
 
 
+def _swapped(name: str) -> Negative:
+    runs = (f"{name}-limited", f"{name}-unlimited")
+    return Negative("the limit taken off, or put on", swap=dict(zip(runs, reversed(runs), strict=True)))
+
+
 EXPERIMENTS = [
     Experiment(
         key="multiplier",
@@ -129,6 +134,17 @@ EXPERIMENTS = [
             for m in MULTIPLIERS
         ],
         measure=_multiplier,
+        negatives={
+            "others": Negative(
+                "BBR in place of Reno and CUBIC, and CUBIC in place of BBR; for 1.25 the multiplier of 0.5",
+                swap={
+                    _name("reno", 0.5): _name("bbr", 0.5),
+                    _name("cubic", 0.5): _name("bbr", 0.5),
+                    _name("bbr", 0.5): _name("cubic", 0.5),
+                    _name("bbr", 1.25): _name("bbr", 0.5),
+                },
+            )
+        },
         drawings=[
             Drawing("The least buffer in a run of 60 s by multiplier; below, BBR's buffer over time.", _draw_multiplier)
         ],
@@ -143,6 +159,7 @@ EXPERIMENTS = [
             Run("increase-unlimited", "cocoa-increase", ["link.queue_params.max_increase=100.0"]),
         ],
         measure=_increase,
+        negatives={"swapped": _swapped("increase")},
         drawings=[
             Drawing(
                 "The buffer and the greatest RTT with and without the limit.",
@@ -162,6 +179,7 @@ EXPERIMENTS = [
             Run("guard-unlimited", "cocoa-vegas", ["link.queue_params.max_guard_interval=1000 s"]),
         ],
         measure=_guard,
+        negatives={"swapped": _swapped("guard")},
         drawings=[
             Drawing("Throughput, and the guard intervals, within which cocoa does not cut the buffer.", _draw_guard)
         ],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, queue, rtt_min
 from knee.view.palette import flow_colours
 
@@ -30,7 +30,7 @@ ALL_RUN_S = 35.0
 def _measure_1(results: Results) -> dict[str, Value]:
     means = [float(between(queue(results[f"fig1-{n}"]), ALL_RUN_S, 1e9).mean()) for n in VEGAS_FLOWS]
     made: dict[str, Value] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
-    return made | {"grows": means[0] < means[1] < means[2]}
+    return made | {"growth": means[-1] / means[0]}
 
 
 def _draw_1(results: Results) -> Figure:
@@ -52,6 +52,7 @@ FIG_1 = Experiment(
     "queue, which it then takes for part of the path. So the queue grows with the number of flows.",
     runs=[Run(f"fig1-{n}", "daimd-fig1", [f"flows.0.count={n}"]) for n in VEGAS_FLOWS],
     measure=_measure_1,
+    negatives={"cubic": Negative("CUBIC", ["flows.0.cc=cubic"])},
     drawings=[Drawing("Queue occupancy for 2, 8 and 16 flows. Dashed: what the queue holds.", _draw_1)],
 )
 
@@ -97,6 +98,14 @@ FIG_2 = Experiment(
     "queue just empties.",
     runs=[Run("fig2", "daimd-fig2")],
     measure=_measure_2,
+    negatives={
+        "reno": Negative("Reno", ["flows.0.cc_params={}", "flows.0.cc=reno"]),
+        "fixed": Negative(
+            "backoffs to 95 %",
+            ["flows.0.cc_params.adaptive_backoff=false", "flows.0.cc_params.beta=0.95"],
+        ),
+        "half": Negative("every backoff by half", ["flows.0.cc_params.adaptive_backoff=false"]),
+    },
     drawings=[Drawing("Window and queue.", lambda results: _window_and_queue(results["fig2"]))],
 )
 
@@ -141,6 +150,7 @@ FIG_3 = Experiment(
     "finds a smaller RTTmin, until it is the propagation delay.",
     runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
     measure=_measure_3,
+    negatives={"swapped": Negative("delta, or none", swap={"fig3": "fig3-kept", "fig3-kept": "fig3"})},
     drawings=[
         Drawing(
             "The estimate of RTTmin (dashed: the propagation delay), the RTT, and the queue.",
@@ -160,6 +170,7 @@ FIG_4 = Experiment(
     about="Ten flows; each starts with its own RTTmin, drawn from 120 to 240 ms.",
     runs=[Run("fig4", "daimd-fig4")],
     measure=_measure_4,
+    negatives={"kept": Negative("no delta", ["flows.*.cc_params.delta=1.0"])},
     drawings=[
         Drawing(
             "The estimates of RTTmin (dashed: the propagation delay), the RTTs, and the queue.",
@@ -211,6 +222,7 @@ FIG_5 = Experiment(
     "is tau0, then stays constant, and is reduced once Delta0 has passed since the last reduction.",
     runs=[Run("fig5", "daimd-fig5")],
     measure=_measure_5,
+    negatives={"grows": Negative("a window that grows on above the threshold", ["flows.0.cc_params.hold=false"])},
     drawings=[Drawing("Window and queueing delay after slow start. Dashed: tau0.", _draw_5)],
 )
 

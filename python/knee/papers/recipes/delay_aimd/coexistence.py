@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs
 from knee.view.palette import flow_colours
 
@@ -75,6 +75,12 @@ FIG_6 = Experiment(
         Run("fig6-basic-htcp", "daimd-fig6", [*BASIC, "flows.1.cc=htcp"]),
     ],
     measure=_measure,
+    negatives={
+        "swapped": Negative(
+            "the basic algorithm and the modified one in each other's place",
+            swap={"fig6-basic": "fig6-modified", "fig6-modified": "fig6-basic"},
+        )
+    },
     drawings=[Drawing("The windows of all four flows, with the basic and the modified algorithm.", _draw)],
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, lost
 from knee.view.palette import flow_colours
 
@@ -96,6 +96,10 @@ FIG_7 = Experiment(
         ),
     ],
     measure=_measure_7,
+    negatives={
+        "reno": Negative("Reno", ["flows.0.cc_params={}", "flows.0.cc=reno"], only=["fig7-1", "fig7-8"]),
+        "often": Negative("the delay-based algorithm in place of H-TCP", swap={"fig7-htcp-4": "fig7-4"}),
+    },
     drawings=[Drawing("Use of the link and delay over the number of flows, as in the paper.", _draw_7)],
     tables=_table_7,
 )
@@ -118,6 +122,10 @@ def _epochs(result: Result) -> list[tuple[float, float, float]]:
     return made
 
 
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
 def _measure_8(results: Results) -> dict[str, Value]:
     result = results["fig8"]
     after = [part for begin, end, part in _epochs(result) if end > SECOND_START_S]
@@ -128,7 +136,7 @@ def _measure_8(results: Results) -> dict[str, Value]:
         "bound_half": float(math.log(0.1) // math.log(0.5)),
         "bound_three_quarters": float(math.log(0.1) // math.log(0.75)),
         "rise_three_quarters": float(math.log(1 / 9) // math.log(0.75)),
-        "epoch_s": float(np.mean([end - begin for begin, end, _ in _epochs(result) if end > SECOND_START_S])),
+        "epoch_s": _mean([end - begin for begin, end, _ in _epochs(result) if end > SECOND_START_S]),
     }
 
 
@@ -150,6 +158,7 @@ FIG_8 = Experiment(
     "second flow has 45 % of both mean windows.",
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
+    negatives={"reno": Negative("Reno", ["flows.*.cc_params={}", "flows.*.cc=reno"])},
     drawings=[Drawing("The windows of both flows.", _draw_8)],
 )
 
@@ -174,7 +183,8 @@ def _table_run(window: int) -> Run:
 def _epoch_s(result: Result) -> float:
     """The mean time between losses without the first two, which slow start affects."""
     starts = result.events.filter(pl.col("event") == "recovery")["t_s"].to_numpy()
-    return float(np.diff(starts)[1:].mean())
+    between = np.diff(starts)[1:]
+    return float(between.mean()) if len(between) else math.nan
 
 
 def _measure_table(results: Results) -> dict[str, Value]:
@@ -201,6 +211,9 @@ TABLE_1 = Experiment(
     "the paper has 0.5.",
     runs=[_table_run(window) for window in WINDOWS],
     measure=_measure_table,
+    negatives={
+        "reno": Negative("an increase of a packet per round trip", ["flows.0.cc_params.increase=reno", "duration=25 s"])
+    },
     tables=_table_1,
 )
 

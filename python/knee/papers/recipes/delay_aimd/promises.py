@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between, lost, queue
 
 if TYPE_CHECKING:
@@ -64,6 +64,13 @@ KNEE = Experiment(
     "low delay, high use and no loss wherever only delay-based flows run, largely decoupled from the buffer.",
     runs=[Run(f"knee-{buffer}", "daimd-equals", [f"link.limit={buffer} ms"]) for buffer in BUFFERS_MS],
     measure=_measure_knee,
+    negatives={
+        "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"]),
+        "low": Negative(
+            "a threshold of 1 ms, and a fixed backoff by half",
+            ["flows.*.cc_params.tau0=1 ms", "flows.*.cc_params.adaptive_backoff=false"],
+        ),
+    },
     drawings=[Drawing("Queueing delay by buffer. Dashed: tau0.", _draw_knee)],
     tables=_table_knee,
 )
@@ -107,6 +114,12 @@ DRAIN = Experiment(
     "the delay-based flows start while the buffer is full, so that their RTTmin is far above the propagation delay.",
     runs=[Run("drain", "daimd-drain")],
     measure=_measure_drain,
+    negatives={
+        "raised": Negative(
+            "the backoff at the raised threshold",
+            [f"flows.{i}.cc_params.backoff_threshold=raised" for i in (0, 2)],
+        )
+    },
     drawings=[Drawing("Queueing delay (dashed: tau0) and the flows' throughput.", _draw_drain)],
 )
 

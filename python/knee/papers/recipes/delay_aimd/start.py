@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, between, queue
 
 if TYPE_CHECKING:
@@ -27,26 +28,34 @@ def _name(rate_mbps: int, rtt_ms: int) -> str:
     return f"start-{rate_mbps}-{rtt_ms}"
 
 
+def _first_backoff_s(result: Result) -> float:
+    cuts = backoffs(result)
+    return cuts[0].at_s if cuts else math.nan
+
+
 def _rounds(result: Result, rtt_ms: int) -> float:
-    """Round trips until the first backoff."""
-    return 1e3 * backoffs(result)[0].at_s / rtt_ms
+    """Round trips until the first backoff; NaN if there is none."""
+    return 1e3 * _first_backoff_s(result) / rtt_ms
 
 
 def _reached(result: Result, rate_mbps: int, rtt_ms: int) -> float:
     """The greatest window before the first backoff, over the bandwidth-delay product."""
     t, window = drawing.series(result, "cwnd_packets")
-    return float(window[t < backoffs(result)[0].at_s].max()) * PAYLOAD_BITS / (rate_mbps * 1e3 * rtt_ms)
+    return float(window[~(t >= _first_backoff_s(result))].max()) * PAYLOAD_BITS / (rate_mbps * 1e3 * rtt_ms)
 
 
 def _measure(results: Results) -> dict[str, Value]:
     limited, standard = results[_name(RATE_MBPS, RTT_MS)], results["start-standard"]
     by_rtt = [_rounds(results[_name(RATE_MBPS, rtt)], rtt) for rtt in RTTS_MS]
     by_rate = [_rounds(results[_name(rate, RTT_MS)], RTT_MS) for rate in RATES_MBPS]
-    ends = backoffs(limited)[0].at_s
+    ends = _first_backoff_s(limited)
     return {
         "reached": _reached(limited, RATE_MBPS, RTT_MS),
         "reached_standard": _reached(standard, RATE_MBPS, RTT_MS),
-        "delay_over_tau0": float(np.nanmax(between(queue(limited, "queue_delay_max_ms"), 0, ends + 1))) / TAU0_MS,
+        "delay_over_tau0": float(
+            np.nanmax(between(queue(limited, "queue_delay_max_ms"), 0, 1e9 if math.isnan(ends) else ends + 1))
+        )
+        / TAU0_MS,
         "reno_delay_ms": float(np.nanmax(between(queue(results["start-reno"], "queue_delay_max_ms"), 0, 20))),
         "growth_by_rtt": by_rtt[-1] / by_rtt[0],
         "spread_by_rate": max(by_rate) / min(by_rate),
@@ -94,6 +103,18 @@ START = Experiment(
         ),
     ],
     measure=_measure,
+    negatives={
+        "swapped": Negative(
+            "standard slow start and limited slow start in each other's place",
+            swap={_name(RATE_MBPS, RTT_MS): "start-standard"}
+            | dict.fromkeys(("start-standard", "start-reno"), _name(RATE_MBPS, RTT_MS)),
+        ),
+        "linear": Negative(
+            "no slow start, and a packet per round trip",
+            ["flows.0.cc=daimd", "flows.0.cc_params.slow_start=off", "flows.0.cc_params.increase=reno"],
+            only=[_name(RATE_MBPS, rtt) for rtt in RTTS_MS],
+        ),
+    },
     drawings=[Drawing("Window and queueing delay. Dashed: tau0.", _draw)],
     tables=_table,
 )

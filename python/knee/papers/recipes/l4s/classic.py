@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.paper import Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import flow, link, ratio
 
 QUEUES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,5 +47,6 @@ CLASSIC = Experiment(
     "11 to 18 times its rate here and 26 to 60 times there, which is not explained.",
     runs=[_run(key, ecn) for key in QUEUES for ecn in _ECN],
     measure=_measure,
+    negatives={"dualpi2": Negative("DualPI2", ["link.queue_params={}", "link.queue=dualpi2"])},
     tables=_tables,
 )

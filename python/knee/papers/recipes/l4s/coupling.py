@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, series, wait_ms
 
 if TYPE_CHECKING:
@@ -112,6 +112,11 @@ COUPLING = Experiment(
     "80 s of which the last 50 count. A wait is an RTT less the path's and less the sending of the packet itself.",
     runs=[_run(cc, rate, rtt) for cc in SCALABLE for rate in RATES_MBPS for rtt in RTTS_MS[cc]],
     measure=_measure,
+    negatives={
+        "fifo": Negative("a FIFO of 100 ms", ["link.queue_params={}", "link.queue=pfifo", "link.limit=100 ms"]),
+        "uncoupled": Negative("no coupling of the two queues", ["link.queue_params.coupling_factor=0"]),
+        "eager": Negative("a step of 50 us", ["link.queue_params.step_thresh=50 us"]),
+    },
     tables=_tables,
     drawings=[Drawing("Rates over CUBIC's, and the largest 99th percentile of the wait over all RTTs.", _draw)],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, series, wait_ms
 
 if TYPE_CHECKING:
@@ -109,6 +109,14 @@ PAIRS = Experiment(
     "value is their mean. Figures here are means of two seeds, of four where both RTTs are 80 ms.",
     runs=[*(_pair(rate, pair) for rate in MEASURED_MBPS for pair in PAIRS_MEASURED), _JITTERED],
     measure=_measure_pairs,
+    negatives={
+        "fq": Negative("a queue per flow", ["link.queue_params={}", "link.queue=fq_codel"]),
+        "others": Negative(
+            "the runs of another pair",
+            swap={"pair-50-prague80_cubic20": "pair-50-cubic80_prague20"}
+            | {"pair-10-prague20_cubic10": "pair-10-cubic20_prague10"},
+        ),
+    },
     tables=_pair_tables,
     drawings=[Drawing("Shares there and here; the band is 5 points to each side.", _draw_pairs)],
 )
@@ -167,6 +175,13 @@ ALONE = Experiment(
         _beside("beside-cwr-100-20", reduce_on_cwr=True),
     ],
     measure=_measure_alone,
+    negatives={
+        "fq_codel": Negative("fq_codel", ["link.queue_params={}", "link.queue=fq_codel"]),
+        "eager": Negative(
+            "a step of 50 us for every packet",
+            ["link.queue_params.step_thresh=50 us", "link.queue_params.min_qlen_step=0"],
+        ),
+    },
     tables=_alone_tables,
     drawings=[Drawing("Prague and CUBIC at 100 Mbit/s and 20 ms.", _draw_alone)],
 )
@@ -235,6 +250,10 @@ VIRTUAL_RTT = Experiment(
         _four("virtual-four-still", DUALPI2),
     ],
     measure=_measure_virtual,
+    negatives={
+        "off": Negative("no virtual RTT", ["flows.*.cc_params.rtt_target=0 s"], only=["virtual-on", "virtual-four"]),
+        "swapped": Negative("the virtual RTT, or none", swap={"virtual-off": "virtual-on"}),
+    },
     tables=_virtual_tables,
     drawings=[Drawing("Two Prague flows with and without the virtual RTT.", _draw_virtual)],
 )
