@@ -8,6 +8,7 @@
 use crate::arrivals::Arrivals;
 use crate::line::Line;
 use crate::link::Outcome;
+use knee_core::convert::index_u32;
 use knee_core::{Bytes, ConnectionId, Packet, Rate, Rng, Time, Tuple};
 
 /// Capacity of a queue.
@@ -85,7 +86,7 @@ pub struct Connections(Vec<ConnectionId>);
 impl Connections {
     /// From now on packets that carry this index belong to connection `id`. Without this, each index is a flow of its own.
     pub fn set(&mut self, index: u32, id: ConnectionId) {
-        let known = self.0.len() as u32;
+        let known = index_u32(self.0.len());
         self.0.extend((known..=index).map(ConnectionId::of_flow));
         self.0[index as usize] = id;
     }

@@ -29,6 +29,7 @@ use crate::docsis_pie::{BUFFER, Controller, INTERVAL, TARGET, time_for};
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::convert::{non_negative, saturating_i64};
 use knee_core::{Bytes, Packet, Param, Params, Rate, Time};
 
 const MULPI: &str = "DOCSIS 3.1 MULPI, annexes M to O; docsis-ns3";
@@ -141,7 +142,7 @@ impl DocsisLld {
             coupling: params.ratio("coupling_factor"),
             max_thresh: params.time("max_thresh"),
             range: params.time("range"),
-            weight: params.count("weight") as i64,
+            weight: saturating_i64(params.count("weight")),
             loop_delay: params.time("loop_delay"),
             virtual_queue: VirtualQueue::default(),
             count: 0.0,
@@ -160,7 +161,7 @@ impl DocsisLld {
             return;
         }
         let (rate, held) = (self.rate, self.c.bytes());
-        let most = rate.mul_div(self.weight as u64, WEIGHTS as u64);
+        let most = rate.mul_div(non_negative(self.weight), non_negative(WEIGHTS));
         let mut taken = Rate::over(Bytes(std::mem::take(&mut self.l_bytes)), INTERVAL).as_bps();
         let l_rate = &mut self.l_rate;
         self.controller.catch_up(now, || {
@@ -237,7 +238,7 @@ impl Queue for DocsisLld {
             self.l_bytes += size;
         }
         if both {
-            self.credit += size as i64 * if from_l { WEIGHTS - self.weight } else { -self.weight };
+            self.credit += saturating_i64(size) * if from_l { WEIGHTS - self.weight } else { -self.weight };
         } else {
             self.credit = 0;
         }

@@ -6,6 +6,7 @@ use crate::flow_table::{List, Table};
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
 use knee_core::{Bytes, Packet, Params, Rate, Time, Tuple};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -96,13 +97,13 @@ impl<R: BufferRule> FairQueue<R> {
         let threshold = params.time("ce_threshold");
         let max_rate = params.rate("flow_max_rate");
         let settings = Settings {
-            quantum: params.bytes("quantum").0 as i64,
-            initial_quantum: params.bytes("initial_quantum").0 as i64,
+            quantum: saturating_i64(params.bytes("quantum").0),
+            initial_quantum: saturating_i64(params.bytes("initial_quantum").0),
             refill_delay: params.time("refill_delay"),
             flow_max_rate: (max_rate > Rate::ZERO).then_some(max_rate),
             low_rate_threshold: params.rate("low_rate_threshold"),
             ce_threshold: if threshold == Time::ZERO { Time::MAX } else { threshold },
-            mask: params.count("orphan_mask") as u32,
+            mask: saturating_u32(params.count("orphan_mask")),
             overhead: u64::from(init.overhead),
         };
         Self {
@@ -244,8 +245,8 @@ impl<R: BufferRule> FairQueue<R> {
         if R::RUNS && most > 1 {
             let Some((head, alike)) = self.pool.head(&flow.fifo) else { return 0 };
             let size = u64::from(head.size) + self.settings.overhead;
-            let by_credit = (flow.credit.max(1) as u64).div_ceil(size);
-            some = alike.min(most).min(by_credit.min(u64::from(u32::MAX)) as u32);
+            let by_credit = non_negative(flow.credit.max(1)).div_ceil(size);
+            some = alike.min(most).min(saturating_u32(by_credit));
         }
         if !self.pool.pop_some(&mut flow.fifo, some, first) {
             return 0;
@@ -294,7 +295,7 @@ impl<R: BufferRule> FairQueue<R> {
             }
             self.flows.fetch_behind(i, &self.pool);
             let size = self.wire_size(first);
-            self.flows.get(i).credit -= size as i64 * i64::from(count);
+            self.flows.get(i).credit -= saturating_i64(size) * i64::from(count);
             if let Some(rate) = self.settings.flow_max_rate {
                 self.pace(i, rate, size, cx.now);
             }
@@ -312,7 +313,7 @@ impl<R: BufferRule> FairQueue<R> {
         } else if flow.credit > 0 {
             return;
         }
-        let bytes = if by_packet { bytes } else { bytes.max(quantum as u64) };
+        let bytes = if by_packet { bytes } else { bytes.max(non_negative(quantum)) };
         let mut gap = rate.time_for(Bytes(bytes)).min(MAX_PACING_GAP);
         if flow.next_packet_at > Time::ZERO {
             // Makes up for the packet having left late, by half a gap at most.

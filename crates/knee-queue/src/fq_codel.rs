@@ -18,6 +18,7 @@ use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use knee_core::cache::fetch;
+use knee_core::convert::{index, index_u32, saturating_i64, saturating_u8, saturating_u32};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate, Tuple};
 
@@ -174,7 +175,7 @@ struct FqCodel {
 
 impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
-        let n = params.count("flows") as usize;
+        let n = index(params.count("flows"));
         let overhead = u64::from(init.overhead);
         let flow = Flow {
             fifo: Fifo::EMPTY,
@@ -185,9 +186,11 @@ impl FqCodel {
             listed: false,
         };
         Self {
-            codel: CodelParams::new(params, u64::from(MTU) + overhead)
-                .selecting(params.count("ce_threshold_selector") as u8, params.count("ce_threshold_mask") as u8),
-            quantum: params.bytes("quantum").0 as i64,
+            codel: CodelParams::new(params, u64::from(MTU) + overhead).selecting(
+                saturating_u8(params.count("ce_threshold_selector")),
+                saturating_u8(params.count("ce_threshold_mask")),
+            ),
+            quantum: saturating_i64(params.bytes("quantum").0),
             memory_limit: params.bytes("memory_limit").0,
             drop_batch: params.count("drop_batch"),
             hash: FlowHash::new(&mut init.rng.clone()),
@@ -211,7 +214,7 @@ impl FqCodel {
     #[inline]
     fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
         let tuple = cx.tuple(&first);
-        let i = self.hash.bucket(tuple, self.flows.len() as u32);
+        let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
         let flow = &mut self.flows[i as usize];
         let size = self.store.wire_size(&first) * u64::from(count);
         self.store.pool.push_run(&mut flow.fifo, first, count);
@@ -253,7 +256,7 @@ impl FqCodel {
                 }
             }
             // CoDel is told, so that its signal grows too.
-            flow.codel.count = flow.codel.count.wrapping_add(dropped as u32);
+            flow.codel.count = flow.codel.count.wrapping_add(saturating_u32(dropped));
         }
     }
 }
@@ -304,7 +307,7 @@ impl Queue for FqCodel {
             }
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i as usize] };
             if self.codel.dequeue(&mut flow.codel, &mut head, first, cx) {
-                flow.deficit -= self.store.wire_size(first) as i64;
+                flow.deficit -= saturating_i64(self.store.wire_size(first));
                 let next = flow.next;
                 if let Some(next) = self.flows.get(next as usize) {
                     self.store.pool.fetch_head(&next.fifo);

@@ -1,5 +1,7 @@
 //! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`mod@registry`].
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 pub mod registry;

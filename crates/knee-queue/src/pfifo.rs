@@ -6,6 +6,7 @@
 use crate::bound::Bound;
 use crate::registry::Entry;
 use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use knee_core::convert::saturating_u32;
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate};
 use std::collections::VecDeque;
@@ -68,9 +69,9 @@ impl Pfifo {
         if taken > 0 {
             self.packets += taken;
             self.bytes += taken * size;
-            self.bursts.push_back(Burst { count: taken as u32, ..*burst });
+            self.bursts.push_back(Burst { count: saturating_u32(taken), ..*burst });
         }
-        taken as u32
+        saturating_u32(taken)
     }
 
     /// Drops from the tail what no longer fits.

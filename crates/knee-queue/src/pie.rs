@@ -32,6 +32,7 @@ use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::convert::{clamped, index_u32};
 use knee_core::{Packet, Param, Params, Rate, Rng, Time};
 
 const LINUX: &str = "RFC 8033, 4 and 5; Linux include/net/pie.h";
@@ -145,7 +146,7 @@ impl Settings {
         if qdelay > HIGH_DELAY {
             delta += i128::from(ONE / 50);
         }
-        (i128::from(p) + delta).clamp(0, i128::from(ONE)) as u64
+        clamped(i128::from(p) + delta, ONE)
     }
 
     /// One update, with `backlog` bytes waiting.
@@ -171,7 +172,7 @@ fn in_ticks(span: Time, tick: Time) -> Time {
 /// log2 of 1/s in the header.
 fn scale_shift(p: u64) -> u32 {
     let thresholds = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
-    match thresholds.iter().take_while(|&&n| p < ONE / n).count() as u32 {
+    match index_u32(thresholds.iter().take_while(|&&n| p < ONE / n).count()) {
         0 => 0,
         n => 2 * n - 1,
     }

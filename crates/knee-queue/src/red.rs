@@ -31,6 +31,7 @@ use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use knee_core::convert::saturating_u32;
 use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
 
 const SIZES: (Bytes, Bytes) = (Bytes(1), Bytes(1 << 31));
@@ -161,7 +162,7 @@ impl Red {
             set: Settings {
                 min,
                 max: params.bytes("max").0.max(min),
-                weight_log: params.count("weight_log") as u32,
+                weight_log: saturating_u32(params.count("weight_log")),
                 avpkt: params.bytes("avpkt").0,
                 in_packets: params.choice("unit") == "packets",
                 adaptive: params.switch("adaptive"),

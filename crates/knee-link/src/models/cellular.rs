@@ -29,6 +29,7 @@
 
 use crate::medium::{Frame, Medium, Port, Sending};
 use crate::registry::{Choice, Conflict, Init, Model};
+use knee_core::convert::{saturating_u64, truncated};
 use knee_core::{Param, Params, Rate, Rng, Time};
 
 const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&'static str; 3]) -> [Param; 12] {
@@ -300,11 +301,11 @@ impl Cellular {
     /// Bytes that a block in the interval `tti` takes.
     fn block(&mut self, tti: u64) -> u64 {
         let share = self.fading.as_mut().map_or(1.0, |fading| fading.share(tti));
-        let rate = if share < 1.0 { (self.rate.as_bps() as f64 * share) as u64 } else { self.rate.as_bps() };
+        let rate = if share < 1.0 { truncated(self.rate.as_bps() as f64 * share) } else { self.rate.as_bps() };
         self.carry += u128::from(rate) * u128::from(self.tti.as_nanos());
         let bytes = self.carry / 8_000_000_000;
         self.carry -= bytes * 8_000_000_000;
-        bytes as u64
+        saturating_u64(bytes)
     }
 
     /// Whether a retransmission goes in the interval `tti`.

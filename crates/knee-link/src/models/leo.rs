@@ -13,6 +13,7 @@
 use crate::medium::{Frame, Medium, Port, Sending};
 use crate::registry::{Choice, Conflict, Init, Model};
 use crate::wire::Wire;
+use knee_core::convert::truncated;
 use knee_core::{Param, Params, Rate, Rng, Time};
 
 /// The registry entry.
@@ -162,7 +163,7 @@ impl Satellite {
         self.orbit.go_to(epoch);
         self.outage_ends = if epoch == 0 { Time::ZERO } else { since + self.outage };
         self.until = if epoch == 0 { self.orbit.first } else { since + self.orbit.period };
-        let rate = (self.rate.as_bps() as f64 * self.orbit.current.2) as u64;
+        let rate = truncated(self.rate.as_bps() as f64 * self.orbit.current.2);
         self.wire = Wire::new(Rate::from_bps(rate.max(1)));
     }
 }

@@ -46,6 +46,7 @@ use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
 use chain::{Chain, Rotation};
 use cobalt::{Settings, State};
 use knee_core::cache::fetch;
+use knee_core::convert::{index_u16, saturating_i64};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time, Tuple};
 use longest::Longest;
@@ -206,7 +207,7 @@ fn cobalt_settings(target: Time, interval: Time, bandwidth: Option<Rate>, frame:
 /// Bytes of credit in a round for a host with `load` bulk flows; `noise` is uniform in 16 bits.
 fn credit(quantum: u64, load: u16, noise: u64) -> i64 {
     let share = if load > 1 { 65_535 / u64::from(load) } else { 65_535 };
-    ((quantum * share + noise) >> 16) as i64
+    saturating_i64((quantum * share + noise) >> 16)
 }
 
 impl Cake {
@@ -271,7 +272,7 @@ impl Cake {
         if self.homes.len() <= key {
             self.homes.resize(key + 1, NOWHERE);
         }
-        self.homes[key] = i as u16;
+        self.homes[key] = index_u16(i);
         i
     }
 
@@ -513,7 +514,7 @@ impl Queue for Cake {
                 }
             }
             let size = self.wire_size(first);
-            self.flows[i].deficit -= size as i64;
+            self.flows[i].deficit -= saturating_i64(size);
             if let Some(rate) = self.bandwidth {
                 self.time_next += rate.time_for(Bytes(size));
             }
