@@ -132,7 +132,12 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn run(mut self) -> std::io::Result<(Output, Rows)> {
-        while self.step(1 << 20) {}
+        // In debug and test builds the books are checked on the way.
+        let steps = if cfg!(debug_assertions) { 1 << 14 } else { 1 << 20 };
+        while self.step(steps) {
+            debug_assert_eq!(self.audit(), Ok(()), "at {}", self.now());
+        }
+        debug_assert_eq!(self.audit(), Ok(()), "at the end");
         self.finish()
     }
 

@@ -43,6 +43,7 @@ impl World {
 
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
+        self.syns -= 1;
         let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
         out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
     }
@@ -126,6 +127,7 @@ impl World {
     }
 
     fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
+        self.syns += 1;
         let (enqueued, stamp) = (self.now, Sender::tsval(self.now));
         let flags = Packet::SYN | self.senders[i as usize].ecn.of_syn();
         out.data(Packet { enqueued, stamp, flow: i, size: SYN_SIZE, flags, ..Packet::default() }, 1);

@@ -278,6 +278,7 @@ impl EventScheduler {
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
+        world.acks -= 1;
         if world.is_non_tcp(packet.flow) {
             let id = world.connections.id(packet.flow);
             self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, &[]));
@@ -369,6 +370,7 @@ impl EventScheduler {
 
     #[inline]
     fn send_acks(&mut self, world: &mut World) {
+        world.acks += self.sent.acks.len() as u64;
         for k in 0..self.sent.acks.len() {
             let ack = self.sent.acks[k];
             if world.connections.is_half(ack.flow) {
