@@ -28,7 +28,7 @@ use crate::bound::Bound;
 use crate::docsis_pie::{BUFFER, Controller, INTERVAL, TARGET, time_for};
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Bursts, Context, Init, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64};
 use knee_core::{Bytes, Packet, Param, Params, Rate, Time};
 
@@ -111,7 +111,6 @@ struct DocsisLld {
     l: Fifo,
     c: Fifo,
     bound: Bound,
-    rate: Rate,
 }
 
 fn is_l4s(packet: &Packet) -> bool {
@@ -152,7 +151,6 @@ impl DocsisLld {
             l: Fifo::new(init),
             c: Fifo::new(init),
             bound: Bound::new(init.limit.unwrap_or(BUFFER), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -160,7 +158,7 @@ impl DocsisLld {
         if !self.controller.is_due(now) {
             return;
         }
-        let (rate, held) = (self.rate, self.c.bytes());
+        let (rate, held) = (self.bound.rate(), self.c.bytes());
         let most = rate.mul_div(non_negative(self.weight), non_negative(WEIGHTS));
         let mut taken = Rate::over(Bytes(std::mem::take(&mut self.l_bytes)), INTERVAL).as_bps();
         let l_rate = &mut self.l_rate;
@@ -173,7 +171,7 @@ impl DocsisLld {
 
     /// Marks what comes to L as its delay and C's probability ask.
     fn mark(&mut self, packet: &mut Packet, delay: Time, cx: &mut Context) {
-        let native = ramp(delay, thresholds(self.max_thresh, self.range, self.rate));
+        let native = ramp(delay, thresholds(self.max_thresh, self.range, self.bound.rate()));
         let coupled = self.coupling * self.controller.prob().sqrt();
         self.count += native.max(coupled.min(1.0));
         if self.count > 1.0 {
@@ -189,13 +187,13 @@ impl DocsisLld {
 
     fn enqueue_l(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.l.wire_size(&packet);
-        let room = self.rate.bytes_in(L_BUFFER).0.max(20 * MAX_FRAME);
+        let room = self.bound.rate().bytes_in(L_BUFFER).0.max(20 * MAX_FRAME);
         if !self.fits(&packet) || self.l.bytes() + size > room {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
-        let own = time_for(self.rate, size);
-        let held = time_for(self.rate, self.l.bytes() + size).saturating_sub(self.loop_delay);
+        let own = time_for(self.bound.rate(), size);
+        let held = time_for(self.bound.rate(), self.l.bytes() + size).saturating_sub(self.loop_delay);
         let delay = self.virtual_queue.add(cx.now, own).max(held);
         let marks = cx.marks;
         self.mark(&mut packet, delay, cx);
@@ -249,19 +247,14 @@ impl Queue for DocsisLld {
         Backlog { packets: self.l.len() + self.c.len(), bytes: Bytes(self.l.bytes() + self.c.bytes()) }
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.shrink(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.shrink(cx);
     }
 }
+
+impl Bursts for DocsisLld {}
 
 #[cfg(test)]
 mod tests {

@@ -28,9 +28,9 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{clamped, saturating_i64, truncated};
-use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+use knee_core::{Bytes, Packet, Param, Params, Rng, Time};
 use std::collections::VecDeque;
 
 const DEFAULT: &str = "RFC 9332, A.1; Linux dualpi2_reset_default";
@@ -120,7 +120,6 @@ struct DualPi2 {
     l_steps: VecDeque<bool>,
     c: Fifo,
     bound: Bound,
-    rate: Rate,
     rng: Rng,
 }
 
@@ -182,7 +181,6 @@ impl DualPi2 {
             l_steps: VecDeque::new(),
             c,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
             rng: init.rng.clone(),
         }
     }
@@ -312,19 +310,14 @@ impl Queue for DualPi2 {
         Backlog { packets: self.l.len() + self.c.len(), bytes: Bytes(self.l.bytes() + self.c.bytes()) }
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.shrink(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.shrink(cx);
     }
 }
+
+impl Bursts for DualPi2 {}
 
 #[cfg(test)]
 mod tests {

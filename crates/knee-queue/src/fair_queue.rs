@@ -5,7 +5,7 @@ use crate::bound::Bound;
 use crate::flow_table::{List, Table};
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
 use knee_core::{Bytes, Packet, Params, Rate, Time, Tuple};
 use std::cmp::Reverse;
@@ -89,7 +89,6 @@ pub(crate) struct FairQueue<R: BufferRule> {
     gc_at: Time,
     backlog: Backlog,
     bound: Bound,
-    rate: Rate,
 }
 
 impl<R: BufferRule> FairQueue<R> {
@@ -120,7 +119,6 @@ impl<R: BufferRule> FairQueue<R> {
             gc_at: Time::MAX,
             backlog: Backlog::default(),
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -358,37 +356,6 @@ impl<R: BufferRule> FairQueue<R> {
 }
 
 impl<R: BufferRule> Queue for FairQueue<R> {
-    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
-        let size = self.wire_size(&first);
-        let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
-        if u64::from(count) > room || self.takes_fast_path() {
-            return 0;
-        }
-        // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
-        let tuple = cx.tuple(&first);
-        let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
-        let flow = self.flows.get(i);
-        let held = flow.fifo.len();
-        if flow.tuple != tuple
-            || flow.list() == List::Detached
-            || count > self.rule.room(&flow.state, held)
-            || self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) != Admission::Take
-        {
-            return 0;
-        }
-        self.hold(i, first, count, cx);
-        self.backlog.packets += u64::from(count);
-        self.backlog.bytes.0 += size * u64::from(count);
-        // As often as for packets one by one.
-        for _ in 0..count {
-            if cx.now < self.gc_at {
-                break;
-            }
-            self.forget_idle(cx.now);
-        }
-        count
-    }
-
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
@@ -432,11 +399,6 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         (self.next(1, &mut packet, cx) > 0).then_some(packet)
     }
 
-    fn dequeue_run(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
-        let each_counts = self.settings.flow_max_rate.is_some() || self.settings.ce_threshold < Time::MAX;
-        self.next(if each_counts { 1 } else { most }, first, cx)
-    }
-
     fn next_wake(&self) -> Option<Time> {
         self.throttled.peek().map(|Reverse((due, ..))| *due)
     }
@@ -445,16 +407,11 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         self.backlog
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Bound::new(limit, self.rate);
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        self.bound = self.bound.resized(to);
         self.shed(cx);
     }
 
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
-        self.shed(cx);
-    }
     fn observe(&self, cx: &mut Context) {
         let flows = self.flows.all();
         if flows.len() <= MAX_OBSERVED {
@@ -462,5 +419,43 @@ impl<R: BufferRule> Queue for FairQueue<R> {
                 self.rule.observe(flow.fifo.len(), flow.tuple.flow(), cx);
             }
         }
+    }
+}
+
+impl<R: BufferRule> Bursts for FairQueue<R> {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
+        let size = self.wire_size(&first);
+        let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
+        if u64::from(count) > room || self.takes_fast_path() {
+            return 0;
+        }
+        // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
+        let tuple = cx.tuple(&first);
+        let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
+        let flow = self.flows.get(i);
+        let held = flow.fifo.len();
+        if flow.tuple != tuple
+            || flow.list() == List::Detached
+            || count > self.rule.room(&flow.state, held)
+            || self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) != Admission::Take
+        {
+            return 0;
+        }
+        self.hold(i, first, count, cx);
+        self.backlog.packets += u64::from(count);
+        self.backlog.bytes.0 += size * u64::from(count);
+        // As often as for packets one by one.
+        for _ in 0..count {
+            if cx.now < self.gc_at {
+                break;
+            }
+            self.forget_idle(cx.now);
+        }
+        count
+    }
+
+    fn dequeue_run(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+        let each_counts = self.settings.flow_max_rate.is_some() || self.settings.ce_threshold < Time::MAX;
+        self.next(if each_counts { 1 } else { most }, first, cx)
     }
 }

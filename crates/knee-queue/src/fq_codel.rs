@@ -16,11 +16,11 @@ use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, 
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::cache::fetch;
 use knee_core::convert::{index, index_u32, saturating_i64, saturating_u8, saturating_u32};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Rate, Tuple};
+use knee_core::{Bytes, Packet, Param, Params, Tuple};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
@@ -170,7 +170,6 @@ struct FqCodel {
     new: Line,
     old: Line,
     bound: Bound,
-    rate: Rate,
 }
 
 impl FqCodel {
@@ -201,7 +200,6 @@ impl FqCodel {
             new: Line::EMPTY,
             old: Line::EMPTY,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -262,16 +260,6 @@ impl FqCodel {
 }
 
 impl Queue for FqCodel {
-    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
-        let Backlog { packets, bytes } = self.store.backlog;
-        let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
-        if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {
-            return 0;
-        }
-        self.take(first, count, cx);
-        count
-    }
-
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let i = self.take(packet, 1, cx);
         if self.is_over() {
@@ -287,6 +275,27 @@ impl Queue for FqCodel {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         let mut packet = Packet::default();
         (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.store.backlog
+    }
+
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        self.bound = self.bound.resized(to);
+        self.shed(cx);
+    }
+}
+
+impl Bursts for FqCodel {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
+        let Backlog { packets, bytes } = self.store.backlog;
+        let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
+        if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {
+            return 0;
+        }
+        self.take(first, count, cx);
+        count
     }
 
     /// Each is for CoDel to look at: one at most.
@@ -325,21 +334,6 @@ impl Queue for FqCodel {
                 self.flows[i as usize].listed = false;
             }
         }
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.store.backlog
-    }
-
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Bound::new(limit, self.rate);
-        self.shed(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
-        self.shed(cx);
     }
 }
 

@@ -29,7 +29,7 @@ mod testing;
 
 pub use registry::{Entry, find, registry};
 
-pub use knee_link::queue::{Backlog, Burst, Context, DynQueue, Init, Limit, Note, Queue, Verdict};
+pub use knee_link::queue::{Backlog, Burst, Bursts, Context, DynQueue, Init, Limit, Note, Queue, Resize, Verdict};
 
 use knee_core::Params;
 

@@ -31,9 +31,9 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{clamped, index_u32};
-use knee_core::{Packet, Param, Params, Rate, Rng, Time};
+use knee_core::{Packet, Param, Params, Rng, Time};
 
 const LINUX: &str = "RFC 8033, 4 and 5; Linux include/net/pie.h";
 
@@ -130,7 +130,6 @@ struct Pie {
     next_update: Time,
     fifo: Fifo,
     bound: Bound,
-    rate: Rate,
     rng: Rng,
 }
 
@@ -197,7 +196,6 @@ impl Pie {
             set,
             fifo,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
             rng: init.rng.clone(),
         }
     }
@@ -288,19 +286,14 @@ impl Queue for Pie {
         self.fifo.backlog()
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.fifo.shrink(&self.bound, cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.fifo.shrink(&self.bound, cx);
     }
 }
+
+impl Bursts for Pie {}
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 //! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
 //! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
 
-use crate::medium::{Frame, Medium, Port, Sending};
+use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use crate::wire::Wire;
 use knee_core::convert::truncated;
@@ -134,11 +134,10 @@ pub struct Satellite {
     outage: Time,
     rate: Rate,
     wire: Wire,
-    /// When the next reconfiguration is, and until when the present one goes on.
+    /// When the next reconfiguration is, and the end of the current outage.
     until: Time,
     outage_ends: Time,
     free_at: Time,
-    sending: Sending,
 }
 
 impl Satellite {
@@ -151,7 +150,6 @@ impl Satellite {
             until: Time::ZERO,
             outage_ends: Time::ZERO,
             free_at: Time::ZERO,
-            sending: Sending::default(),
         };
         satellite.reconfigure(Time::ZERO);
         satellite
@@ -186,8 +184,7 @@ impl Medium for Satellite {
         let Some(frame) = port.take() else { return Time::MAX };
         let Frame { bytes, .. } = frame;
         self.free_at = now + self.wire.time_for(bytes);
-        self.sending = Sending { from: now, until: self.free_at, bits: bytes * 8 };
-        port.carry(bytes * 8);
+        port.carry(bytes * 8, now, self.free_at);
         port.leave(frame, self.free_at);
         self.free_at
     }
@@ -200,10 +197,6 @@ impl Medium for Satellite {
         self.rate = rate;
         self.reconfigure(now);
         now.max(self.free_at)
-    }
-
-    fn unsent(&self, now: Time) -> u128 {
-        self.sending.rest(now)
     }
 }
 

@@ -25,7 +25,7 @@
 
 mod air;
 
-use crate::medium::{Frame, Medium, Port, Sending};
+use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use air::{Access, Air, Rules};
 use knee_core::convert::{index, saturating_u64, truncated};
@@ -229,7 +229,7 @@ pub struct Wifi {
     phase: Phase,
     /// Frames sent and not acknowledged, in order, and those behind them that were.
     window: VecDeque<Pending>,
-    sending: Sending,
+    sends_until: Time,
     rate: Rate,
     /// Steps below the link's rate, how many there may be, and when that changes.
     steps: u64,
@@ -271,7 +271,7 @@ impl Wifi {
             rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
             phase: Phase::Idle,
             window: VecDeque::new(),
-            sending: Sending::default(),
+            sends_until: Time::ZERO,
             rate: init.rate,
             steps: 0,
             most_steps,
@@ -354,8 +354,8 @@ impl Wifi {
             pending.received = !collides && !self.rng.chance(self.error);
             bits += if pending.received { pending.frame.bytes * 8 } else { 0 };
         }
-        port.carry(bits);
-        self.sending = Sending { from: now, until: arrives, bits };
+        port.carry(bits, now, arrives);
+        self.sends_until = arrives;
         self.hand_up(arrives, port);
         let free = arrives + self.answer;
         lock(&self.air).occupy(self.station, free, bits > 0);
@@ -403,15 +403,7 @@ impl Medium for Wifi {
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.rate = rate;
-        now.max(self.sending.until)
-    }
-
-    fn held(&self) -> u64 {
-        self.window.len() as u64
-    }
-
-    fn unsent(&self, now: Time) -> u128 {
-        self.sending.rest(now)
+        now.max(self.sends_until)
     }
 }
 
