@@ -3,7 +3,7 @@
 use super::build::OwnMake;
 use super::connections::Connections;
 use super::non_tcp::NonTcp;
-use crate::network::{Network, Way};
+use crate::network::{FlowPath, Network};
 use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
@@ -60,7 +60,7 @@ pub(super) trait Outbox {
     /// `count` packets that differ only by their segments leave a sender; `enqueued` of the first is now.
     fn data(&mut self, first: Packet, count: u32);
     /// An ACK leaves a receiver now.
-    fn ack(&mut self, ack: Packet, now: Time, way: &Way);
+    fn ack(&mut self, ack: Packet, now: Time, way: &FlowPath);
     /// All of a flow's transfer is acknowledged now: once all that arrived before has been received, what ends with it
     /// is to be booked ([`World::end_transfer`]).
     fn completed(&mut self, flow: u32, now: Time);
