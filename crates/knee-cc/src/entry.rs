@@ -91,9 +91,12 @@ pub struct Needs {
     pub rate: bool,
     /// Reaction to ECN.
     pub ecn: Ecn,
+    /// A network without loss: drops do not slow it.
+    pub lossless: bool,
 }
 
 impl Needs {
     /// Only ACKs, losses and changes of state; ECN marks count as losses.
-    pub const NONE: Self = Self { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic };
+    pub const NONE: Self =
+        Self { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic, lossless: false };
 }

@@ -108,7 +108,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["rate_control"],
     edges: &[],
     min_cwnd: 4,
-    needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
+    needs: Needs { pacing: true, full_control: true, lossless: true, ..Needs::NONE },
     make: |params, init| {
         let params = Params {
             t_low: params.time("t_low").as_secs_f64(),

@@ -1,7 +1,10 @@
 //! What every part of knee speaks: units, packets, declared parameters and named random streams.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod cache;
 pub mod connection;
+pub mod convert;
 pub mod packet;
 pub mod params;
 pub mod rng;

@@ -1,5 +1,6 @@
 //! The packet: 32 bytes, copied by value through queues and pipes.
 
+use crate::convert::saturating_u32;
 use crate::units::Time;
 
 /// IP packet size of a full segment, in bytes.
@@ -11,8 +12,8 @@ pub const ACK_SIZE: u16 = 52;
 
 /// A packet on its way through links and pipes.
 ///
-/// Segments are counted, not bytes: segment `seq` of a flow carries [`MSS`] bytes (the last one of a finite
-/// transfer may carry fewer).
+/// Segments are counted, not bytes: segment `seq` of a flow carries [`MSS`] bytes at the most; the last one of a transfer, or
+/// of what an application writes, may carry fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// When it entered the queue it is in, or entered last.
@@ -87,7 +88,7 @@ impl Packet {
     #[inline]
     pub fn queued_units(stay: Time) -> u32 {
         let units = (stay.as_nanos() + 32) / Self::QUEUED_UNIT.as_nanos();
-        units.min(u64::from(u32::MAX)) as u32
+        saturating_u32(units)
     }
 
     /// Adds a stay in a queue to the packet's account.

@@ -1,6 +1,7 @@
 //! Parameters, declared once: scenario files, Python, help and docs all read the declaration.
 
 use crate::units::{Bytes, Rate, Time};
+use std::fmt;
 use thiserror::Error;
 
 /// What a parameter measures.
@@ -39,6 +40,20 @@ pub enum Value {
     Bool(bool),
     /// See [`Kind::Choice`].
     Choice(&'static str),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(v) => v.fmt(f),
+            Self::Rate(v) => v.fmt(f),
+            Self::Bytes(v) => v.fmt(f),
+            Self::Count(v) => v.fmt(f),
+            Self::Ratio(v) => v.fmt(f),
+            Self::Bool(v) => v.fmt(f),
+            Self::Choice(v) => v.fmt(f),
+        }
+    }
 }
 
 /// The declaration of one parameter.
@@ -174,6 +189,15 @@ impl Param {
         Self { name, kind: Kind::Choice(words), default: first, min: first, max: first, source, about }
     }
 
+    /// What it accepts, as an error says it.
+    pub fn accepted(&self) -> String {
+        match self.kind {
+            Kind::Bool => "true or false".into(),
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            _ => format!("{} to {}", self.min, self.max),
+        }
+    }
+
     fn accepts(&self, value: Value) -> bool {
         match (value, self.min, self.max) {
             (Value::Time(v), Value::Time(lo), Value::Time(hi)) => lo <= v && v <= hi,
@@ -200,7 +224,7 @@ pub enum ParamError {
         known: String,
     },
     /// A value outside the declared range, or of another kind.
-    #[error("`{name}` is {found}; it takes {accepted}")]
+    #[error("`{name}` is {found}; expected {accepted}")]
     Refused {
         /// The parameter.
         name: &'static str,
@@ -233,8 +257,8 @@ impl Params {
             };
             let param = &declared[i];
             if !param.accepts(value) {
-                let accepted = format!("{:?} to {:?}", param.min, param.max);
-                return Err(ParamError::Refused { name: param.name, found: format!("{value:?}"), accepted });
+                let (found, accepted) = (value.to_string(), param.accepted());
+                return Err(ParamError::Refused { name: param.name, found, accepted });
             }
             values[i].1 = value;
         }
@@ -408,5 +432,10 @@ mod tests {
         let unknown = |declared| Params::resolve(declared, [("x", Value::Count(1))]).unwrap_err().to_string();
         assert_eq!(unknown(DECLARED), "no parameter `x`; there are: q_target, gamma");
         assert_eq!(unknown(&[]), "no parameter `x`; there are: none");
+        let refused = |name, value| Params::resolve(KINDS, [(name, value)]).unwrap_err().to_string();
+        assert_eq!(refused("time", Value::Time(Time::from_millis(9))), "`time` is 9 ms; expected 2 ns to 8 ns");
+        assert_eq!(refused("rate", Value::Ratio(1.5)), "`rate` is 1.5; expected 2 bit/s to 8 bit/s");
+        assert_eq!(refused("switch", Value::Count(1)), "`switch` is 1; expected true or false");
+        assert_eq!(refused("choice", Value::Choice("three")), "`choice` is three; expected one of one, two");
     }
 }

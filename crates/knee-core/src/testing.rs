@@ -2,10 +2,16 @@
 //!
 //! Behind the feature `testing`, which the crates with registries ask for in their tests.
 
+#![allow(clippy::cast_possible_truncation, reason = "random numbers are cut on purpose")]
+
 use crate::{Bytes, Kind, Param, Params, Rate, Time, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{iter, thread};
 
 /// Where in its range a parameter is taken: how (0 least, 1 greatest, 2 and 3 the default, else by the noise), noise.
 pub type Pick = (u8, u64);
@@ -166,29 +172,37 @@ fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
 ///
 /// # Panics
 /// With all failures, one per entry; or where `variable` lists a name that no entry has.
-pub fn fuzz<E>(
+pub fn fuzz<E: Sync>(
     variable: &str,
     entries: &[(&str, E)],
     shrinks: u32,
     most: usize,
-    check: impl Fn(&E, &[u8]) -> Result<(), TestCaseError>,
+    check: impl Fn(&E, &[u8]) -> Result<(), TestCaseError> + Sync,
 ) {
     let list = std::env::var(variable).ok();
     let listed: Option<Vec<&str>> = list.as_ref().map(|list| list.split(',').collect());
     for name in listed.iter().flatten() {
         assert!(entries.iter().any(|(known, _)| known == name), "{variable}: there is no `{name}`");
     }
-    let wanted = |name: &str| listed.as_ref().is_none_or(|listed| listed.contains(&name));
-    let mut failures = Vec::new();
-    for (name, entry) in entries.iter().filter(|(name, _)| wanted(name)) {
+    let wanted: Vec<_> =
+        entries.iter().filter(|(name, _)| listed.as_ref().is_none_or(|listed| listed.contains(name))).collect();
+    let failure = |(name, entry): &(&str, E)| {
         let config = Config { failure_persistence: None, max_shrink_iters: shrinks, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         match runner.run(&prop::collection::vec(any::<u8>(), 0..most), |bytes| check(entry, &bytes)) {
-            Ok(()) => {}
-            Err(TestError::Fail(why, bytes)) => failures.push(format!("{name}: {why}\n  {bytes:?}")),
-            Err(TestError::Abort(why)) => failures.push(format!("{name}: {why}")),
+            Ok(()) => None,
+            Err(TestError::Fail(why, bytes)) => Some(format!("{name}: {why}\n  {bytes:?}")),
+            Err(TestError::Abort(why)) => Some(format!("{name}: {why}")),
         }
-    }
+    };
+    // Entries share nothing, and some take a hundred times as long as others: each thread takes the next one.
+    let next = AtomicUsize::new(0);
+    let work = || iter::from_fn(|| wanted.get(next.fetch_add(1, Relaxed))).filter_map(|entry| failure(entry)).collect();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let failures: Vec<String> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| -> Vec<_> { worker.join().expect("a panic is a failed case") }).collect()
+    });
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 

@@ -1,5 +1,6 @@
 //! Quantities with their unit in the type and an integer inside.
 
+use crate::convert::saturating_u64;
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
@@ -69,7 +70,7 @@ impl Time {
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
-    /// `self · num / den`, rounded down, exact inside.
+    /// `self · num / den`, rounded down, exact inside, at most [`Time::MAX`].
     ///
     /// # Panics
     /// If `den` is zero.
@@ -78,7 +79,7 @@ impl Time {
         // Nearly always the product fits; 128-bit division is slow.
         match self.0.checked_mul(num) {
             Some(product) => Self(product / den),
-            None => Self((self.0 as u128 * num as u128 / den as u128) as u64),
+            None => Self(saturating_u64(self.0 as u128 * num as u128 / den as u128)),
         }
     }
 }
@@ -175,7 +176,7 @@ impl Rate {
             return Self::MAX;
         }
         let bps = bytes.0 as u128 * 8_000_000_000 / span.0 as u128;
-        if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(bps as u64) }
+        if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(saturating_u64(bps)) }
     }
     /// How long `bytes` take at this rate, rounded up; [`Time::MAX`] at rate zero.
     pub const fn time_for(self, bytes: Bytes) -> Time {
@@ -187,11 +188,11 @@ impl Rate {
             return Time((bytes.0 * 8_000_000_000).div_ceil(self.0));
         }
         let ns = (bytes.0 as u128 * 8_000_000_000).div_ceil(self.0 as u128);
-        if ns > u64::MAX as u128 { Time::MAX } else { Time(ns as u64) }
+        Time(saturating_u64(ns))
     }
     /// How many whole bytes this rate carries in `span`.
     pub const fn bytes_in(self, span: Time) -> Bytes {
-        Bytes((self.0 as u128 * span.0 as u128 / 8_000_000_000) as u64)
+        Bytes(saturating_u64(self.0 as u128 * span.0 as u128 / 8_000_000_000))
     }
     /// `self · num / den`, rounded down, exact inside, at most [`Rate::MAX`].
     ///
@@ -200,7 +201,7 @@ impl Rate {
     #[must_use]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
         let bps = self.0 as u128 * num as u128 / den as u128;
-        if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(bps as u64) }
+        if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(saturating_u64(bps)) }
     }
 }
 

@@ -50,6 +50,13 @@ impl Connection {
     }
 }
 
+/// Bytes acknowledged, where `known` were and the kernel reports `last`, the number of the last one modulo 2^32.
+const fn acked_bytes(known: u64, last: u32) -> u64 {
+    // Reports can overtake each other: an older one counts back from what is known.
+    let newly = last.wrapping_add(1).wrapping_sub(known as u32);
+    if newly < 1 << 31 { known + newly as u64 } else { known }
+}
+
 /// Connections over sockets.
 pub struct Sockets {
     server: SockaddrIn,
@@ -142,8 +149,14 @@ impl Sockets {
         if flags.contains(EpollFlags::EPOLLERR)
             && let Some(key) = stream::acknowledged(&connection.stream)
         {
-            // The kernel counts in 32 bits.
-            connection.acked += u64::from((key.wrapping_add(1)).wrapping_sub(connection.acked as u32));
+            connection.acked = acked_bytes(connection.acked, key);
+            let written = connection.asked_up - connection.unsent;
+            if connection.acked > written {
+                let acked = connection.acked;
+                return Err(Failure::Task(format!(
+                    "{acked} bytes of a connection are acknowledged, but {written} written"
+                )));
+            }
         }
         if flags.contains(EpollFlags::EPOLLIN) {
             let (bytes, ended) = stream::read(&connection.stream, &mut self.buffer).map_err(broken)?;
@@ -272,4 +285,23 @@ pub fn run(mut net: Sockets, application: &mut dyn Application, task: &Task, sta
         stream::abort(connection.stream);
     }
     Ok(net.record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledged_bytes_are_counted_beyond_32_bits() {
+        assert_eq!(acked_bytes(0, 99), 100);
+        assert_eq!(acked_bytes((1 << 32) - 10, 4), (1 << 32) + 5);
+        assert_eq!(acked_bytes((5 << 32) + 10, 29), (5 << 32) + 30);
+    }
+
+    #[test]
+    fn a_late_report_of_what_is_known_changes_nothing() {
+        assert_eq!(acked_bytes(100, 99), 100);
+        assert_eq!(acked_bytes(100, 49), 100);
+        assert_eq!(acked_bytes((1 << 32) + 5, u32::MAX), (1 << 32) + 5);
+    }
 }

@@ -3,6 +3,7 @@
 use crate::queue::Burst;
 use knee_core::Time;
 use knee_core::cache::fetch;
+use knee_core::convert::index;
 use std::cmp::Ordering;
 
 /// Bursts are fetched so many places before their turn.
@@ -116,7 +117,7 @@ impl Arrivals {
         self.sorted.resize(turns.len(), Key::default());
         let (begins, sorted) = (self.begins.as_mut_slice(), self.sorted.as_mut_slice());
         let mask = begins.len() - 1;
-        let stretch = |key: Key| (key.after().as_nanos() >> shift) as usize & mask;
+        let stretch = |key: Key| index(key.after().as_nanos() >> shift) & mask;
         for &(key, _) in turns {
             begins[stretch(key)] += 1;
         }

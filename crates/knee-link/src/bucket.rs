@@ -59,7 +59,7 @@ impl Medium for TokenBucket {
         }
         let Some(frame) = port.take() else { return Time::MAX };
         self.take(frame.bytes, now);
-        port.carry(frame.bytes * 8);
+        port.carry(frame.bytes * 8, now, now);
         port.leave(frame, now);
         if port.backlog().packets > 0 { self.ready_at(now) } else { Time::MAX }
     }
@@ -73,12 +73,9 @@ impl Medium for TokenBucket {
         now
     }
 
-    fn unsent(&self, now: Time) -> u128 {
-        bits_in(self.wire.rate(), self.owed(now))
-    }
-
-    fn saved(&self, now: Time) -> u128 {
-        bits_in(self.wire.rate(), self.tokens(now))
+    fn saved(&self, now: Time) -> i128 {
+        let bits = |span| bits_in(self.wire.rate(), span).cast_signed();
+        bits(self.tokens(now)) - bits(self.owed(now))
     }
 }
 

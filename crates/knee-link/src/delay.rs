@@ -13,6 +13,7 @@
 //! their limit of 4. `normal` departs from the table there by being symmetric to the last entry.
 
 use crate::registry::Choice;
+use knee_core::convert::{index, index_u32, truncated};
 use knee_core::{Param, Params, Rng, Time};
 
 /// Entries of a table.
@@ -95,9 +96,9 @@ impl Delay {
         let (mean, deviation) = (params.time("mean"), params.time("deviation"));
         let value = |i| {
             let z = quantile((f64::from(i) + 0.5) / ENTRIES as f64).clamp(-END, END);
-            Time::from_nanos((mean.as_nanos() as f64 + deviation.as_nanos() as f64 * z).max(0.0) as u64)
+            Time::from_nanos(truncated(mean.as_nanos() as f64 + deviation.as_nanos() as f64 * z))
         };
-        Some(Self::Table((0..ENTRIES as u32).map(value).collect()))
+        Some(Self::Table((0..index_u32(ENTRIES)).map(value).collect()))
     }
 
     /// Whether there is none.
@@ -111,7 +112,7 @@ impl Delay {
         match self {
             Self::None => Time::ZERO,
             Self::Uniform(jitter) => Time::from_nanos(rng.below(jitter.as_nanos() + 1)),
-            Self::Table(values) => values[rng.below(values.len() as u64) as usize],
+            Self::Table(values) => values[index(rng.below(values.len() as u64))],
         }
     }
 }

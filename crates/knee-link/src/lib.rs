@@ -10,6 +10,8 @@
 //! that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for many
 //! arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 mod arrivals;
 mod bucket;
 pub mod delay;

@@ -4,7 +4,7 @@ use crate::arrivals::{Arrival, Arrivals};
 use crate::link::{Counters, Departure, Load, Outcome};
 use crate::loss::Loss;
 use crate::medium::{Access, Transit};
-use crate::queue::{Burst, Context, Queue};
+use crate::queue::{Burst, Bursts, Context};
 use crate::server::Server;
 use crate::wire::bits_in;
 use knee_core::packet::MTU;
@@ -66,7 +66,7 @@ impl Line {
     }
 
     /// Lets all `arrivals` come, in their order, and all steps be taken up to `until`.
-    pub(crate) fn advance<Q: Queue>(&mut self, queue: &mut Q, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+    pub(crate) fn advance<Q: Bursts>(&mut self, queue: &mut Q, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
         let mut arrivals = arrivals.iter();
         loop {
             let next = arrivals.next();
@@ -86,7 +86,7 @@ impl Line {
     /// A step that is due `now`. Nothing arrives up to `until`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    pub(crate) fn step<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
+    pub(crate) fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
         self.cx.now = now;
         match self.server {
             Server::Wire(_) => self.transmit(queue, now, until, out),
@@ -126,7 +126,7 @@ impl Line {
 
     /// A burst arrives.
     #[inline]
-    pub(crate) fn admit<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time, out: &mut Outcome) {
+    pub(crate) fn admit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time, out: &mut Outcome) {
         self.counters.arrived += u64::from(burst.count);
         self.cx.now = now;
         let mut taken = 0;
@@ -140,7 +140,7 @@ impl Line {
 
     /// The packets of a burst behind the first `taken` ones arrive one by one, and any may be lost.
     #[inline(never)]
-    fn admit_singly<Q: Queue + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, out: &mut Outcome) {
+    fn admit_singly<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, out: &mut Outcome) {
         for k in taken..burst.count {
             let packet = Packet { seq: burst.first.seq + u64::from(k), ..burst.first };
             if self.loss.strikes() {
@@ -169,7 +169,7 @@ impl Line {
 
     /// An idle link has been given a packet.
     #[cold]
-    fn wake<Q: Queue + ?Sized>(&mut self, queue: &mut Q, out: &mut Outcome) {
+    fn wake<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, out: &mut Outcome) {
         let now = self.cx.now;
         self.waiting = false;
         match &self.server {
@@ -184,7 +184,7 @@ impl Line {
     /// A free wire takes the next packet, and the others of its run that begin to be sent up to `until`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    fn transmit<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
+    fn transmit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
         let Server::Wire(wire) = &mut self.server else { return };
         let max = wire.begun_within(until - now, u64::from(MTU) + self.overhead);
         let place = out.departed.len();
@@ -229,14 +229,14 @@ impl Line {
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
     #[cold]
-    fn wait<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time) {
+    fn wait<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time) {
         let wake = queue.next_wake();
         self.due = wake.map_or(Time::MAX, |at| at.max(now));
         self.waiting = wake.is_some();
     }
 
     /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
-    fn serve_medium<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+    fn serve_medium<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
             self.ask(queue, now, out);
         }
@@ -247,7 +247,7 @@ impl Line {
     }
 
     /// A medium is asked what it does `now`.
-    fn ask<Q: Queue + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+    fn ask<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         let Self { server: Server::Medium(medium), cx, transit, counters, overhead, .. } = self else { return };
         let dropped = &mut out.dropped;
         let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
@@ -267,7 +267,12 @@ impl Line {
                 });
                 (left + sent, 0)
             }
-            Server::Medium(medium) => (self.transit.carried.saturating_sub(medium.unsent(now)), medium.saved(now)),
+            Server::Medium(medium) => {
+                let Transit { carried, sending, .. } = &self.transit;
+                let saved = medium.saved(now);
+                let unsent = sending.rest(now) + saved.min(0).unsigned_abs();
+                (carried.saturating_sub(unsent), saved.max(0).unsigned_abs())
+            }
         };
         let fastest = self.server.rate().unwrap_or(0).max(self.rate_before);
         let rounding = 2 + bits_in(fastest, Time::from_nanos(2));

@@ -3,7 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::line::Line;
 use crate::loss::Loss;
-use crate::queue::{Backlog, Burst, DynQueue, Limit, Note};
+use crate::queue::{Backlog, Burst, DynQueue, Limit, Note, Resize};
 use crate::server::Server;
 use knee_core::{ConnectionId, Packet, Rate, Time};
 
@@ -141,7 +141,7 @@ impl Link {
     pub fn held(&self) -> u64 {
         let in_service = match &self.line.server {
             Server::Wire(_) => u64::from(self.line.on_wire.is_some()),
-            Server::Medium(medium) => medium.held() + self.line.transit.leaving.len() as u64,
+            Server::Medium(_) => self.line.transit.held + self.line.transit.leaving.len() as u64,
         };
         self.queue.backlog().packets + in_service
     }
@@ -174,7 +174,7 @@ impl Link {
     /// Changes the capacity of the queue.
     pub fn set_limit(&mut self, limit: Limit, now: Time, out: &mut Outcome) {
         self.line.cx.now = now;
-        self.queue.set_limit(limit, &mut self.line.cx);
+        self.queue.resize(Resize::Limit(limit), &mut self.line.cx);
         self.line.report(out);
     }
 
@@ -182,7 +182,7 @@ impl Link {
     pub fn set_rate(&mut self, rate: Rate, now: Time, out: &mut Outcome) {
         self.line.set_rate(rate, now);
         self.line.cx.now = now;
-        self.queue.set_rate(rate, &mut self.line.cx);
+        self.queue.resize(Resize::Rate(rate), &mut self.line.cx);
         self.line.report(out);
     }
 

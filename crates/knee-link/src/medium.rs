@@ -30,8 +30,9 @@ pub trait Port {
     /// The packet is lost now.
     fn lose(&mut self, frame: Frame);
 
-    /// So many bits count as carried by the link, from now on or as [`Medium::unsent`] says.
-    fn carry(&mut self, bits: u64);
+    /// So many bits are sent evenly `from` one time `until` another, and so count as carried by the link; between equal times at
+    /// once. A later call replaces what is still to be sent.
+    fn carry(&mut self, bits: u64, from: Time, until: Time);
 }
 
 /// A server with times of its own: it says when packets leave the queue, when they leave the link, and which are lost.
@@ -46,18 +47,8 @@ pub trait Medium: Send {
     /// Changes the rate. Gives from when on it has it: what is being sent goes out as it began.
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time;
 
-    /// Packets that have left the queue and were neither told to leave nor lost.
-    fn held(&self) -> u64 {
-        0
-    }
-
-    /// Of the bits that count as carried, those that are still to be sent at `now`.
-    fn unsent(&self, _now: Time) -> u128 {
-        0
-    }
-
-    /// Bits that it could have sent before and may send now beyond its rate.
-    fn saved(&self, _now: Time) -> u128 {
+    /// Bits that it could have sent before and may send at `now` beyond its rate; negative: those it sent too early.
+    fn saved(&self, _now: Time) -> i128 {
         0
     }
 
@@ -94,8 +85,12 @@ pub(crate) struct Transit {
     pub(crate) leaving: VecDeque<(Time, Departure)>,
     /// When the medium is to be asked.
     pub(crate) asks: Time,
-    /// Bits that count as carried.
+    /// Bits that count as carried, those still to be sent included.
     pub(crate) carried: u128,
+    /// The last of them.
+    pub(crate) sending: Sending,
+    /// Packets that have left the queue and neither are to leave nor were lost.
+    pub(crate) held: u64,
 }
 
 /// What a [`Port`] is made of.
@@ -111,6 +106,7 @@ pub(crate) struct Access<'a, Q: Queue + ?Sized> {
 impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
     fn take(&mut self) -> Option<Frame> {
         let packet = self.queue.dequeue(self.cx)?;
+        self.transit.held += 1;
         Some(Frame { packet, since: self.cx.now, bytes: u64::from(packet.size) + self.overhead })
     }
 
@@ -126,15 +122,18 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
             packet.add_queued(sojourn);
         }
         packet.enqueued = at;
+        self.transit.held -= 1;
         self.transit.leaving.push_back((at, Departure { packet, sojourn }));
     }
 
     fn lose(&mut self, frame: Frame) {
+        self.transit.held -= 1;
         self.counters.drops += 1;
         self.dropped.push(Packet { enqueued: self.cx.now, ..frame.packet });
     }
 
-    fn carry(&mut self, bits: u64) {
+    fn carry(&mut self, bits: u64, from: Time, until: Time) {
         self.transit.carried += u128::from(bits);
+        self.transit.sending = Sending { from, until, bits };
     }
 }

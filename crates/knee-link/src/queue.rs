@@ -8,6 +8,7 @@
 use crate::arrivals::Arrivals;
 use crate::line::Line;
 use crate::link::Outcome;
+use knee_core::convert::index_u32;
 use knee_core::{Bytes, ConnectionId, Packet, Rate, Rng, Time, Tuple};
 
 /// Capacity of a queue.
@@ -85,7 +86,7 @@ pub struct Connections(Vec<ConnectionId>);
 impl Connections {
     /// From now on packets that carry this index belong to connection `id`. Without this, each index is a flow of its own.
     pub fn set(&mut self, index: u32, id: ConnectionId) {
-        let known = self.0.len() as u32;
+        let known = index_u32(self.0.len());
         self.0.extend((known..=index).map(ConnectionId::of_flow));
         self.0[index as usize] = id;
     }
@@ -117,6 +118,15 @@ impl Context {
     }
 }
 
+/// What changes how much a queue may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// Its capacity.
+    Limit(Limit),
+    /// The link's rate.
+    Rate(Rate),
+}
+
 /// What a new queue is told about its link.
 #[derive(Clone, Debug)]
 pub struct Init {
@@ -138,27 +148,8 @@ pub trait Queue: Send {
     /// Takes `packet` in, or drops it or others.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict;
 
-    /// Takes in at once as many packets of a burst as it can; gives how many. The others then come one by one, as all do
-    /// by default. For disciplines that do not look at each packet.
-    fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
-        0
-    }
-
     /// Gives the next packet to send, if one may leave now.
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet>;
-
-    /// Gives at once up to `max` of the next packets to send, as far as they differ only by their segments, which follow
-    /// each other: puts the first into `first` and returns how many they are. They leave back to back, and nothing arrives
-    /// meanwhile. By default it gives one. For disciplines that do not look at each packet.
-    fn dequeue_run(&mut self, _max: u32, first: &mut Packet, cx: &mut Context) -> u32 {
-        match &self.dequeue(cx) {
-            Some(packet) => {
-                *first = *packet;
-                1
-            }
-            None => 0,
-        }
-    }
 
     /// When to ask again, where packets are held that may not leave yet; asked after `dequeue` gave none.
     fn next_wake(&self) -> Option<Time> {
@@ -168,23 +159,43 @@ pub trait Queue: Send {
     /// What is held.
     fn backlog(&self) -> Backlog;
 
-    /// Changes the capacity; what no longer fits is dropped.
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context);
-
-    /// Hears of a new rate of the link.
-    fn set_rate(&mut self, _rate: Rate, _cx: &mut Context) {}
+    /// Takes a new capacity, or a new rate of the link, at which a limit in time is another number of bytes; drops what no
+    /// longer fits.
+    fn resize(&mut self, to: Resize, cx: &mut Context);
 
     /// Hears that an interval of the time series ends: the moment to note what is to be drawn over time.
     fn observe(&self, _cx: &mut Context) {}
 }
 
+/// What a discipline does with many packets at once, which makes it faster where it does not look at each packet. By default
+/// they come and go one by one: `impl Bursts for Mine {}`.
+pub trait Bursts: Queue {
+    /// Takes in at once as many packets of a burst as it can; gives how many. The others then come one by one.
+    fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
+        0
+    }
+
+    /// Gives at once up to `max` of the next packets to send, as far as they differ only by their segments, which follow
+    /// each other: puts the first into `first` and returns how many they are. They leave back to back, and nothing arrives
+    /// meanwhile.
+    fn dequeue_run(&mut self, _max: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+        match &self.dequeue(cx) {
+            Some(packet) => {
+                *first = *packet;
+                1
+            }
+            None => 0,
+        }
+    }
+}
+
 /// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements this.
-pub trait DynQueue: Queue {
+pub trait DynQueue: Bursts {
     /// As [`crate::Link::advance`].
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
 }
 
-impl<Q: Queue> DynQueue for Q {
+impl<Q: Bursts> DynQueue for Q {
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
         line.advance(self, arrivals, until, out);
     }

@@ -101,7 +101,7 @@ impl Medium for Trace {
             return Time::MAX;
         };
         let left = self.carry(rest);
-        port.carry((rest - left) * 8);
+        port.carry((rest - left) * 8, now, now);
         if left > 0 {
             self.in_service = Some((frame, left));
             return self.current();
@@ -117,10 +117,6 @@ impl Medium for Trace {
 
     fn set_rate(&mut self, _rate: Rate, now: Time) -> Time {
         now
-    }
-
-    fn held(&self) -> u64 {
-        u64::from(self.in_service.is_some())
     }
 
     fn offered(&self, now: Time) -> u128 {

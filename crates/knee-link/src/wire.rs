@@ -1,5 +1,6 @@
 //! A wire: how long packets take to be sent at a fixed rate.
 
+use knee_core::convert::saturating_u32;
 use knee_core::{Rate, Time};
 
 /// Serialisation at a fixed rate. Fractions of nanoseconds carry over, so that a busy wire keeps its rate exactly.
@@ -54,7 +55,7 @@ impl Wire {
             return 1;
         }
         let count = 1 + span.as_nanos() / (ns + 1);
-        if count > u32::MAX as u64 { u32::MAX } else { count as u32 }
+        saturating_u32(count)
     }
 }
 

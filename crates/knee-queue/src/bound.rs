@@ -1,12 +1,13 @@
 //! A limit as two numbers that every enqueue compares with: packets and bytes.
 
-use crate::Limit;
+use crate::{Limit, Resize};
 use knee_core::{Bytes, Rate};
 
 /// The most a queue may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     limit: Limit,
+    rate: Rate,
     max_packets: u64,
     max_bytes: u64,
 }
@@ -19,12 +20,20 @@ impl Bound {
             Limit::Bytes(Bytes(n)) => (u64::MAX, n),
             Limit::Time(span) => (u64::MAX, rate.bytes_in(span).0),
         };
-        Self { limit, max_packets, max_bytes }
+        Self { limit, rate, max_packets, max_bytes }
     }
 
-    /// The same limit at another rate.
-    pub(crate) fn at_rate(self, rate: Rate) -> Self {
-        Self::new(self.limit, rate)
+    /// What it becomes.
+    pub(crate) fn resized(self, to: Resize) -> Self {
+        match to {
+            Resize::Limit(limit) => Self::new(limit, self.rate),
+            Resize::Rate(rate) => Self::new(self.limit, rate),
+        }
+    }
+
+    /// The rate of the link.
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
     }
 
     /// How many packets of `size` bytes, which are more than none, it has room for beside so many packets and bytes.

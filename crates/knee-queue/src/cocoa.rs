@@ -41,6 +41,7 @@ use crate::Context;
 use crate::fair_queue::{Admission, BufferRule, FairQueue};
 use crate::fq;
 use crate::registry::Entry;
+use knee_core::convert::{saturating_u32, truncated, truncated_u32};
 use knee_core::{Packet, Param, Params, Time};
 
 /// The registry entry.
@@ -96,7 +97,7 @@ impl Factor {
     const ONE: u64 = 1 << 16;
 
     fn new(factor: f64) -> Self {
-        Self((factor * Self::ONE as f64).round() as u64)
+        Self(truncated((factor * Self::ONE as f64).round()))
     }
 
     fn of_time(self, time: Time) -> Time {
@@ -104,7 +105,7 @@ impl Factor {
     }
 
     fn of_packets(self, packets: u32) -> u32 {
-        (u64::from(packets) * self.0 / Self::ONE).min(u64::from(MAX_BUFFER)) as u32
+        saturating_u32(u64::from(packets) * self.0 / Self::ONE).min(MAX_BUFFER)
     }
 }
 
@@ -113,7 +114,7 @@ fn missed_packets(sent: u64, active: Time, idle: Time) -> u32 {
     if active == Time::ZERO {
         return if sent == 0 { 0 } else { MAX_BUFFER };
     }
-    idle.mul_div(sent, active.as_nanos()).as_nanos().min(u64::from(MAX_BUFFER)) as u32
+    saturating_u32(idle.mul_div(sent, active.as_nanos()).as_nanos()).min(MAX_BUFFER)
 }
 
 /// What is set.
@@ -190,7 +191,7 @@ impl Cocoa {
                 max_guard_rtts: (rtts > 0.0).then(|| Factor::new(rtts)),
                 base_rtt: params.time("base_rtt"),
                 learn_initial: params.switch("learn_initial"),
-                initial_buffer: params.count("flow_limit") as u32,
+                initial_buffer: saturating_u32(params.count("flow_limit")),
             },
             learned: None,
         }
@@ -289,7 +290,7 @@ impl BufferRule for Cocoa {
     fn start(&mut self, id: u32, cx: &mut Context) -> FlowState {
         let initial = self.settings.initial_buffer;
         let buffer = match self.learned {
-            Some(learned) if self.settings.learn_initial => (learned.round() as u32).max(1),
+            Some(learned) if self.settings.learn_initial => truncated_u32(learned.round()).max(1),
             _ => initial,
         };
         note(cx, id, "buffer", f64::from(buffer));

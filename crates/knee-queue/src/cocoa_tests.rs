@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{FULL, init, params};
-use crate::{Limit, Queue, Verdict};
+use crate::{Limit, Queue, Resize, Verdict};
 use knee_core::Value;
 
 struct Bench {
@@ -224,7 +224,7 @@ fn what_each_of_a_few_flows_holds_is_noted_when_asked() {
 #[test]
 fn idle_flows_are_forgotten_after_ten_seconds_and_their_memory_given_back() {
     let mut bench = Bench::new(&[("orphan_mask", Value::Count((1 << 20) - 1))]);
-    bench.q.set_limit(Limit::Packets(100_000), &mut bench.cx);
+    bench.q.resize(Resize::Limit(Limit::Packets(100_000)), &mut bench.cx);
     (0..9_000).for_each(|flow| assert_eq!(bench.come_to(flow, 0, 1), 1));
     bench.leave(&vec![1; 9_000]);
     let (flows, room, packets) = bench.q.memory();

@@ -8,8 +8,8 @@ use crate::bound::Bound;
 use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
-use knee_core::{Bytes, Packet, Param, Params, Rate};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
+use knee_core::{Bytes, Packet, Param, Params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
@@ -33,7 +33,6 @@ struct Codel {
     params: CodelParams,
     state: CodelState,
     bound: Bound,
-    rate: Rate,
 }
 
 impl Source for Fifo {
@@ -57,7 +56,6 @@ impl Codel {
             fifo,
             state: CodelState::NEW,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
         }
     }
 }
@@ -81,23 +79,19 @@ impl Queue for Codel {
         self.fifo.backlog()
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Bound::new(limit, self.rate);
-        self.fifo.shrink(&self.bound, cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        self.bound = self.bound.resized(to);
         self.fifo.shrink(&self.bound, cx);
     }
 }
+
+impl Bursts for Codel {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{FULL, init, params};
-    use knee_core::{Rng, Time, Value};
+    use knee_core::{Rate, Rng, Time, Value};
 
     fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
         Packet { enqueued, seq, flags, ..FULL }

@@ -28,7 +28,8 @@ use crate::bound::Bound;
 use crate::docsis_pie::{BUFFER, Controller, INTERVAL, TARGET, time_for};
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Bursts, Context, Init, Queue, Resize, Verdict};
+use knee_core::convert::{non_negative, saturating_i64};
 use knee_core::{Bytes, Packet, Param, Params, Rate, Time};
 
 const MULPI: &str = "DOCSIS 3.1 MULPI, annexes M to O; docsis-ns3";
@@ -110,7 +111,6 @@ struct DocsisLld {
     l: Fifo,
     c: Fifo,
     bound: Bound,
-    rate: Rate,
 }
 
 fn is_l4s(packet: &Packet) -> bool {
@@ -141,7 +141,7 @@ impl DocsisLld {
             coupling: params.ratio("coupling_factor"),
             max_thresh: params.time("max_thresh"),
             range: params.time("range"),
-            weight: params.count("weight") as i64,
+            weight: saturating_i64(params.count("weight")),
             loop_delay: params.time("loop_delay"),
             virtual_queue: VirtualQueue::default(),
             count: 0.0,
@@ -151,7 +151,6 @@ impl DocsisLld {
             l: Fifo::new(init),
             c: Fifo::new(init),
             bound: Bound::new(init.limit.unwrap_or(BUFFER), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -159,8 +158,8 @@ impl DocsisLld {
         if !self.controller.is_due(now) {
             return;
         }
-        let (rate, held) = (self.rate, self.c.bytes());
-        let most = rate.mul_div(self.weight as u64, WEIGHTS as u64);
+        let (rate, held) = (self.bound.rate(), self.c.bytes());
+        let most = rate.mul_div(non_negative(self.weight), non_negative(WEIGHTS));
         let mut taken = Rate::over(Bytes(std::mem::take(&mut self.l_bytes)), INTERVAL).as_bps();
         let l_rate = &mut self.l_rate;
         self.controller.catch_up(now, || {
@@ -172,7 +171,7 @@ impl DocsisLld {
 
     /// Marks what comes to L as its delay and C's probability ask.
     fn mark(&mut self, packet: &mut Packet, delay: Time, cx: &mut Context) {
-        let native = ramp(delay, thresholds(self.max_thresh, self.range, self.rate));
+        let native = ramp(delay, thresholds(self.max_thresh, self.range, self.bound.rate()));
         let coupled = self.coupling * self.controller.prob().sqrt();
         self.count += native.max(coupled.min(1.0));
         if self.count > 1.0 {
@@ -188,13 +187,13 @@ impl DocsisLld {
 
     fn enqueue_l(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.l.wire_size(&packet);
-        let room = self.rate.bytes_in(L_BUFFER).0.max(20 * MAX_FRAME);
+        let room = self.bound.rate().bytes_in(L_BUFFER).0.max(20 * MAX_FRAME);
         if !self.fits(&packet) || self.l.bytes() + size > room {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
-        let own = time_for(self.rate, size);
-        let held = time_for(self.rate, self.l.bytes() + size).saturating_sub(self.loop_delay);
+        let own = time_for(self.bound.rate(), size);
+        let held = time_for(self.bound.rate(), self.l.bytes() + size).saturating_sub(self.loop_delay);
         let delay = self.virtual_queue.add(cx.now, own).max(held);
         let marks = cx.marks;
         self.mark(&mut packet, delay, cx);
@@ -237,7 +236,7 @@ impl Queue for DocsisLld {
             self.l_bytes += size;
         }
         if both {
-            self.credit += size as i64 * if from_l { WEIGHTS - self.weight } else { -self.weight };
+            self.credit += saturating_i64(size) * if from_l { WEIGHTS - self.weight } else { -self.weight };
         } else {
             self.credit = 0;
         }
@@ -248,19 +247,14 @@ impl Queue for DocsisLld {
         Backlog { packets: self.l.len() + self.c.len(), bytes: Bytes(self.l.bytes() + self.c.bytes()) }
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.shrink(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.shrink(cx);
     }
 }
+
+impl Bursts for DocsisLld {}
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,7 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::{Bytes, Packet, Param, Rate, Rng, Time};
 
 /// The registry entry.
@@ -250,7 +250,6 @@ struct DocsisPie {
     controller: Controller,
     fifo: Fifo,
     bound: Bound,
-    rate: Rate,
 }
 
 impl DocsisPie {
@@ -259,13 +258,12 @@ impl DocsisPie {
             controller: Controller::new(target, init.rng.clone()),
             fifo: Fifo::new(init),
             bound: Bound::new(init.limit.unwrap_or(BUFFER), init.rate),
-            rate: init.rate,
         }
     }
 
     fn catch_up(&mut self, now: Time) {
         if self.controller.is_due(now) {
-            let delay = time_for(self.rate, self.fifo.bytes());
+            let delay = time_for(self.bound.rate(), self.fifo.bytes());
             self.controller.catch_up(now, || delay);
         }
     }
@@ -295,19 +293,14 @@ impl Queue for DocsisPie {
         self.fifo.backlog()
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.fifo.shrink(&self.bound, cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.fifo.shrink(&self.bound, cx);
     }
 }
+
+impl Bursts for DocsisPie {}
 
 #[cfg(test)]
 mod tests {

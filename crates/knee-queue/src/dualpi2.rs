@@ -28,8 +28,9 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
-use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
+use knee_core::convert::{clamped, saturating_i64, truncated};
+use knee_core::{Bytes, Packet, Param, Params, Rng, Time};
 use std::collections::VecDeque;
 
 const DEFAULT: &str = "RFC 9332, A.1; Linux dualpi2_reset_default";
@@ -119,13 +120,12 @@ struct DualPi2 {
     l_steps: VecDeque<bool>,
     c: Fifo,
     bound: Bound,
-    rate: Rate,
     rng: Rng,
 }
 
 /// A gain in Hz as Linux keeps it: in 1/256 Hz, then for 64 ns and 2^-32.
 fn gain(hz: f64) -> u64 {
-    let in_256ths = (hz * 256.0).round() as u64;
+    let in_256ths = truncated((hz * 256.0).round());
     ((in_256ths * ONE) >> 2) / 1_000_000_000
 }
 
@@ -136,7 +136,7 @@ impl Settings {
         let delta = (ns(qdelay) - ns(self.target)) * i128::from(self.alpha)
             + (ns(qdelay) - ns(qdelay_old)) * i128::from(self.beta);
         // Division rounds towards zero on both sides, as in Linux.
-        (i128::from(prob) + delta / 64).clamp(0, i128::from(self.max_prob())) as u64
+        clamped(i128::from(prob) + delta / 64, self.max_prob())
     }
 
     /// The greatest p': without drops on overload, k p' is at most one.
@@ -150,7 +150,7 @@ impl Settings {
 
     /// Where the credit starts.
     fn initial_credit(&self) -> i64 {
-        self.mtu as i64 * (2 * self.classic_weight - WEIGHTS)
+        saturating_i64(self.mtu) * (2 * self.classic_weight - WEIGHTS)
     }
 }
 
@@ -165,7 +165,7 @@ impl DualPi2 {
             coupling: params.count("coupling_factor"),
             step: params.time("step_thresh"),
             min_qlen_step: params.count("min_qlen_step"),
-            classic_weight: params.count("classic_protection") as i64,
+            classic_weight: saturating_i64(params.count("classic_protection")),
             drop_overload: params.switch("drop_overload"),
             drop_early: params.switch("drop_early"),
             any_ect: params.switch("any_ect"),
@@ -181,7 +181,6 @@ impl DualPi2 {
             l_steps: VecDeque::new(),
             c,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
             rng: init.rng.clone(),
         }
     }
@@ -255,7 +254,7 @@ impl DualPi2 {
             (true, true) => self.set.classic_weight,
             (false, true) => self.set.classic_weight - WEIGHTS,
         };
-        let size = self.l.wire_size(&packet) as i64;
+        let size = saturating_i64(self.l.wire_size(&packet));
         Some((packet, steps, weight * size))
     }
 
@@ -311,19 +310,14 @@ impl Queue for DualPi2 {
         Backlog { packets: self.l.len() + self.c.len(), bytes: Bytes(self.l.bytes() + self.c.bytes()) }
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.shrink(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.shrink(cx);
     }
 }
+
+impl Bursts for DualPi2 {}
 
 #[cfg(test)]
 mod tests {

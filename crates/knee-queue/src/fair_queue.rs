@@ -5,7 +5,8 @@ use crate::bound::Bound;
 use crate::flow_table::{List, Table};
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
+use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
 use knee_core::{Bytes, Packet, Params, Rate, Time, Tuple};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -88,7 +89,6 @@ pub(crate) struct FairQueue<R: BufferRule> {
     gc_at: Time,
     backlog: Backlog,
     bound: Bound,
-    rate: Rate,
 }
 
 impl<R: BufferRule> FairQueue<R> {
@@ -96,13 +96,13 @@ impl<R: BufferRule> FairQueue<R> {
         let threshold = params.time("ce_threshold");
         let max_rate = params.rate("flow_max_rate");
         let settings = Settings {
-            quantum: params.bytes("quantum").0 as i64,
-            initial_quantum: params.bytes("initial_quantum").0 as i64,
+            quantum: saturating_i64(params.bytes("quantum").0),
+            initial_quantum: saturating_i64(params.bytes("initial_quantum").0),
             refill_delay: params.time("refill_delay"),
             flow_max_rate: (max_rate > Rate::ZERO).then_some(max_rate),
             low_rate_threshold: params.rate("low_rate_threshold"),
             ce_threshold: if threshold == Time::ZERO { Time::MAX } else { threshold },
-            mask: params.count("orphan_mask") as u32,
+            mask: saturating_u32(params.count("orphan_mask")),
             overhead: u64::from(init.overhead),
         };
         Self {
@@ -119,7 +119,6 @@ impl<R: BufferRule> FairQueue<R> {
             gc_at: Time::MAX,
             backlog: Backlog::default(),
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -244,8 +243,8 @@ impl<R: BufferRule> FairQueue<R> {
         if R::RUNS && most > 1 {
             let Some((head, alike)) = self.pool.head(&flow.fifo) else { return 0 };
             let size = u64::from(head.size) + self.settings.overhead;
-            let by_credit = (flow.credit.max(1) as u64).div_ceil(size);
-            some = alike.min(most).min(by_credit.min(u64::from(u32::MAX)) as u32);
+            let by_credit = non_negative(flow.credit.max(1)).div_ceil(size);
+            some = alike.min(most).min(saturating_u32(by_credit));
         }
         if !self.pool.pop_some(&mut flow.fifo, some, first) {
             return 0;
@@ -294,7 +293,7 @@ impl<R: BufferRule> FairQueue<R> {
             }
             self.flows.fetch_behind(i, &self.pool);
             let size = self.wire_size(first);
-            self.flows.get(i).credit -= size as i64 * i64::from(count);
+            self.flows.get(i).credit -= saturating_i64(size) * i64::from(count);
             if let Some(rate) = self.settings.flow_max_rate {
                 self.pace(i, rate, size, cx.now);
             }
@@ -312,7 +311,7 @@ impl<R: BufferRule> FairQueue<R> {
         } else if flow.credit > 0 {
             return;
         }
-        let bytes = if by_packet { bytes } else { bytes.max(quantum as u64) };
+        let bytes = if by_packet { bytes } else { bytes.max(non_negative(quantum)) };
         let mut gap = rate.time_for(Bytes(bytes)).min(MAX_PACING_GAP);
         if flow.next_packet_at > Time::ZERO {
             // Makes up for the packet having left late, by half a gap at most.
@@ -357,37 +356,6 @@ impl<R: BufferRule> FairQueue<R> {
 }
 
 impl<R: BufferRule> Queue for FairQueue<R> {
-    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
-        let size = self.wire_size(&first);
-        let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
-        if u64::from(count) > room || self.takes_fast_path() {
-            return 0;
-        }
-        // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
-        let tuple = cx.tuple(&first);
-        let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
-        let flow = self.flows.get(i);
-        let held = flow.fifo.len();
-        if flow.tuple != tuple
-            || flow.list() == List::Detached
-            || count > self.rule.room(&flow.state, held)
-            || self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) != Admission::Take
-        {
-            return 0;
-        }
-        self.hold(i, first, count, cx);
-        self.backlog.packets += u64::from(count);
-        self.backlog.bytes.0 += size * u64::from(count);
-        // As often as for packets one by one.
-        for _ in 0..count {
-            if cx.now < self.gc_at {
-                break;
-            }
-            self.forget_idle(cx.now);
-        }
-        count
-    }
-
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let size = self.wire_size(&packet);
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
@@ -431,11 +399,6 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         (self.next(1, &mut packet, cx) > 0).then_some(packet)
     }
 
-    fn dequeue_run(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
-        let each_counts = self.settings.flow_max_rate.is_some() || self.settings.ce_threshold < Time::MAX;
-        self.next(if each_counts { 1 } else { most }, first, cx)
-    }
-
     fn next_wake(&self) -> Option<Time> {
         self.throttled.peek().map(|Reverse((due, ..))| *due)
     }
@@ -444,16 +407,11 @@ impl<R: BufferRule> Queue for FairQueue<R> {
         self.backlog
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Bound::new(limit, self.rate);
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        self.bound = self.bound.resized(to);
         self.shed(cx);
     }
 
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
-        self.shed(cx);
-    }
     fn observe(&self, cx: &mut Context) {
         let flows = self.flows.all();
         if flows.len() <= MAX_OBSERVED {
@@ -461,5 +419,43 @@ impl<R: BufferRule> Queue for FairQueue<R> {
                 self.rule.observe(flow.fifo.len(), flow.tuple.flow(), cx);
             }
         }
+    }
+}
+
+impl<R: BufferRule> Bursts for FairQueue<R> {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
+        let size = self.wire_size(&first);
+        let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
+        if u64::from(count) > room || self.takes_fast_path() {
+            return 0;
+        }
+        // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
+        let tuple = cx.tuple(&first);
+        let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
+        let flow = self.flows.get(i);
+        let held = flow.fifo.len();
+        if flow.tuple != tuple
+            || flow.list() == List::Detached
+            || count > self.rule.room(&flow.state, held)
+            || self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) != Admission::Take
+        {
+            return 0;
+        }
+        self.hold(i, first, count, cx);
+        self.backlog.packets += u64::from(count);
+        self.backlog.bytes.0 += size * u64::from(count);
+        // As often as for packets one by one.
+        for _ in 0..count {
+            if cx.now < self.gc_at {
+                break;
+            }
+            self.forget_idle(cx.now);
+        }
+        count
+    }
+
+    fn dequeue_run(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
+        let each_counts = self.settings.flow_max_rate.is_some() || self.settings.ce_threshold < Time::MAX;
+        self.next(if each_counts { 1 } else { most }, first, cx)
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::pool::{Fifo, NONE, Pool};
 use knee_core::cache::fetch;
+use knee_core::convert::index_u32;
 use knee_core::{Time, Tuple};
 
 /// Where a flow is.
@@ -72,7 +73,7 @@ impl<S> Table<S> {
 
     /// Adds a detached flow in an empty `bucket`.
     pub(crate) fn add(&mut self, bucket: u32, tuple: Tuple, credit: i64, now: Time, state: S) -> u32 {
-        let i = self.flows.len() as u32;
+        let i = index_u32(self.flows.len());
         self.buckets[bucket as usize] = i;
         self.flows.push(Flow {
             fifo: Fifo::EMPTY,

@@ -24,6 +24,7 @@
 use crate::Context;
 use crate::fair_queue::{Admission, BufferRule, FairQueue};
 use crate::registry::Entry;
+use knee_core::convert::saturating_u32;
 use knee_core::{Bytes, Packet, Param, Rate, Time};
 
 /// The registry entry.
@@ -42,7 +43,7 @@ pub const ENTRY: Entry = Entry {
         ORPHAN_MASK,
     ],
     make: |params, init| {
-        let rule = FixedBuffer { limit: params.count("flow_limit") as u32 };
+        let rule = FixedBuffer { limit: saturating_u32(params.count("flow_limit")) };
         Box::new(FairQueue::new(rule, params, init))
     },
 };

@@ -16,10 +16,11 @@ use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, 
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::cache::fetch;
+use knee_core::convert::{index, index_u32, saturating_i64, saturating_u8, saturating_u32};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Rate, Tuple};
+use knee_core::{Bytes, Packet, Param, Params, Tuple};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
@@ -169,12 +170,11 @@ struct FqCodel {
     new: Line,
     old: Line,
     bound: Bound,
-    rate: Rate,
 }
 
 impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
-        let n = params.count("flows") as usize;
+        let n = index(params.count("flows"));
         let overhead = u64::from(init.overhead);
         let flow = Flow {
             fifo: Fifo::EMPTY,
@@ -185,9 +185,11 @@ impl FqCodel {
             listed: false,
         };
         Self {
-            codel: CodelParams::new(params, u64::from(MTU) + overhead)
-                .selecting(params.count("ce_threshold_selector") as u8, params.count("ce_threshold_mask") as u8),
-            quantum: params.bytes("quantum").0 as i64,
+            codel: CodelParams::new(params, u64::from(MTU) + overhead).selecting(
+                saturating_u8(params.count("ce_threshold_selector")),
+                saturating_u8(params.count("ce_threshold_mask")),
+            ),
+            quantum: saturating_i64(params.bytes("quantum").0),
             memory_limit: params.bytes("memory_limit").0,
             drop_batch: params.count("drop_batch"),
             hash: FlowHash::new(&mut init.rng.clone()),
@@ -198,7 +200,6 @@ impl FqCodel {
             new: Line::EMPTY,
             old: Line::EMPTY,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -211,7 +212,7 @@ impl FqCodel {
     #[inline]
     fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
         let tuple = cx.tuple(&first);
-        let i = self.hash.bucket(tuple, self.flows.len() as u32);
+        let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
         let flow = &mut self.flows[i as usize];
         let size = self.store.wire_size(&first) * u64::from(count);
         self.store.pool.push_run(&mut flow.fifo, first, count);
@@ -253,22 +254,12 @@ impl FqCodel {
                 }
             }
             // CoDel is told, so that its signal grows too.
-            flow.codel.count = flow.codel.count.wrapping_add(dropped as u32);
+            flow.codel.count = flow.codel.count.wrapping_add(saturating_u32(dropped));
         }
     }
 }
 
 impl Queue for FqCodel {
-    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
-        let Backlog { packets, bytes } = self.store.backlog;
-        let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
-        if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {
-            return 0;
-        }
-        self.take(first, count, cx);
-        count
-    }
-
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let i = self.take(packet, 1, cx);
         if self.is_over() {
@@ -284,6 +275,27 @@ impl Queue for FqCodel {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         let mut packet = Packet::default();
         (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.store.backlog
+    }
+
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        self.bound = self.bound.resized(to);
+        self.shed(cx);
+    }
+}
+
+impl Bursts for FqCodel {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
+        let Backlog { packets, bytes } = self.store.backlog;
+        let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
+        if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {
+            return 0;
+        }
+        self.take(first, count, cx);
+        count
     }
 
     /// Each is for CoDel to look at: one at most.
@@ -304,7 +316,7 @@ impl Queue for FqCodel {
             }
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i as usize] };
             if self.codel.dequeue(&mut flow.codel, &mut head, first, cx) {
-                flow.deficit -= self.store.wire_size(first) as i64;
+                flow.deficit -= saturating_i64(self.store.wire_size(first));
                 let next = flow.next;
                 if let Some(next) = self.flows.get(next as usize) {
                     self.store.pool.fetch_head(&next.fifo);
@@ -322,21 +334,6 @@ impl Queue for FqCodel {
                 self.flows[i as usize].listed = false;
             }
         }
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.store.backlog
-    }
-
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Bound::new(limit, self.rate);
-        self.shed(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
-        self.shed(cx);
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{FULL, init, params};
-use crate::{Backlog, Limit, Queue, Verdict};
+use crate::{Backlog, Limit, Queue, Resize, Verdict};
 use knee_core::Value;
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn the_limit_holds_for_all_flows_together() {
         q.enqueue(packet(seq as u32, seq, 1500), &mut cx);
     }
     assert_eq!((q.backlog().packets, cx.dropped.len()), (50, 50));
-    q.set_limit(Limit::Packets(20), &mut cx);
+    q.resize(Resize::Limit(Limit::Packets(20)), &mut cx);
     assert_eq!(q.backlog(), Backlog { packets: 20, bytes: Bytes(20 * 1514) });
     assert_eq!(cx.dropped.len(), 80);
 }

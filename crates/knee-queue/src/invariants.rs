@@ -13,7 +13,7 @@
 //! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
 //! A fuzzer tries longer still: [`check_any`] is one of its targets.
 
-use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Queue, Resize, Verdict};
 use knee_core::testing::{Pick, Source, params};
 use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
 use proptest::prelude::*;
@@ -375,12 +375,12 @@ impl Bench {
             Step::Wait { ns } => self.cx.now += Time::from_nanos(ns),
             Step::Limit(limit) => {
                 self.limit = Some(limit);
-                self.queue.set_limit(limit, &mut self.cx);
+                self.queue.resize(Resize::Limit(limit), &mut self.cx);
                 self.check()?;
             }
             Step::Rate { bps } => {
                 self.rate = Rate::from_bps(bps);
-                self.queue.set_rate(self.rate, &mut self.cx);
+                self.queue.resize(Resize::Rate(self.rate), &mut self.cx);
                 self.check()?;
             }
             Step::Drain => self.drain()?,
@@ -446,7 +446,7 @@ pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry;
+    use crate::{Bursts, registry};
     use knee_core::testing::{assert_declared, corpus, fuzz};
 
     #[test]
@@ -512,13 +512,15 @@ mod tests {
             backlog
         }
 
-        fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+        fn resize(&mut self, to: Resize, cx: &mut Context) {
             // A limit that changes nothing.
             if FAULT != 5 {
-                self.inner.set_limit(limit, cx);
+                self.inner.resize(to, cx);
             }
         }
     }
+
+    impl<const FAULT: u8> Bursts for Faulty<FAULT> {}
 
     #[test]
     fn the_invariants_find_faults() {

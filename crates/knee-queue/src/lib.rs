@@ -1,5 +1,7 @@
 //! Queue disciplines: each a file, all behind [`Queue`] and listed once in [`mod@registry`].
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 pub mod registry;
@@ -27,7 +29,7 @@ mod testing;
 
 pub use registry::{Entry, find, registry};
 
-pub use knee_link::queue::{Backlog, Burst, Context, DynQueue, Init, Limit, Note, Queue, Verdict};
+pub use knee_link::queue::{Backlog, Burst, Bursts, Context, DynQueue, Init, Limit, Note, Queue, Resize, Verdict};
 
 use knee_core::Params;
 

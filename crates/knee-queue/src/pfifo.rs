@@ -5,9 +5,10 @@
 
 use crate::bound::Bound;
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
+use knee_core::convert::saturating_u32;
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Rate};
+use knee_core::{Bytes, Packet};
 use std::collections::VecDeque;
 
 /// The registry entry of `pfifo`.
@@ -41,7 +42,6 @@ struct Pfifo {
     bytes: u64,
     overhead: u64,
     bound: Bound,
-    rate: Rate,
 }
 
 impl Pfifo {
@@ -52,7 +52,6 @@ impl Pfifo {
             bytes: 0,
             overhead: u64::from(init.overhead),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
-            rate: init.rate,
         }
     }
 
@@ -68,9 +67,9 @@ impl Pfifo {
         if taken > 0 {
             self.packets += taken;
             self.bytes += taken * size;
-            self.bursts.push_back(Burst { count: taken as u32, ..*burst });
+            self.bursts.push_back(Burst { count: saturating_u32(taken), ..*burst });
         }
-        taken as u32
+        saturating_u32(taken)
     }
 
     /// Drops from the tail what no longer fits.
@@ -107,6 +106,22 @@ impl Queue for Pfifo {
         Verdict::Queued
     }
 
+    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
+        let mut packet = Packet::default();
+        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.packets, bytes: Bytes(self.bytes) }
+    }
+
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        self.bound = self.bound.resized(to);
+        self.shrink(cx);
+    }
+}
+
+impl Bursts for Pfifo {
     #[inline]
     fn enqueue_burst(&mut self, burst: &Burst, _: &mut Context) -> u32 {
         let (size, count) = (self.wire_size(&burst.first), u64::from(burst.count));
@@ -117,11 +132,6 @@ impl Queue for Pfifo {
         (self.packets, self.bytes) = (packets, bytes);
         self.bursts.push_back(*burst);
         burst.count
-    }
-
-    fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
-        let mut packet = Packet::default();
-        (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
     }
 
     #[inline]
@@ -138,28 +148,13 @@ impl Queue for Pfifo {
         }
         count
     }
-
-    fn backlog(&self) -> Backlog {
-        Backlog { packets: self.packets, bytes: Bytes(self.bytes) }
-    }
-
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Bound::new(limit, self.rate);
-        self.shrink(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
-        self.shrink(cx);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::FULL;
-    use knee_core::{Rng, Time};
+    use knee_core::{Rate, Rng, Time};
 
     fn packet(seq: u64) -> Packet {
         Packet { seq, ..FULL }
@@ -214,7 +209,7 @@ mod tests {
         let (mut q, mut cx) = (queue(Limit::Packets(10)), Context::default());
         fill(&mut q, 4, &mut cx);
         assert_eq!(q.enqueue_burst(&Burst { first: packet(4), count: 6 }, &mut cx), 6);
-        q.set_limit(Limit::Packets(3), &mut cx);
+        q.resize(Resize::Limit(Limit::Packets(3)), &mut cx);
         assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });
         assert_eq!(q.dequeue(&mut cx).unwrap().seq, 0);

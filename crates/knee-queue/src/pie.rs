@@ -31,8 +31,9 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
-use knee_core::{Packet, Param, Params, Rate, Rng, Time};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
+use knee_core::convert::{clamped, index_u32};
+use knee_core::{Packet, Param, Params, Rng, Time};
 
 const LINUX: &str = "RFC 8033, 4 and 5; Linux include/net/pie.h";
 
@@ -129,7 +130,6 @@ struct Pie {
     next_update: Time,
     fifo: Fifo,
     bound: Bound,
-    rate: Rate,
     rng: Rng,
 }
 
@@ -145,7 +145,7 @@ impl Settings {
         if qdelay > HIGH_DELAY {
             delta += i128::from(ONE / 50);
         }
-        (i128::from(p) + delta).clamp(0, i128::from(ONE)) as u64
+        clamped(i128::from(p) + delta, ONE)
     }
 
     /// One update, with `backlog` bytes waiting.
@@ -171,7 +171,7 @@ fn in_ticks(span: Time, tick: Time) -> Time {
 /// log2 of 1/s in the header.
 fn scale_shift(p: u64) -> u32 {
     let thresholds = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
-    match thresholds.iter().take_while(|&&n| p < ONE / n).count() as u32 {
+    match index_u32(thresholds.iter().take_while(|&&n| p < ONE / n).count()) {
         0 => 0,
         n => 2 * n - 1,
     }
@@ -196,7 +196,6 @@ impl Pie {
             set,
             fifo,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
             rng: init.rng.clone(),
         }
     }
@@ -287,19 +286,14 @@ impl Queue for Pie {
         self.fifo.backlog()
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.fifo.shrink(&self.bound, cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.fifo.shrink(&self.bound, cx);
     }
 }
+
+impl Bursts for Pie {}
 
 #[cfg(test)]
 mod tests {

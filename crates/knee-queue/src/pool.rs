@@ -4,6 +4,7 @@
 
 use knee_core::Packet;
 use knee_core::cache::fetch;
+use knee_core::convert::index_u32;
 
 /// Index of nothing.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -80,7 +81,7 @@ impl Pool {
         let place = if place == NONE {
             self.places.push(Place(first));
             self.nodes.push(Node { next: NONE, count });
-            (self.places.len() - 1) as u32
+            index_u32(self.places.len() - 1)
         } else {
             let node = &mut self.nodes[place as usize];
             node.count = count;

@@ -30,8 +30,9 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
-use crate::{Backlog, Context, Init, Limit, Queue, Verdict};
-use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time};
+use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
+use knee_core::convert::saturating_u32;
+use knee_core::{Bytes, Packet, Param, Params, Rng, Time};
 
 const SIZES: (Bytes, Bytes) = (Bytes(1), Bytes(1 << 31));
 const EXAMPLE: &str = "tc-red(8), example";
@@ -104,7 +105,6 @@ struct Red {
     next_update: Time,
     fifo: Fifo,
     bound: Bound,
-    rate: Rate,
     rng: Rng,
 }
 
@@ -161,7 +161,7 @@ impl Red {
             set: Settings {
                 min,
                 max: params.bytes("max").0.max(min),
-                weight_log: params.count("weight_log") as u32,
+                weight_log: saturating_u32(params.count("weight_log")),
                 avpkt: params.bytes("avpkt").0,
                 in_packets: params.choice("unit") == "packets",
                 adaptive: params.switch("adaptive"),
@@ -177,7 +177,6 @@ impl Red {
             next_update: ADAPT_INTERVAL,
             fifo: Fifo::new(init),
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
-            rate: init.rate,
             rng: init.rng.clone(),
         }
     }
@@ -187,7 +186,7 @@ impl Red {
         match self.idle_since {
             None => self.avg,
             Some(since) => {
-                let m = self.rate.bytes_in(now.saturating_sub(since)).0 / self.set.avpkt;
+                let m = self.bound.rate().bytes_in(now.saturating_sub(since)).0 / self.set.avpkt;
                 decayed(self.avg, self.set.weight_log, m)
             }
         }
@@ -287,26 +286,20 @@ impl Queue for Red {
         self.fifo.backlog()
     }
 
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.catch_up(cx.now);
-        self.bound = Bound::new(limit, self.rate);
-        self.fifo.shrink(&self.bound, cx);
-        self.note_idle(cx.now);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
         // What could have left while idle is counted at the rate there was.
-        if self.idle_since.is_some() {
+        if matches!(to, Resize::Rate(_)) && self.idle_since.is_some() {
             self.avg = self.avg_at(cx.now);
             self.idle_since = Some(cx.now);
         }
-        self.rate = rate;
-        self.bound = self.bound.at_rate(rate);
+        self.bound = self.bound.resized(to);
         self.fifo.shrink(&self.bound, cx);
         self.note_idle(cx.now);
     }
 }
+
+impl Bursts for Red {}
 
 #[cfg(test)]
 mod tests {

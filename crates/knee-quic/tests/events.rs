@@ -3,8 +3,6 @@
 //!
 //! `KNEE_QUIC_EVENTS=1000000` tries so many events for each algorithm.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use knee_quic::proto::congestion::Controller as _;
 use knee_quic::{Control, Watch};
 use proptest::prelude::*;

@@ -1,7 +1,5 @@
 //! When a controller reduces its window (RFC 9002, 7.3.2): at most once for all that was sent before it last did.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use knee_quic::proto::congestion::Controller as _;
 use knee_quic::{Control, Controller};
 use std::sync::Arc;

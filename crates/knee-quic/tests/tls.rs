@@ -1,7 +1,5 @@
 //! What encryption changes: bytes. Sizes and times of datagrams are the same from run to run, and the same as without it.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use knee_core::Time;
 use knee_quic::{Control, Datagram, Peer, Settings};
 use std::collections::VecDeque;

@@ -31,10 +31,14 @@ struct Mimd {
 
 impl CongestionControl for Mimd {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        // Where the window does not limit what is sent, its growth would be of no use.
+        if !ack.cwnd_limited {
+            return;
+        }
         self.credit += self.gain * f64::from(ack.delivered);
         let whole = self.credit as u32;
         self.credit -= f64::from(whole);
-        control.cwnd += whole;
+        control.cwnd = control.cwnd.saturating_add(whole);
     }
 
     fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {

@@ -29,7 +29,7 @@ pub struct Route {
 
 /// What every packet needs to know of its flow.
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct FlowPath {
     /// Index of its route.
     pub route: u32,
     /// The pipe at the end of the ACKs' way.
@@ -47,7 +47,7 @@ pub struct Way {
     pub mirrored: bool,
 }
 
-impl Way {
+impl FlowPath {
     /// Propagation delay of the links of its path.
     fn links_delay(&self) -> Time {
         self.base_rtt - self.ack_delay
@@ -75,7 +75,7 @@ pub struct Network {
     /// Ways that flows share.
     pub routes: Vec<Route>,
     /// By flow.
-    pub ways: Vec<Way>,
+    pub ways: Vec<FlowPath>,
 }
 
 impl Network {
@@ -105,17 +105,17 @@ impl Network {
             let base_rtt = Time::from_nanos(flow.rtt);
             let ack_delay = base_rtt - check::path_delay(spec, &flow.path);
             let ack_pipe = network.ack_pipe(ack_delay);
-            network.ways.push(Way { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored: false });
+            network.ways.push(FlowPath { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored: false });
         }
         Ok(network)
     }
 
     /// The way of what is sent against the data of a flow that has this one.
-    pub fn mirrored(&mut self, way: &Way) -> Way {
+    pub fn mirrored(&mut self, way: &FlowPath) -> FlowPath {
         let Route { data, acks } = &self.routes[way.route as usize];
         let route = Route { data: acks.clone(), acks: data.clone() };
         let route = self.route(route);
-        Way { route, data_hops: way.ack_hops, ack_hops: way.data_hops, mirrored: !way.mirrored, ..*way }
+        FlowPath { route, data_hops: way.ack_hops, ack_hops: way.data_hops, mirrored: !way.mirrored, ..*way }
     }
 
     fn route(&mut self, route: Route) -> u32 {

@@ -27,7 +27,8 @@ const HEADERS: u64 = (MTU - MSS) as u64;
 const INITIAL_WINDOW: u64 = 65_535;
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
-/// Marks that come before an ACK leaves at once, with accurate ECN (RFC 9768, 3.2.2.5.1: n; Linux's TCP_ACCECN_ACE_MAX_DELTA).
+/// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data is new.
+/// Linux 7.2 waits for up to 6 (TCP_ACCECN_ACE_MAX_DELTA), but acknowledges every second segment anyway.
 const CE_PER_ACK: u8 = 2;
 /// Compression waits for at most this part of the RTT, 33 % (tcp_comp_sack_rtt_percent).
 const COMPRESSION_RTT_PERCENT: u64 = 33;

@@ -250,9 +250,12 @@ impl FlowSpec {
 }
 
 impl ValueSpec {
-    /// The value as `param` declares it; `None` for a word that is not one of its choices.
-    pub fn to_value(&self, param: &Param) -> Option<Value> {
-        Some(match self {
+    /// The value as `param` declares it.
+    ///
+    /// # Errors
+    /// With a word that is not one of its choices.
+    pub fn to_value(&self, param: &Param) -> Result<Value, &str> {
+        Ok(match self {
             Self::Time(ns) => Value::Time(Time::from_nanos(*ns)),
             Self::Rate(bps) => Value::Rate(Rate::from_bps(*bps)),
             Self::Bytes(n) => Value::Bytes(Bytes(*n)),
@@ -260,8 +263,8 @@ impl ValueSpec {
             Self::Ratio(x) => Value::Ratio(*x),
             Self::Bool(b) => Value::Bool(*b),
             Self::Choice(word) => {
-                let Kind::Choice(words) = param.kind else { return None };
-                Value::Choice(words.iter().find(|w| *w == word)?)
+                let Kind::Choice(words) = param.kind else { return Err(word) };
+                Value::Choice(words.iter().find(|w| *w == word).ok_or(word.as_str())?)
             }
         })
     }

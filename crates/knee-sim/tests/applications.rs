@@ -1,10 +1,7 @@
 //! Laws of applications over simulated connections: what each kind must show on a path whose answer is known, and what none
 //! may show on any path.
 
-#![allow(clippy::unwrap_used, reason = "a test's helper fails as a test does")]
-
-mod laws;
-
+use crate::laws;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;

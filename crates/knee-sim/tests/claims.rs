@@ -1,7 +1,5 @@
 //! Claims of papers and drafts that need the whole engine: real bottleneck, real loss recovery, real competitors.
 
-#![allow(clippy::unwrap_used, reason = "a test's helper fails as a test does")]
-
 use knee_sim::{Output, Simulation, Spec};
 use serde_json::json;
 

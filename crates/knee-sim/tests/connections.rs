@@ -1,7 +1,5 @@
 //! Connections that applications open: how long handshakes and answers take, that the books add up, that nothing stays behind.
 
-#![allow(clippy::unwrap_used, reason = "a test's helper fails as a test does")]
-
 use knee_core::packet::MSS;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::What;

@@ -1,14 +1,9 @@
 //! Laws of flows of datagrams: their delays are what arithmetic says, and none is created or lost unaccounted.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
-
-mod laws;
-#[allow(dead_code, reason = "each test takes the networks that it needs")]
-mod networks;
-
+use crate::laws;
+use crate::networks::{MS, S, flow, link, spec};
 use knee_sim::output::DatagramFigures;
 use knee_sim::{Output, Rows, Simulation, Spec};
-use networks::{MS, S, flow, link, spec};
 use serde_json::{Value, json};
 
 /// Runs a simulation, whose books balance all the time and whose figures obey the laws.

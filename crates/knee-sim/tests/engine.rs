@@ -1,16 +1,11 @@
 //! Laws of the engine: nothing is created or lost unaccounted, the same specification gives the same bits, and simple
 //! networks do what arithmetic says.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
-
-mod laws;
-#[allow(dead_code, reason = "each test takes the networks that it needs")]
-mod networks;
-
+use crate::laws;
+use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
-use networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -187,8 +182,8 @@ fn two_flows_keep_going_beyond_their_first_timers() {
 
 #[test]
 fn an_empty_network_has_its_base_rtt() {
-    // One segment and its delayed ACK: 20 ms of path and 1.2112 ms to serialise 1514 bytes at 10 Mbit/s, then up to
-    // the delayed-ACK time; the SYN of 74 bytes takes 59.2 us.
+    // SYN and SYN-ACK, then one segment and its ACK, which a new connection sends at once: 20 ms of path each. At
+    // 10 Mbit/s the SYN of 74 bytes takes 59.2 us and the segment of 1514 bytes 1.2112 ms.
     let mut one = flow("reno", 20 * MS, 0, S);
     one["bytes"] = json!(1448);
     let (output, _) = run(&spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[one]));

@@ -1,13 +1,8 @@
 //! Observing changes nothing: neither the spacing of the time series, nor somebody who watches packets, nor what happens
 //! elsewhere in the network.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
-
-#[allow(dead_code, reason = "each test takes the networks that it needs")]
-mod networks;
-
+use crate::networks::{self, MS, S, any_applications, any_network};
 use knee_sim::{Output, Rows, Simulation};
-use networks::{MS, S, any_applications, any_network};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,19 +1,13 @@
 //! What a capture on the senders' machines shows, in random networks: handshakes, segments, ACKs and timers follow the
 //! RFCs, nothing is known before it can have come home, and what is counted is what was seen.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
-
-#[expect(dead_code, reason = "each test takes the laws that it needs")]
-mod laws;
-#[allow(dead_code, reason = "each test takes the networks that it needs")]
-mod networks;
-
+use crate::laws;
+use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
 use knee_cc::Ecn;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
-use networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@
 use crate::account::Account;
 use crate::clock::{self, Clock};
 use crate::config::Config;
-use crate::ferry::{self, BREATH, STRETCH};
+use crate::ferry::{self, FORCED_SLEEP, MAX_BUSY};
 use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
@@ -176,11 +176,11 @@ impl Endpoints {
             }
             let next = self.flows.iter().map(|flow| flow.due).min().unwrap_or(end).min(look).min(end);
             let before = clock.now();
-            if priority == "fifo" && before > slept + STRETCH {
-                ferry::sleep(&[], BREATH).map_err(|error| error.to_string())?;
+            if priority == "fifo" && before > slept + MAX_BUSY {
+                ferry::sleep(&[], FORCED_SLEEP).map_err(|error| error.to_string())?;
             }
             wait(&self.ready, next.saturating_sub(clock.now()), &mut events).map_err(|error| error.to_string())?;
-            if clock.now() > before + BREATH {
+            if clock.now() > before + FORCED_SLEEP {
                 slept = clock.now();
             }
             for key in &events {

@@ -14,8 +14,8 @@ use std::io;
 const AWAKE: Time = Time::from_micros(60);
 /// With real-time priority: for how long the loop may go on without sleep, and how long it sleeps then. Linux would take
 /// 5 % of each second away from it otherwise, in one piece (sched_rt_runtime_us, or the fair server).
-pub(crate) const STRETCH: Time = Time::from_millis(1);
-pub(crate) const BREATH: Time = Time::from_micros(80);
+pub(crate) const MAX_BUSY: Time = Time::from_millis(1);
+pub(crate) const FORCED_SLEEP: Time = Time::from_micros(80);
 /// Packets read from one device before what is due is looked at again.
 const BATCH: usize = 8;
 
@@ -47,8 +47,8 @@ pub fn run(
         if came == 0 && awake > clock.now() {
             sleep(&sides.each_ref(), awake.saturating_sub(clock.now()))?;
             slept = clock.now();
-        } else if breathes && now > slept + STRETCH {
-            sleep(&[], BREATH)?;
+        } else if breathes && now > slept + MAX_BUSY {
+            sleep(&[], FORCED_SLEEP)?;
             slept = clock.now();
         }
     }

@@ -37,7 +37,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     // The caller has made it: this process is still root's, and would make it wherever a link leads.
     let file = config.capture.as_ref().map(|file| OpenOptions::new().write(true).open(file)).transpose()?;
     privileges::open_many_files();
-    let beside = Beside::start(config.user);
+    let beside = IdleThread::start(config.user);
     let priority = privileges::be_prompt();
     // A side's namespace is entered with its device.
     let here = (Device::open(&config.sides[0])?, Sockets::open(&config, 0)?);
@@ -69,15 +69,15 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// The thread of the endpoints, without privileges, before it has any.
-struct Beside {
+struct IdleThread {
     thread: JoinHandle<Option<Effort>>,
     give: Sender<(Endpoints, Clock, Time)>,
 }
 
 /// The same at work.
-struct AtWork(JoinHandle<Option<Effort>>);
+struct RunningThread(JoinHandle<Option<Effort>>);
 
-impl Beside {
+impl IdleThread {
     fn start(user: u32) -> Self {
         let (give, take) = channel::<(Endpoints, Clock, Time)>();
         let work = move || {
@@ -94,16 +94,16 @@ impl Beside {
     }
 
     /// Lets the endpoints run; without any the thread ends.
-    fn go(self, endpoints: Option<Endpoints>, clock: Clock, end: Time) -> AtWork {
+    fn go(self, endpoints: Option<Endpoints>, clock: Clock, end: Time) -> RunningThread {
         if let Some(endpoints) = endpoints {
             // The thread ends only after it has got them.
             let _ = self.give.send((endpoints, clock, end));
         }
-        AtWork(self.thread)
+        RunningThread(self.thread)
     }
 }
 
-impl AtWork {
+impl RunningThread {
     /// Waits for the end of the endpoints.
     fn wait(self) -> Option<Effort> {
         self.0.join().ok().flatten()

@@ -27,8 +27,9 @@
 //! Sources: 3GPP TS 36.211/38.211 (TTIs), TS 36.213 (8 HARQ processes; a first BLER of at most 10 %, 7.2.3), TS 36.321
 //! (HARQ, scheduling requests), TS 36.322/38.322 (RLC), TR 36.942, TR 38.913.
 
-use crate::medium::{Frame, Medium, Port, Sending};
+use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
+use knee_core::convert::{saturating_u64, truncated};
 use knee_core::{Param, Params, Rate, Rng, Time};
 
 const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&'static str; 3]) -> [Param; 12] {
@@ -260,7 +261,7 @@ pub struct Cellular {
     partial: Option<(Frame, u64, bool)>,
     /// When all that was sent so far has arrived, or is known to be lost.
     in_order: Time,
-    sending: Sending,
+    sends_until: Time,
 }
 
 impl Cellular {
@@ -283,7 +284,7 @@ impl Cellular {
             carry: 0,
             partial: None,
             in_order: Time::ZERO,
-            sending: Sending::default(),
+            sends_until: Time::ZERO,
         }
     }
 
@@ -300,11 +301,11 @@ impl Cellular {
     /// Bytes that a block in the interval `tti` takes.
     fn block(&mut self, tti: u64) -> u64 {
         let share = self.fading.as_mut().map_or(1.0, |fading| fading.share(tti));
-        let rate = if share < 1.0 { (self.rate.as_bps() as f64 * share) as u64 } else { self.rate.as_bps() };
+        let rate = if share < 1.0 { truncated(self.rate.as_bps() as f64 * share) } else { self.rate.as_bps() };
         self.carry += u128::from(rate) * u128::from(self.tti.as_nanos());
         let bytes = self.carry / 8_000_000_000;
         self.carry -= bytes * 8_000_000_000;
-        bytes as u64
+        saturating_u64(bytes)
     }
 
     /// Whether a retransmission goes in the interval `tti`.
@@ -366,8 +367,8 @@ impl Medium for Cellular {
             }
         }
         if let Some((true, _)) = fate {
-            port.carry(sent * 8);
-            self.sending = Sending { from: now, until: next, bits: sent * 8 };
+            port.carry(sent * 8, now, next);
+            self.sends_until = next;
         }
         self.idle = self.partial.is_none() && port.backlog().packets == 0;
         if self.idle { Time::MAX } else { next }
@@ -379,19 +380,11 @@ impl Medium for Cellular {
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.rate = rate;
-        now.max(self.sending.until)
+        now.max(self.sends_until)
     }
 
-    fn held(&self) -> u64 {
-        u64::from(self.partial.is_some())
-    }
-
-    fn unsent(&self, now: Time) -> u128 {
-        self.sending.rest(now)
-    }
-
-    fn saved(&self, _now: Time) -> u128 {
-        self.carry.div_ceil(1_000_000_000)
+    fn saved(&self, _now: Time) -> i128 {
+        self.carry.div_ceil(1_000_000_000).cast_signed()
     }
 }
 

@@ -26,7 +26,7 @@
 //! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00. Proactive grants as CableLabs' model for ns-3 has them
 //! (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
 
-use crate::medium::{Frame, Medium, Port, Sending};
+use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use crate::wire::Wire;
 use knee_core::{Param, Params, Rate, Rng, Time};
@@ -166,7 +166,6 @@ pub struct Docsis {
     partial: Option<(Frame, u64)>,
     /// When the last byte of what was granted so far has been sent.
     free_at: Time,
-    sending: Sending,
 }
 
 impl Docsis {
@@ -188,7 +187,6 @@ impl Docsis {
             request_at: Time::ZERO,
             partial: None,
             free_at: Time::ZERO,
-            sending: Sending::default(),
         }
     }
 
@@ -224,8 +222,7 @@ impl Docsis {
         }
         self.free_at = at;
         if sent > 0 {
-            self.sending = Sending { from: begun, until: at, bits: sent * 8 };
-            port.carry(sent * 8);
+            port.carry(sent * 8, begun, at);
         }
         sent
     }
@@ -276,14 +273,6 @@ impl Medium for Docsis {
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.wire = Wire::new(rate);
         now.max(self.free_at)
-    }
-
-    fn held(&self) -> u64 {
-        u64::from(self.partial.is_some())
-    }
-
-    fn unsent(&self, now: Time) -> u128 {
-        self.sending.rest(now)
     }
 }
 

@@ -10,9 +10,10 @@
 //! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
 //! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
 
-use crate::medium::{Frame, Medium, Port, Sending};
+use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use crate::wire::Wire;
+use knee_core::convert::truncated;
 use knee_core::{Param, Params, Rate, Rng, Time};
 
 /// The registry entry.
@@ -133,11 +134,10 @@ pub struct Satellite {
     outage: Time,
     rate: Rate,
     wire: Wire,
-    /// When the next reconfiguration is, and until when the present one goes on.
+    /// When the next reconfiguration is, and the end of the current outage.
     until: Time,
     outage_ends: Time,
     free_at: Time,
-    sending: Sending,
 }
 
 impl Satellite {
@@ -150,7 +150,6 @@ impl Satellite {
             until: Time::ZERO,
             outage_ends: Time::ZERO,
             free_at: Time::ZERO,
-            sending: Sending::default(),
         };
         satellite.reconfigure(Time::ZERO);
         satellite
@@ -162,7 +161,7 @@ impl Satellite {
         self.orbit.go_to(epoch);
         self.outage_ends = if epoch == 0 { Time::ZERO } else { since + self.outage };
         self.until = if epoch == 0 { self.orbit.first } else { since + self.orbit.period };
-        let rate = (self.rate.as_bps() as f64 * self.orbit.current.2) as u64;
+        let rate = truncated(self.rate.as_bps() as f64 * self.orbit.current.2);
         self.wire = Wire::new(Rate::from_bps(rate.max(1)));
     }
 }
@@ -185,8 +184,7 @@ impl Medium for Satellite {
         let Some(frame) = port.take() else { return Time::MAX };
         let Frame { bytes, .. } = frame;
         self.free_at = now + self.wire.time_for(bytes);
-        self.sending = Sending { from: now, until: self.free_at, bits: bytes * 8 };
-        port.carry(bytes * 8);
+        port.carry(bytes * 8, now, self.free_at);
         port.leave(frame, self.free_at);
         self.free_at
     }
@@ -199,10 +197,6 @@ impl Medium for Satellite {
         self.rate = rate;
         self.reconfigure(now);
         now.max(self.free_at)
-    }
-
-    fn unsent(&self, now: Time) -> u128 {
-        self.sending.rest(now)
     }
 }
 

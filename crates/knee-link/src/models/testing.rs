@@ -1,6 +1,6 @@
 //! A medium between a queue without limit and a list of what leaves.
 
-use crate::medium::{Frame, Medium, Port};
+use crate::medium::{Frame, Medium, Port, Sending};
 use crate::queue::Backlog;
 use crate::registry::{Init, Model};
 use knee_core::{Bytes, Packet, Params, Rate, Time, Value};
@@ -29,6 +29,8 @@ struct Side {
     leaves: Vec<(u64, Time)>,
     lost: Vec<u64>,
     carried: u64,
+    sending: Sending,
+    held: u64,
     next: u64,
     /// Whether there is always another packet.
     endless: bool,
@@ -47,7 +49,9 @@ impl Port for Side {
         if self.endless {
             self.comes();
         }
-        self.waits.pop_front().map(|packet| Frame { packet, since: self.now, bytes: u64::from(packet.size) + 14 })
+        let packet = self.waits.pop_front()?;
+        self.held += 1;
+        Some(Frame { packet, since: self.now, bytes: u64::from(packet.size) + 14 })
     }
 
     fn backlog(&self) -> Backlog {
@@ -56,16 +60,19 @@ impl Port for Side {
 
     fn leave(&mut self, frame: Frame, at: Time) {
         assert!(at >= self.now, "{at} is before {}", self.now);
+        self.held -= 1;
         let at = at.max(self.leaves.last().map_or(at, |last| last.1));
         self.leaves.push((frame.packet.seq, at));
     }
 
     fn lose(&mut self, frame: Frame) {
+        self.held -= 1;
         self.lost.push(frame.packet.seq);
     }
 
-    fn carry(&mut self, bits: u64) {
+    fn carry(&mut self, bits: u64, from: Time, until: Time) {
         self.carried += bits;
+        self.sending = Sending { from, until, bits };
     }
 }
 
@@ -100,7 +107,7 @@ impl Bench {
     /// Bits carried in the time up to `until`.
     pub fn carried(&mut self, until: Time) -> u128 {
         self.run(until);
-        u128::from(self.side.carried) - self.medium.unsent(until)
+        u128::from(self.side.carried) - self.side.sending.rest(until)
     }
 
     fn run(&mut self, until: Time) {
@@ -123,7 +130,7 @@ impl Bench {
             }
             due = self.medium.serve(now, &mut self.side);
             assert!(due >= now, "it asks for {due} at {now}");
-            let inside = self.side.waits.len() as u64 + self.medium.held();
+            let inside = self.side.waits.len() as u64 + self.side.held;
             let done = (self.side.leaves.len() + self.side.lost.len()) as u64;
             assert_eq!(self.side.next, done + inside, "every packet is somewhere at {now}");
         }

@@ -1,6 +1,7 @@
 //! The three rotations of DRR++: each queue is in one of them or in none.
 
 use super::ways::PLACES;
+use knee_core::convert::index_u16;
 
 /// A rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +23,12 @@ pub(super) struct Chain {
 impl Chain {
     /// All empty.
     pub(super) fn new() -> Self {
-        let alone: Vec<u16> = (0..PLACES as u16 + 3).collect();
+        let alone: Vec<u16> = (0..index_u16(PLACES + 3)).collect();
         Self { next: alone.clone(), prev: alone }
     }
 
     fn end(rotation: Rotation) -> u16 {
-        PLACES as u16 + rotation as u16
+        index_u16(PLACES + rotation as usize)
     }
 
     /// The queue whose turn it is.
@@ -50,7 +51,7 @@ impl Chain {
         let (prev, next) = (self.prev[i], self.next[i]);
         self.next[usize::from(prev)] = next;
         self.prev[usize::from(next)] = prev;
-        (self.prev[i], self.next[i]) = (i as u16, i as u16);
+        (self.prev[i], self.next[i]) = (index_u16(i), index_u16(i));
     }
 
     /// Puts a queue last in a rotation.
@@ -58,8 +59,8 @@ impl Chain {
     pub(super) fn move_to(&mut self, i: usize, rotation: Rotation) {
         self.remove(i);
         let end = Self::end(rotation);
-        let last = std::mem::replace(&mut self.prev[usize::from(end)], i as u16);
-        self.next[usize::from(last)] = i as u16;
+        let last = std::mem::replace(&mut self.prev[usize::from(end)], index_u16(i));
+        self.next[usize::from(last)] = index_u16(i);
         (self.prev[i], self.next[i]) = (last, end);
     }
 }

@@ -15,6 +15,7 @@
 //! 1/sqrt(count) is 32 bits behind the point; exact up to count = 15, then one Newton step for each change as in CoDel.
 
 use crate::Context;
+use knee_core::convert::truncated_u32;
 use knee_core::{Packet, Rng, Time};
 
 /// Rise of the drop probability at an overflow, in units of 2^-32 (Linux cake_set_rate).
@@ -147,7 +148,7 @@ fn exact_inv_sqrt(count: u32) -> u32 {
     if count < 2 {
         return u32::MAX;
     }
-    ((1u64 << 32) as f64 / f64::from(count).sqrt()).round() as u32
+    truncated_u32(((1u64 << 32) as f64 / f64::from(count).sqrt()).round())
 }
 
 /// One Newton step: x (3 - count x^2) / 2.

@@ -1,6 +1,7 @@
 //! Which queue is longest: a heap that is kept only while there are overflows.
 
 use super::ways::PLACES;
+use knee_core::convert::index_u16;
 
 /// Dequeues after an overflow for which the heap is kept (Linux cake_drop).
 const KEPT_FOR: u16 = u16::MAX;
@@ -17,7 +18,7 @@ pub(super) struct Longest {
 impl Longest {
     /// Not kept.
     pub(super) fn new() -> Self {
-        let heap: Vec<u16> = (0..PLACES as u16).collect();
+        let heap: Vec<u16> = (0..index_u16(PLACES)).collect();
         Self { at: heap.clone(), heap, kept_for: 0 }
     }
 
@@ -69,8 +70,8 @@ impl Longest {
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        self.at[usize::from(self.heap[a])] = a as u16;
-        self.at[usize::from(self.heap[b])] = b as u16;
+        self.at[usize::from(self.heap[a])] = index_u16(a);
+        self.at[usize::from(self.heap[b])] = index_u16(b);
     }
 
     fn sift_down(&mut self, mut place: usize, bytes: &[u64]) {

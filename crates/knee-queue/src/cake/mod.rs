@@ -42,10 +42,11 @@ use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
 use crate::registry::Entry;
-use crate::{Backlog, Burst, Context, Init, Limit, Queue, Verdict};
+use crate::{Backlog, Burst, Bursts, Context, Init, Queue, Resize, Verdict};
 use chain::{Chain, Rotation};
 use cobalt::{Settings, State};
 use knee_core::cache::fetch;
+use knee_core::convert::{index_u16, saturating_i64};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time, Tuple};
 use longest::Longest;
@@ -206,7 +207,7 @@ fn cobalt_settings(target: Time, interval: Time, bandwidth: Option<Rate>, frame:
 /// Bytes of credit in a round for a host with `load` bulk flows; `noise` is uniform in 16 bits.
 fn credit(quantum: u64, load: u16, noise: u64) -> i64 {
     let share = if load > 1 { 65_535 / u64::from(load) } else { 65_535 };
-    ((quantum * share + noise) >> 16) as i64
+    saturating_i64((quantum * share + noise) >> 16)
 }
 
 impl Cake {
@@ -271,7 +272,7 @@ impl Cake {
         if self.homes.len() <= key {
             self.homes.resize(key + 1, NOWHERE);
         }
-        self.homes[key] = i as u16;
+        self.homes[key] = index_u16(i);
         i
     }
 
@@ -464,14 +465,6 @@ impl Cake {
 }
 
 impl Queue for Cake {
-    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
-        if self.would_be_over(&first, count) {
-            return 0;
-        }
-        self.take(first, count, cx);
-        count
-    }
-
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         let i = self.take(packet, 1, cx);
         if self.is_over() {
@@ -487,6 +480,35 @@ impl Queue for Cake {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         let mut packet = Packet::default();
         (self.dequeue_run(1, &mut packet, cx) > 0).then_some(packet)
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        (self.bandwidth.is_some() && self.backlog.packets > 0).then_some(self.time_next)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn resize(&mut self, to: Resize, cx: &mut Context) {
+        match to {
+            Resize::Limit(limit) => self.bound = Some(Bound::new(limit, self.rate)),
+            Resize::Rate(rate) => {
+                self.rate = rate;
+                self.bound = self.bound.map(|bound| bound.resized(to));
+            }
+        }
+        self.shed(cx);
+    }
+}
+
+impl Bursts for Cake {
+    fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
+        if self.would_be_over(&first, count) {
+            return 0;
+        }
+        self.take(first, count, cx);
+        count
     }
 
     /// Each is for COBALT to look at: one at most.
@@ -513,7 +535,7 @@ impl Queue for Cake {
                 }
             }
             let size = self.wire_size(first);
-            self.flows[i].deficit -= size as i64;
+            self.flows[i].deficit -= saturating_i64(size);
             if let Some(rate) = self.bandwidth {
                 self.time_next += rate.time_for(Bytes(size));
             }
@@ -521,24 +543,5 @@ impl Queue for Cake {
             return 1;
         }
         0
-    }
-
-    fn next_wake(&self) -> Option<Time> {
-        (self.bandwidth.is_some() && self.backlog.packets > 0).then_some(self.time_next)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.backlog
-    }
-
-    fn set_limit(&mut self, limit: Limit, cx: &mut Context) {
-        self.bound = Some(Bound::new(limit, self.rate));
-        self.shed(cx);
-    }
-
-    fn set_rate(&mut self, rate: Rate, cx: &mut Context) {
-        self.rate = rate;
-        self.bound = self.bound.map(|bound| bound.at_rate(rate));
-        self.shed(cx);
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Limit;
 use crate::testing::{FULL, init, params};
 use knee_core::Value;
 

@@ -3,6 +3,8 @@
 //! A hash names one of [`PLACES`]; the eight aligned places around it are its set. Those already its own come first,
 //! from the named one on, then free ones; with neither, it shares the named one.
 
+use knee_core::convert::index_u16;
+
 /// Queues, and hosts on either side (Linux CAKE_QUEUES).
 pub(super) const PLACES: usize = 1024;
 /// Places in a set (Linux CAKE_SET_WAYS).
@@ -51,7 +53,7 @@ impl Hosts {
         let (Place::Own(i) | Place::Free(i) | Place::Shared(i)) =
             find(hash, |i| self.tags[i] == hash, |i| self.bulk[i] == 0);
         self.tags[i] = hash;
-        i as u16
+        index_u16(i)
     }
 
     /// One more bulk flow.

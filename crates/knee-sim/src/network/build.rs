@@ -17,9 +17,12 @@ pub fn params(declared: &[Param], given: &BTreeMap<String, ValueSpec>, owner: &s
     let mut values = Vec::with_capacity(given.len());
     for (name, value) in given {
         let value = match declared.iter().find(|p| p.name == name) {
-            Some(param) => {
-                value.to_value(param).ok_or_else(|| SpecError::Word { owner: owner.into(), name: name.clone() })?
-            }
+            Some(param) => value.to_value(param).map_err(|word| SpecError::Word {
+                owner: owner.into(),
+                name: name.clone(),
+                found: word.into(),
+                accepted: param.accepted(),
+            })?,
             None => knee_core::Value::Bool(false),
         };
         values.push((name.as_str(), value));

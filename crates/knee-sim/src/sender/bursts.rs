@@ -11,9 +11,9 @@ const MAX_BURST: u64 = 45;
 /// Segments per unit of the first writes, made while the receiver has offered 64 KiB: half of that at the most
 /// (tcp_bound_to_half_wnd).
 const EARLY_WRITE: u64 = 22;
-/// Segments written by then. It depends on the application, not on the kernel; this figure (2 MB) was found from the
-/// bursts of the recorded slow starts in docs/fidelity.md.
-const WRITTEN_EARLY: u64 = 1440;
+/// Whole segments in the application's first write of 2 MiB, all of which the kernel takes before it learns of a larger
+/// window. It belongs to the application: any write that ends in the same unit gives the same bursts (docs/fidelity.md).
+const FIRST_WRITE: u64 = (2 << 20) / MSS as u64;
 /// The same in bytes, as the sizing formula counts it.
 const MAX_BURST_BYTES: u64 = 65_536 - 321;
 /// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
@@ -23,12 +23,14 @@ const WINDOW_DIVISOR: u64 = 3;
 /// Waiting for a larger burst is worth while when an ACK is due within this time.
 const DEFER: Time = Time::from_millis(1);
 
-/// Segments that the application's current write still holds when `snd_nxt` is next.
+/// Segments that the unit of the write queue which holds `snd_nxt` has from there on.
+///
+/// The second write fills the unit in which the first one ended, and those after it, to the largest burst.
 const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
     let first = initial_window as u64;
-    // Divisors the compiler knows.
-    let left = if snd_nxt >= WRITTEN_EARLY {
-        MAX_BURST - snd_nxt % MAX_BURST
+    let early = first + FIRST_WRITE.saturating_sub(first) / EARLY_WRITE * EARLY_WRITE;
+    let left = if snd_nxt >= early {
+        MAX_BURST - (snd_nxt - early) % MAX_BURST
     } else if snd_nxt < first {
         // The first unit loses the initial window at once and is filled up again.
         first + EARLY_WRITE - snd_nxt
@@ -135,5 +137,19 @@ mod tests {
     #[test]
     fn before_linux_5_18_they_were_not() {
         assert_eq!(burst(300, 0), 4);
+    }
+
+    #[test]
+    fn units_of_the_write_queue_follow_one_another() {
+        for window in [1, 3, 10, 32, 100] {
+            for segment in 0..3000 {
+                let (left, next) = (left_of_write(segment, window), left_of_write(segment + 1, window));
+                assert!(next + 1 == left || left == 1, "window {window}, segment {segment}: {left}, then {next}");
+            }
+        }
+        // 10 + 65 x 22 = 1440 is the last end of a unit of 22 before 2 MiB, which are 1448.3 segments; 1440 + 45 = 1485.
+        let ends: Vec<u64> =
+            (1380..1540).filter(|&segment| left_of_write(segment, 10) == 1).map(|last| last + 1).collect();
+        assert_eq!(ends, [1396, 1418, 1440, 1485, 1530]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::endpoints::Ack;
 use super::stages::turn_of_ack;
-use crate::network::Way;
+use crate::network::FlowPath;
 use knee_core::{Packet, Time};
 
 /// What is under way beside a flow between two visits.
@@ -105,7 +105,7 @@ impl AckPath {
 
     /// An ACK goes on its way `now`. `rank` and `place` order it among those that enter its pipe at that time.
     #[inline]
-    pub(super) fn push(&mut self, ack: &Packet, now: Time, way: &Way, (rank, place): (u16, u32)) {
+    pub(super) fn push(&mut self, ack: &Packet, now: Time, way: &FlowPath, (rank, place): (u16, u32)) {
         let Packet { seq, stamp, extra: sacks, flags, .. } = *ack;
         let at = now + way.ack_delay;
         let turn_and_flags = turn_of_ack(way.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
@@ -154,7 +154,7 @@ mod tests {
                     let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
                     let ack_pipe = delay as u32;
                     let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
-                    let way = Way { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
+                    let way = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
                     let ack = Packet { seq: sent, stamp: 7, extra: 9, flags: 5, ..Packet::default() };
                     path.push(&ack, now, &way, (rank, 3));
                     expected.push((now + ack_delay, turn_of_ack(way.ack_pipe, rank, 3), sent));

@@ -1,4 +1,4 @@
-//! Much at a time, flow by flow and link by link.
+//! Conservative-lookahead scheduler: each flow, then each link, up to the minimum ACK delay ahead.
 //!
 //! Where data crosses wires without circles and ACKs come home over nothing but a delay, a sender hears of what it does now
 //! no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
@@ -26,7 +26,7 @@ use knee_core::Time;
 use knee_core::cache::{fetch, fetch_first};
 use outbox::BatchOutbox;
 
-/// Batches pay where at least one flow in so many has something to do in each.
+/// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
 /// To look through so many flows is as much work as a visit.
 const LOOKS: u64 = 64;

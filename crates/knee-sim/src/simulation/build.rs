@@ -79,6 +79,8 @@ impl World {
             },
             sacks: Slab::new(),
             departures: Vec::new(),
+            syns: 0,
+            acks: 0,
             record: Record::new(spec),
             logs: Vec::new(),
             interval: Time::from_nanos(spec.interval),

@@ -174,7 +174,7 @@ impl Connection {
 }
 
 impl Connections {
-    /// Those of so many flows, none of which runs an application yet.
+    /// No connections yet, for `flows` flows.
     pub(super) const fn new(flows: usize) -> Self {
         Self {
             flows: flows as u32,
@@ -286,7 +286,7 @@ impl Connections {
         half.moved_at = half.moved_at.max(at);
     }
 
-    /// Packets of connections in the network, and whether there are no others.
+    /// Packets of connections in the network, and whether every packet belongs to one.
     pub(super) fn under_way(&self) -> (u64, bool) {
         let all = !self.is_empty() && self.applications.iter().all(Option::is_some);
         (self.halves.iter().map(|half| u64::from(half.under_way)).sum(), all)

@@ -10,7 +10,7 @@
 
 use super::non_tcp::{NonTcp, SenderFigures};
 use super::world::{Outbox, World};
-use crate::network::Way;
+use crate::network::FlowPath;
 use crate::observe::{DatagramCounts, DatagramWatch};
 use crate::receiver::Receiver;
 use crate::sender::Counters;
@@ -130,7 +130,7 @@ impl DatagramFlow {
         self.due = Time::MAX;
     }
 
-    /// A packet of its was dropped.
+    /// One of its packets was dropped.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
         match &mut self.feedback {
             Some(feedback) if packet.has(Packet::ACK) => {
@@ -187,7 +187,7 @@ impl DatagramFlow {
     }
 
     /// A datagram has arrived `now`. Gives its one-way delay.
-    fn on_arrival(&mut self, packet: &Packet, way: &Way, now: Time) -> Time {
+    fn on_arrival(&mut self, packet: &Packet, way: &FlowPath, now: Time) -> Time {
         let across = now - Time::from_nanos(packet.seq);
         let delay = across + (way.base_rtt / 2).saturating_sub(self.links_delay);
         let number = self.reception.on_datagram(packet.stamp, delay);

@@ -2,7 +2,7 @@
 
 use super::connections::Action;
 use super::world::{Algorithm, Outbox, World, blocks};
-use crate::network::Way;
+use crate::network::FlowPath;
 use crate::observe::States;
 use crate::sender::{AckInfo, Departure, Sender};
 use crate::timer::Timer;
@@ -28,7 +28,7 @@ impl World {
     /// A data packet of a flow has arrived at its receiver now.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, way: &Way, out: &mut impl Outbox) {
+    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, way: &FlowPath, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, way, out);
@@ -42,13 +42,14 @@ impl World {
     }
 
     #[cold]
-    fn answer_syn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
+    fn answer_syn(&mut self, packet: &Packet, way: &FlowPath, out: &mut impl Outbox) {
+        self.syns -= 1;
         let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
         out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet, way: &Way, out: &mut impl Outbox) {
+    fn note_ecn(&mut self, packet: &Packet, way: &FlowPath, out: &mut impl Outbox) {
         if self.receivers[packet.flow as usize].echoes_apart(packet) {
             self.reply(packet.flow, way, out);
         }
@@ -58,7 +59,7 @@ impl World {
     /// An ACK leaves whatever has come.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
-    fn reply(&mut self, i: u32, way: &Way, out: &mut impl Outbox) {
+    fn reply(&mut self, i: u32, way: &FlowPath, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         let ack = receiver.ack(i, self.now);
         let (extra, size) = if receiver.has_blocks() { self.put_blocks(i) } else { (0, 0) };
@@ -126,6 +127,7 @@ impl World {
     }
 
     fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
+        self.syns += 1;
         let (enqueued, stamp) = (self.now, Sender::tsval(self.now));
         let flags = Packet::SYN | self.senders[i as usize].ecn.of_syn();
         out.data(Packet { enqueued, stamp, flow: i, size: SYN_SIZE, flags, ..Packet::default() }, 1);

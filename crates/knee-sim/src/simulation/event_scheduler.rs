@@ -8,7 +8,7 @@ use super::connections::Action;
 use super::endpoints::Ack;
 use super::world::{Outbox, World, blocks};
 use crate::events::{Event, Events};
-use crate::network::Way;
+use crate::network::FlowPath;
 use crate::observe::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
@@ -42,7 +42,7 @@ impl Outbox for Sent {
     }
 
     #[inline]
-    fn ack(&mut self, ack: Packet, _: Time, _: &Way) {
+    fn ack(&mut self, ack: Packet, _: Time, _: &FlowPath) {
         self.acks.push(ack);
     }
 
@@ -259,7 +259,7 @@ impl EventScheduler {
 
     /// A packet enters the pipe at the end of its way.
     fn push_end_pipe(&mut self, world: &mut World, packet: Packet) {
-        let Way { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
+        let FlowPath { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
         let head = world.network.pipes[ack_pipe as usize].push(world.now + ack_delay, packet);
         if let Some(at) = head {
             self.events.push(at, Event::Pipe(ack_pipe));
@@ -278,6 +278,7 @@ impl EventScheduler {
     }
 
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
+        world.acks -= 1;
         if world.is_non_tcp(packet.flow) {
             let id = world.connections.id(packet.flow);
             self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, &[]));
@@ -369,6 +370,7 @@ impl EventScheduler {
 
     #[inline]
     fn send_acks(&mut self, world: &mut World) {
+        world.acks += self.sent.acks.len() as u64;
         for k in 0..self.sent.acks.len() {
             let ack = self.sent.acks[k];
             if world.connections.is_half(ack.flow) {

@@ -58,8 +58,8 @@ pub fn check_spec(spec: &Spec) -> Option<Time> {
 /// Runs the simulation of a specification, as far as the limits here go; gives how much time passed.
 fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
     let mut now = Time::ZERO;
-    // TIMELY is made for lossless networks: what is dropped does not slow it, and a short queue hardly moves the RTT.
-    let lossless = spec.flows.iter().any(|flow| flow.cc == "timely");
+    // Drops do not slow such an algorithm, and a short queue hardly moves the RTT.
+    let lossless = simulation.world.algorithms.iter().any(|algorithm| algorithm.entry.needs.lossless);
     let loses = lossless || spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
     loop {
         let goes_on = simulation.work() < WORK && simulation.step(LOOK);

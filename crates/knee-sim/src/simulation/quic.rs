@@ -98,6 +98,7 @@ impl QuicFlow {
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
+                // QUIC sends the frames of lost packets in new ones (docs/quic.md): their number is that of the lost ones.
                 retransmitted: lost,
                 lost,
                 timeouts: u64::from(persistent),

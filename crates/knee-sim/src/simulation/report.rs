@@ -216,12 +216,15 @@ impl World {
 
     fn book_drop(&mut self, link: u32, packet: &Packet) {
         let owner = self.connections.owner(packet.flow);
+        self.acks -= u64::from(packet.has(Packet::ACK));
         if self.is_non_tcp(packet.flow) {
             self.drop_non_tcp(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
             self.release_blocks(packet.extra);
-        } else if !packet.has(Packet::SYN) {
+        } else if packet.has(Packet::SYN) {
+            self.syns -= 1;
+        } else {
             self.flows[packet.flow as usize].dropped += 1;
         }
         if owner != packet.flow {

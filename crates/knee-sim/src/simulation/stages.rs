@@ -48,7 +48,7 @@ pub(super) const fn turn_of_ack(pipe: u32, rank: u16, place: u32) -> u64 {
     PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
 }
 
-/// Up to when packets have landed before an ACK comes home `at`, where they give ACKs of this rank.
+/// Latest arrival at the receiver that is processed before an ACK of this rank, which is back at its sender `at`.
 #[inline]
 pub(super) const fn landed_before(at: Time, rank: u16) -> Time {
     if rank >> RANK_BITS == FROM_MEDIUM >> RANK_BITS { at.saturating_sub(Time::from_nanos(1)) } else { at }
@@ -188,7 +188,8 @@ impl Stages {
         self.in_order.iter_mut().for_each(|stage| stage.arrivals.clear(at));
     }
 
-    /// `count` packets that differ only by their segments come from their sender to their first stage; `turn` is the order, among what is due at that time, of what they are sent for.
+    /// `count` packets that differ only by their segments come from their sender to their first stage; `turn` is the tie-break
+    /// key of the event that sent them.
     #[inline]
     pub(super) fn push(&mut self, stage: u32, first: Packet, count: u32, turn: u64) {
         self.in_order[stage as usize].push(first, count, turn);

@@ -3,7 +3,7 @@
 use super::build::OwnMake;
 use super::connections::Connections;
 use super::non_tcp::NonTcp;
-use crate::network::{Network, Way};
+use crate::network::{FlowPath, Network};
 use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
@@ -39,6 +39,10 @@ pub(super) struct World {
     pub(super) sacks: Slab<Blocks>,
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
+    /// SYNs in the network, which no sender counts as data.
+    pub(super) syns: u64,
+    /// ACKs in the network; 0 in batches, where they wait with their flows.
+    pub(super) acks: u64,
     pub(super) record: Record,
     /// By flow, where its sender's events are logged; empty if no flow's are.
     pub(super) logs: Vec<Option<Log>>,
@@ -56,7 +60,7 @@ pub(super) trait Outbox {
     /// `count` packets that differ only by their segments leave a sender; `enqueued` of the first is now.
     fn data(&mut self, first: Packet, count: u32);
     /// An ACK leaves a receiver now.
-    fn ack(&mut self, ack: Packet, now: Time, way: &Way);
+    fn ack(&mut self, ack: Packet, now: Time, way: &FlowPath);
     /// All of a flow's transfer is acknowledged now: once all that arrived before has been received, what ends with it
     /// is to be booked ([`World::end_transfer`]).
     fn completed(&mut self, flow: u32, now: Time);
@@ -130,9 +134,10 @@ impl World {
         }
     }
 
-    /// Checks the books, where so many packets are between links, receivers and senders, and so many ACKs of connections
-    /// wait beside these.
-    pub(super) fn audit(&self, between_links: u64, acks: u64) -> Result<(), String> {
+    /// Checks that all packets that were sent and have not ended are in the network, and nothing else is.
+    /// `between_links` are those in pipes and, in batches, on their way to receivers; `parked_acks` those ACKs of connections
+    /// that wait with their flows in batches.
+    pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let ended = receiver.packets + self.flows[i].dropped;
@@ -165,10 +170,13 @@ impl World {
             }
             inside += held;
         }
-        if under_way > inside {
-            return Err(format!("{under_way} data packets under way, but only {inside} packets in links and pipes"));
+        let (syns, acks) = (self.syns, self.acks);
+        if under_way + syns + acks != inside {
+            return Err(format!(
+                "{under_way} data packets, {syns} SYNs and {acks} ACKs under way, but {inside} packets in links and pipes"
+            ));
         }
-        let ((counted, all), inside) = (self.connections.under_way(), inside + acks);
+        let ((counted, all), inside) = (self.connections.under_way(), inside + parked_acks);
         if counted > inside || all && counted != inside {
             return Err(format!("{counted} packets of connections under way, but {inside} in links and pipes"));
         }

@@ -25,9 +25,10 @@
 
 mod air;
 
-use crate::medium::{Frame, Medium, Port, Sending};
+use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use air::{Access, Air, Rules};
+use knee_core::convert::{index, saturating_u64, truncated};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use std::collections::VecDeque;
@@ -228,7 +229,7 @@ pub struct Wifi {
     phase: Phase,
     /// Frames sent and not acknowledged, in order, and those behind them that were.
     window: VecDeque<Pending>,
-    sending: Sending,
+    sends_until: Time,
     rate: Rate,
     /// Steps below the link's rate, how many there may be, and when that changes.
     steps: u64,
@@ -270,7 +271,7 @@ impl Wifi {
             rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
             phase: Phase::Idle,
             window: VecDeque::new(),
-            sending: Sending::default(),
+            sends_until: Time::ZERO,
             rate: init.rate,
             steps: 0,
             most_steps,
@@ -278,7 +279,7 @@ impl Wifi {
             changes_at: if most_steps > 0 { Time::ZERO } else { Time::MAX },
             max_frames: match params.count("max_frames") {
                 0 => BLOCK_ACK_WINDOW,
-                frames => frames as usize,
+                frames => index(frames),
             },
             max_airtime: params.time("max_airtime"),
             error: params.ratio("error"),
@@ -296,10 +297,10 @@ impl Wifi {
             let down = self.steps == 0 || self.steps < self.most_steps && self.rng.chance(0.5);
             self.steps = if down { (self.steps + 1).min(self.most_steps) } else { self.steps - 1 };
             let hold = -libm::log(1.0 - self.rng.unit()) * self.hold.as_nanos() as f64;
-            self.changes_at += Time::from_nanos(1 + hold as u64);
+            self.changes_at += Time::from_nanos(1 + truncated(hold));
         }
         let top = LADDER.len() - 1;
-        (self.rate.as_bps() / LADDER[top] * LADDER[top - self.steps as usize]).max(1)
+        (self.rate.as_bps() / LADDER[top] * LADDER[top - index(self.steps)]).max(1)
     }
 
     /// Bytes of a packet's frame on the air.
@@ -312,7 +313,8 @@ impl Wifi {
     /// Sends an aggregate `now`. Gives when the channel is free for the next one; none: there was nothing to send.
     fn send(&mut self, now: Time, collides: bool, port: &mut dyn Port) -> Option<Time> {
         let rate = self.phy_rate(now);
-        let airtime = |bytes: u64| Time::from_nanos((u128::from(bytes) * 8_000_000_000 / u128::from(rate)) as u64);
+        let airtime =
+            |bytes: u64| Time::from_nanos(saturating_u64(u128::from(bytes) * 8_000_000_000 / u128::from(rate)));
         let (mut bytes, mut frames) = (0, 0);
         let fits = |bytes: u64, frames: usize, max: Time| frames == 0 || airtime(bytes) <= max;
         let mut sent = 0; // of those in the window
@@ -345,15 +347,15 @@ impl Wifi {
             0 => (bits * 1_000_000_000).div_ceil(span.max(1)),
             each => bits.div_ceil(each),
         };
-        let arrives = now + self.preamble + self.symbol * symbols as u64;
+        let arrives = now + self.preamble + self.symbol * saturating_u64(symbols);
         let mut bits = 0;
         for pending in self.window.iter_mut().take(sent).filter(|pending| !pending.received) {
             pending.tries += 1;
             pending.received = !collides && !self.rng.chance(self.error);
             bits += if pending.received { pending.frame.bytes * 8 } else { 0 };
         }
-        port.carry(bits);
-        self.sending = Sending { from: now, until: arrives, bits };
+        port.carry(bits, now, arrives);
+        self.sends_until = arrives;
         self.hand_up(arrives, port);
         let free = arrives + self.answer;
         lock(&self.air).occupy(self.station, free, bits > 0);
@@ -401,15 +403,7 @@ impl Medium for Wifi {
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.rate = rate;
-        now.max(self.sending.until)
-    }
-
-    fn held(&self) -> u64 {
-        self.window.len() as u64
-    }
-
-    fn unsent(&self, now: Time) -> u128 {
-        self.sending.rest(now)
+        now.max(self.sends_until)
     }
 }
 

@@ -102,7 +102,7 @@ impl BatchScheduler {
         world.release_if_idle(i);
     }
 
-    /// There may be endpoints more than before.
+    /// Grows the per-endpoint tables.
     fn make_room(&mut self, world: &World) {
         let endpoints = world.senders.len();
         if self.dues.len() < endpoints {

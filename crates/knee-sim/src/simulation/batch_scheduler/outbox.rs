@@ -1,7 +1,7 @@
 //! What the flow at work sends where time passes in batches, and its timers.
 
 use super::applications::DueActions;
-use crate::network::Way;
+use crate::network::FlowPath;
 use crate::simulation::ack_path::AckPath;
 use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, Stages};
 use crate::simulation::world::{Outbox, World};
@@ -41,7 +41,7 @@ impl Outbox for BatchOutbox {
     }
 
     #[inline]
-    fn ack(&mut self, ack: Packet, now: Time, way: &Way) {
+    fn ack(&mut self, ack: Packet, now: Time, way: &FlowPath) {
         self.acks.push(&ack, now, way, (self.rank, self.place));
     }
 

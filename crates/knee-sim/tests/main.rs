@@ -1,0 +1,13 @@
+//! Whole simulations, held against laws, claims of papers and each other. One program: each would link the engine anew.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
+
+mod applications;
+mod claims;
+mod connections;
+mod datagrams;
+mod engine;
+mod laws;
+mod networks;
+mod observing;
+mod packets;
