@@ -56,6 +56,16 @@ def variant(*values: float) -> Variant:
     return Variant("", [], [], [{"jain": value, "marks": value, "loss": value} for value in values])
 
 
+def test_parameters_are_compared_among_runs_of_one_algorithm_only() -> None:
+    """CUBIC's beta is in 1/1024 and LoLa's a fraction; LoLa's phi is a difference although CUBIC has none."""
+    flows = [{"cc": "cubic"}, {"cc": "lola"}, {"cc": "lola", "cc_params": {"phi": 70}}]
+    made = [knee.run(BASE | {"seed": 1, "flows": [flow | {"rtt": "20 ms"}]}) for flow in flows]
+    keys, of, _ = variants(made, ["a", "b", "c"])
+    assert keys == ["flows.0.cc", "flows.0.cc_params.phi"]
+    assert [variant.name for variant in of] == ["cubic", "lola, 35.0", "lola, 70.0"]
+    assert variants(made[:2], ["a", "b"])[0] == ["flows.0.cc"]
+
+
 def test_a_difference_has_welchs_interval() -> None:
     """Means 2 and 6, variances 1 and 4 of three runs each: 4.303 sqrt(1/3 + 4/3) = 5.555."""
     found = difference(variant(1.0, 2.0, 3.0), variant(4.0, 6.0, 8.0), "jain")

@@ -95,9 +95,7 @@ def variants(
     each = [settings(result) for result in results]
     keys = dict.fromkeys(key for one in each for key in one if key not in _NAMES)
     differing = [key for key in keys if len({one.get(key) for one in each}) > 1]
-    # Another algorithm has other parameters: only those that all have say something more.
-    chosen = tuple(f"{key}_params." for key in differing if key.rpartition(".")[2] in ("cc", "queue"))
-    differing = [key for key in differing if not (key.startswith(chosen) and any(key not in one for one in each))]
+    differing = [key for key in differing if _says_something(key, each)]
     grouped: dict[tuple[str | None, ...], list[int]] = {}
     for i, one in enumerate(each):
         grouped.setdefault(tuple(one.get(key) for key in differing), []).append(i)
@@ -115,11 +113,22 @@ def variants(
     return [*differing, *(["seed"] if several_seeds else [])], made, values
 
 
+def _says_something(key: str, each: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a key differs for another reason than that another algorithm or queue has other parameters."""
+    owner, parameters, _ = key.partition("_params.")
+    if not parameters:
+        return True
+    by_owner: dict[str | None, set[str | None]] = {}
+    for one in each:
+        by_owner.setdefault(one.get(owner), set()).add(one.get(key))
+    return any(len(values) > 1 for values in by_owner.values())
+
+
 def _names(
     values: Sequence[Mapping[str, str | None]], folders: Sequence[str], own: Sequence[Sequence[int]]
 ) -> list[str]:
     """Names of variants: the values in which they differ where those are short, else their folders."""
-    texts = [", ".join(dict.fromkeys(value or "none" for value in each.values())) for each in values]
+    texts = [", ".join(dict.fromkeys(value for value in each.values() if value is not None)) for each in values]
     if all(0 < len(text) <= _LONGEST for text in texts) and len(set(texts)) == len(texts):
         return texts
     return [folders[indices[0]] for indices in own]
