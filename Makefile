@@ -146,28 +146,27 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 	@$(PIP) install 'maturin>=1.9,<2'
 	@touch $@
 
-# The package itself is imported from python/: a change to Python needs no build. The profile local takes a third of the
-# processor time of the release's, and runs as fast within 5 % (docs/performance.md); the wheel is built as a release.
+# The package itself is imported from python/: a change to Python needs no build.
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
-	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --profile local
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release
 	@touch $@
 
 # The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. The programs are
 # built where the core was, and share what they depend on with it.
 $(STAMPS)/switch: $(STAMPS)/core
 	@echo "Building the switch of the ground host"
-	@cargo build --quiet --locked --profile local --target-dir target -p knee-switch --bin knee-switch
-	@install target/local/knee-switch $(BIN)/knee-switch
+	@cargo build --quiet --locked --release --target-dir target -p knee-switch --bin knee-switch
+	@install target/release/knee-switch $(BIN)/knee-switch
 	@touch $@
 
 # The ends of applications' flows on the grounds uml and host. The guest of uml has no libraries, so it is linked
 # statically, which concerns this program alone and not what it depends on.
 $(STAMPS)/endpoint: $(STAMPS)/core
 	@echo "Building the endpoints of applications on the grounds uml and host"
-	@cargo rustc --quiet --locked --profile local --target-dir target -p knee-endpoint --bin knee-endpoint -- \
+	@cargo rustc --quiet --locked --release --target-dir target -p knee-endpoint --bin knee-endpoint -- \
 	  -C target-feature=+crt-static -C strip=symbols
-	@install target/local/knee-endpoint $(BIN)/knee-endpoint
+	@install target/release/knee-endpoint $(BIN)/knee-endpoint
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

@@ -1,6 +1,8 @@
 //! QUIC flows over loopback, without namespaces, devices and the network between: what their endpoints and the switch's
 //! accounts make of them.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
+
 use knee_core::Time;
 use knee_switch::clock::Clock;
 use knee_switch::config::Config;

@@ -1,5 +1,7 @@
 //! The network between the two sides, without devices: packets come as bytes at chosen times.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
+
 use knee_core::{Packet, Time};
 use knee_sim::Spec;
 use knee_switch::late::Late;
