@@ -33,7 +33,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("study/matrices/table.py", True),
         ("cli/run.py", False),
         ("view/sweep/page.py", False),
-        ("view/report/figures.py", False),
+        ("view/drawing.py", False),
         ("papers/words.py", False),
     ],
 )

@@ -85,7 +85,8 @@ def parts(incomplete: str) -> list[str]:
 
 def listed(context: typer.Context, incomplete: str) -> list[str]:
     """The entries of the list named before."""
-    return PARTS.get(str(context.params.get("what")), lambda _: [])(incomplete)
+    entries = PARTS.get(str(context.params.get("what")))
+    return [] if entries is None else entries(incomplete)
 
 
 def papers(incomplete: str) -> list[str]:
