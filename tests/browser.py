@@ -48,11 +48,11 @@ _ASK = """
   const root = document.documentElement;
   const broken = [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.alt);
   const overlaps = [];
-  for (const chart of globalThis.drawAllCharts ? document.querySelectorAll(".chart") : []) {
+  for (const chart of document.querySelectorAll(".chart")) {
     // What is on the canvas is looked at in the same drawing as SVG, at the same width.
-    if (!charts.of(chart)) continue;
+    const drawn = globalThis.drawAllCharts && charts.of(chart)?.chart;
     const svg = Object.assign(document.createElement("div"), { id: chart.id });
-    svg.innerHTML = await charts.svg(charts.of(chart).chart, chart.clientWidth);
+    svg.innerHTML = drawn ? await charts.svg(drawn, chart.clientWidth) : chart.innerHTML;
     document.body.append(svg);
     const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim());
     const boxes = texts.map((t) => [t.textContent, t.getBoundingClientRect()]).filter(([, b]) => b.width && b.height);

@@ -34,7 +34,9 @@ COMMANDS = {
     "search": Later(
         "knee.cli.search", "search", "Find the scenario, within bounds, that is worst or best for a figure."
     ),
-    "plot": Later("knee.cli.plot", "plot", "Draw a figure of a sweep for a paper, as PNG, SVG or PDF."),
+    "plot": Later(
+        "knee.cli.plot", "plot", "Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."
+    ),
     "fidelity": Later("knee.cli.fidelity", "fidelity", "Compare the simulator with recordings of real kernels."),
     "bench": Later("knee.cli.bench", "bench", "Measure how fast this machine simulates."),
     "doctor": Later("knee.cli.doctor", "doctor", "Show which grounds work here, and how to fix the others."),

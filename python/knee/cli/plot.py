@@ -72,7 +72,7 @@ def plot(
     ] = "page",
     font_size: Annotated[float, typer.Option(metavar="PT", help="Font size in points.")] = 9.0,
 ) -> None:
-    """Draw a figure of a run, sweep, matrix or search for a paper, as PDF (with TrueType fonts), SVG, PNG or HTML."""
+    """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
     from knee.results.folder import manifest_of
     from knee.system import files
     from knee.view import drawing

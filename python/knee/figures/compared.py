@@ -15,7 +15,11 @@ MOST_FLOWS = 20
 def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The figures that ``knee compare`` shows, by name with unit."""
     flows, links = summary["flows"], summary["links"]
+    # Who measures with probes asks for latency first.
+    applications = shown.compared(summary, MOST_FLOWS)
+    probed = {name: value for name, value in applications.items() if "latency_under_load" in summary}
     values: dict[str, float | int | None] = {
+        **probed,
         **_totals(summary),
         **_fairness(summary["fairness"]),
         "packets lost": sum(flow["lost_packets"] for flow in flows),
@@ -29,7 +33,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     for flow in flows[:MOST_FLOWS]:
         for figure in where(FLOW, "compare"):
             values[f"{flow['label']}: {figure.key}"] = flow[figure.name]
-    return values | shown.compared(summary, MOST_FLOWS)
+    return values | applications
 
 
 def _totals(summary: dict[str, Any]) -> dict[str, float | int | None]:

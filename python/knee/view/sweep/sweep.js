@@ -20,7 +20,9 @@ at("by").value = String(free[1] ?? NONE);
 at("panels").value = String(free.slice(2).find((i) => data.axes[i].values.length <= MOST_PANELS) ?? NONE);
 const delay = data.figures.findIndex(({ name }) => name === "queue_delay_mean_ms");
 const use = data.figures.findIndex(({ name }) => name === "utilization");
-at("figure").value = String(Math.max(delay, 0));
+// A sweep with probes asks for latency under load; else for the queue's delay.
+const probed = data.figures.findIndex(({ name }) => name === "latency_increase_p99_ms");
+at("figure").value = String(Math.max(probed < 0 ? delay : probed, 0));
 at("other").value = String(Math.max(delay, 0));
 const fixed = data.axes.map(() => 0);
 
