@@ -18,9 +18,7 @@ from knee.papers.recipes import NAMES, paper
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
 #: Pages about knee's own stack, link models and searches, which publish no numbers of others.
 OWN_PAGES = ("quic", "links", "search")
-#: Their items do not name negatives yet.
-LATER = ("lola",)
-WITH_NEGATIVES = tuple(name for name in NAMES if name not in (*OWN_PAGES, *LATER))
+WITH_NEGATIVES = tuple(name for name in NAMES if name not in OWN_PAGES)
 #: Its measured shares of a few percent, and ratios, are known to factors only.
 COARSE = ("l4s",)
 
