@@ -119,12 +119,11 @@ COUPLING = Experiment(
             ["link.queue_params={}", "link.queue=pfifo", "link.limit=100 ms"],
             only=[_name("prague", rate, 20) for rate in (4, 12, 40)],
         ),
-        "uncoupled": Negative(
-            "no coupling of the two queues",
-            ["link.queue_params.coupling_factor=0"],
+        "strong": Negative(
+            "a coupling factor of 20 in place of 2",
+            ["link.queue_params.coupling_factor=20"],
             only=[_name(cc, 40, 20) for cc in SCALABLE],
         ),
-        "eager": Negative("a step of 50 us", ["link.queue_params.step_thresh=50 us"], only=[_name("prague", 40, 20)]),
     },
     tables=_tables,
     drawings=[Drawing("Rates over CUBIC's, and the largest 99th percentile of the wait over all RTTs.", _draw)],
