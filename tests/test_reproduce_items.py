@@ -19,8 +19,8 @@ PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "publ
 #: Pages about knee's own stack, link models and searches, which publish no numbers of others.
 OWN_PAGES = ("quic", "links", "search")
 WITH_NEGATIVES = tuple(name for name in NAMES if name not in OWN_PAGES)
-#: Its measured shares of a few percent, and ratios, are known to factors only.
-COARSE = ("l4s",)
+#: Their measured shares of a few percent, and ratios, are known to factors or to a part of the link only.
+COARSE = ("l4s", "pam2025")
 
 
 def comparison(compare: str, value: float = 10, tolerance: Any = 0, **more: Any) -> Comparison:
