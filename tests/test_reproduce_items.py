@@ -18,11 +18,9 @@ from knee.papers.recipes import NAMES, paper
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
 #: Pages about knee's own stack, link models and searches, which publish no numbers of others.
 OWN_PAGES = ("quic", "links", "search")
-#: Their items do not name negatives yet.
-LATER = ("lola",)
-WITH_NEGATIVES = tuple(name for name in NAMES if name not in (*OWN_PAGES, *LATER))
-#: Its measured shares of a few percent, and ratios, are known to factors only.
-COARSE = ("l4s",)
+WITH_NEGATIVES = tuple(name for name in NAMES if name not in OWN_PAGES)
+#: Their measured shares of a few percent, and ratios, are known to factors or to a part of the link only.
+COARSE = ("l4s", "pam2025")
 
 
 def comparison(compare: str, value: float = 10, tolerance: Any = 0, **more: Any) -> Comparison:

@@ -23,6 +23,7 @@ NAMES = (
     "bbr3",
     "quic",
     "l4s",
+    "pam2025",
     "links",
     "search",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knee.papers.paper import Paper
-from knee.papers.recipes.cocoa import comparison, concept, evaluation, parameters, questions
+from knee.papers.recipes.cocoa import comparison, concept, evaluation, guard, parameters, questions
 
 PAPER = Paper(
     key="cocoa",
@@ -19,5 +19,6 @@ PAPER = Paper(
         *evaluation.EXPERIMENTS,
         *comparison.EXPERIMENTS,
         *questions.EXPERIMENTS,
+        guard.EXPERIMENT,
     ],
 )

@@ -54,6 +54,7 @@ def _long_path(results: Results) -> dict[str, Value]:
         figures[f"{queue}_mb"] = measures.megabytes(result)
         figures[f"{queue}_delay_p95_ms"] = result.summary["links"][0]["queue_delay_p95_ms"]
     figures["gain_percent"] = 100 * (measures.megabytes(results["fig8"]) / measures.megabytes(results["fig7"]) - 1)
+    figures["rtt_ratio"] = float(figures["cocoa_rtt_ms"] or 0) / float(figures["fq_codel_rtt_ms"] or 1)
     lossy = [measures.megabytes(results[f"{name}-lossy"]) for name in ("fig7", "fig8")]
     figures["gain_with_loss_percent"] = 100 * (lossy[1] / lossy[0] - 1)
     return figures

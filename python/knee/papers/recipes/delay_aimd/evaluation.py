@@ -97,8 +97,9 @@ FIG_7 = Experiment(
     ],
     measure=_measure_7,
     negatives={
-        "reno": Negative("Reno", ["flows.0.cc_params={}", "flows.0.cc=reno"], only=["fig7-1", "fig7-8"]),
-        "often": Negative("the delay-based algorithm in place of H-TCP", swap={"fig7-htcp-4": "fig7-4"}),
+        "htcp": Negative("H-TCP in place of the delay-based algorithm", swap={"fig7-4": "fig7-htcp-4"}),
+        "daimd": Negative("the delay-based algorithm in place of H-TCP", swap={"fig7-htcp-4": "fig7-4"}),
+        "half": Negative("every backoff by half", ["flows.0.cc_params.adaptive_backoff=false"], only=["fig7-1"]),
     },
     drawings=[Drawing("Use of the link and delay over the number of flows, as in the paper.", _draw_7)],
     tables=_table_7,

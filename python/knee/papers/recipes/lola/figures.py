@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.figures.thin import thin_line
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.lola import measures
 from knee.view.palette import MUTED, ROUND_GREY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.figure import Figure
 
-    from knee.papers.items import Value
+    from knee.papers.items import Quantities, Value
+    from knee.results.result import Result
 
 #: When flow 2 starts, s.
 SECOND_S = 20.0
@@ -26,6 +30,19 @@ ALL_RUN_S = (72.0, 200.0)
 #: At the end of a round the smaller window is at least so much of the larger one: a fair share in Fig. 4b.
 FAIR = 0.9
 
+#: Less than the queue goes with each decrease, which leaves the link idle.
+_DEEP = Negative("decreases to half of what LoLa computes", ["flows.*.cc_params.gamma=0.5", "duration=60 s"])
+_CUBIC = Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic", "duration=60 s"])
+
+#: The paper repeats each experiment at least ten times and shows one run. On 10 Gbit/s that would take minutes.
+RUNS = 10
+
+
+def _starts(k: int) -> list[str]:
+    """Two flows involve no randomness, so runs differ in the moment of flow 1's cycle at which flow 2 starts."""
+    return [f"flows.0.start={600 * k} ms"]
+
+
 FIG4A = Run("fig4a", "lola-fig4a", quick=["duration=75 s"])
 FIG4C = {
     5: Run("fig4c-5ms", "lola-fig4c-5ms", quick=["duration=50 s"]),
@@ -34,7 +51,7 @@ FIG4C = {
     101: Run("fig4c-101ms", "lola-fig4c-101ms", quick=["duration=70 s"]),
 }
 FIG4D = Run("fig4d", "lola-fig4d")
-FIG5 = Run("fig5", "lola-fig5", quick=["duration=80 s"])
+FIG5 = Run("fig5", "lola-fig5", seeds=RUNS, quick=["duration=80 s"], vary=_starts)
 FIG5_FILTERED = Run(
     "fig5-filtered",
     "lola-fig5",
@@ -48,8 +65,29 @@ def _end(results: Results, name: str) -> float:
     return float(results[name].summary["duration_s"])
 
 
-def _fig4a(results: Results) -> dict[str, Value]:
-    result = results["fig4a"]
+def _over_runs(name: str, figures: Callable[[Result], dict[str, Value]]) -> Callable[[Results], dict[str, Value]]:
+    """Means over the runs of a figure; a run in which something never happens has no part in its mean."""
+
+    def measure(results: Results) -> dict[str, Value]:
+        return measures.means([figures(result) for result in results.each(name)])
+
+    return measure
+
+
+def _spread(name: str, figures: Callable[[Result], dict[str, Value]]) -> Callable[[Results, Quantities], list[Table]]:
+    def tables(results: Results, _: Quantities) -> list[Table]:
+        each = [figures(result) for result in results.each(name)]
+        rows = []
+        for key in each[0]:
+            values = [float(made[key] or 0) for made in each if made[key] is not None]
+            if values:
+                rows.append([key, *(f"{value:.4g}" for value in (np.mean(values), min(values), max(values)))])
+        return [Table(f"Spread over {len(each)} runs.", ["quantity", "mean", "least", "greatest"], rows)]
+
+    return tables
+
+
+def _fig4a(result: Result) -> dict[str, Value]:
     shares = [measures.mean(result, "throughput_mbps", flow, start=50) / 1000 for flow in (1, 2)]
     links = result.links
     total = 10 * links.filter(links["t_s"] > 5)["utilization"].to_numpy()
@@ -74,8 +112,7 @@ def _draw_throughput(results: Results, name: str, scale: float, unit: str, top: 
     return figure
 
 
-def _fig4b(results: Results) -> dict[str, Value]:
-    result = results["fig4a"]
+def _fig4b(result: Result) -> dict[str, Value]:
     spans = [span for span in measures.rounds(result) if span[0] >= SECOND_S and span[1] - span[0] > 1]
     windows = [drawing.series(result, "cwnd_packets", flow) for flow in (1, 2)]
     at_end = [[float(np.interp(end, t, y)) for t, y in windows] for _, end in spans]
@@ -88,7 +125,7 @@ def _fig4b(results: Results) -> dict[str, Value]:
     return {
         "rounds_to_fair": float(fair[0]) if fair else None,
         "fair_at_s": spans[fair[0] - 1][1] if fair else None,
-        "cycle_s": float(np.mean(cycles[:4])),
+        "cycle_s": float(np.mean(cycles[:4])) if len(cycles) else None,
         "cwnd_before": measures.mean(result, "cwnd_packets", 1, start=SHOWN_S[0], end=SECOND_S),
         "held_percent": float(max(moved)) if moved else None,
     }
@@ -119,10 +156,9 @@ def _draw_fig4b(results: Results) -> Figure:
 def _fig4c(results: Results) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     for base, run in FIG4C.items():
-        # By then both slow starts are over, and with 5 ms also the second flow's catching up.
-        highest, lowest = measures.peaks(results[run.name], start=35)
+        highest, lowest = measures.peaks(results[run.name], start=SECOND_S)
         figures[f"peak_{base}ms"] = float(np.median(highest))
-        figures[f"lowest_{base}ms"] = float(np.median(lowest))
+        figures[f"lowest_{base}ms"] = float(lowest.max())
     return figures
 
 
@@ -154,13 +190,11 @@ def _fig4d(results: Results) -> dict[str, Value]:
     }
 
 
-def _fig5(results: Results) -> dict[str, Value]:
-    result = results["fig5"]
+def _fig5(result: Result) -> dict[str, Value]:
     converged = result.summary["fairness"]["convergence_s"]
     # Without both slow starts.
     late = [drawing.series(result, "rtt_max_ms", flow, start=SECOND_S + 2)[1] for flow in (1, 2)]
     start = drawing.series(result, "rtt_max_ms", 1, end=SECOND_S)[1]
-    filtered = drawing.series(results["fig5-filtered"], "rtt_max_ms", 1, end=SECOND_S)[1]
     return {
         "flow1_mbps": measures.mean(result, "throughput_mbps", 1, start=30),
         "flow2_mbps": measures.mean(result, "throughput_mbps", 2, start=30),
@@ -168,7 +202,6 @@ def _fig5(results: Results) -> dict[str, Value]:
         "rtt_highest_ms": float(max(np.nanmax(x) for x in late)),
         "rtt_peak_ms": float(np.median(measures.peaks(result, start=SECOND_S + 2)[0])) + 21,
         "slow_start_ms": float(np.nanmax(start)),
-        "slow_start_filtered_ms": float(np.nanmax(filtered)),
         "utilization_percent": 100 * float(result.summary["links"][0]["utilization"]),
     }
 
@@ -234,7 +267,8 @@ EXPERIMENTS = [
         title="Fig. 4a: throughput of two flows",
         about="Two flows on 10 Gbit/s with a base RTT of 21 ms; the second starts after 20 s.",
         runs=[FIG4A],
-        measure=_fig4a,
+        measure=lambda results: _fig4a(results["fig4a"]),
+        negatives={"deep": _DEEP, "cubic": _CUBIC},
         drawings=[
             Drawing(
                 "Fig. 4a: throughput of both flows and their sum.",
@@ -247,16 +281,19 @@ EXPERIMENTS = [
         title="Fig. 4b: windows and rounds",
         about="The run of Fig. 4a between 16 and 60 s.",
         runs=[FIG4A],
-        measure=_fig4b,
+        measure=lambda results: _fig4b(results["fig4a"]),
+        negatives={"deep": _DEEP},
         drawings=[Drawing("Fig. 4b: congestion windows; rounds of flow 1 are grey.", _draw_fig4b)],
     ),
     Experiment(
         key="fig4c",
         title="Fig. 4c: RTT at four base RTTs",
         about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
-        "one tailored decrease and the next; the median of all peaks from 35 s on is compared with the paper.",
+        "one tailored decrease and the next. From flow 2's start on, the median of all peaks is compared, "
+        "and the highest of all RTTs right after a decrease.",
         runs=list(FIG4C.values()),
         measure=_fig4c,
+        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=40 s"])},
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
     ),
     Experiment(
@@ -265,6 +302,7 @@ EXPERIMENTS = [
         about="Flow 1 has a base RTT of 21 ms, flow 2 one of 101 ms.",
         runs=[FIG4D],
         measure=_fig4d,
+        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=80 s"])},
         drawings=[
             Drawing(
                 "Fig. 4d: throughput of both flows and their sum.",
@@ -277,7 +315,9 @@ EXPERIMENTS = [
         title="Figs. 5a and 5b: 100 Mbit/s",
         about="The two flows of Fig. 4a on 100 Mbit/s.",
         runs=[FIG5, FIG5_FILTERED],
-        measure=_fig5,
+        measure=_over_runs("fig5", _fig5),
+        tables=_spread("fig5", _fig5),
+        negatives={"deep": _DEEP, "cubic": _CUBIC},
         drawings=[
             Drawing(
                 "Fig. 5a: throughput of both flows and their sum.",
@@ -292,6 +332,9 @@ EXPERIMENTS = [
         about="Eighteen flows on 10 Gbit/s; one starts every 4 s, and each runs for 200 s.",
         runs=[FIG6],
         measure=_fig6,
+        negatives={
+            "cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=85 s"]),
+        },
         drawings=[
             Drawing("Fig. 6a: congestion windows of all flows, colours in the order of their starts.", _draw_windows),
             Drawing(

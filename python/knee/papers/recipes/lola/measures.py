@@ -13,9 +13,12 @@ from knee.figures.thin import thin_line
 from knee.papers import drawing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
 
     from knee.figures.thin import Floats
+    from knee.papers.items import Value
     from knee.results.result import Result
 
 #: The paper's colours of flow 1 and flow 2.
@@ -39,8 +42,13 @@ def decreases(result: Result, flow: int = 1, *, start: float = 0.0) -> list[floa
 
 
 def peaks(result: Result, *, start: float, flow: int = 1) -> tuple[Floats, Floats]:
-    """Highest and lowest RTT above the base between one tailored decrease and the next, ms."""
+    """Highest and lowest RTT above the base between one tailored decrease and the next, ms.
+
+    Without decreases, as other algorithms are, the whole span counts.
+    """
     at = decreases(result, flow, start=start)
+    if len(at) < 2:
+        at = [start, result.summary["duration_s"]]
     base = result.summary["flows"][flow - 1]["base_rtt_ms"]
     highest, lowest = [], []
     for a, b in pairwise(at):
@@ -49,6 +57,15 @@ def peaks(result: Result, *, start: float, flow: int = 1) -> tuple[Floats, Float
         highest.append(np.nanmax(most) - base)
         lowest.append(np.nanmin(least) - base)
     return np.array(highest), np.array(lowest)
+
+
+def means(each: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+    """The mean of each quantity over runs; None if no run has it."""
+    made: dict[str, Value] = {}
+    for key in each[0]:
+        values = [float(run[key]) for run in each if run[key] is not None]  # type: ignore[arg-type]
+        made[key] = float(np.mean(values)) if values else None
+    return made
 
 
 def mean(result: Result, column: str, flow: int, *, start: float, end: float = np.inf) -> float:

@@ -1,0 +1,80 @@
+"""Open question of Sec. 2.3: a greatest guard interval of some round-trip times in place of 1 s."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.cocoa import measures
+from knee.papers.recipes.common import one_link
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from knee.papers.items import Quantities, Value
+
+RTTS_MS = (10, 100, 1000)
+#: Round-trip times; 0 is the paper's 1 s.
+LIMITS = (0, 2, 4, 8)
+
+
+def _name(rtt_ms: int, limit: int) -> str:
+    return f"guard-rtt-{rtt_ms}-{limit}"
+
+
+def _run(rtt_ms: int, limit: int) -> Run:
+    params: dict[str, Any] = {"max_guard_rtts": float(limit), "base_rtt": f"{rtt_ms} ms"} if limit else {}
+    link = {"rate": "20 Mbit/s", "queue": "cocoa", "queue_params": params}
+    title = f"Cocoa, 2.3: RTT {rtt_ms} ms, guard intervals of at most {f'{limit} RTTs' if limit else '1 s'}"
+    return Run(_name(rtt_ms, limit), one_link([{"cc": "cubic", "rtt": f"{rtt_ms} ms"}], "60 s", link, title=title))
+
+
+def _measure(results: Results) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    for rtt in RTTS_MS:
+        for limit in LIMITS:
+            result = results[_name(rtt, limit)]
+            link = result.summary["links"][0]
+            made[f"use_{rtt}_{limit}"] = 100 * float(link["utilization"])
+            made[f"delay_{rtt}_{limit}"] = float(link["queue_delay_mean_ms"])
+            made[f"least_{rtt}_{limit}"] = float(measures.buffers(result)[1].min())
+    made["gain_1000"] = float(made["use_1000_2"] or 0) - float(made["use_1000_0"] or 0)
+    made["change_100"] = max(abs(float(made[f"use_100_{n}"] or 0) - float(made["use_100_0"] or 0)) for n in LIMITS[1:])
+    return made
+
+
+def _tables(_: Results, found: Quantities) -> Sequence[Table]:
+    rows = [
+        [
+            f"{rtt} ms, at most {f'{limit} RTTs' if limit else '1 s'}",
+            *(f"{found[f'{what}_{rtt}_{limit}']:.1f}" for what in ("use", "delay", "least")),
+        ]
+        for rtt in RTTS_MS
+        for limit in LIMITS
+    ]
+    head = ["RTT, guard interval", "link in use, %", "mean queueing delay, ms", "least buffer, packets"]
+    return [Table("A CUBIC flow through cocoa on 20 Mbit/s for 60 s.", head, rows)]
+
+
+def _says(found: Quantities) -> str:
+    return (
+        "The limit of 1 s assumes RTTs below it, as the paper says. With an RTT of 1 s it lets the buffer be cut to "
+        f"{found['least_1000_0']:.0f} packets, and {found['use_1000_0']:.0f} % of the link are used; with 2, 4 or "
+        f"8 round-trip times the buffer is not cut, and {found['use_1000_2']:.0f} % are. At 100 ms it makes no "
+        "difference. At 10 ms guard intervals of 2 round-trip times are too short: the buffer is cut to "
+        f"{found['least_10_2']:.0f} packets, where the limit of 1 s leaves {found['least_10_0']:.0f}."
+    )
+
+
+EXPERIMENT = Experiment(
+    key="guard-rtt",
+    title="Open (2.3): a greatest guard interval by RTT",
+    about="The paper suggests a multiple of the round-trip time, 2, 4 or 8 times, in place of the limit of 1 s. A "
+    "CUBIC flow on 20 Mbit/s with RTTs of 10, 100 and 1000 ms. The RTT is the base RTT, given as base_rtt, plus what "
+    "a flow's packets wait in the queue.",
+    question=True,
+    runs=[_run(rtt, limit) for rtt in RTTS_MS for limit in LIMITS],
+    measure=_measure,
+    tables=_tables,
+    conclusion=_says,
+)
