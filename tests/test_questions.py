@@ -1,4 +1,4 @@
-"""The answers in docs/questions.md are true: each command runs as it stands, and gives the figures and the claims of its answer.
+"""The answers in docs/questions.md are true: each command runs, and gives the figures and the claims of its answer.
 
 Figures are the numbers in the tables of an answer, but for the first column, and those in bold, in their order.
 """
