@@ -180,8 +180,8 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
     groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for line, row in rows:
         if not _NAME.fullmatch(row["case"]) or not row["case"].isprintable():
-            wanted = "expected up to 100 printable characters without /, of which the first is a letter or a digit"
-            raise InputError(f"{path}, line {line}: the case {row['case']!r} is no name; {wanted}.")
+            accepted = "expected up to 100 printable characters without /, of which the first is a letter or a digit"
+            raise InputError(f"{path}, line {line}: the case {row['case']!r} is no name; {accepted}.")
         groups.setdefault(row["case"], []).append((line, row))
     if not groups:
         raise InputError(f"{path} has no cases; expected one row per flow.")
