@@ -405,6 +405,10 @@ def test_what_the_simulator_does_not_have_is_skipped_by_name(tmp_path: Path, qdi
         (RENO.replace("reno,20", "reno,nan"), "base_rtt_ms is nan"),
         (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not valid"),
         (PAIR.replace("two,2", "two,3"), "not numbered"),
+        # A spreadsheet runs it as a formula when it opens what --make writes.
+        (RENO.replace("one,", "=cmd|calc!A0,", 1), "line 2: the case '=cmd.* is no name; expected"),
+        (RENO.replace("one,", "../../one,", 1), "is no name"),
+        (RENO.replace("one,", "a\tb,", 1), "is no name"),
         (PAIR.replace("0.5,10mbit", "0.5,20mbit"), "do not agree"),
     ],
 )

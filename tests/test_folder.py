@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 import knee
+from knee.cli import main
 from knee.errors import FolderError
 from knee.results.folder import clear, is_result, partial, writing
 
@@ -140,6 +142,55 @@ def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monk
     assert set(owners.values()) == {(12345, 54321)}
     assert len(owners) == 7
     assert (outside.stat().st_uid, tmp_path.stat().st_uid) == (0, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [
+            "sweep tiny.toml --over flows.0.cc=reno,cubic --out made/deep/sweep",
+            "sweep tiny.toml --over flows.0.cc=reno,vegas --out made/deep/sweep",
+            "plot made/deep/sweep --figure jain --over flows.0.cc --out made/figure.png",
+        ],
+        ["search tiny.toml --over 'flows.0.rtt=uniform(5 ms, 50 ms)' --figure jain --goal min --trials 4 --out made/s"],
+        ["matrix --cc reno,vegas --set 'duration=6 s' --out made/m"],
+        ["fidelity linux-7.2 --case single-reno --html made/pages/f.html"],
+    ],
+    ids=lambda commands: commands[0].split()[0],
+)
+def test_what_every_command_writes_behind_sudo_belongs_to_the_caller(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, commands: list[str]
+) -> None:
+    monkeypatch.setenv("SUDO_UID", "12345")
+    monkeypatch.setenv("SUDO_GID", "54321")
+    for command in commands:
+        assert main(shlex.split(command)) == 0
+    owners = {path: (path.lstat().st_uid, path.lstat().st_gid) for path in [tiny / "made", *(tiny / "made").rglob("*")]}
+    assert len(owners) > 1
+    assert {path: owner for path, owner in owners.items() if owner != (12345, 54321)} == {}
+
+
+def test_a_file_that_is_named_is_replaced_and_a_link_is_not(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As other programs do with the name of a file to write; what a link points to stays what it is."""
+    assert main(["sweep", "tiny.toml", "--over", "flows.0.cc=reno,cubic"]) == 0
+    result = knee.run("tiny.toml")
+    mine, link = tiny / "mine.png", tiny / "link.png"
+    plot = ["plot", "results/sweep-tiny", "--figure", "jain", "--over", "flows.0.cc", "--out"]
+    mine.write_text("mine")
+    assert main([*plot, str(mine)]) == 0
+    assert mine.read_bytes().startswith(b"\x89PNG")
+    target = tiny / "target"
+    target.write_text("mine")
+    link.symlink_to(target)
+    capsys.readouterr()
+    assert main([*plot, str(link)]) != 0
+    assert "link.png is a link, and only files are replaced" in capsys.readouterr().err
+    result.report(mine)
+    assert mine.read_text(encoding="utf-8").startswith("<!")
+    with pytest.raises(FolderError, match="is a link"):
+        result.report(link)
+    assert target.read_text() == "mine"
 
 
 def test_a_folder_is_no_scenario_and_the_error_says_what_opens_it(tmp_path: Path) -> None:

@@ -124,6 +124,10 @@ _ONLY_ECT1 = {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_
         ({"cc": "cubic"}, "fq_codel", {"ce_threshold": "1 ms"}, None),
         ({"cc": "cubic", "ecn": True}, "codel", {"ce_threshold": "1 ms"}, "should go without ECN here"),
         ({"cc": "dctcp"}, "fq_codel", {"ce_threshold": "1 ms"}, None),
+        # The marking of DCTCP's paper, Sec. 3.1: all packets that find a queue of more than K, and not its average.
+        ({"cc": "dctcp"}, "red", {"ecn": True, "min": "30 kB", "max": "31 kB", "weight_log": 0}, None),
+        ({"cc": "dctcp"}, "red", {"ecn": True}, "as seldom as classic traffic"),
+        ({"cc": "dctcp"}, "red", {"ecn": True, "weight_log": 0, "harddrop": True}, "as seldom as classic traffic"),
         ({"cc": "dctcp"}, "fq_codel", _ONLY_ECT1, "packets of dctcp are ECT(0)"),
         ({"cc": "dctcp", "ecn": "l4s"}, "fq_codel", _ONLY_ECT1, None),
         ({"cc": "prague"}, "fq_codel", _ONLY_ECT1, None),

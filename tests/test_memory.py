@@ -144,3 +144,39 @@ def test_a_control_group_is_part_of_what_is_available(tmp_path: Path, monkeypatc
     (tmp_path / "memory.current").write_text("600000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
     assert memory._left(tmp_path, "memory.max", "memory.current", "inactive_file") == 450_000
+
+
+#: Runs knee with little address space, as after ulimit -v.
+LIMITED = """
+import resource, sys
+from knee.cli import main
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 20,) * 2)
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_ulimit_is_part_of_what_is_available(tmp_path: Path) -> None:
+    """Thirty million rows do not fit into 1000 MiB, and the run is refused before it starts."""
+    command = ["run", "hello", "--set", "interval=1 us", "--no-report", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "1000", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "interval" in done.stderr
+    assert "is available" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_running_out_of_memory_is_an_error_in_one_paragraph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any) -> None:
+        raise MemoryError("Unable to allocate 430. MiB for an array with shape (7050000,) and data type f8")
+
+    monkeypatch.setattr("knee._core.simulate", full)
+    assert main(["run", "hello", "--out", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "the memory was not enough (Unable to allocate 430. MiB)" in said
+    assert "a longer interval" in said
+    assert "error in the program" not in said
+    assert list(tmp_path.iterdir()) == []

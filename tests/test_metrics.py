@@ -86,3 +86,13 @@ def test_nothing_delivered_has_no_fairness(duration: str) -> None:
     summary = knee.run({"duration": duration, "link": link, "flows": flows}).summary
     delivered = sum(flow["delivered_bytes"] for flow in summary["flows"])
     assert (summary["fairness"]["jain"] is None) == (delivered == 0)
+
+
+def test_a_warmup_does_not_delay_convergence() -> None:
+    """Convergence counts from the last start; what the warm-up leaves out of means is no part of that time."""
+    flow = {"cc": "cubic", "rtt": "20 ms"}
+    link = {"rate": "10 Mbit/s", "limit": "40 packets"}
+    scenario = {"duration": "30 s", "link": link, "flows": [flow, flow | {"start": "1 s"}]}
+    without = knee.run(scenario).summary["fairness"]["convergence_s"]
+    assert 0 < without < 15
+    assert knee.run(scenario | {"warmup": "20 s"}).summary["fairness"]["convergence_s"] == without

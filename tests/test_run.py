@@ -254,3 +254,13 @@ def test_any_folder_can_be_opened(tmp_path: Path) -> None:
         knee.open(tmp_path)
     with pytest.raises(knee.FolderError, match="nowhere is no folder"):
         knee.open(tmp_path / "nowhere")
+
+
+def test_the_terminal_says_when_finite_flows_are_done(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    flows = '[{ cc = "reno", rtt = "20 ms", bytes = "100 kB" }, { cc = "reno", rtt = "20 ms" }]'
+    file.write_text(f'duration = "2 s"\nlink = {{ rate = "10 Mbit/s" }}\nflows = {flows}\n', encoding="utf-8")
+    assert main(["run", str(file), "--no-report", "--out", str(tmp_path / "out")]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    done = knee.Result.load(tmp_path / "out").summary["flows"][0]["completion_s"]
+    assert [row[-1] for row in rows if row[:1] == ["flow"]][:3] == ["s", f"{done:.3f}", "-"]

@@ -224,3 +224,40 @@ def test_a_row_whose_file_has_changed_is_made_again_with_a_warning(
     (tiny / "t").write_text("2\n")
     assert main(["run", "--from", "s", "2", "--no-report", "--out", "r"]) == 0
     assert "A file that run 2 of s was made from has changed since" in capsys.readouterr().err
+
+
+def test_remarks_on_runs_are_printed_once_with_the_number_of_runs(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    over = ["--over", "link.queue=pfifo,codel", "--over", "flows.0.cc=reno,cubic"]
+    assert main(["sweep", "tiny.toml", *over, "--set", "link.model=docsis", "--set", "link.rate=50 Mbit/s"]) == 0
+    found = [line for line in capsys.readouterr().err.splitlines() if "takes the medium for congestion" in line]
+    assert len(found) == 1
+    assert "(2 of 4 runs, the first is run 3)" in found[0]
+
+
+def test_a_remark_on_what_a_run_showed_is_in_the_data_set(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As ``knee run`` says it: here nothing was marked although the link was full."""
+    command = ["sweep", "tiny.toml", "--set", "flows.0.cc=prague", "--set", "link.queue=fq_codel"]
+    command += ["--set", "link.queue_params={ce_threshold='20 ms'}", "--set", "link.limit=10 packets"]
+    command += ["--set", "duration=5 s", "--set", "flows.0.count=1", "--set", "link.rate=20 Mbit/s"]
+    assert main([*command, "--over", "flows.0.rtt=7 ms,8 ms"]) == 0
+    assert "No queue marked a packet" in capsys.readouterr().err
+
+
+def test_the_terminal_says_that_figures_are_means_over_seeds(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    over = ["--over", "flows.0.cc=reno,cubic", "--seeds", "3", "--vary"]
+    assert main(["sweep", "tiny.toml", *over]) == 0
+    assert "Means over 3 seeds" in capsys.readouterr().out
+    assert main(["sweep", "tiny.toml", "--over", "flows.0.cc=reno,cubic"]) == 0
+    assert "Means over" not in capsys.readouterr().out
+
+
+def test_the_time_that_finite_flows_take_is_a_figure(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """100 kB and 10 MB over 10 Mbit/s for 2 s: the second does not finish, so there is no time for it."""
+    assert main(["sweep", "tiny.toml", "--over", "flows.0.bytes=100 kB,10 MB"]) == 0
+    assert "done\n" in capsys.readouterr().out.replace(" ", "")
+    times = pl.read_parquet("results/sweep-tiny/sweep.parquet")["completion_s"].to_list()
+    # Two flows of 69.06 segments of 1514 bytes.
+    assert times[0] > 2 * 100e3 * 8 / 10e6
+    assert times[1] is None

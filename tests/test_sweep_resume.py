@@ -231,6 +231,24 @@ def test_an_extended_sweep_keeps_its_runs(tiny: Path) -> None:
     assert open_sweep(tiny / "s").flows.collect()["run"].unique().sort().to_list() == [1, 2, 3]
 
 
+def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    definition, more = of("tiny.toml", "flows.0.cc=reno,cubic"), of("tiny.toml", "flows.0.cc=reno,cubic,bbr")
+    real = work.figures
+    with monkeypatch.context() as earlier:
+        for module in (sweeps, work):
+            earlier.setattr(module, "fingerprint", lambda: "0123abc")
+        fewer = {name: kind for name, kind in dataset.TABLES["runs"].items() if name != "completion_s"}
+        earlier.setitem(dataset.TABLES, "runs", fewer)
+        earlier.setattr(work, "figures", lambda told: {k: v for k, v in real(told).items() if k in fewer})
+        before = sweeps.run(definition, tiny / "s").runs.collect()
+    made = sweeps.run(more, tiny / "s")
+    made.write_page()
+    assert made.runs.collect()["completion_s"].len() == 3
+    assert "completion_s" not in before.columns
+    assert made.aside is not None
+    assert open_sweep(made.aside).runs.collect().equals(before)
+
+
 def test_runs_of_another_sweep_or_program_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost, what fits is used, and what was there can still be read."""
     before = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()

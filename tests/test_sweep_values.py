@@ -103,7 +103,6 @@ def test_patterns_and_families_are_names_of_the_registry() -> None:
     ("key", "given", "words"),
     [
         ("link.rate", [], "empty"),
-        ("link.rate", ["1 Mbit/s", "1 Mbit/s"], "twice"),
         ("link.rate", "log(1 Mbit/s, 1 Gbit/s)", "expected log(FROM, TO, NUMBER)"),
         ("link.rate", "log(1 Mbit/s, 1 s, 3)", "from a rate to a time"),
         ("link.rate", "log(0 Mbit/s, 1 Mbit/s, 3)", "zero or below"),
@@ -275,3 +274,17 @@ def test_axes_and_expressions_name_links_and_flows(tmp_path: Path) -> None:
     assert [each.flows[0].cc for each in chosen] == ["reno", "cubic", "reno", "cubic"]
     with pytest.raises(ScenarioError, match=r"links\.access\.rate: it sets links\.0\.rate again"):
         knee.sweep(told, {"links.0.rate": ["1 Mbit/s"], "links.access.rate": ["2 Mbit/s"]}, out=tmp_path / "twice")
+
+
+def test_tied_axes_may_repeat_a_value_but_not_a_step() -> None:
+    """fq_codel with two targets beside pfifo: two steps have the same discipline, and differ in the other key."""
+    queues = ["pfifo", "fq_codel", "fq_codel"]
+    params: list[Any] = [{}, {}, {"target": "12 ms"}]
+    (group,) = sweepfile.groups_of(
+        {"link.queue": queues, "link.queue_params": params}, [["link.queue", "link.queue_params"]]
+    )
+    assert group.rows == [list(step) for step in zip(queues, params, strict=True)]
+    for zips in ([], [["link.queue", "link.queue_params"]]):
+        with pytest.raises(Refused, match="twice") as refused:
+            sweepfile.groups_of({"link.queue": queues, "link.queue_params": [{}, {}, {}]}, zips)
+        assert refused.value.key == "link.queue"

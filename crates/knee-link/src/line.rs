@@ -268,9 +268,9 @@ impl Line {
                 (left + sent, 0)
             }
             Server::Medium(medium) => {
-                let Transit { carried, sending, .. } = &self.transit;
+                let Transit { carried, sending, tail, .. } = &self.transit;
                 let saved = medium.saved(now);
-                let unsent = sending.rest(now) + saved.min(0).unsigned_abs();
+                let unsent = tail.rest(now) + sending.rest(now) + saved.min(0).unsigned_abs();
                 (carried.saturating_sub(unsent), saved.max(0).unsigned_abs())
             }
         };

@@ -87,8 +87,9 @@ pub(crate) struct Transit {
     pub(crate) asks: Time,
     /// Bits that count as carried, those still to be sent included.
     pub(crate) carried: u128,
-    /// The last of them.
+    /// The last of them, and those before, whose last byte may be still under way as these begin.
     pub(crate) sending: Sending,
+    pub(crate) tail: Sending,
     /// Packets that have left the queue and neither are to leave nor were lost.
     pub(crate) held: u64,
 }
@@ -134,6 +135,6 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
 
     fn carry(&mut self, bits: u64, from: Time, until: Time) {
         self.transit.carried += u128::from(bits);
-        self.transit.sending = Sending { from, until, bits };
+        self.transit.tail = std::mem::replace(&mut self.transit.sending, Sending { from, until, bits });
     }
 }

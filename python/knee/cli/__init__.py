@@ -116,6 +116,11 @@ def _explain(error: Exception) -> int:
         said = wording().rstrip(".")
         complain(f"{said}{'' if said.endswith('?') else '.'} See {context.command_path if context else 'knee'} --help.")
         return 2
+    if isinstance(error, MemoryError):
+        reason = f" ({str(error).split(' for ')[0].rstrip('.')})" if str(error) else ""
+        mend = "a longer interval, a shorter duration or fewer flows need less, and so do fewer runs at once (--jobs)"
+        complain(f"the memory was not enough{reason}, and nothing was written that is not whole; {mend}.")
+        return 1
     complain(f"an error in the program ({type(error).__name__}: {error}); the same command with --debug shows where.")
     return 1
 

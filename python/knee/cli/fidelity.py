@@ -187,7 +187,8 @@ def _show(console: Console, report: Report, name: str) -> None:
     totals = report.totals
     skipped = f", {totals.skipped} skipped" if totals.skipped else ""
     console.print(f"{totals.held} of {totals.cases} cases pass{skipped}.")
-    console.print(f"{totals.simple_held} of {totals.simple} single-flow cases without AQM pass.")
+    if totals.simple:
+        console.print(f"{totals.simple_held} of {totals.simple} single-flow cases without AQM pass.")
     if totals.median_points is not None and totals.median_percent is not None:
         errors = f"{totals.median_points:.2f} points of goodput, {totals.median_percent:.2f} % of srtt"
         console.print(f"Median error over the flows: {errors}.")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
+#: Different remarks on runs that it shows.
+_REMARKS = 5
 #: Keys that are longer are on two lines; longer words of values may break.
 _LONG_KEY, _LONGEST_WORD = 8, 24
 
@@ -119,8 +121,12 @@ def sweep(
         )  # fmt: skip
         made.write_page()
     show(made, sort, rows)
-    from knee.study.sweeps.points import same_seeds
+    if definition.seeds > 1:
+        out().print(f"Means over {definition.seeds} seeds; the page has confidence intervals.\n", soft_wrap=True)
+    from knee.study.sweeps.points import remarks, same_seeds
 
+    for remark in remarks(made, _REMARKS):
+        complain(remark)
     if (same := same_seeds(made)) is not None:
         mend = "" if vary else "; --vary gives each link a jitter of less than the time of a packet"
         complain(f"{same}{mend}.")

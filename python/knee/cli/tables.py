@@ -71,6 +71,9 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         if (rpm := shown.responsiveness(summary)) is not None:
             console.print(f"{rpm}\n", soft_wrap=True)
     columns = where(FLOW, "terminal")
+    # Of endless streams there is no such time.
+    if any(flow.get("bytes") is not None for flow in summary["flows"]):
+        columns += where(FLOW, "terminal-where-any")
     flows = table(None, ["\nflow", "\ncc", *(figure.head for figure in columns)])
     _tighten(flows, console, first_words=2)
     for flow in summary["flows"][:MOST_FLOWS]:

@@ -253,10 +253,12 @@ def _fairness(
         shares = [float(rates.mean()) if len(rates) else 0.0 for rates in each]
     intervals = _intervals(samples, window, interval_s)
     busy = intervals.jain[intervals.total > 0]
+    # Convergence is from the last start on; a warm-up is left out of means only.
+    from_start = _intervals(samples, (last_start_s, window[1]), interval_s)
     return {
         "jain": jain(share or 0.0 for share in shares),
         "jain_interval_mean": float(busy.mean()) if len(busy) else None,
-        "convergence_s": convergence_s(intervals, last_start_s, interval_s),
+        "convergence_s": convergence_s(from_start, last_start_s, interval_s),
     }
 
 
@@ -293,6 +295,8 @@ def summary(
                 "start_s": span(scenario, flow, i)[0] / 1e9,
                 "base_rtt_ms": flow.rtt / 1e6,
             }
+            if flow.bytes is not None:
+                about["bytes"] = flow.bytes
             flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
     told = {
         "format": FORMAT,

@@ -8,6 +8,7 @@ algorithm.
 from __future__ import annotations
 
 import contextlib
+import resource
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,6 +21,8 @@ from knee.scenario.model import Link, Reverse, Scenario
 from knee.scenario.traffic import Requests, Transfers
 from knee.scenario.units import format_time, parse_bytes
 
+#: Addresses that threads and the allocator take without using them, bytes; a limit of addresses counts them.
+_ADDRESSES = 256 << 20
 #: The interpreter and everything it imports, bytes.
 BASE = 103 << 20
 #: A row of the time series, bytes: 64 from the engine, about 130 in the table, and temporary copies.
@@ -159,8 +162,8 @@ def total() -> int | None:
 
 
 def available() -> int | None:
-    """Memory available without swapping and within this process's control group, bytes; None if unknown."""
-    known = [size for size in (_meminfo("MemAvailable"), _left_in_group()) if size is not None]
+    """Memory available without swapping, within this process's control group and limits, bytes; None if unknown."""
+    known = [size for size in (_meminfo("MemAvailable"), _left_in_group(), _left_of_limit()) if size is not None]
     return min(known, default=None)
 
 
@@ -171,6 +174,17 @@ def _meminfo(name: str) -> int | None:
             if key == name:
                 return int(rest.split()[0]) * 1024
     return None
+
+
+def _left_of_limit() -> int | None:
+    """What ``ulimit -v`` leaves this process, bytes; None if there is no such limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return max(limit - pages * resource.getpagesize() - _ADDRESSES, 0)
+    return limit
 
 
 def _left_in_group() -> int | None:

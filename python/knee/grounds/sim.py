@@ -80,7 +80,7 @@ class Sim:
         tables = Tables.of(scenario, raw.tables, raw.link_names)
         told = summary(scenario, self.name, raw.output, samples, raw.wall_s, tables)
         return Result(
-            summary=told | _remarks(own, {flow.cc for flow in scenario.flows}),
+            summary=told | _remarks([*_own_remark(own), *unrepeatable(scenario)]),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
@@ -167,10 +167,14 @@ _RANDOM = {
 }
 
 
-def _remarks(own: Sequence[dict[str, Any]], ccs: set[str]) -> dict[str, list[str]]:
+def unrepeatable(scenario: Scenario) -> list[str]:
+    """Remarks on flows whose figures differ from run to run."""
+    return [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
+
+
+def _remarks(told: list[str]) -> dict[str, list[str]]:
     """Remarks on what the result's scenario.toml alone does not reproduce."""
-    remarks = [*_own_remark(own), *(_RANDOM[name] for name in sorted(ccs & set(_RANDOM)))]
-    return {"remarks": remarks} if remarks else {}
+    return {"remarks": told} if told else {}
 
 
 def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:

@@ -19,6 +19,7 @@ from knee.results import tree
 from knee.results.manifest import PROGRAM, commit
 from knee.study import batch
 from knee.system import files
+from knee.system.sudo import make_folder
 
 #: The file that identifies a folder of reproductions and holds the verdicts.
 MARK = "reproduce.json"
@@ -150,7 +151,7 @@ def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     same = data.get("format") == FORMAT and (data.get("ground"), data.get("quick")) == (ground, short)
     if not data:
         try:
-            out.mkdir(parents=True, exist_ok=True)
+            make_folder(out)
         except OSError as error:
             raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
         _keep(out, ground, short, [])

@@ -57,6 +57,7 @@ class FlowFigures(_Part):
     retransmitted_packets: Count | None
     timeouts: Count | None
     completion_s: Figure | None
+    bytes: Count | None = None
 
 
 class LinkFigures(_Part):

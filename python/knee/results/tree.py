@@ -23,6 +23,7 @@ from typing import Union
 from knee.errors import FolderError
 from knee.results import folder as folders
 from knee.system import files
+from knee.system.sudo import give_open, make_folder
 
 
 class Kind(Enum):
@@ -123,14 +124,18 @@ def opened(folder: Path, *below: str, make: bool = False) -> Iterator[int]:
     """
     with contextlib.ExitStack() as stack:
         if make:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         handle = os.open(folder, _FOLDER)
         stack.callback(os.close, handle)
         for name in below:
+            new = False
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, dir_fd=handle)
+                    new = True
             handle = stack.enter_context(_inside(name, handle))
+            if new:
+                give_open(handle)
         yield handle
 
 
@@ -155,6 +160,7 @@ def replacing(handle: int, name: str) -> Iterator[io.FileIO]:
     try:
         with io.FileIO(os.open(beside, flags, 0o666, dir_fd=handle), "wb") as file:
             yield file
+            give_open(file.fileno())
             os.fsync(file.fileno())
         os.replace(beside, name, src_dir_fd=handle, dst_dir_fd=handle)
     finally:

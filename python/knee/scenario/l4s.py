@@ -87,7 +87,7 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
             f"takes {flow.cc} for classic traffic, since its packets are ECT(0), and so it takes more than its share; "
             'ecn = "l4s" would do'
         )
-    if _threshold_marks(params, ect1=ect1):
+    if _threshold_marks(params, ect1=ect1) or (queue == "red" and _is_step(params)):
         return None
     if params.get("ce_threshold"):
         return (
@@ -102,6 +102,11 @@ def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
         )
     instead = "reacts to loss only" if flow.cc == "bbr3" else "behaves like Reno"
     return f"drops packets of {flow.cc} and marks none, so the flow {instead}; dualpi2 would do"
+
+
+def _is_step(params: Mapping[str, Value]) -> bool:
+    """Whether RED marks by the queue and not by its average, as DCTCP asks (Alizadeh et al. 2010, Sec. 3.1)."""
+    return bool(params["ecn"]) and params["weight_log"] == 0 and not params["harddrop"]
 
 
 def _threshold_marks(params: Mapping[str, Value], *, ect1: bool) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from knee.errors import FolderError, KneeError, RunError
+from knee.system.sudo import caller, give_open
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,6 +88,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield beside
         sync(beside)
+        _give(beside)
         beside.replace(path)
     except OSError as error:
         raise unwritable(path, error) from None
@@ -94,6 +96,16 @@ def replacing(path: Path) -> Iterator[Path]:
         # If this fails too, the first error is the one to report.
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def _give(path: Path) -> None:
+    """Gives a new file to the user who called ``sudo``."""
+    if caller() is not None:
+        here = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            give_open(here)
+        finally:
+            os.close(here)
 
 
 def write(path: Path, content: str | bytes) -> None:

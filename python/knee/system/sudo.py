@@ -15,6 +15,29 @@ def caller() -> tuple[int, int] | None:
     return int(user), int(group)
 
 
+def give_open(handle: int) -> None:
+    """Gives a new file or folder of root's, which is open, to the user who called ``sudo``."""
+    whom = caller()
+    if whom is not None and os.fstat(handle).st_uid == 0:
+        os.fchown(handle, *whom)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those above it that are missing, for the user who called ``sudo``.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for place in missing if caller() is not None else ():
+        here = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            give_open(here)
+        finally:
+            os.close(here)
+
+
 def give_to_caller(folder: Path, around: Iterable[Path] = ()) -> None:
     """Gives a new folder with its content, and the folders ``around`` it, to the user who called ``sudo``."""
     whom = caller()

@@ -26,6 +26,7 @@ import ast
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -57,6 +58,9 @@ NEEDED = (*SETUP, "goodput_mbps", "srtt_mean_ms")
 _MAX_FILE = 64 << 20
 #: tc's units of rate that the reference files use, in bit/s.
 _TC_RATES = {"gbit": 10**9, "mbit": 10**6, "kbit": 10**3, "bit": 1}
+
+#: Names of cases name files of series, and are written to CSV files, where a spreadsheet runs =, +, - and @.
+_NAME = re.compile(r"\w[^/]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,9 @@ def read(path: str | Path, patterns: Iterable[str] = (), *, figures: bool = True
         raise InputError(f"{path} cannot be read ({reason}); expected a CSV file.") from None
     groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for line, row in rows:
+        if not _NAME.fullmatch(row["case"]) or not row["case"].isprintable():
+            accepted = "expected up to 100 printable characters without /, of which the first is a letter or a digit"
+            raise InputError(f"{path}, line {line}: the case {row['case']!r} is no name; {accepted}.")
         groups.setdefault(row["case"], []).append((line, row))
     if not groups:
         raise InputError(f"{path} has no cases; expected one row per flow.")

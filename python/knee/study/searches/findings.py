@@ -23,6 +23,7 @@ from knee.study.searches.shrink import shrink
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.place import FINDINGS
 from knee.system import files
+from knee.system.sudo import make_folder
 
 #: Two findings differ by at least this part of an axis, or in a name.
 _APART = 0.15
@@ -248,7 +249,7 @@ class Finder:
 
     def _write(self, finding: Finding) -> None:
         path = self._folder / finding.file
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         head = "".join(f"# {line}\n" for line in _head(self._plan, finding))
         files.write(path, f"{head}\n{dumps(_titled(self._plan, finding))}")
 

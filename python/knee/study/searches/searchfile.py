@@ -43,7 +43,7 @@ from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps.definition import Group, stated
 from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, flat, groups_of
-from knee.study.sweeps.values import Sampled, values
+from knee.study.sweeps.values import Sampled, check_once, values
 
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
 SAMPLERS = ("tpe", "random", "nsga2")
@@ -305,6 +305,7 @@ def _axes(table: Mapping[str, Any]) -> tuple[Axis, ...]:
             accepted = "expected bounds such as uniform(5 ms, 50 ms), or two or more values"
             raise Refused(f"{shown(found[0])} is its only value", accepted, key=f"search.over.{key}")
         else:
+            check_once((key,), [[value] for value in found])
             lists[key] = found
     if not table["over"]:
         accepted = (

@@ -303,7 +303,9 @@ def carry(
             )
             kept = kept.with_columns(run="_new").drop("_new")
             tables[name] = _joined(kept, writer._keys(kept["run"].unique(maintain_order=True).to_list()))
-        write_parts(folder, NEW, int(number), tables)
+        # Parts of another program may have other columns; nothing of them is carried.
+        if not tables["runs"].is_empty():
+            write_parts(folder, NEW, int(number), tables)
     if data.exists():
         data.rename(old if aside is None else aside / DATA)
     if new.exists():

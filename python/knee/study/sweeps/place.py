@@ -12,6 +12,7 @@ from knee.errors import FolderError
 from knee.results import tree
 from knee.results.tree import FILE, RESULT, Layout
 from knee.system import files
+from knee.system.sudo import make_folder
 
 #: The file that identifies the folder of a sweep.
 MARK = "sweep.json"
@@ -93,7 +94,7 @@ def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
         FolderError: it cannot be made, another process holds it, or it has files that knee did not write.
     """
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     except OSError as error:
         raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
     if not stack.enter_context(files.held(out)):
@@ -129,5 +130,5 @@ def next_aside(folder: Path) -> Path:
     """A new folder for the data of another sweep or search that was here."""
     numbers = [int(path.name) for path in (folder / BEFORE).glob("*") if path.name.isdigit()]
     aside = folder / BEFORE / f"{max(numbers, default=0) + 1:03}"
-    aside.mkdir(parents=True)
+    make_folder(aside)
     return aside

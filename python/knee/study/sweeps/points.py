@@ -63,6 +63,20 @@ def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
     return points.with_columns(halves).drop([f"{name} count" for name in RUN])
 
 
+def remarks(sweep: Sweep, most: int) -> list[str]:
+    """Each remark on a run once, with how many runs have it where not all do; at most `most`, then how many more."""
+    said = sweep.runs.filter(pl.col("error").is_null()).select("run", pl.col("remarks").str.split("\n"))
+    each = collected(said, sweep.folder)
+    counted = each.explode("remarks").drop_nulls().group_by("remarks", maintain_order=True)
+    found = counted.agg(pl.len().alias("runs"), pl.col("run").min().alias("first")).sort("first", maintain_order=True)
+    told = [
+        remark if runs == each.height else f"{remark} ({runs} of {each.height} runs, the first is run {first})"
+        for remark, runs, first in found.head(most).iter_rows()
+    ]
+    more = found.height - len(told)
+    return [*told, *([f"The column remarks of sweep.parquet has {more} more remarks."] if more else [])]
+
+
 def same_seeds(sweep: Sweep) -> str | None:
     """Says where all seeds of a point gave the same figures, and why; None where no point has that."""
     keys = [column.name for column in sweep.columns if column.key != "seed"]

@@ -40,7 +40,7 @@ from knee.scenario.units import near, shown
 from knee.study.engine import packets as estimated_packets
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
-from knee.study.sweeps.values import Sampled, split, texts, values
+from knee.study.sweeps.values import Sampled, check_once, split, texts, values
 
 #: Most runs of a sweep; a larger one is assumed to be a mistake.
 MOST = 10_000_000
@@ -344,7 +344,7 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
     """The axes as groups, in which those that are tied go together.
 
     Raises:
-        Refused: a tied key has no values, is tied twice, or has another number of them.
+        Refused: a tied key has no values, is tied twice, or has another number of them; or a step is there twice.
     """
     tied: dict[str, Sequence[str]] = {}
     for keys in zips:
@@ -366,6 +366,7 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
         keys = tuple(tied.get(key, (key,)))
         done.update(keys)
         rows = [list(row) for row in zip(*(axes[one] for one in keys), strict=True)]
+        check_once(keys, rows)
         groups.append(Group(keys, rows))
     return groups
 

@@ -39,6 +39,7 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
         "first_share": metrics.share(summary, 0),
         **{name: metrics.lowest_jain(fairness, name) for name in ("jain", "jain_interval_mean")},
         "convergence_s": fairness["convergence_s"],
+        "completion_s": _completion(flows),
         **{name: _mean([flow[name] for flow in flows]) for name in ("rtt_mean_ms", "rtt_p95_ms")},
         "queue_link": slowest["link"],
         **{name: slowest[name] for name in delays},
@@ -48,6 +49,12 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
         **{name: float(sum(link[name] or 0 for link in links)) for name in ("drops", "marks")},
         **_traffic(summary),
     }
+
+
+def _completion(flows: Sequence[dict[str, Any]]) -> float | None:
+    """The time of the finite flow that took longest, s; None where there is none, or where one was not done in time."""
+    times = [flow["completion_s"] for flow in flows if flow.get("bytes") is not None]
+    return None if None in times else max(times, default=None)
 
 
 def _traffic(summary: dict[str, Any]) -> dict[str, float | None]:

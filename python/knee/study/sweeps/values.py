@@ -98,7 +98,7 @@ def values(key: str, given: Any) -> list[Any] | Sampled:
         given: a value, or a list of them, as a sweep file has them.
 
     Raises:
-        Refused: there is no value, one is given twice, or a range is wrong.
+        Refused: there is no value, or a range is wrong.
     """
     each = given if isinstance(given, list) else [given]
     made: list[Any] = []
@@ -112,14 +112,23 @@ def values(key: str, given: Any) -> list[Any] | Sampled:
         made += found
     if not made:
         raise Refused("the list of values is empty", "expected one or more values", key=key)
-    seen = set()
-    for value in made:
-        # As text, since tables and lists have no hash, and 1 and true are equal in Python.
-        told = repr(value)
-        if told in seen:
-            raise Refused(f"it has the value {shown(value)} twice", "give each value once", key=key)
-        seen.add(told)
     return made
+
+
+def check_once(keys: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rejects a step that an axis, or several that go together, has twice: its runs would be made twice.
+
+    Raises:
+        Refused: names the first of the keys.
+    """
+    seen = set()
+    for row in rows:
+        # As text, since tables and lists have no hash, and 1 and true are equal in Python.
+        told = repr(row)
+        if told in seen:
+            found = "the value" if len(keys) == 1 else f"with {', '.join(keys[1:])} the step"
+            raise Refused(f"it has {found} {', '.join(map(shown, row))} twice", "give each once", key=keys[0])
+        seen.add(told)
 
 
 def texts(key: str, text: str) -> list[Any] | Sampled:

@@ -20,10 +20,10 @@ from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.applications.figures import Tables, concern
 from knee.figures.metrics import summary
 from knee.figures.rows import SAMPLE, from_bytes
-from knee.grounds.sim import simulate
+from knee.grounds.sim import simulate, unrepeatable
 from knee.own import CongestionControl
 from knee.results.manifest import fingerprint
-from knee.scenario import Scenario, from_dict
+from knee.scenario import Scenario, from_dict, marks
 from knee.scenario.overrides import put
 from knee.scenario.remarks import remarks
 from knee.study.sweeps.table import figures, flow_rows, link_rows
@@ -143,7 +143,7 @@ def perform(task: Task, look: Look | None = None) -> Part:
             said = f"{type(error).__name__}: {error}" + (f" ({notes})" if notes else "")
             part.runs.append(about | {"error": " ".join(said.split())})
         else:
-            remarks = " ".join(told.get("remarks", ())) or None
+            remarks = "\n".join(told.get("remarks", ())) or None
             about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"], "remarks": remarks}
             part.runs.append(about | figures(told))
             part.flows += [{"run": assigned.run} | row for row in flow_rows(told)]
@@ -180,7 +180,8 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
-    told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables) | {"remarks": remarks(scenario)}
+    told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables)
+    told["remarks"] = [*remarks(scenario), *marks.warnings(scenario, told), *unrepeatable(scenario)]
     if not task.series:
         return told, []
     names = raw.output["event_names"]

@@ -10,6 +10,7 @@ from knee import _core
 from knee.study.fidelity import series, standing
 from knee.study.fidelity.compare import CaseResult, Curve, FlowResult, Report, Totals
 from knee.system import files
+from knee.system.sudo import make_folder
 from knee.view import pages
 from knee.view.fidelity import picture
 from knee.view.pages.figures import Figure, prepared
@@ -62,7 +63,7 @@ def write(reports: Mapping[Path, Report], path: Path, every: bool = False) -> No
             each algorithm and discipline was held against.
     """
     text = page(reports, every)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     files.write(path, text)
 
 

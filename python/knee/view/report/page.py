@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
+from knee.system import files
+from knee.system.sudo import make_folder
 from knee.view import pages
 from knee.view.numbers import number
 from knee.view.pages import figures
@@ -25,9 +27,13 @@ MAX_SCENARIO = 200_000
 
 
 def write_page(result: Result, path: Path) -> None:
-    """Writes the report to `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(result), encoding="utf-8")
+    """Writes the report to `path`: a file there is replaced, and a link or folder is not.
+
+    Raises:
+        FolderError: a link or a folder is there.
+    """
+    make_folder(path.parent)
+    files.write(path, page(result))
 
 
 def page(result: Result) -> str:

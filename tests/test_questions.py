@@ -1,0 +1,298 @@
+"""The answers in docs/questions.md are true: each command runs, and gives the figures and the claims of its answer.
+
+Figures are the numbers in the tables of an answer, but for the first column, and those in bold, in their order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import knee
+from knee.cli import main
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "questions.md"
+PARTS = {
+    int(part.partition(".")[0]): part for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
+}
+FIGURE = re.compile(r"\*\*(-?[\d.]+)\*\*")
+PACKET_BITS = 1514 * 8
+
+#: Holds what an answer claims, and gives its figures in the order of the page.
+Checked = Callable[["Answer"], list[float]]
+ANSWERS: dict[int, Checked] = {}
+
+
+class Answer:
+    """What a command printed; its summaries, if it runs; its rows per run and per flow, if it sweeps."""
+
+    def __init__(self, printed: str, folder: Path) -> None:
+        self.printed = printed
+        results = [path for path in sorted(folder.glob("results/*")) if (path / "summary.json").is_file()]
+        self.summaries = [json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in results]
+        swept = [knee.open_sweep(path) for path in folder.glob("results/sweep-*")]
+        self.runs = swept[0].runs.collect().sort("run") if swept else pl.DataFrame()
+        self._flows = swept[0].flows.collect().sort("run") if swept else pl.DataFrame()
+
+    def __getitem__(self, name: str) -> list[float]:
+        """A figure of all runs of a sweep."""
+        return self.runs[name].to_list()
+
+    def rows(self, *names: str, percent: tuple[str, ...] = ("utilization", "loss", "first_share")) -> list[float]:
+        """Figures, row by row."""
+        wanted = [pl.col(name) * (100 if name in percent else 1) for name in names]
+        return [value for row in self.runs.select(wanted).iter_rows() for value in row]
+
+    def of_flow(self, label: str, *names: str) -> list[float]:
+        """Figures of a flow, row by row."""
+        mine = self._flows.filter(pl.col("label") == label).select(names)
+        return [value for row in mine.iter_rows() for value in row]
+
+    def flow(self, label: str) -> dict[str, Any]:
+        """The figures of a flow of the run."""
+        return next(flow for flow in self.summaries[0]["flows"] if flow["label"] == label)
+
+
+def answers(number: int) -> Callable[[Checked], Checked]:
+    def add(check: Checked) -> Checked:
+        ANSWERS[number] = check
+        return check
+
+    return add
+
+
+@answers(1)
+def calls_on_dsl(found: Answer) -> list[float]:
+    pfifo, pie, fq_codel, cake = found["mos"]
+    assert pfifo < 2 < pie < min(fq_codel, cake)
+    # One packet of each of the two other flows' queues, and what was being sent.
+    assert max(found["owd_p99_ms"][2:]) < 15 + 3 * PACKET_BITS / 2e6 * 1e3
+    assert found["owd_p99_ms"][0] < 15 + 1000 * PACKET_BITS / 2e6 * 1e3
+    return found.rows("mos", "owd_p99_ms", "goodput_mbps", "reverse_goodput_mbps")
+
+
+@answers(2)
+def buffer_for_many_flows(found: Answer) -> list[float]:
+    assert 250e6 / math.sqrt(1000) == pytest.approx(7.9e6, rel=0.01)
+    assert found["utilization"][1] > 0.95
+    assert found["utilization"] == sorted(found["utilization"])
+    return found.rows("utilization", "queue_delay_mean_ms")
+
+
+@answers(3)
+def bbr_starves_cubic(found: Answer) -> list[float]:
+    share = found["first_share"]
+    assert share == sorted(share, reverse=True)
+    assert share[0] > 0.9
+    assert share[-1] < 0.5
+    return found.rows("first_share", "loss")
+
+
+@answers(4)
+def l4s_on_cable(found: Answer) -> list[float]:
+    prague, cubic = found.flow("Prague, down"), found.flow("CUBIC, down")
+    assert prague["queue_delay_mean_ms"] < cubic["queue_delay_mean_ms"] / 10
+    # The ratio of the rates is that of the RTTs, within a third.
+    ratio = prague["goodput_mbps"] / cubic["goodput_mbps"]
+    assert ratio == pytest.approx(cubic["rtt_mean_ms"] / prague["rtt_mean_ms"], rel=1 / 3)
+    delays = [flow["queue_delay_mean_ms"] for flow in (prague, cubic)]
+    return [*delays, prague["goodput_mbps"], cubic["goodput_mbps"]]
+
+
+@answers(5)
+def lola_and_rtts(found: Answer) -> list[float]:
+    reno, _, bbr, lola = found["first_share"]
+    queue = found["queue_delay_mean_ms"][0]
+    rtts = (80 + queue) / (20 + queue)
+    assert rtts < reno / (1 - reno) < rtts**2
+    assert bbr < 0.25 < 0.47 < lola < 0.53
+    return found.rows("first_share", "queue_delay_mean_ms")
+
+
+@answers(6)
+def fq_codel_on_wifi(found: Answer) -> list[float]:
+    rates = found.of_flow("CUBIC", "goodput_mbps")
+    assert rates[0] > rates[2] > rates[1]
+    assert rates[1] == pytest.approx(rates[0] * 2 / 3, rel=0.1)
+    assert "takes the medium for congestion" in found.printed
+    return found.of_flow("CUBIC", "goodput_mbps", "rtt_mean_ms", "rtt_p95_ms")
+
+
+@answers(7)
+def time_to_share(found: Answer) -> list[float]:
+    took = found.runs.sort("convergence_s")
+    assert took["flows.*.cc"].to_list() == ["daimd", "bbr", "lola", "reno", "cubic", "copa"]
+    # Half of what path and buffer hold, a packet per RTT, which is from 20 ms to that with a full buffer.
+    reno = took["convergence_s"].to_list()[3]
+    assert 495 / 2 * 0.040 < reno < 495 / 2 * 0.060
+    return took["convergence_s"].to_list()
+
+
+@answers(8)
+def quic_beside_tcp(found: Answer) -> list[float]:
+    quic, tcp = found.flow("QUIC")["goodput_mbps"], found.flow("TCP")["goodput_mbps"]
+    assert quic == pytest.approx(tcp, rel=0.1)
+    return [quic, tcp]
+
+
+@answers(9)
+def pacing_in_slow_start(found: Answer) -> list[float]:
+    found.runs = found.runs.sort("link.limit_packets", "run")
+    took, lost = found["completion_s"], found["loss"]
+    assert took[1] < 0.9 * took[0]
+    assert took[3] >= took[2]
+    assert lost[3] > 10 * lost[2]
+    return found.rows("completion_s", "loss")
+
+
+@answers(10)
+def jain_of_one_run(found: Answer) -> list[float]:
+    index = [summary["fairness"]["jain"] for summary in found.summaries]
+    assert len(index) == 10
+    assert (1 + 3) ** 2 / (2 + 2 * 3**2) == 0.8
+    assert min(index) < 0.8 < 0.95 < max(index)
+    assert all(20 < sum(flow["lost_packets"] for flow in each["flows"]) < 40 for each in found.summaries)
+    return [min(index), max(index)]
+
+
+@answers(11)
+def a_policer(found: Answer) -> list[float]:
+    _, cubic, bbr, bbr3 = found["loss"]
+    assert bbr == pytest.approx(10 * cubic, rel=0.2)
+    assert bbr > 0.25 / 8
+    assert cubic < bbr3 < bbr
+    return found.rows("goodput_mbps", "loss")
+
+
+@answers(12)
+def reno_and_loss(found: Answer) -> list[float]:
+    for loss, rtt, rate in found.runs.select("link.loss", "flows.0.rtt_ms", "goodput_mbps").iter_rows():
+        mathis = math.sqrt(1.5) * 1448 * 8 / (rtt * 1e-3 * math.sqrt(loss)) / 1e6
+        assert rate == pytest.approx(mathis, rel=0.2), (loss, rtt)
+    return found.rows("goodput_mbps")
+
+
+@answers(13)
+def a_full_buffer(found: Answer) -> list[float]:
+    link = found.summaries[0]["links"][0]
+    drain = 1000 * PACKET_BITS / 10e6 * 1e3
+    assert drain - 1 < link["queue_delay_max_ms"] <= drain + 1
+    assert 0.7 * drain < link["queue_delay_mean_ms"] < drain
+    return [link["queue_delay_max_ms"], link["queue_delay_mean_ms"]]
+
+
+@answers(14)
+def initial_windows(found: Answer) -> list[float]:
+    segments = math.ceil(100e3 / 1448)
+    for window, took in found.runs.select("tcp.initial_window", "completion_s").iter_rows():
+        rounds = math.ceil(math.log2(segments / window + 1))
+        # With the handshake, and a few ms in which packets are sent.
+        assert (1 + rounds) * 0.1 < took < (1 + rounds) * 0.1 + 0.02
+    return found.rows("completion_s")
+
+
+@answers(15)
+def simulator_and_kernel(found: Answer) -> list[float]:
+    held = re.search(r"(\d+) of (\d+) cases pass", found.printed)
+    assert held is not None
+    return [float(held[1]), float(held[2])]
+
+
+@answers(16)
+def buffer_of_one_flow(found: Answer) -> list[float]:
+    def use(b: float) -> float:
+        """Mean use over a sawtooth of Reno with a buffer of `b` products: no queue at first, then one."""
+        low, high = (1 + b) / 2, 1 + b
+        if low >= 1:
+            return 1.0
+        carried = (1 - low) * (1 + low) / 2 + (high - 1) * (1 + high) / 2
+        return carried / ((1 - low) + (high - 1) * (1 + high) / 2)
+
+    assert [round(use(b), 2) for b in (0.25, 0.5)] == [0.89, 0.96]
+    for b, used in found.runs.select("var.bdps", "utilization").iter_rows():
+        assert use(b) - 0.03 < used <= use(b)
+    return found.rows("utilization", "queue_delay_mean_ms")
+
+
+@answers(17)
+def pages_beside_a_download(found: Answer) -> list[float]:
+    slow, fast = found["page_p99_ms"]
+    assert slow / fast == pytest.approx(4, rel=0.1)
+    # The kernel: 63.2 %.
+    assert found["utilization"][1] == pytest.approx(0.632, abs=0.05)
+    return found.rows("page_p99_ms", "utilization")
+
+
+@answers(18)
+def queue_of_dctcp(found: Answer) -> list[float]:
+    link = found.summaries[0]["links"][0]
+    mark = 65 * PACKET_BITS / 10e9 * 1e3
+    assert mark == pytest.approx(0.079, abs=0.0005)
+    assert 0.5 * mark < link["queue_delay_mean_ms"] < mark
+    assert found.summaries[0].get("remarks", []) == []
+    return [link["queue_delay_mean_ms"], link["queue_delay_max_ms"], 100 * link["utilization"]]
+
+
+@answers(19)
+def downloads_beside_uploads(found: Answer) -> list[float]:
+    pfifo, fq_codel, cake = found["goodput_mbps"]
+    assert pfifo < 4 < 17 < min(fq_codel, cake)
+    return found.rows("goodput_mbps", "reverse_goodput_mbps", "queue_delay_mean_ms")
+
+
+@answers(20)
+def ecn(found: Answer) -> list[float]:
+    dropped, marked = found["loss"]
+    assert dropped > 0.001
+    assert marked == 0
+    assert found["goodput_mbps"][0] == pytest.approx(found["goodput_mbps"][1], rel=0.01)
+    return found.rows("loss", "goodput_mbps", "queue_delay_mean_ms")
+
+
+def written(answer: str) -> list[str]:
+    """The figures of an answer as the page has them."""
+    found: list[str] = []
+    for line in answer.splitlines():
+        if line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip("|").split("|")][1:]
+            found += [cell for cell in cells if re.fullmatch(r"-?[\d.]+", cell)]
+        else:
+            found += FIGURE.findall(line)
+    return found
+
+
+def test_there_are_twenty() -> None:
+    assert sorted(PARTS) == sorted(ANSWERS) == list(range(1, 21))
+    for number, part in PARTS.items():
+        assert part.count("\n```sh\n") == part.count("\n**Answer.**") == part.count("\n**Why believe it.**") == 1, (
+            number
+        )
+
+
+@pytest.mark.parametrize("number", range(1, 21))
+def test_the_answer_is_what_the_command_gives(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for part in PARTS.values():
+        for name, block in re.findall(r"^```toml\n# (\S+)\n(.*?)^```", part, re.M | re.S):
+            Path(name).write_text(block, encoding="utf-8")
+    part = PARTS[number]
+    (command,) = re.findall(r"^```sh\n(.*?)^```", part, re.M | re.S)
+    program, *arguments = shlex.split(command.replace("\\\n", ""))
+    assert program == "knee"
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    figures = ANSWERS[number](Answer(printed.out + printed.err, tmp_path))
+    answer = part.partition("**Answer.**")[2].partition("**Why believe it.**")[0]
+    said = written(answer)
+    given = [f"{value:.{len(text.partition('.')[2])}f}" for value, text in zip(figures, said, strict=True)]
+    assert said == given
