@@ -33,7 +33,8 @@ const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
         MAX_BURST - (snd_nxt - early) % MAX_BURST
     } else if snd_nxt < first {
         // The first unit loses the initial window at once and is filled up again.
-        first + EARLY_WRITE - snd_nxt
+        let unit = if early > first { EARLY_WRITE } else { MAX_BURST };
+        first + unit - snd_nxt
     } else {
         EARLY_WRITE - (snd_nxt - first) % EARLY_WRITE
     };
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn units_of_the_write_queue_follow_one_another() {
-        for window in [1, 3, 10, 32, 100] {
+        for window in [1, 3, 10, 32, 100, 1440, 2000] {
             for segment in 0..3000 {
                 let (left, next) = (left_of_write(segment, window), left_of_write(segment + 1, window));
                 assert!(next + 1 == left || left == 1, "window {window}, segment {segment}: {left}, then {next}");

@@ -139,12 +139,15 @@ impl Reference {
         Time::from_micros(head.sent) + srtt <= now + ms.min(srtt / 2)
     }
 
-    /// What the application's write still holds: units of 22 segments behind the initial window, up to 2 MB, then of 45.
+    /// What the application's write still holds: units of 22 segments behind the initial window, as far as a first write of
+    /// 2 MiB (1448 segments) fills them, then of 45.
     fn left_of_write(&self) -> u64 {
         let (next, first) = (self.view.snd_nxt, u64::from(self.case.config.initial_window));
-        let mut ends: Box<dyn Iterator<Item = u64>> =
-            if next >= 1440 { Box::new((1..).map(|i| 45 * i)) } else { Box::new((1..).map(|i| first + 22 * i)) };
-        ends.find(|end| *end > next).map_or(0, |end| end - next)
+        let mut end = first;
+        while end == first || end <= next {
+            end += if end + 22 <= 1448 { 22 } else { 45 };
+        }
+        end - next
     }
 
     fn transmit_new(&mut self, count: u64, now: Time) {
