@@ -150,3 +150,17 @@ def test_two_files_of_one_name_are_refused(files: Path, tmp_path: Path) -> None:
     scenario["flows"][1]["cc"] = f"{other}:Glide"
     with pytest.raises(knee.ScenarioError, match=f"two files are called {source.name}"):
         knee.run(scenario, allow_code=True)
+
+
+def test_a_result_is_read_without_its_classes_and_not_run(files: Path, tmp_path: Path) -> None:
+    """Nothing of a result's code runs as it is read, compared or drawn."""
+    assert fresh("run", str(files / "one.toml"), "--allow-code", "--out", str(tmp_path / "r")).returncode == 0
+    code = (
+        "import knee\n"
+        f"result = knee.Result.load({str(tmp_path / 'r')!r})\n"
+        "assert result.scenario.plain()['flows'][0]['cc'].endswith('.py:Glide')\n"
+        "knee.run(result.scenario)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    found = r"ScenarioError: one: flows\[0\]\.cc: the Python class .* of this result is not here; expected --allow-code"
+    assert re.search(found, done.stderr), done.stderr

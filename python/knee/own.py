@@ -218,6 +218,21 @@ def register(name: str, own: type[CongestionControl]) -> None:
     _classes[name] = own
 
 
+class _Absent(CongestionControl):
+    """Stands where a result names a class that this process does not have; it cannot run."""
+
+
+def name_absent(names: Iterable[str]) -> None:
+    """Makes names of classes known that are not here, so that the scenario of a result can be read."""
+    for name in names:
+        _classes.setdefault(name, _Absent)
+
+
+def is_absent(name: str) -> bool:
+    """Whether a name is of a class that is not here."""
+    return _classes.get(name) is _Absent
+
+
 def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
     """A class as manifests describe it: its module, file and source digest; None for what cannot be read."""
     try:

@@ -14,7 +14,7 @@ import polars as pl
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
-from knee.own import IN_FILE
+from knee.own import IN_FILE, name_absent
 from knee.results.folder import (
     DATA,
     EXTRA,
@@ -67,7 +67,8 @@ class Result:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The resolved scenario."""
+        """The resolved scenario; it can be run where the Python classes that it names are."""
+        name_absent(str(each.get("name")) for each in self.manifest.get("python_classes") or ())
         return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
 
     @property

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
+from knee.own import is_absent
 from knee.scenario import offered, registry, traces
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.traffic import NO_CC, Probe
-from knee.scenario.units import Limit
+from knee.scenario.units import Limit, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
@@ -107,6 +108,10 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     labels = iter(scenario.labels)
     flows = []
     for i, flow in enumerate(scenario.flows):
+        if is_absent(flow.cc):
+            found = f"the Python class {shown(flow.cc)} of this result is not here"
+            accepted = "expected --allow-code and the result's scenario.toml, or in Python the class itself as cc"
+            raise Refused(found, accepted, key=f"flows[{i}].cc")
         if flow.program is not None:
             found = "neither the simulator nor the running kernel runs programs as flows"
             raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].program")
