@@ -528,6 +528,7 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
     html = (tmp_path / "out.html").read_text(encoding="utf-8")
     # A chart of all flows' errors, and one of the case with a time series.
     assert html.count('data-for="chart-') == 2
+    assert len(html.encode()) < 400_000
     assert html.count("The kernel has no recorded time series.") == 1
     assert '"name":"2 cubic, kernel"' in html
 

@@ -73,6 +73,7 @@ def test_the_page_draws_what_is_chosen(page: Path) -> None:
     )
     told = look(page, probe=probe)
     first, bands, second, joined, bars, heat, pareto, about = told["probe"]
+    assert page.stat().st_size < 400_000
     assert (first, second) == (["reno", "cubic"], ["5 Mbit/s", "10 Mbit/s"])
     assert bands == 2, "intervals of confidence over two seeds"
     assert not joined, "algorithms have no order"

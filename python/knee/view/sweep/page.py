@@ -22,8 +22,8 @@ from knee.view.palette import VIRIDIS, many_styles
 if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
 
-#: Most points that the page has, and most rows of its table; sweep.parquet has all.
-MOST_POINTS, MOST_ROWS = 20_000, 1000
+#: Most points that the page has, and about the most cells of its table; sweep.parquet has all.
+MOST_POINTS, MOST_CELLS = 20_000, 4000
 
 
 def page(sweep: Sweep, runs: pl.DataFrame) -> str:
@@ -50,7 +50,7 @@ def page(sweep: Sweep, runs: pl.DataFrame) -> str:
         data=_data(sweep, shown),
         table=_table(sweep, runs),
         thinned=points.height - shown.height,
-        rest=max(runs.height - MOST_ROWS, 0),
+        rest=max(runs.height - _rows(sweep, runs), 0),
         scenario=_first(sweep),
     )
 
@@ -61,6 +61,11 @@ def _first(sweep: Sweep) -> str:
         return dumps(sweep.definition.scenario(sweep.definition.point(1)).plain())
     except KneeError as error:
         return f"# {error}"
+
+
+def _rows(sweep: Sweep, runs: pl.DataFrame) -> int:
+    """The rows of the table: fewer where there are many columns, so that the page stays small."""
+    return max(MOST_CELLS // (len(sweep.columns) + len(_known(runs)) + 2), 50)
 
 
 def _known(frame: pl.DataFrame) -> list[str]:
@@ -133,7 +138,7 @@ def _table(sweep: Sweep, runs: pl.DataFrame) -> Table:
         name: runs[name].min() if RUN[name].better == "less" else runs[name].max() for name in known if RUN[name].better
     }
     rows = []
-    for row in runs.head(MOST_ROWS).iter_rows(named=True):
+    for row in runs.head(_rows(sweep, runs)).iter_rows(named=True):
         given = [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in sweep.columns]
         shown = []
         for name in known:
