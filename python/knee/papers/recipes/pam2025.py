@@ -70,7 +70,7 @@ def _run_name(other: str, queue: str, bdp: float) -> str:
 
 def _scenario(other: str, queue: str, bdp: float) -> dict[str, Any]:
     cc, ecn, _ = OTHERS[other]
-    flows = [
+    flows: list[dict[str, Any]] = [
         {"cc": "prague", "rtt": f"{RTT_MS} ms"},
         {"cc": cc, "rtt": f"{RTT_MS} ms", **({"ecn": True} if ecn else {})},
     ]
