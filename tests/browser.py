@@ -198,7 +198,9 @@ class Tab:
     def tap(self, selector: str) -> None:
         """Touches the middle of an element (of its first line), which is brought into view first."""
         # Chromium drops touches before a page has been painted, which on a busy machine is well after it was loaded.
-        self.evaluate("new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
+        # A chart that is drawn as it comes near may move what is touched.
+        painted = "new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))"
+        self.evaluate(f"Promise.resolve(globalThis.drawAllCharts?.()).then(() => {painted})")
         place = f"""(() => {{
           const found = document.querySelector({json.dumps(selector)});
           found.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});

@@ -89,7 +89,7 @@ def test_a_figure_shows_every_label_in_its_legend(monkeypatch: pytest.MonkeyPatc
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from knee.view.report.figures import STYLE, short
+    from knee.view.drawing import STYLE, short
 
     with rc_context(STYLE):
         figure = Figure()

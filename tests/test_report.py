@@ -218,16 +218,16 @@ def test_unknown_figure_is_refused_with_the_names() -> None:
         plot(synthetic(1, duration=5.0), "cwdn")
 
 
-def test_a_flow_has_one_colour_everywhere() -> None:
+def test_a_flow_has_one_colour_and_dash_everywhere() -> None:
     result = synthetic(18, duration=20.0)
-    seen: dict[str, set[str]] = {}
+    seen: dict[str, set[tuple[str, str]]] = {}
     for what in ("throughput", "rtt", "cwnd", "goodput", "overview"):
         for line in (line for panel in plot(result, what).chart.panels for line in panel.lines):
             if line.name.startswith("flow"):
-                seen.setdefault(line.name, set()).add(line.colour)
+                seen.setdefault(line.name, set()).add((line.colour, line.dash))
     assert len(seen) == 18
-    assert all(len(colours) == 1 for colours in seen.values())
-    assert len({colour for colours in seen.values() for colour in colours}) == 18
+    assert all(len(looks) == 1 for looks in seen.values())
+    assert len({look for looks in seen.values() for look in looks}) == 18
 
 
 def test_no_rtt_is_said_not_drawn(tmp_path: Path) -> None:

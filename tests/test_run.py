@@ -256,7 +256,10 @@ def test_any_folder_can_be_opened(tmp_path: Path) -> None:
         knee.open(tmp_path / "nowhere")
 
 
-def test_the_terminal_says_when_finite_flows_are_done(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_terminal_says_when_finite_flows_are_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     file = tmp_path / "two.toml"
     flows = '[{ cc = "reno", rtt = "20 ms", bytes = "100 kB" }, { cc = "reno", rtt = "20 ms" }]'
     file.write_text(f'duration = "2 s"\nlink = {{ rate = "10 Mbit/s" }}\nflows = {flows}\n', encoding="utf-8")
