@@ -62,7 +62,7 @@ lint: lint-rust lint-python
 
 lint-rust:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet .
@@ -76,8 +76,8 @@ types: $(STAMPS)/core $(STAMPS)/dev
 # interpreter. Python's tests cover it. Clippy has checked the examples, which are not linked here.
 SEED ?= 1
 test-rust:
-	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --exclude knee-py --quiet --lib --bins --tests
-	cargo test --workspace --exclude knee-py --quiet --doc
+	PROPTEST_RNG_SEED=$(SEED) MAKEFLAGS= cargo test --workspace --exclude knee-py --quiet --lib --bins --tests
+	MAKEFLAGS= cargo test --workspace --exclude knee-py --quiet --doc
 
 test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
 	$(BIN)/python -m pytest -n auto --dist worksteal --quiet --durations 25 -m "not running_kernel"
