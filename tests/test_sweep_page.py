@@ -9,6 +9,7 @@ import pytest
 
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee.figures.register import RUN
+from knee.scenario.shipped import PACKAGE, called
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
 from sweep_examples import of
@@ -150,3 +151,12 @@ def test_values_of_axes_are_text(tiny: Path) -> None:
     shown = [*values[:3], "\\x1b[31mred"]
     assert told["probe"] == [shown, [text for text in shown for _ in range(2)]]
     assert told["console"] == []
+
+
+def test_a_page_names_what_ships_with_knee_and_no_path_of_the_machine(tiny: Path) -> None:
+    made = sweeps.run(of("hello", "link.limit=25 packets,50 packets", changes=["duration=100 ms"]), tiny / "s")
+    made.write_page()
+    text = (tiny / "s" / "sweep.html").read_text()
+    assert "<span>hello</span>" in text
+    assert str(PACKAGE) not in text
+    assert called(str(tiny / "mine.toml")) == str(tiny / "mine.toml")

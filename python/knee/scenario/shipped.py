@@ -9,13 +9,20 @@ from knee.errors import ScenarioError
 from knee.scenario.traces import exists
 from knee.scenario.units import near, shown
 
-FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
+PACKAGE = Path(__file__).resolve().parent.parent
+FOLDER = PACKAGE / "scenarios"
 
 
 @cache
 def shipped() -> dict[str, Path]:
     """Shipped scenario files by name."""
     return {path.stem: path for path in sorted(FOLDER.rglob("*.toml"))}
+
+
+def called(where: str) -> str:
+    """What a page calls the file of a scenario, sweep or search: its name if it ships with knee, else its path."""
+    path = Path(where)
+    return path.stem if path.is_relative_to(PACKAGE) else where
 
 
 def _is_folder(path: Path) -> bool:

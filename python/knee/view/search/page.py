@@ -9,6 +9,7 @@ from tomli_w import dumps
 
 from knee import _core
 from knee.figures.register import RUN
+from knee.scenario.shipped import called
 from knee.study.searches.plan import Plan
 from knee.study.sweeps.columns import Column, columns
 from knee.system import files
@@ -35,7 +36,7 @@ def page(search: Search) -> str:
     two = len(plan.goals) == 2
     failed = search.failed.height
     facts = [
-        plan.where,
+        called(plan.where),
         f"{search.trials.height} trials",
         f"{plan.runs_each} runs each" if plan.runs_each > 1 else "",
         f"{failed} failed" if failed else "",
@@ -105,12 +106,9 @@ def _found(search: Search) -> Table:
         cells += [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in keys]
         rows.append(Row(Head(finding.file.name, link=str(finding.file)), [Cell(str(finding.trial)), *cells]))
     heads = [Head("file"), Head("trial")]
-    heads += [
-        Head(goal.figure if shrunk else RUN[goal.figure].title, _unit(plan, i)) for i, goal in enumerate(plan.goals)
-    ]
-    heads += (
-        [Head(f"{goal.figure} in the trial", _unit(plan, i)) for i, goal in enumerate(plan.goals)] if shrunk else []
-    )
+    titles = [(RUN[goal.figure].title, _unit(plan, i)) for i, goal in enumerate(plan.goals)]
+    heads += [Head(title, unit) for title, unit in titles]
+    heads += [Head(f"{title}, in the trial", unit) for title, unit in titles] if shrunk else []
     caption = "The keys are those of the trial; the file is simpler where it was shrunk." if shrunk else ""
     return Table([*heads, *(Head(column.key, column.unit) for column in keys)], rows, caption)
 
@@ -155,7 +153,7 @@ def _trials(search: Search) -> Table:
         rows.append(Row(Head(str(row["trial"])), cells))
     beyond = ["above" if plan.goals[0].sense == "max" else "below", f"{plan.goals[0].threshold:g}"] if asked else []
     heads = [Head("trial"), Head("run"), Head("saved as"), *([Head(" ".join(beyond))] if asked else [])]
-    heads += [*(Head(name, _unit(plan, i)) for i, name in enumerate(goals))]
+    heads += [*(Head(RUN[name].title, _unit(plan, i)) for i, name in enumerate(goals))]
     return Table([*heads, *(Head(column.key, column.unit) for column in keys)], rows)
 
 

@@ -10,6 +10,7 @@ from tomli_w import dumps
 from knee import _core
 from knee.errors import KneeError
 from knee.figures.register import RUN
+from knee.scenario.shipped import called
 from knee.scenario.units import quantity
 from knee.study.sweeps.points import averaged, same_seeds
 from knee.system.text import visible
@@ -32,7 +33,7 @@ def page(sweep: Sweep, runs: pl.DataFrame) -> str:
     axes = [f"{column.key}: {points[column.name].n_unique()}" for column in sweep.columns]
     failed = runs["error"].count()
     facts = [
-        sweep.definition.where,
+        called(sweep.definition.where),
         f"{runs.height} runs",
         *axes,
         f"{sweep.definition.seeds} seeds" if sweep.definition.seeds > 1 else "",
