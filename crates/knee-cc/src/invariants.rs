@@ -21,6 +21,10 @@ use proptest::test_runner::TestCaseError;
 /// The largest window the sender lets stand: 2^30 packets.
 const MAX_WINDOW: u32 = 1 << 30;
 
+/// Most packets of one ACK, and of each ACK of a round, of which there are many: some algorithms work packet by packet.
+const MOST_ACKED: u32 = 1 << 20;
+const MOST_ACKED_IN_ROUND: u32 = 1 << 12;
+
 /// The start of a connection.
 #[derive(Clone, Debug)]
 struct Start {
@@ -262,21 +266,22 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn ack(&mut self, step: &AckStep) -> Result<(), TestCaseError> {
+    /// An ACK that brings at most `most` packets.
+    fn ack(&mut self, step: &AckStep, most: u32) -> Result<(), TestCaseError> {
         let share = |of: u32, share: u8| (u64::from(of) * u64::from(share)).div_ceil(255) as u32;
         let prior = self.view;
         let view = &mut self.view;
         view.now += Time::from_nanos(step.gap_ns);
-        let delivered_now = share(view.in_flight, step.acked).min(1 << 20);
+        let delivered_now = share(view.in_flight, step.acked).min(most);
         view.in_flight -= delivered_now;
         // A cumulative ACK takes what was SACKed with it.
         let outstanding = (view.snd_nxt - view.snd_una).min(1 << 30) as u32;
         let acked = if delivered_now > 0 { (delivered_now + self.sacked).min(outstanding) } else { 0 };
         self.sacked = if acked > 0 { 0 } else { self.sacked };
         view.snd_una += u64::from(acked);
-        let sacked = share(view.in_flight, step.sacked).min(1 << 20);
+        let sacked = share(view.in_flight, step.sacked).min(most);
         view.in_flight -= sacked;
-        self.sacked = self.sacked.saturating_add(sacked).min(1 << 20);
+        self.sacked = self.sacked.saturating_add(sacked).min(MOST_ACKED);
         let lost = share(view.in_flight, step.lost);
         view.in_flight -= lost;
         let delivered = delivered_now + sacked;
@@ -377,13 +382,13 @@ impl<'a> Sender<'a> {
                         app_limited: false,
                         interval_ns: Some(rtt.as_nanos()),
                     };
-                    self.ack(&ack)?;
+                    self.ack(&ack, MOST_ACKED_IN_ROUND)?;
                     self.send(255, false)?;
                 }
                 Ok(())
             }
             Step::Send { share, retransmission } => self.send(share, retransmission),
-            Step::Ack(ref ack) => self.ack(ack),
+            Step::Ack(ref ack) => self.ack(ack, MOST_ACKED),
             Step::Echo if matches!(self.view.ca, CaState::Open | CaState::Disorder) => {
                 self.reduce(Signal::Ecn, CaState::Cwr)
             }

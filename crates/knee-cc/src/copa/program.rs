@@ -154,12 +154,16 @@ impl Program {
         self.balance = 0;
     }
 
-    /// Moves the window on a packet acknowledged.
-    fn update_window(&mut self, now: Time, rtt: Time) {
+    /// The window that fits the target rate, packets.
+    fn target(&self, rtt: Time) -> f64 {
         let standing = self.standing.get().unwrap_or(rtt);
         let d_q = standing.saturating_sub(self.min_rtt.get().unwrap_or(rtt)).as_secs_f64();
+        target_rate(1.0 / self.packets, d_q) * standing.as_secs_f64()
+    }
+
+    /// Moves the window on a packet acknowledged.
+    fn update_window(&mut self, now: Time, rtt: Time, target: f64) {
         let delta = 1.0 / self.packets;
-        let target = target_rate(delta, d_q) * standing.as_secs_f64();
         if self.slow_start {
             self.window += 1.0;
             self.slow_start = self.window < target;
@@ -215,10 +219,14 @@ impl CongestionControl for Program {
         let latest = ack.rtt.or_else(|| self.standing.get()).unwrap_or(ack.view.srtt);
         if let Some(rtt) = ack.rtt {
             self.measure(now, rtt);
-            for _ in 0..ack.delivered {
+            if ack.delivered > 0 {
+                // The program does so for each packet; at the same moment the second changes nothing.
                 self.update_delta(false, now, rtt);
+            }
+            let target = self.target(rtt);
+            for _ in 0..ack.delivered {
                 if self.acked >= PROBES {
-                    self.update_window(now, rtt);
+                    self.update_window(now, rtt, target);
                 }
                 self.acked += 1;
             }
