@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ import knee
 from knee.cli import main
 from knee.cli.tables import number
 from knee.figures.applications import calls, shown
+from knee.figures.applications.alone import times_s
 from knee.figures.applications.completions import times
 from knee.figures.applications.histogram import Histogram, trimmed_mean
-from knee.scenario import load
+from knee.scenario import from_dict, load
 
 
 def test_quantiles_of_counts_are_those_of_the_values() -> None:
@@ -353,3 +356,23 @@ def test_downloads_and_uploads_share_only_among_themselves() -> None:
     assert fairness["jain"] is None
     assert [link["flows"] for link in fairness["links"]] == [[1, 2, 3], [4, 5]]
     assert all(link["jain"] > 0.9 for link in fairness["links"])
+
+
+def test_what_is_remembered_of_transfers_alone_does_not_grow_with_the_scenario() -> None:
+    """A soak of thousands of scenarios held a text of each, of up to a trace's size."""
+    flow = {"cc": "cubic", "rtt": "20 ms", "traffic": {"kind": "transfers", "per_second": 1.0, "size": "10 kB"}}
+    base = {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [flow]}
+
+    def held(seeds: range) -> int:
+        for seed in seeds:
+            times_s(from_dict(base | {"seed": seed}), 0, np.array([10_000.0]))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = held(range(1, 6))
+        grown = held(range(6, 106)) - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 100 * 500, f"{grown / 100:.0f} bytes for each scenario"
