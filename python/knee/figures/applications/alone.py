@@ -97,8 +97,8 @@ def _ideal(link: dict[str, Any], rates: list[int]) -> dict[str, Any]:
     return link | steady | wire | {"reverse": reverse}
 
 
-#: Times that were found already, by the digest of what the engine was told, and the size. The text itself is not kept: it
-#: may have a trace of rates.
+#: Times found already, by the digest of what the engine was told, and the size.
+#: The text itself, which may have a trace of rates, is not kept.
 _FOUND: dict[tuple[bytes, int], float | None] = {}
 _MOST_FOUND = 8192
 
