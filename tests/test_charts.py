@@ -31,6 +31,7 @@ from knee.view.chart import (
     five_numbers,
     over_time,
 )
+from knee.view.drawing import draw
 from knee.view.figure import Figure
 from knee.view.spec import spec
 
@@ -122,6 +123,27 @@ def test_every_kind_of_series_is_drawn_in_every_format(tmp_path: Path, ending: s
     assert path.read_bytes()[:5].startswith(
         {".pdf": b"%PDF", ".svg": b"<?xml", ".png": b"\x89PNG", ".html": b"<!DOC"}[ending]
     )
+
+
+def line(*values: float) -> Line:
+    return Line("a", np.arange(float(len(values))), np.array(values), "#0072B2")
+
+
+def test_panels_that_share_an_axis_show_all_values_of_each() -> None:
+    """The first panel's ends were those of all: what was larger or smaller in another was cut off."""
+    drawn = draw(chart(Panel("y", [line(1.0, 2.0)]), Panel("y", [line(-3.0, 9.0)]), columns=2))
+    for axes in drawn.axes:
+        low, high = axes.get_ylim()
+        assert low <= -3.0
+        assert high >= 9.0
+
+
+def test_an_axis_begins_at_zero_unless_values_are_below_it_whatever_a_band_does() -> None:
+    band = Band("", np.arange(2.0), np.array([-50.0, -50.0]), np.array([50.0, 50.0]), "#0072B2", 0.2)
+    (axes,) = draw(chart(Panel("y", [line(5.0, 9.0)], [band]))).axes
+    assert axes.get_ylim()[0] == 0.0
+    (axes,) = draw(chart(Panel("y", [line(-1.0, 9.0)], [band]))).axes
+    assert axes.get_ylim()[0] <= -1.0
 
 
 def test_an_unknown_format_is_refused_with_those_that_there_are(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A chart has panels, a panel has series. Panels lie in columns and have a vertica
 horizontal axis unless they have their own. Colours are `#RRGGBB`; those in `palette.NAMES` change on dark paper.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -171,6 +172,13 @@ class Panel:
     unit: str = ""
     rows: tuple[str, ...] = ()
     x: XAxis | None = None
+
+    @property
+    def least(self) -> float:
+        """The least value of lines, marks, bars and boxes; infinity where there is none."""
+        series = [line.y for line in self.lines] + [marks.y for marks in self.marks] + [bars.y for bars in self.bars]
+        series += [np.array(five) for boxes in self.boxes for five in boxes.five]
+        return min((float(np.nanmin(each)) for each in series if not np.isnan(each).all()), default=math.inf)
 
     def chosen(self, choice: str) -> "Panel":
         """The panel reduced to one choice of flows."""

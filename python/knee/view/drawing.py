@@ -162,8 +162,13 @@ def draw(chart: Chart, at: Size | None = None) -> Figure:
     level = columns > 1 and not own and not heat
     grid = figure.subplots(rows, columns, sharex=not own, sharey=level, squeeze=False)
     legend: dict[str, Artist] = {}
-    for index, (axes, panel) in enumerate(zip(grid.flat, chart.panels, strict=False)):
+    for axes, panel in zip(grid.flat, chart.panels, strict=False):
         _draw_panel(axes, panel, panel.x or chart.x, legend, at)
+    # An axis that panels share takes in all of them only until its ends are set.
+    least = min(panel.least for panel in chart.panels) if level else None
+    for index, (axes, panel) in enumerate(zip(grid.flat, chart.panels, strict=False)):
+        if panel.note is None:
+            _set_axes(axes, panel, panel.x or chart.x, panel.least if least is None else least)
         if own or index + columns >= count:
             axes.set_xlabel((panel.x or chart.x).title)
             axes.xaxis.set_tick_params(labelbottom=True)
@@ -204,7 +209,6 @@ def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], a
     _draw_points(axes, panel, legend)
     for heat in panel.heats:
         _draw_heat(axes, panel, heat, at)
-    _set_axes(axes, panel, x)
 
 
 def _draw_areas(axes: Axes, panel: Panel, legend: dict[str, Artist]) -> None:
@@ -313,8 +317,8 @@ def _draw_heat(axes: Axes, panel: Panel, heat: Heat, at: Size) -> None:
             axes.text(i, j, f"{value:.3g}", ha="center", va="center", color=ink, fontsize=0.72 * at.font_pt)
 
 
-def _set_axes(axes: Axes, panel: Panel, x: XAxis) -> None:
-    """The ends and ticks of both axes."""
+def _set_axes(axes: Axes, panel: Panel, x: XAxis, least: float) -> None:
+    """The ends and ticks of both axes; `least` is the least value on the vertical one."""
     if x.names:
         longest = max(map(len, x.names))
         turned = len(x.names) * longest > 40
@@ -327,7 +331,8 @@ def _set_axes(axes: Axes, panel: Panel, x: XAxis) -> None:
         _names(axes.yaxis, panel.rows)
         return
     bottom, top = axes.get_ylim()
-    bottom = panel.floor if panel.floor is not None and panel.floor <= bottom + (top - bottom) / 2 else bottom
+    # Bands that reach below the floor are cut off there; data are not.
+    bottom = panel.floor if panel.floor is not None and panel.floor <= least else bottom
     if panel.ceiling is not None:
         top = panel.ceiling
     elif any(rules.high >= 1 > rules.low > 0.5 for rules in panel.rules):

@@ -55,14 +55,19 @@ const charts = (() => {
   /** The ends of the vertical axis: those given, or the shown series' within the horizontal ends. */
   function ends(panel, [from, to]) {
     if (panel.rows) return [-0.5, panel.rows.length - 0.5];
-    let [low, high] = [Infinity, -Infinity];
-    const take = (value) => {
+    // Bands that reach below the floor are cut off there; data are not.
+    let [low, high, least] = [Infinity, -Infinity, Infinity];
+    const bound = (value) => {
       if (value < low) low = value;
       if (value > high) high = value;
     };
+    const take = (value) => {
+      bound(value);
+      if (value < least) least = value;
+    };
     for (const item of panel.items.filter((one) => isSeries(one) && shows(one))) {
       const seen = (x) => x >= from && x <= to;
-      if (item.kind === "band") item.x.forEach((x, i) => { if (seen(x)) { take(item.low[i]); take(item.high[i]); } });
+      if (item.kind === "band") item.x.forEach((x, i) => { if (seen(x)) { bound(item.low[i]); bound(item.high[i]); } });
       else if (item.kind === "boxes") item.five.forEach((five, i) => [...five, ...(item.beyond?.[i] ?? [])].forEach(take));
       else item.x.forEach((x, i) => { if (seen(x)) { take(item.y[i]); take(item.y[i] + (item.half?.[i] ?? 0)); } });
       // A step holds until the next.
@@ -71,7 +76,7 @@ const charts = (() => {
     if (panel.ceiling !== null) return [panel.floor ?? 0, panel.ceiling];
     if (low > high) [low, high] = [0, 1];
     const room = 0.05 * (high - low || Math.abs(high) || 1);
-    const bottom = panel.floor !== null && panel.floor <= low ? panel.floor : low - room;
+    const bottom = panel.floor !== null && panel.floor <= least ? panel.floor : low - room;
     const top = high + room;
     return [bottom, panel.headroom ? bottom + (top - bottom) / (1 - panel.headroom) : top];
   }
