@@ -27,8 +27,8 @@ pub struct Line {
     /// What a medium has under way.
     pub(crate) transit: Transit,
     pub(crate) counters: Counters,
-    /// Bits it could have carried up to `rate_since`.
-    offered_bits: u128,
+    /// What it could have carried up to `rate_since`, in bit/s times ns, so that changes of its rate round nothing.
+    offered: u128,
     /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
     rate_since: Time,
     /// Its rate before, in bit/s.
@@ -48,7 +48,7 @@ impl Line {
             on_wire: None,
             transit: Transit { asks: Time::MAX, ..Transit::default() },
             counters: Counters::default(),
-            offered_bits: 0,
+            offered: 0,
             rate_since: Time::ZERO,
             rate_before: 0,
         }
@@ -60,7 +60,7 @@ impl Line {
         let begun = if self.on_wire.is_some() { self.due } else { now };
         let since = self.server.set_rate(rate, now).max(begun);
         if since > self.rate_since {
-            self.offered_bits = self.offered_at(before, since);
+            self.offered = self.offered_at(before, since);
             (self.rate_since, self.rate_before) = (since, before.unwrap_or(0));
         }
     }
@@ -288,16 +288,17 @@ impl Line {
     fn offered_bits(&self, now: Time) -> u128 {
         match &self.server {
             Server::Medium(medium) if medium.rate().is_none() => medium.offered(now),
-            server => self.offered_at(server.rate(), now),
+            server => self.offered_at(server.rate(), now) / u128::from(Time::from_secs(1).as_nanos()),
         }
     }
 
-    /// The same where it has a `rate` in bit/s since `rate_since`.
+    /// What it could have carried to `now`, in bit/s times ns, where it has a `rate` in bit/s since `rate_since`.
     fn offered_at(&self, rate: Option<u64>, now: Time) -> u128 {
+        let within = |rate: u64, time: Time| u128::from(rate) * u128::from(time.as_nanos());
         if now < self.rate_since {
-            self.offered_bits - bits_in(self.rate_before, self.rate_since - now)
+            self.offered - within(self.rate_before, self.rate_since - now)
         } else {
-            self.offered_bits + bits_in(rate.unwrap_or(0), now - self.rate_since)
+            self.offered + within(rate.unwrap_or(0), now - self.rate_since)
         }
     }
 }
