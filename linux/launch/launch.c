@@ -41,14 +41,41 @@
  */
 #define ORPHANED SIGUSR1
 
-#define REFUSE(call, answer)						\
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),		\
-	BPF_STMT(BPF_RET | BPF_K, answer)
-
 #define CALL_OF_X32	0x40000000	/* __X32_SYSCALL_BIT */
 #define CLONE3		435
 #define NEW_NAMESPACES								\
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+/* No process of the guest makes these; what does is killed. */
+static const unsigned int deadly[] = {
+	SYS_reboot, SYS_mount, SYS_umount2, SYS_setns, SYS_unshare, SYS_finit_module, SYS_init_module,
+	SYS_pivot_root, SYS_kexec_load, SYS_open_by_handle_at, SYS_bpf, SYS_perf_event_open,
+	SYS_userfaultfd, SYS_add_key, SYS_request_key, SYS_keyctl,
+};
+
+/* Most instructions of the filter: two for each of these calls, and all others. */
+#define MOST_STEPS	(2 * sizeof(deadly) / sizeof(*deadly) + 16)
+
+struct steps {
+	struct sock_filter filter[MOST_STEPS];
+	unsigned short len;
+};
+
+static void step(struct steps *steps, struct sock_filter one)
+{
+	steps->filter[steps->len++] = one;
+}
+
+static void answer(struct steps *steps, unsigned int call, unsigned int what)
+{
+	step(steps, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+	step(steps, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what));
+}
+
+static void load(struct steps *steps, unsigned int at)
+{
+	step(steps, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at));
+}
 
 /*
  * The guest's processes are ours, held by ptrace. Should the kernel die first, they would run
@@ -57,41 +84,26 @@
  */
 static int confine(void)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALL_OF_X32, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		/* Its flags are out of a filter's sight; the C library then calls clone. */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CLONE3, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-		REFUSE(getrandom, SECCOMP_RET_ERRNO | ENOSYS),
-		REFUSE(reboot, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(mount, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(umount2, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(setns, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(unshare, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(finit_module, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(init_module, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(pivot_root, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(kexec_load, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(open_by_handle_at, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(bpf, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(perf_event_open, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(userfaultfd, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(add_key, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(request_key, SECCOMP_RET_KILL_PROCESS),
-		REFUSE(keyctl, SECCOMP_RET_KILL_PROCESS),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { .len = sizeof(filter) / sizeof(*filter), .filter = filter };
+	struct steps steps = { .len = 0 };
+	struct sock_fprog program = { .filter = steps.filter };
 
+	load(&steps, offsetof(struct seccomp_data, arch));
+	step(&steps, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
+	step(&steps, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	load(&steps, offsetof(struct seccomp_data, nr));
+	step(&steps, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALL_OF_X32, 0, 1));
+	step(&steps, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	/* Its flags are out of a filter's sight; the C library then calls clone. */
+	answer(&steps, CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
+	answer(&steps, SYS_getrandom, SECCOMP_RET_ERRNO | ENOSYS);
+	for (size_t i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
+		answer(&steps, deadly[i], SECCOMP_RET_KILL_PROCESS);
+	step(&steps, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3));
+	load(&steps, offsetof(struct seccomp_data, args[0]));
+	step(&steps, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1));
+	step(&steps, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	step(&steps, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	program.len = steps.len;
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 

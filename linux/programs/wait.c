@@ -51,34 +51,37 @@ static void call_was_idle(void)
 	errno = error;
 }
 
-/* The C library's function of this name, looked up once. */
-#define REAL(name)						\
-	static __typeof__(name) *real;				\
-								\
-	if (!real)						\
-		real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+/* The C library's function of this name; looked up unless it is known. */
+static void *libc(void *known, const char *name)
+{
+	return known ? known : dlsym(RTLD_NEXT, name);
+}
 
 int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
+	static __typeof__(poll) *real;
 	struct timespec time = wait_time;
 
-	REAL(poll);
+	real = libc(real, "poll");
 	idle = 0;
 	return timeout ? real(fds, count, timeout) : (int)syscall(SYS_ppoll, fds, count, &time, NULL, 0);
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
-	REAL(ppoll);
+	static __typeof__(ppoll) *real;
+
+	real = libc(real, "ppoll");
 	idle = 0;
 	return real(fds, count, timeout && !timeout->tv_sec && !timeout->tv_nsec ? &wait_time : timeout, mask);
 }
 
 int select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeval *timeout)
 {
+	static __typeof__(select) *real;
 	struct timespec time = wait_time;
 
-	REAL(select);
+	real = libc(real, "select");
 	idle = 0;
 	if (!timeout || timeout->tv_sec || timeout->tv_usec)
 		return real(count, read, write, except, timeout);
@@ -88,7 +91,9 @@ int select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeva
 int pselect(int count, fd_set *read, fd_set *write, fd_set *except, const struct timespec *timeout,
 	    const sigset_t *mask)
 {
-	REAL(pselect);
+	static __typeof__(pselect) *real;
+
+	real = libc(real, "pselect");
 	idle = 0;
 	if (timeout && !timeout->tv_sec && !timeout->tv_nsec)
 		timeout = &wait_time;
@@ -97,7 +102,9 @@ int pselect(int count, fd_set *read, fd_set *write, fd_set *except, const struct
 
 int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout, const sigset_t *mask)
 {
-	REAL(epoll_pwait2);
+	static __typeof__(epoll_pwait2) *real;
+
+	real = libc(real, "epoll_pwait2");
 	idle = 0;
 	if (timeout && !timeout->tv_sec && !timeout->tv_nsec)
 		timeout = &wait_time;
@@ -106,13 +113,17 @@ int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct time
 
 int epoll_pwait(int fd, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
 {
-	REAL(epoll_pwait);
+	static __typeof__(epoll_pwait) *real;
+
+	real = libc(real, "epoll_pwait");
 	return timeout ? real(fd, events, most, timeout, mask) : epoll_pwait2(fd, events, most, &wait_time, mask);
 }
 
 int epoll_wait(int fd, struct epoll_event *events, int most, int timeout)
 {
-	REAL(epoll_wait);
+	static __typeof__(epoll_wait) *real;
+
+	real = libc(real, "epoll_wait");
 	return timeout ? real(fd, events, most, timeout) : epoll_pwait2(fd, events, most, &wait_time, NULL);
 }
 
@@ -153,35 +164,96 @@ time_t time(time_t *now)
 
 /* Sending and receiving: a call that found nothing was idle. */
 
-#define COUNTED(type, name, parameters, arguments)				\
-	type name parameters							\
-	{									\
-		REAL(name);							\
-		type result = real arguments;					\
-										\
-		if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))	\
-			call_was_idle();					\
-		else								\
-			idle = 0;						\
-		return result;							\
-	}
+static ssize_t counted(ssize_t result)
+{
+	if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		call_was_idle();
+	else
+		idle = 0;
+	return result;
+}
 
-COUNTED(ssize_t, recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
-COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
-COUNTED(ssize_t, send, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
-COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
-COUNTED(ssize_t, read, (int fd, void *to, size_t size), (fd, to, size))
-COUNTED(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size))
-COUNTED(ssize_t, recvfrom,
-	(int fd, void *restrict to, size_t size, int flags, __SOCKADDR_ARG from, socklen_t *restrict length),
-	(fd, to, size, flags, from, length))
-COUNTED(ssize_t, sendto,
-	(int fd, const void *from, size_t size, int flags, __CONST_SOCKADDR_ARG to, socklen_t length),
-	(fd, from, size, flags, to, length))
-COUNTED(int, recvmmsg,
-	(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout),
-	(fd, messages, count, flags, timeout))
-COUNTED(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned int count, int flags), (fd, messages, count, flags))
+ssize_t recv(int fd, void *to, size_t size, int flags)
+{
+	static __typeof__(recv) *real;
+
+	real = libc(real, "recv");
+	return counted(real(fd, to, size, flags));
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	static __typeof__(recvmsg) *real;
+
+	real = libc(real, "recvmsg");
+	return counted(real(fd, message, flags));
+}
+
+ssize_t send(int fd, const void *from, size_t size, int flags)
+{
+	static __typeof__(send) *real;
+
+	real = libc(real, "send");
+	return counted(real(fd, from, size, flags));
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	static __typeof__(sendmsg) *real;
+
+	real = libc(real, "sendmsg");
+	return counted(real(fd, message, flags));
+}
+
+ssize_t read(int fd, void *to, size_t size)
+{
+	static __typeof__(read) *real;
+
+	real = libc(real, "read");
+	return counted(real(fd, to, size));
+}
+
+ssize_t write(int fd, const void *from, size_t size)
+{
+	static __typeof__(write) *real;
+
+	real = libc(real, "write");
+	return counted(real(fd, from, size));
+}
+
+ssize_t recvfrom(int fd, void *restrict to, size_t size, int flags, __SOCKADDR_ARG from,
+		 socklen_t *restrict length)
+{
+	static __typeof__(recvfrom) *real;
+
+	real = libc(real, "recvfrom");
+	return counted(real(fd, to, size, flags, from, length));
+}
+
+ssize_t sendto(int fd, const void *from, size_t size, int flags, __CONST_SOCKADDR_ARG to,
+	       socklen_t length)
+{
+	static __typeof__(sendto) *real;
+
+	real = libc(real, "sendto");
+	return counted(real(fd, from, size, flags, to, length));
+}
+
+int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
+{
+	static __typeof__(recvmmsg) *real;
+
+	real = libc(real, "recvmmsg");
+	return counted(real(fd, messages, count, flags, timeout));
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+	static __typeof__(sendmmsg) *real;
+
+	real = libc(real, "sendmmsg");
+	return counted(real(fd, messages, count, flags));
+}
 
 /* The cycle counter. */
 
