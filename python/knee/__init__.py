@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from knee.own import CongestionControl
     from knee.results.result import Result
     from knee.scenario import Scenario, load
+    from knee.scenario.declared import Param
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
     from knee.study.opening import open  # noqa: A004 - always called knee.open
 
@@ -30,6 +31,7 @@ __all__ = [
     "FolderError",
     "InputError",
     "KneeError",
+    "Param",
     "Result",
     "RunError",
     "Scenario",
@@ -49,6 +51,7 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(["FolderError", "InputError", "KneeError", "RunError", "ScenarioError"], "knee.errors"),
     "CongestionControl": "knee.own",
+    "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
     "run": "knee.grounds.runner",
     "Scenario": "knee.scenario",
